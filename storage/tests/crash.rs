@@ -117,3 +117,9 @@ fn group_commit_survives_a_crash_at_every_write() {
 fn linger_zero_survives_a_crash_at_every_write() {
     crash_at_every_write(&LogConfig { linger_ms: 0, ..small_config() });
 }
+
+#[test]
+fn a_log_of_growing_segments_survives_a_crash_at_every_write() {
+    // Most blocks are longer than the first two segments, which are made longer for them.
+    crash_at_every_write(&LogConfig { first_segment_bytes: 1 << 10, ..small_config() });
+}

@@ -331,6 +331,45 @@ fn the_only_segment_of_a_log_is_never_created_again() {
     }
 }
 
+/// The length of each segment's file.
+fn lengths(disk: &Disk) -> Vec<usize> {
+    disk.dir(&small_config().dir).values().map(|bytes| bytes.len()).collect()
+}
+
+#[test]
+fn segments_of_a_new_log_grow() {
+    let config = LogConfig { first_segment_bytes: 4 << 10, ..small_config() };
+    let (mut log, mut disk) = ready(config.clone());
+    assert_eq!(lengths(&disk), [4 << 10]);
+    append(&mut log, 0, b"a");
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(lengths(&disk), [4 << 10, 4 << 10], "one block, and the next segment");
+    while lengths(&disk).len() < 7 {
+        append(&mut log, 0, &[1; 1_000]);
+        settle(&mut log, &mut disk, 0);
+    }
+    let grown = [4, 4, 8, 16, 32, 32, 32].map(|kib| kib << 10);
+    assert_eq!(lengths(&disk), grown);
+    let (mut log, _) = open(&disk, config);
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(lengths(&disk), grown, "the last segment is used as it is");
+}
+
+#[test]
+fn a_segment_grows_for_a_block_that_is_longer() {
+    let config = LogConfig { first_segment_bytes: 2 << 10, ..small_config() };
+    let (mut log, mut disk) = ready(config.clone());
+    append(&mut log, 0, &[1; 3_000]);
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(lengths(&disk), [32 << 10, 2 << 10]);
+    disk.crash();
+    let (mut log, replayed) = open(&disk, config);
+    assert_eq!(replayed.len(), 1);
+    append(&mut log, 0, b"b");
+    settle(&mut log, &mut disk, 0);
+    assert_eq!(lengths(&disk), [32 << 10, 2 << 10], "the first one has room");
+}
+
 #[test]
 fn batches_are_copied_to_logs_of_another_number_of_shards() {
     let (mut old, mut old_disk) = ready(small_config());

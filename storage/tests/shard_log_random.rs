@@ -59,7 +59,7 @@ struct World {
 impl World {
     fn new(linger_ms: i32) -> Self {
         // A block of 4096 bytes has to be possible, too.
-        let config = LogConfig { linger_ms, ..small_config() };
+        let config = LogConfig { linger_ms, first_segment_bytes: 8 << 10, ..small_config() };
         let log = ShardLog::new(config.clone(), Recovered::default());
         Self { log, disk: Disk::default(), config, partitions: BTreeMap::new(), now: 0 }
     }

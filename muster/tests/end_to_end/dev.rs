@@ -2,6 +2,7 @@
 
 use crate::support::sessions::join_alone;
 use crate::support::{Server, binary, command_with, create_topic, free_ports, produce, said};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -71,6 +72,26 @@ fn the_next_server_removes_what_a_killed_one_left() {
     assert_eq!(entries(place.path()), 2, "that of the server that runs, and its own");
     assert!(other.stop().success() && next.stop().success());
     assert_eq!(entries(place.path()), 0);
+}
+
+/// The bytes that the files below a directory take of the disk, without the reserve.
+fn taken(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let bytes = entries.filter(|it| it.file_name() != "reserve").map(|entry| {
+        let metadata = entry.metadata().unwrap();
+        if metadata.is_dir() { taken(&entry.path()) } else { 512 * metadata.blocks() }
+    });
+    bytes.sum()
+}
+
+#[test]
+fn an_empty_data_directory_takes_little_of_the_disk() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path(), 2, &[]);
+    assert!(server.stop().success());
+    let taken = taken(data.path());
+    // Two segments of 1 MiB a shard, and a few small files beside them.
+    assert!(taken <= 2 * (2 << 20) + (128 << 10), "{taken}");
 }
 
 #[test]

@@ -32,6 +32,7 @@ use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
+use muster_storage::limits::first_segment_bytes;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Corruption, Cut, FileOp, LogConfig, LogPartition, Recovered, ShardLog};
@@ -324,10 +325,12 @@ impl Loaded {
 
     fn log_config(&self, block_bytes: u32, log_id: u64) -> LogConfig {
         let Common { config, log_sizes, placement, .. } = &self.common;
+        let segment_bytes = log_sizes.segment_bytes.unwrap_or_else(|| config.segment_bytes());
         LogConfig {
             dir: log_directory(placement.shards, self.number),
             log_id,
-            segment_bytes: log_sizes.segment_bytes.unwrap_or_else(|| config.segment_bytes()),
+            segment_bytes,
+            first_segment_bytes: first_segment_bytes(segment_bytes),
             block_bytes,
             linger_ms: config.group_coordinator_append_linger_ms,
             operation_bytes_max: log_sizes.operation_bytes_max,

@@ -25,7 +25,7 @@ use crate::file_op::{FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, SegmentHeader};
 use crate::limits::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, OPEN_BYTES_MAX, OPERATION_BYTES_MAX, SEGMENT_BYTES_DEFAULT,
-    SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES,
+    SHARD_LOG_FILES_MAX, ZERO_CHUNK_BYTES, first_segment_bytes,
 };
 use crate::log_partition::LogPartition;
 use crate::open_files::OpenFiles;
@@ -45,7 +45,11 @@ pub struct LogConfig {
     pub dir: PathBuf,
     /// A random number for a new log; a log that exists keeps its own.
     pub log_id: u64,
+    /// The bytes of a segment, as long as the log is not new: see `first_segment_bytes`.
     pub segment_bytes: u32,
+    /// The bytes of the first two segments. Each that follows is twice as long, up to
+    /// `segment_bytes`: the log of a server that few use stays small.
+    pub first_segment_bytes: u32,
     /// The logical block size of the device, 512 or 4096: each write is a multiple of it.
     pub block_bytes: u32,
     /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is under way, 0 flushes
@@ -69,6 +73,7 @@ impl Default for LogConfig {
             dir: PathBuf::from("log"),
             log_id: 0,
             segment_bytes: SEGMENT_BYTES_DEFAULT,
+            first_segment_bytes: first_segment_bytes(SEGMENT_BYTES_DEFAULT),
             block_bytes: BLOCK_BYTES_MAX,
             linger_ms: -1,
             operation_bytes_max: OPERATION_BYTES_MAX,
@@ -88,10 +93,19 @@ impl LogConfig {
         self.open_bytes_max + self.operation_bytes_max + headers
     }
 
+    /// The bytes of a new segment.
+    fn new_segment_bytes(&self, sequence: u64) -> u32 {
+        let doublings = sequence.saturating_sub(2).min(31);
+        let bytes = u64::from(self.first_segment_bytes) << doublings;
+        bytes.min(u64::from(self.segment_bytes)) as u32
+    }
+
     fn check(&self) {
         let block_sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
         assert!(block_sizes.contains(&self.block_bytes) && self.block_bytes.is_power_of_two());
         assert!(self.segment_bytes.is_multiple_of(self.block_bytes), "a segment is whole blocks");
+        let first = self.first_segment_bytes;
+        assert!(first > self.block_bytes && first.is_multiple_of(self.block_bytes));
         let available = (self.segment_bytes - self.block_bytes) as usize;
         let longest = self.block_len_max().next_multiple_of(self.block_bytes as usize);
         assert!(longest <= available, "the longest block fits in a segment");
@@ -185,16 +199,17 @@ impl ShardLog {
     /// Pushes the file operations that are due, in order. To be called after appends, after
     /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
-        let readers = &self.readers;
-        let is_read = |segment| readers.contains_key(&segment);
-        if let Some(step) = self.segments.start_step(&self.config, is_read) {
-            self.start_step(step, ops);
-        }
         if self.in_flight.is_none() {
             if self.gather.first_sealed().is_none() && self.is_due(now) {
                 self.gather.seal(&mut self.partitions, &self.progress);
             }
             self.submit(ops);
+        }
+        // After the block, which may need another segment, or a longer one.
+        let readers = &self.readers;
+        let is_read = |segment| readers.contains_key(&segment);
+        if let Some(step) = self.segments.start_step(&self.config, is_read) {
+            self.start_step(step, ops);
         }
         self.poll_compaction(now, ops);
     }
@@ -334,7 +349,7 @@ impl ShardLog {
         let Some(block) = self.gather.first_sealed() else { return };
         let block_bytes = self.config.block_bytes;
         let len = block.buffer.len().next_multiple_of(block_bytes as usize) as u32;
-        let Some((segment, start)) = self.segments.place(len) else { return };
+        let Some((segment, start)) = self.segments.place(&self.config, len) else { return };
         let Some(mut block) = self.gather.pop_sealed() else { return };
         block.finish(self.config.log_id, segment, block_bytes);
         assert_eq!(block.buffer.len(), len as usize);
@@ -371,8 +386,8 @@ impl ShardLog {
         let token = self.token(STEP_TOKEN);
         let (Step::Zero { segment, .. }
         | Step::SyncTail { segment }
-        | Step::SyncReady { segment }
-        | Step::Header { segment }
+        | Step::SyncReady { segment, .. }
+        | Step::Header { segment, .. }
         | Step::Recycle { segment, .. }) = step;
         if let Step::Recycle { from, .. } = step {
             ops.push(FileOp::Rename { from: self.path(from), to: self.path(segment) });
@@ -386,19 +401,19 @@ impl ShardLog {
                 FileOp::Write { token, file, offset: u64::from(from), data }
             }
             Step::SyncTail { .. } | Step::SyncReady { .. } => FileOp::Sync { token, file },
-            Step::Header { .. } => {
-                let data = self.segment_header(segment, false);
+            Step::Header { bytes, .. } => {
+                let data = self.segment_header(segment, bytes, false);
                 FileOp::Write { token, file, offset: 0, data }
             }
             Step::Recycle { .. } => {
-                let data = self.segment_header(segment, true);
+                let data = self.segment_header(segment, self.config.segment_bytes, true);
                 FileOp::Write { token, file, offset: 0, data }
             }
         });
     }
 
-    fn segment_header(&self, sequence: u64, is_recycled: bool) -> Vec<u8> {
-        let LogConfig { block_bytes, segment_bytes, log_id, .. } = self.config;
+    fn segment_header(&self, sequence: u64, segment_bytes: u32, is_recycled: bool) -> Vec<u8> {
+        let LogConfig { block_bytes, log_id, .. } = self.config;
         let (mut block, compacted) = (vec![0; block_bytes as usize], None);
         SegmentHeader { block_bytes, segment_bytes, sequence, log_id, is_recycled, compacted }
             .write(&mut block);

@@ -75,10 +75,10 @@ pub(crate) enum Step {
     Zero { segment: u64, from: u32, to: u32 },
     /// Make the recovered blocks durable.
     SyncTail { segment: u64 },
-    /// Make the header of a recovered segment without blocks durable.
-    SyncReady { segment: u64 },
-    /// Write the header of a segment that is filled with zeros.
-    Header { segment: u64 },
+    /// Make the header of a recovered segment of this length, without blocks, durable.
+    SyncReady { segment: u64, bytes: u32 },
+    /// Write the header of a segment of this length, which is filled with zeros.
+    Header { segment: u64, bytes: u32 },
     /// Reuse the file of a replaced segment.
     Recycle { from: u64, segment: u64 },
 }
@@ -162,13 +162,14 @@ impl Segments {
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
             return;
         }
-        let sizes = (last.block_bytes, last.segment_bytes);
-        let fits = sizes == (config.block_bytes, config.segment_bytes);
+        let sizes = [config.segment_bytes, config.new_segment_bytes(sequence)];
+        let fits = last.block_bytes == config.block_bytes && sizes.contains(&last.segment_bytes);
         if !fits && self.list.len() == 1 {
             return;
         }
         if fits {
-            self.steps.push_back(Step::SyncReady { segment: sequence });
+            let bytes = last.segment_bytes;
+            self.steps.push_back(Step::SyncReady { segment: sequence, bytes });
         }
         self.next_sequence = sequence;
         self.list.remove(&sequence);
@@ -176,7 +177,7 @@ impl Segments {
 
     /// The segment and the place in it for a block of `len` bytes. None until a segment with enough
     /// space is ready.
-    pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
+    pub(crate) fn place(&mut self, config: &LogConfig, len: u32) -> Option<(u64, u32)> {
         if !self.is_tail_synced {
             return None;
         }
@@ -184,6 +185,10 @@ impl Segments {
         let active = self.active.and_then(|active| self.list.get(&active));
         if !active.is_some_and(fits) {
             let next = self.ready.take()?;
+            if !fits(&self.list[&next]) {
+                self.enlarge(config, next);
+                return None;
+            }
             let before = self.last_position_before(next);
             // Segments without blocks may be between, if the log continued before them at its
             // start.
@@ -199,6 +204,16 @@ impl Segments {
         segment.end += len;
         self.placed_bytes += u64::from(len);
         Some((active, at))
+    }
+
+    /// Prepares the segment that was ready once more, as long as any: the next block is longer.
+    fn enlarge(&mut self, config: &LogConfig, ready: u64) {
+        let Some(small) = self.list.remove(&ready) else { unreachable!("it was ready") };
+        let bytes = config.segment_bytes;
+        assert!(small.segment_bytes < bytes, "a block longer than a segment");
+        self.next_sequence = ready;
+        self.steps.push_back(Step::Zero { segment: ready, from: small.segment_bytes, to: bytes });
+        self.steps.push_back(Step::Header { segment: ready, bytes });
     }
 
     /// Notes position and timestamp of the last block of a segment.
@@ -250,8 +265,9 @@ impl Segments {
         if let Some(from) = spare.and_then(|at| self.spare.remove(at)) {
             self.steps.push_back(Step::Recycle { from, segment });
         } else {
-            self.steps.push_back(Step::Zero { segment, from: 0, to: config.segment_bytes });
-            self.steps.push_back(Step::Header { segment });
+            let bytes = config.new_segment_bytes(segment);
+            self.steps.push_back(Step::Zero { segment, from: 0, to: bytes });
+            self.steps.push_back(Step::Header { segment, bytes });
         }
     }
 
@@ -271,20 +287,20 @@ impl Segments {
                 self.is_tail_synced = true;
                 return true;
             }
-            Some(
-                Step::SyncReady { segment }
-                | Step::Header { segment }
-                | Step::Recycle { segment, .. },
-            ) => self.adopt_new(config, segment),
+            Some(Step::SyncReady { segment, bytes } | Step::Header { segment, bytes }) => {
+                self.adopt_new(config, segment, bytes);
+            }
+            Some(Step::Recycle { segment, .. }) => {
+                self.adopt_new(config, segment, config.segment_bytes);
+            }
             None => unreachable!("a step is under way"),
         }
         false
     }
 
-    fn adopt_new(&mut self, config: &LogConfig, segment: u64) {
+    fn adopt_new(&mut self, config: &LogConfig, segment: u64, bytes: u32) {
         assert!(self.ready.is_none() && segment == self.next_sequence);
-        let LogConfig { block_bytes, segment_bytes, .. } = *config;
-        self.list.insert(segment, Segment::new(segment, block_bytes, segment_bytes, 0));
+        self.list.insert(segment, Segment::new(segment, config.block_bytes, bytes, 0));
         self.ready = Some(segment);
         self.next_sequence += 1;
     }

@@ -59,6 +59,7 @@ pub fn small_config() -> LogConfig {
         dir: "shard-0".into(),
         log_id: 0x1122_3344_5566_7788,
         segment_bytes: 32 << 10,
+        first_segment_bytes: 32 << 10,
         block_bytes: 512,
         operation_bytes_max: 4 << 10,
         open_bytes_max: 8 << 10,

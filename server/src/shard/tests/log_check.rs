@@ -191,8 +191,8 @@ fn damage_among_the_records_of_the_cluster_is_found() {
     world.pass(LONG_MS);
     assert_eq!(world.totals().of("log_damage_found"), 0);
     let before = state(&mut world);
-    // In the header of the tenth block, as blocks of one topic are short.
-    damage_first_segment_at(&world, 10 * 512 + 30);
+    // In the header of the first block, as blocks of one topic are short.
+    damage_first_segment_at(&world, 512 + 30);
     world.pass(LONG_MS);
     let totals = world.totals();
     assert_eq!((totals.of("log_rewritten"), totals.of("log_damaged")), (1, 0));
