@@ -3,9 +3,10 @@
 
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
+use crate::support::records::fetched;
 use crate::support::{Client, Server, create_topic, free_ports, produce};
 use muster_codec::messages::*;
-use muster_codec::record_batch::{BatchBuilder, Batches};
+use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Response};
 use muster_storage::layout::Block;
 use std::fs::{self, File};
@@ -194,20 +195,6 @@ fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
     }
 }
 
-/// The error of a fetch, and the base offset of its first batch.
-fn fetched(client: &mut Client, fetch_offset: i64) -> (i16, Option<i64>) {
-    let partition_max_bytes = 1;
-    let partition = FetchPartition { fetch_offset, partition_max_bytes, ..Default::default() };
-    let partitions = vec![partition];
-    let topic = FetchTopic { topic: "orders".into(), partitions, ..Default::default() };
-    let request = FetchRequest { max_bytes: 1 << 20, topics: vec![topic], ..Default::default() };
-    let Response::Fetch(body) = client.call(12, request.into()) else { panic!() };
-    let partition = &body.responses[0].partitions[0];
-    let records = partition.records.as_deref().unwrap_or_default();
-    let base = Batches::new(records).next().map(|it| it.unwrap().header.base_offset);
-    (partition.error_code, base)
-}
-
 /// The server reads old segments again by itself.
 #[test]
 fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
@@ -228,9 +215,9 @@ fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
     metric_until(operator, "muster_partitions_damaged_parts{", |parts| parts == 1.0);
     let (status, _, ready) = get(operator, "/readyz", "text/plain");
     assert!(status == 200 && ready.contains("1 parts of partitions cannot be read"), "{ready}");
-    assert_eq!(fetched(&mut client, 1), (CORRUPT_MESSAGE, None));
+    assert_eq!(fetched(&mut client, "orders", 1), (CORRUPT_MESSAGE, None));
     for offset in [0, 2, 3, 4, 11] {
-        assert_eq!(fetched(&mut client, offset), (0, Some(offset)));
+        assert_eq!(fetched(&mut client, "orders", offset), (0, Some(offset)));
     }
     assert_eq!(produce(&mut client, "orders", b"a"), Some(12));
     // It is counted once, however often it is read.
@@ -242,6 +229,6 @@ fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
     server.kill();
     let server = Server::start(data.path(), 1, &[FAST]);
     server.says("Readers of the offsets 1 to 1 get CORRUPT_MESSAGE");
-    assert_eq!(fetched(&mut server.client(0), 1), (CORRUPT_MESSAGE, None));
-    assert_eq!(fetched(&mut server.client(0), 2), (0, Some(2)));
+    assert_eq!(fetched(&mut server.client(0), "orders", 1), (CORRUPT_MESSAGE, None));
+    assert_eq!(fetched(&mut server.client(0), "orders", 2), (0, Some(2)));
 }

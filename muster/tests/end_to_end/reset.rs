@@ -1,6 +1,8 @@
 //! `POST /reset`: the next test finds a server like a new one.
 
+use crate::support::records::fetched;
 use crate::support::sessions::join_alone;
+use crate::support::streams::{StreamsMember, WORDS};
 use crate::support::transactional::{Producer, Version};
 use crate::support::{
     Client, Server, create_topic, free_ports, http, offsets, produce, topic_id, variable,
@@ -16,8 +18,15 @@ const GROUPS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 fn start(data: &Path, shards: u16) -> (Server, u16) {
     let admin = free_ports(1);
     let listener = format!("admin.listener=127.0.0.1:{admin}");
-    let delay = "group.initial.rebalance.delay.ms=0";
-    (Server::start(data, shards, &["admin.reset.enable=true", delay, &listener]), admin)
+    let configs = [
+        "admin.reset.enable=true",
+        "group.initial.rebalance.delay.ms=0",
+        "group.streams.initial.rebalance.delay.ms=0",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+        &listener,
+    ];
+    (Server::start(data, shards, &configs), admin)
 }
 
 /// The status of the answer, with further lines in the head of the request.
@@ -82,9 +91,64 @@ fn set_quota(server: &Server) {
     assert_eq!(body.entries[0].error_code, 0);
 }
 
-/// The topics, groups, transactional ids and quotas that clients of all shards see.
-fn seen(server: &Server) -> [Vec<String>; 4] {
-    let mut all: [Vec<String>; 4] = Default::default();
+/// Allows alice something, and alters a config of all brokers and one of a group.
+fn set_rules(server: &Server) {
+    let creation = AclCreation {
+        resource_type: 2,
+        resource_name: "orders".into(),
+        principal: "User:alice".into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: 3,
+        ..Default::default()
+    };
+    let request = CreateAclsRequest { creations: vec![creation] };
+    let Response::CreateAcls(body) = server.client(0).call(3, request.into()) else { panic!() };
+    assert_eq!(body.results[0].error_code, 0);
+    for (resource_type, resource_name, key, value) in ALTERED {
+        let config =
+            AlterableConfig { name: key.into(), config_operation: 0, value: Some(value.into()) };
+        let resource = AlterConfigsResource {
+            resource_type,
+            resource_name: resource_name.into(),
+            configs: vec![config],
+        };
+        let request =
+            IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+        let response = server.client(0).call(1, request.into());
+        let Response::IncrementalAlterConfigs(body) = response else { panic!() };
+        assert_eq!(body.responses[0].error_code, 0, "{body:?}");
+    }
+}
+
+/// The configs that were altered: type and name of the resource, key and value.
+const ALTERED: [(i8, &str, &str, &str); 2] = [
+    (4, "", "log.retention.ms", "12345"),
+    (32, "consumers", "consumer.session.timeout.ms", "46000"),
+];
+
+/// The altered configs that a shard has.
+fn altered(client: &mut Client) -> Vec<String> {
+    let resource = |(resource_type, resource_name, ..): (i8, &'static str, _, _)| {
+        let resource_name = resource_name.into();
+        DescribeConfigsResource { resource_type, resource_name, configuration_keys: None }
+    };
+    let resources = ALTERED.map(resource).into();
+    let request = DescribeConfigsRequest { resources, ..Default::default() };
+    let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
+    let configs = body.results.into_iter().flat_map(|it| it.configs);
+    let of_altered = |it: &DescribeConfigsResourceResult<'_>| {
+        ALTERED
+            .iter()
+            .any(|(_, _, key, value)| it.name == *key && it.value.as_deref() == Some(value))
+    };
+    configs.filter(of_altered).map(|it| it.name.to_string()).collect()
+}
+
+/// The topics, groups, transactional ids, quotas, ACLs and altered configs that clients of all
+/// shards see.
+fn seen(server: &Server) -> [Vec<String>; 6] {
+    let mut all: [Vec<String>; 6] = Default::default();
     for shard in 0..server.shards {
         let mut client = server.client(shard);
         let request = MetadataRequest { topics: None, ..Default::default() };
@@ -101,6 +165,18 @@ fn seen(server: &Server) -> [Vec<String>; 4] {
         let request = DescribeClientQuotasRequest::default();
         let Response::DescribeClientQuotas(body) = client.call(1, request.into()) else { panic!() };
         all[3].extend(body.entries.iter().flatten().map(|_| "quota".to_owned()));
+        let request = DescribeAclsRequest {
+            resource_type_filter: 1,
+            resource_name_filter: None,
+            pattern_type_filter: 1,
+            principal_filter: None,
+            host_filter: None,
+            operation: 1,
+            permission_type: 1,
+        };
+        let Response::DescribeAcls(body) = client.call(3, request.into()) else { panic!() };
+        all[4].extend(body.resources.iter().map(|it| it.resource_name.to_string()));
+        all[5].extend(altered(&mut client));
     }
     all
 }
@@ -126,17 +202,22 @@ fn a_reset_leaves_a_server_like_a_new_one() {
     assert_eq!(open.send(&server, 0, "never read"), 0);
     let mut ended = Producer::begin(&server, "ended", Version::Two, "orders");
     assert_eq!((ended.send(&server, 1, "read"), ended.end(&server, true)), (0, 0));
+    create_topic(&server, WORDS, 2);
+    let mut streams = [StreamsMember::new(server.coordinator("streams"), "streams", "t")];
+    StreamsMember::beat_until(&mut streams, "tasks", |members| !members[0].active.is_empty());
     set_quota(&server);
+    set_rules(&server);
     let before = seen(&server);
-    assert_eq!(before[1].len(), GROUPS.len() + 3, "{before:?}");
+    assert_eq!(before[1].len(), GROUPS.len() + 4, "{before:?}");
     assert!(before.iter().all(|kind| kind.len() >= 2), "{before:?}");
 
     reset(admin);
-    let nothing: [Vec<String>; 4] = Default::default();
+    let nothing: [Vec<String>; 6] = Default::default();
     assert_eq!(seen(&server), nothing);
     assert_eq!(heartbeat(&mut classic, "joined", &member), Some(ErrorCode::UnknownMemberId));
     assert_eq!(consumer_heartbeat(&mut consumer, epoch).0, Some(ErrorCode::GroupIdNotFound));
     assert_eq!(share_heartbeat(&mut sharer, 1), Some(ErrorCode::GroupIdNotFound));
+    assert_eq!(streams[0].ask().error_code, ErrorCode::GroupIdNotFound as i16);
     assert!(offsets::committed(&server, "a").is_empty());
 
     let server = server.restart();
@@ -161,6 +242,7 @@ fn a_reset_separates_the_tests_of_a_suite() {
         assert_eq!(produce(&mut client, "orders", b"record"), Some(0), "test {test}");
         assert!(offsets::committed(&server, "readers").is_empty(), "test {test}");
         join_alone(&mut client, "readers");
+        assert_eq!(fetched(&mut client, "orders", 0), (0, Some(0)), "test {test}");
         offsets::commit(&server, "writers", "orders", 0, 1);
         reset(admin);
     }

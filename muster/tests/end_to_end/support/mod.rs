@@ -14,6 +14,7 @@ pub mod liveness;
 pub mod mixed;
 pub mod offsets;
 pub mod power;
+pub mod records;
 pub mod room;
 pub mod sessions;
 mod snapshots;
