@@ -39,7 +39,7 @@ pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     delete(&mut driver, left)
 }
 
-/// Those of dead runs, and the runs that have groups with members.
+/// Separates what dead runs left behind from the runs that still have groups with members.
 fn apart(found: Leftovers, prefix: &str) -> (Leftovers, Vec<String>) {
     let run = |name: &Arc<str>| {
         let rest = name.strip_prefix(prefix).unwrap_or(name);

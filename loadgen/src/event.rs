@@ -30,8 +30,8 @@ pub const OBSERVER: MemberIndex = MemberIndex(u32::MAX);
 pub enum EventKind {
     /// The simulated process started and will join.
     Started,
-    /// It sent a request to join (JoinGroup, or a heartbeat with epoch 0), with the partitions that
-    /// it still owns.
+    /// The member sent a request to join (JoinGroup, or a heartbeat with epoch 0), with the
+    /// partitions that it still owns.
     Joining,
     /// The coordinator accepted it: JoinGroup's answer, or a consumer group's first.
     Joined { member_id: Arc<str>, epoch: i32 },
@@ -50,11 +50,12 @@ pub enum EventKind {
     /// was asked to give up partitions, by the answer to a request that left at `sent`: the
     /// rebalance timeout began then or later.
     MustRebalance { sent: Time },
-    /// It gave these up itself, and is about to report that to the coordinator.
+    /// The member gave up these partitions by itself, and is about to report that to the
+    /// coordinator.
     Revoked { partitions: Arc<[Partition]> },
-    /// It gave these up because it was fenced, lost its session, or crashed.
+    /// The member lost these partitions because it was fenced, lost its session, or crashed.
     Lost { partitions: Arc<[Partition]> },
-    /// It is a thread of this process of its streams group.
+    /// The member is a thread of this process of its streams group.
     InProcess { process: u32 },
     /// The standby and warm-up tasks of a member of a streams group: all of them, from now on.
     Standbys { epoch: i32, partitions: Arc<[Partition]> },
@@ -67,7 +68,7 @@ pub enum EventKind {
     /// The coordinator refused it as a member (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
     /// FENCED_INSTANCE_ID, ILLEGAL_GENERATION, UNRELEASED_INSTANCE_ID).
     Fenced { error: i16 },
-    /// It ended: no event of it follows until it starts again.
+    /// The member ended: none of its events follow until it starts again.
     Stopped { how: Stop },
     /// It can't continue (a refused password, an unsupported version, a fatal error code).
     Failed { reason: Arc<str> },
@@ -115,7 +116,7 @@ pub enum EventKind {
     /// The answer to them: the error codes of partitions whose acknowledgements were refused, all
     /// that the request had; empty if all were accepted.
     Acknowledged { id: u32, refused: Arc<[(Partition, i16)]> },
-    /// They will never be answered: they may have taken effect.
+    /// These acknowledgements will never be answered: they may have taken effect.
     AcknowledgeUnknown { id: u32 },
     /// Start offsets of share partitions, read at some time from `sent` to now; -1 where there is
     /// none.
@@ -131,20 +132,21 @@ pub enum EventKind {
     /// Partitions were added to the topics of the group, or its members subscribe to others: the
     /// number that it consumes now.
     PartitionsGrew { partitions: u32 },
-    /// The same request was sent twice on purpose, and both answers differ in what they mean.
+    /// The same request was sent twice on purpose, and the two answers contradict each other.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },
     /// A real client beside the members was started. Clients are numbered after the members of all
     /// groups.
     ClientStarted { name: Arc<str> },
-    /// Its rebalance callback: it owns these, too, at the latest from now.
+    /// A rebalance callback of the client: it owns these partitions, too, from now at the latest.
     ClientAssigned { partitions: Arc<[Partition]> },
-    /// Its rebalance callback: it gives these up itself, and has not reported that yet.
+    /// A rebalance callback of the client: it gives these partitions up, and has not reported it
+    /// yet.
     ClientRevoked { partitions: Arc<[Partition]> },
-    /// Its rebalance callback: it was removed from the group.
+    /// A rebalance callback of the client: it was removed from the group.
     ClientLost { partitions: Arc<[Partition]> },
-    /// It polls, and knows of no loss.
+    /// The client polls, and knows of no loss.
     ClientAlive,
-    /// Its process ended.
+    /// The process of the client ended.
     ClientEnded { how: Arc<str> },
 }
 
@@ -306,14 +308,14 @@ pub enum Acknowledge {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// It leaves: LeaveGroup, or a heartbeat with epoch -1.
+    /// The member leaves: LeaveGroup, or a heartbeat with epoch -1.
     Leave,
     /// A static member closes and means to come back: nothing in a classic group, epoch -2 in a
     /// consumer group.
     Close,
-    /// It asks the coordinator of its streams group to end all members, and leaves as they do, when
-    /// the coordinator asks for that.
+    /// The member asks the coordinator of its streams group to end all members, and leaves with
+    /// them.
     Shutdown,
-    /// It vanishes: its connection breaks, and it sends nothing to the coordinator.
+    /// The member vanishes: its connection breaks, and it sends nothing to the coordinator.
     Crash,
 }

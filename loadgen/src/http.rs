@@ -41,7 +41,7 @@ pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> A
 
 impl Answer {
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no answer.
     pub fn of(sent: Result<Response<Body>, ureq::Error>) -> Result<Self, String> {
         let read = |mut response: Response<Body>| {
             let text = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;

@@ -137,7 +137,7 @@ fn compare_results(files: &[PathBuf], page: Option<&Path>) -> Result<Verdict, St
     Ok(Verdict::Good)
 }
 
-/// Until it is ended by a signal.
+/// Generates load for other machines, until a signal ends it.
 fn serve(wanted: &Serve) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| format!("no worker on {}: {error}", wanted.listen);
     let listener = TcpListener::bind(&wanted.listen).map_err(failed)?;

@@ -210,7 +210,7 @@ pub struct Poison {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PoisonIs {
-    /// It is released each time, until it has reached the delivery limit.
+    /// The record is released each time, until it reaches the delivery limit.
     #[default]
     Released,
     Rejected,
@@ -236,7 +236,8 @@ pub enum AcknowledgeBy {
     Batch,
     /// A ShareAcknowledge for each record.
     Record,
-    /// Its next ShareFetch acknowledges all (the implicit mode of the Java client).
+    /// The member's next ShareFetch acknowledges all records (the implicit mode of the Java
+    /// client).
     Fetch,
 }
 

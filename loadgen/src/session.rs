@@ -88,7 +88,7 @@ pub(crate) struct Session {
     checker: Checker,
     myself: Option<Process>,
     groups: Vec<GroupIndex>,
-    /// The time when the last trigger of each group was, if there was one.
+    /// The time of the last trigger of each group.
     triggered: HashMap<GroupIndex, Time>,
     /// Events of the last tick.
     events: Vec<Event>,

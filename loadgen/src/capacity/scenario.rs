@@ -10,10 +10,10 @@ use crate::scenario::{Limits, Named, Problem, of_text};
 pub struct Load {
     /// `classic` or `consumer`.
     pub protocol: String,
-    /// In each group.
+    /// The members of each group.
     pub members: u64,
     pub groups: u64,
-    /// At least one for each member of a group if left out.
+    /// The partitions of each group; by default one for each member.
     pub partitions: Option<u64>,
     /// A second, of all members.
     pub commits: Option<f64>,

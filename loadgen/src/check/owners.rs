@@ -71,10 +71,10 @@ pub(super) fn of_group(partition: &Partition) -> Place {
     Place { process: 0, partition: *partition }
 }
 
-/// The current claims of a partition, at most one of each member. Mostly there is one.
+/// The current claims of a partition, at most one of each member. Most partitions have one claim.
 struct Claims {
     newest: Claim,
-    /// The others, the oldest first.
+    /// The claims before the newest one, the oldest first.
     older: Vec<Claim>,
 }
 

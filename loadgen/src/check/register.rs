@@ -40,7 +40,7 @@ pub(super) enum Source {
         id: u32,
         epoch: i32,
     },
-    /// Its answer will never come.
+    /// The request will never be answered.
     Unanswered {
         member: MemberIndex,
         id: u32,
@@ -83,7 +83,7 @@ impl Register {
         }
     }
 
-    /// It certainly had no effect.
+    /// The request certainly had no effect.
     pub(super) fn refused(&mut self, member: MemberIndex, id: u32) {
         if let Some(at) = self.writes.iter().rposition(|write| write.of.is(member, id)) {
             self.writes.remove(at);

@@ -37,7 +37,7 @@ const NOTES: u32 = 3;
 /// A client of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientPlan {
-    /// After those of all members.
+    /// The indices of clients follow those of all members.
     pub index: MemberIndex,
     pub group: GroupIndex,
     pub name: Arc<str>,
@@ -63,7 +63,7 @@ enum What {
     Said(Said),
     /// A line that is meant for muster-load, and cannot be understood.
     Slip(String),
-    /// One of its outputs ended, with its last line that is not for muster-load.
+    /// An output of the client ended. The text is its last line that was not an event.
     Ended(String),
 }
 

@@ -92,7 +92,7 @@ fn follow(
     std::thread::Builder::new().name(name).spawn(read).map(drop)
 }
 
-/// Until the output ends, or the clients are gone.
+/// Reads lines until the output ends, or until the clients are gone.
 fn read_lines(mut output: impl BufRead, from: MemberIndex, to: &Sender<Read>) {
     let (mut line, mut last) = (Vec::new(), String::new());
     while let Ok(whole) = next_line(&mut output, &mut line) {

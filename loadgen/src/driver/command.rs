@@ -124,7 +124,7 @@ pub struct CoreReport {
     pub core: usize,
     /// All events before this moment have been reported.
     pub until: Time,
-    /// In order of time.
+    /// The events in order of time.
     pub events: Vec<Event>,
     pub sample: Sample,
     pub done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
@@ -163,7 +163,7 @@ pub struct Sample {
 /// How well a core itself kept up since its last report. Microseconds.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// How late timers fired: what was due then was sent this much later.
+    /// How late timers fired: requests that were due then were sent this much later.
     pub late: Option<Histogram<u64>>,
     /// The time that turns took.
     pub turns: Option<Histogram<u64>>,
@@ -317,7 +317,7 @@ pub enum TaskOutcome {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Leftovers {
     pub topics: Vec<Arc<str>>,
-    /// With whether they have no members.
+    /// The groups; `true` for a group without members.
     pub groups: Vec<(Arc<str>, bool)>,
 }
 

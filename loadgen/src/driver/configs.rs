@@ -18,7 +18,7 @@ pub(super) const OF_CONSUMERS: TimeKeys =
     ["group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"];
 pub(super) const OF_STREAMS: TimeKeys =
     ["group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms"];
-/// Two clusters that differ in one of these are not comparable without saying so.
+/// Configs that make two clusters incomparable if they differ, unless the report says so.
 const KEYS: [&str; 16] = [
     OF_CONSUMERS[0],
     OF_CONSUMERS[1],
@@ -38,8 +38,8 @@ const KEYS: [&str; 16] = [
     "offsets.topic.replication.factor",
 ];
 
-/// Those of the keys that the broker has. Nothing if it does not answer: it need not have them, nor
-/// allow DescribeConfigs on the cluster.
+/// The values of those keys that the broker reports. Empty if the broker does not answer: it may
+/// lack the keys, or deny DescribeConfigs.
 pub(super) async fn describe(
     channel: &mut Channel,
     version: i16,

@@ -225,7 +225,7 @@ impl Core {
         }
     }
 
-    /// The connection to use, created if there is none. `None` while lookups have to wait.
+    /// The connection to use, which is created if necessary. `None` while lookups have to wait.
     fn connection(&mut self, slot: u32, to: Destination, now: Time) -> Option<usize> {
         let bundle = slot / self.target.members_per_connection.max(1);
         let link = match to {
@@ -407,7 +407,7 @@ impl Owner for Core {
         self.clock.now()
     }
 
-    /// Those that were queued since the last time are at the end.
+    /// Requests that were queued since the last write are at the end.
     fn written(&mut self, number: usize, began: Time) {
         let in_flight = self.connections.all[number].in_flight.iter_mut().rev();
         for waiting in in_flight.take_while(|waiting| waiting.written.is_none()) {

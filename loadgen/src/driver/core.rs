@@ -80,8 +80,7 @@ pub(super) struct Core {
     pub(super) output: Output,
     pub(super) events: Vec<Event>,
     pub(super) meter: Meter,
-    /// How much later than it should the current event is handled: that of a timer, or of an
-    /// answer.
+    /// How late the current event is handled: the firing of a timer, or the arrival of an answer.
     pub(super) late: Duration,
     timers: Timers<Due>,
     later: Slab<Command>,

@@ -1,4 +1,4 @@
-//! From a host and port to a usable connection: name, TCP, TLS, SASL. Each failure is one
+//! Makes a usable connection from a host and port: name, TCP, TLS, SASL. Each failure is one
 //! sentence.
 
 use std::cell::RefCell;

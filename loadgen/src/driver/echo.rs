@@ -30,7 +30,7 @@ const HEARTBEAT_VERSION: i16 = 4;
 pub struct EchoResult {
     /// Heartbeats whose frame came back unchanged.
     pub heartbeats: u64,
-    /// From the first that was sent to the end.
+    /// The time from the first heartbeat to the end.
     pub took: Duration,
     /// CPU time of the load cores in that time.
     pub cpu: Duration,
@@ -210,10 +210,10 @@ impl Owner for Echo {
         self.clock.now()
     }
 
-    /// Its round trips begin when a heartbeat is queued.
+    /// Not needed: round trips of the echo begin when a heartbeat is queued.
     fn written(&mut self, _at: usize, _began: Time) {}
 
-    /// Its turns are the load that it measures.
+    /// Not needed: the turns of the echo are the load that is measured.
     fn turn_ended(&mut self, _began: Time) {}
 
     fn frame(&mut self, at: usize, frame: &[u8], _read: ReadAt) -> Result<(), Malformed> {

@@ -63,7 +63,8 @@ pub(super) struct Histograms {
 }
 
 impl Histograms {
-    /// With `every`, further requests were due at this interval, and waited as long as this one.
+    /// Records a round trip. With `every`, further requests were due at this interval, and waited
+    /// as long.
     pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
         let Some(histogram) = self.of(kind) else { return };
         let took = micros(took).max(1);
@@ -115,7 +116,7 @@ impl Meter {
         moments.waited.into_iter().for_each(|waited| record(&mut self.reading, waited));
     }
 
-    /// Work of several requests is over.
+    /// Counts a span of time that was spent on several requests.
     pub(super) fn span(&mut self, span: &Span) {
         let kind = match span.of {
             SpanKind::Transaction => RoundTrip::Transaction,

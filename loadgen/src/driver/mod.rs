@@ -149,7 +149,7 @@ impl Drop for Driver {
         self.commands.clear();
         self.reports = bounded(0).1;
         for thread in self.threads.drain(..) {
-            // It catches its own panics, and has reported them.
+            // The thread catches its own panics, and has reported them.
             let _ = thread.join();
         }
     }
@@ -181,7 +181,7 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
         let (events, done) = (Vec::new(), Vec::new());
         let ended = Some(Err(why));
         let last = CoreReport { core: index, until, events, sample, done, ended };
-        // Without a receiver, the panic's message on stderr has to do.
+        // Without a receiver, only standard error has the message of the panic.
         drop(reports.send(last));
     };
     let thread = std::thread::Builder::new().name(format!("load-{index}"));

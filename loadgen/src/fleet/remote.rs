@@ -338,7 +338,7 @@ impl Reader {
                 Err(why) => return self.loss.report(&why),
             }
         }
-        // It is not needed any more.
+        // The connection is not needed any more.
         self.loss.reported.store(true, Ordering::SeqCst);
     }
 

@@ -229,7 +229,7 @@ fn counts(of: &Histogram<u64>) -> Counts {
     of.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
-/// The same buckets as the sender's: each value falls into the one that it stands for.
+/// Uses the sender's buckets: each value falls into the bucket that it stands for.
 fn histogram(counts: Counts) -> Result<Histogram<u64>, String> {
     let mut histogram = Histogram::new(3).map_err(|error| error.to_string())?;
     for (value, count) in counts {

@@ -129,7 +129,7 @@ impl<F: Fn() -> Result<Target, String>> Worker<'_, F> {
             if ended.is_err() {
                 wire.close();
             }
-            // It listens until the other side has received all and closes.
+            // The reading thread listens until the other side has received everything and closes.
             let heard = reader.join().unwrap_or_else(|_| Err("the reading thread panicked".into()));
             ended.and_then(|whole| if whole { Ok(()) } else { heard })
         })

@@ -1,5 +1,5 @@
-//! The records that members of consumer groups were delivered: how many, how many of them once more
-//! in their group, and how long after they were written.
+//! The records that were delivered to members of consumer groups: their number, how many were
+//! delivered again in their group, and how long after they were written.
 
 use std::collections::HashMap;
 use std::time::Duration;

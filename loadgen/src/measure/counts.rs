@@ -14,7 +14,7 @@ use crate::report::model::{
 const FAILED_NAMED: usize = 20;
 
 const OFFSET_COMMIT: i16 = 8;
-/// In place of an API key: the request, whichever it was, was refused as the member was fenced.
+/// Stands in place of an API key: a request of any API was refused because the member was fenced.
 const MEMBERSHIP: i16 = -1;
 
 #[derive(Default)]

@@ -46,7 +46,7 @@ pub struct Measured {
     pub latencies: BTreeMap<String, model::Latency>,
     pub undelayed: BTreeMap<String, model::Latency>,
     pub uncorrected: BTreeMap<String, model::Latency>,
-    /// In order.
+    /// The phases in their order.
     pub phases: Vec<PhaseFigures>,
     pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,

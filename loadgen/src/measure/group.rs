@@ -22,7 +22,7 @@ pub(super) struct GroupMeasure {
     group: Group,
     members: HashMap<MemberIndex, Member>,
     partitions: HashMap<Partition, Holder>,
-    /// In a share group, instead of the holders.
+    /// For share groups: who acquired which records. `holders` stays empty.
     sharing: Sharing,
     /// Members without partitions that had some, or may be assigned some.
     waiting: BTreeSet<MemberIndex>,
@@ -123,7 +123,7 @@ impl GroupMeasure {
     pub(super) fn advance(&mut self, until: Time, shared: &mut Shared<'_>) -> bool {
         while let Some((at, label)) = self.triggers.pop_front_if(|(at, _)| *at <= until) {
             let open = match self.open.take_if(|open| !open.prompted && open.began >= at) {
-                // Its effect was observed before the trigger was announced.
+                // The effect of the trigger was observed before the trigger was announced.
                 Some(open) => Open { trigger: label, prompted: true, began: at, ..open },
                 None => {
                     self.end(true, shared);

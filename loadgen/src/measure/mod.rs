@@ -264,7 +264,7 @@ impl Measure {
         self.phases.begin(self.so_far_of_phases(now));
     }
 
-    /// Ends the phase that is under way, if there is one.
+    /// Ends the current phase, if there is one.
     pub fn end_phases(&mut self, now: Time) {
         let Some(latencies) = self.trips.take_phase() else { return };
         let waits = self.groups.values().flat_map(GroupMeasure::waits);

@@ -19,14 +19,14 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// One that has ended.
+    /// Adds a pause that has ended.
     pub(super) fn add(&mut self, pause: Duration) {
         record(&mut self.all, pause);
         record(&mut self.phase, pause);
     }
 
-    /// One that the end of a phase finds: it counts for the phase as long as it lasted so far, and
-    /// for the run when it has ended.
+    /// Adds a pause that lasts beyond the end of a phase: to the phase with its length so far. The
+    /// run counts it when it has ended.
     pub(super) fn add_to_phase(&mut self, so_far: Duration) {
         record(&mut self.phase, so_far);
     }

@@ -36,7 +36,7 @@ impl PhaseFigures {
 #[derive(Default)]
 pub(super) struct Phases {
     over: Vec<PhaseFigures>,
-    /// Before the phase that is under way.
+    /// The sums before the current phase.
     before: Sums,
 }
 

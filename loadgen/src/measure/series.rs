@@ -163,7 +163,7 @@ impl Step {
         }
     }
 
-    /// In cores: CPU-seconds per second.
+    /// The server's CPU use in cores: CPU-seconds per second.
     fn server_cpu(&self, before: Option<&Self>) -> Option<f64> {
         let used = self.gauges.server?.cpu.saturating_sub(before?.gauges.server?.cpu);
         Some(used.as_secs_f64() / self.ended.since(self.began).as_secs_f64())

@@ -1,5 +1,5 @@
-//! The round trips of a run: corrected for requests that waited or were never answered, and as they
-//! were sent.
+//! The round trips of a run, twice: corrected for requests that waited or were never answered, and
+//! as they were sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) struct Trips {
     phase: Option<Latencies>,
 }
 
-/// In the place of a core, for round trips of all of them.
+/// Stands in the place of a core, for round trips of all cores.
 pub(super) const OF_NO_CORE: usize = usize::MAX;
 
 /// Younger transactions are on their way.
@@ -141,7 +141,7 @@ impl Trips {
         named(&all)
     }
 
-    /// Without joins, which wait for other members.
+    /// The requests that wait, without joins, which wait for other members.
     pub(super) fn waiting(&self) -> Waiting {
         let all = self.waiting.values().flatten();
         let parked = |of: &RoundTrip| matches!(of, RoundTrip::JoinGroup | RoundTrip::SyncGroup);

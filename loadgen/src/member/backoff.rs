@@ -16,8 +16,8 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Failures during the back-off do not count: they are of requests that were under way together
-    /// with the one that failed first.
+    /// Notes a failure. Failures during the back-off do not count: their requests were sent
+    /// together with the first one that failed.
     pub(super) fn failed(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         if !self.ready(now) {
             return;

@@ -116,7 +116,8 @@ impl Classic {
         }
     }
 
-    /// Sends SyncGroup once more, without effect, if it is this member's turn to.
+    /// Sends SyncGroup a second time, if it is this member's turn. The repetition must have no
+    /// effect.
     fn repeat(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let ready = matches!(self.phase, Phase::Stable) && self.in_flight.is_none();
         let Some(node) = core.lookup.node().filter(|_| ready && self.repeat.is_due()) else {
@@ -394,7 +395,7 @@ impl Classic {
     }
 }
 
-/// Errors by which the coordinator refuses it as a member, or as one of this generation.
+/// Errors by which the coordinator refuses the member, or its generation.
 pub(super) fn is_fencing(error: ErrorCode) -> bool {
     matches!(
         error,

@@ -22,7 +22,7 @@ pub(super) struct Consuming {
     schedule: Option<Schedule>,
     /// The most bytes of an answer.
     bytes: u32,
-    /// One for each leader.
+    /// The calls in flight, one for each leader.
     calls: Vec<Call>,
     /// Partitions whose leaders are asked for.
     asked: Vec<Partition>,
@@ -84,7 +84,7 @@ impl Consuming {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the requests that are due.
     pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let now = turn.now();
         let paused = !reads(core);

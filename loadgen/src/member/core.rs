@@ -134,7 +134,7 @@ impl Core {
         }
     }
 
-    /// Looks up the coordinator if it is unknown and time to.
+    /// Looks up the coordinator if it is unknown, and the back-off is over.
     pub(super) fn search(&mut self, turn: &mut Turn<'_, '_>) -> Step {
         if !self.lookup.due(turn.now()) {
             return Ok(());

@@ -13,7 +13,7 @@ pub(super) type Step<T = ()> = Result<T, Fatal>;
 pub(super) enum Remedy {
     /// Try again after the back-off.
     Retry,
-    /// The same, but look up the coordinator first.
+    /// Retry, but look up the coordinator first.
     LookUp,
     GiveUp,
 }

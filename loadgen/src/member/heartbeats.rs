@@ -30,7 +30,7 @@ impl Heartbeats {
         Self { interval: INTERVAL, next: Time::ZERO, retry: Retry::default() }
     }
 
-    /// Those of the same member once it joins again.
+    /// The heartbeats of the same member once it joins again.
     pub(super) fn again(self) -> Self {
         Self { next: Time::ZERO, ..self }
     }

@@ -64,7 +64,7 @@ pub struct Span {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanKind {
-    /// From the first request of a transaction to the answer of EndTxn.
+    /// The time from the first request of a transaction to the answer of EndTxn.
     Transaction,
     /// The time from when a record was due to be written to its first acquisition by a member of a
     /// share group.
@@ -141,7 +141,7 @@ impl Nodes {
         self.leaders.insert(partition, by);
     }
 
-    /// Its leader has to be asked for again.
+    /// The partition has another leader, which must be looked up.
     pub(super) fn not_led(&mut self, partition: Partition) {
         self.leaders.remove(&partition);
     }

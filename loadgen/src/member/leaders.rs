@@ -35,7 +35,7 @@ impl Leaders {
         !self.outdated
     }
 
-    /// They are asked for again before the next request.
+    /// Forgets the leaders, so that they are looked up before the next request.
     pub(super) fn forget(&mut self) {
         self.outdated = true;
     }

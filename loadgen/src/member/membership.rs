@@ -61,11 +61,12 @@ pub(super) struct Beat<'a> {
 /// The meaning of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
-    /// It is a member, and the rest of the answer counts. Whether it was one before.
+    /// The sender is a member, and the rest of the answer counts. The field says whether it was a
+    /// member before.
     Alive {
         joined: bool,
     },
-    /// It is not a member any more, has lost all that it owned, and joins again.
+    /// The sender is no longer a member, has lost all that it owned, and joins again.
     Out,
     Nothing,
 }

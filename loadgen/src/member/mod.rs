@@ -157,7 +157,8 @@ impl Member {
         self.conclude(step, turn);
     }
 
-    /// It can't continue for a reason that only the owner knows, such as a refused password.
+    /// Ends a member that can't continue for a reason that only the owner knows, such as a refused
+    /// password.
     pub fn fail(&mut self, reason: &str, context: &mut Context<'_>, output: &mut Output) {
         if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             self.conclude(Err(Fatal(reason.to_owned())), &mut Turn { context, output });
@@ -280,7 +281,8 @@ impl Member {
         }
     }
 
-    /// It ended or failed: its connection can be closed, and its requests need no answers.
+    /// Whether the member ended or failed: its connection can be closed, and its requests need no
+    /// answers.
     pub fn is_done(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Down | Lifecycle::Failed)
     }

@@ -105,7 +105,7 @@ pub(super) fn refused(
     refused.into()
 }
 
-/// Committed offsets, sorted, -1 if there is none; or the first error.
+/// Committed offsets, sorted, -1 for a partition without a commit; or the first error.
 pub(super) fn fetched(
     response: &OffsetFetchResponse<'_>,
     topics: &Topics,

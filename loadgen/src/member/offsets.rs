@@ -127,8 +127,7 @@ impl Offsets {
         })
     }
 
-    /// Sends requests that are due. `identity` is the one to commit with; only called if there is
-    /// one.
+    /// Sends requests that are due. `identity` is what to commit with; the caller must have one.
     pub(super) fn advance(
         &mut self,
         identity: Identity<'_>,

@@ -12,7 +12,7 @@ const UNKNOWN: i64 = -1;
 #[derive(Default)]
 pub(super) struct Owned {
     partitions: Arc<[Partition]>,
-    /// One for each partition.
+    /// The position of each partition.
     positions: Vec<i64>,
     /// The number of unknown positions.
     unknown: usize,
@@ -75,8 +75,7 @@ impl Owned {
         Some(std::mem::replace(self, Self { losses, ..Self::default() }).partitions)
     }
 
-    /// Takes a committed offset, which is -1 if there is none. Sets a position only if it is
-    /// unknown.
+    /// Takes a committed offset, or -1 for none. Sets a position only if it is unknown.
     pub(super) fn found(&mut self, partition: &Partition, offset: i64) {
         let Ok(at) = self.partitions.binary_search(partition) else { return };
         if self.positions[at] == UNKNOWN {
@@ -115,7 +114,7 @@ impl Owned {
         self.partitions.iter().copied().zip(self.positions.iter().copied())
     }
 
-    /// Those of these that are known.
+    /// Those of `partitions` that have a known position.
     pub(super) fn known(&self, partitions: &[Partition]) -> Vec<(Partition, i64)> {
         let each = partitions.iter().filter_map(|one| Some((*one, self.position(one)?)));
         each.filter(|(_, position)| *position != UNKNOWN).collect()

@@ -366,7 +366,7 @@ impl Role {
     ) -> Step {
         let Self::Classic(classic) = self else { return Ok(()) };
         match error {
-            // It is joining, and the answer to the join decides about its membership.
+            // The member is joining, and the answer to the join decides about its membership.
             _ if !classic.is_member() => Ok(()),
             ErrorCode::RebalanceInProgress => {
                 classic.must_rejoin(sent, core, turn);

@@ -23,7 +23,7 @@ const NAME: usize = 18;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LiveState {
     pub scenario: String,
-    /// Since the start of the run.
+    /// The time since the start of the run.
     pub elapsed: Duration,
     pub phase: LivePhase,
     pub members: MemberCounts,
@@ -53,7 +53,7 @@ pub struct LivePhase {
     pub number: u32,
     pub of: u32,
     pub elapsed: Duration,
-    /// Its planned duration, if that is known.
+    /// The planned duration of the phase, if it is known.
     pub planned: Option<Duration>,
 }
 

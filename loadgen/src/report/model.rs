@@ -30,16 +30,16 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// The same, where those that overlap are one: from the first trigger until the group was
-    /// stable.
+    /// The same rebalances, where those that overlap are one: from the first trigger until the
+    /// group was stable.
     #[serde(default)]
     pub disruptions: Vec<Rebalance>,
     /// The latencies by name of the [`crate::driver::command::RoundTrip`] (`commit`, `heartbeat`,
     /// `join`, ...), from the time a request was due to its answer. A request that was never
     /// answered counts as long as it was due, and so do those that could not be sent meanwhile.
     pub latencies: BTreeMap<String, Latency>,
-    /// The same without the time by which this machine delayed the requests. They are there to
-    /// judge the others: see [`Pace::blurs`].
+    /// The same latencies without the delays of this machine. They serve to judge the others: see
+    /// [`Pace::blurs`].
     #[serde(default)]
     pub undelayed: BTreeMap<String, Latency>,
     /// The latencies without this correction: from the writing of a request to its answer.
@@ -70,7 +70,7 @@ pub struct Report {
     /// How well the load generator itself kept up.
     #[serde(default)]
     pub pace: Pace,
-    /// With `--server-pid`.
+    /// Set with `--server-pid`.
     pub server: Option<Usage>,
     pub series: Series,
     pub violations: Vec<Violation>,
@@ -283,7 +283,7 @@ pub struct Client {
     pub name: String,
     pub group: String,
     pub started: f64,
-    /// Its rebalance callbacks, the first ones in full.
+    /// The rebalance callbacks of the client, the first of them in full.
     pub callbacks: Vec<Callback>,
     pub callbacks_count: u64,
     /// The number of its partitions now, and at most.

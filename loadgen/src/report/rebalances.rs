@@ -6,7 +6,7 @@ use super::disruptions::kind;
 use super::model::{Latency, Rebalance, Report, Run};
 use super::text::{millis, named};
 
-/// With more kinds of groups than these, all groups are summed up together.
+/// If there are more kinds of groups than this, all groups are summed up together.
 const ROLES: usize = 6;
 
 /// All rebalances with the same kind of trigger.

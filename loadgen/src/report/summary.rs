@@ -276,7 +276,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
     labelled(&facts, paint, width)
 }
 
-/// At most [`LIST`] of them.
+/// Lists at most [`LIST`] phases.
 fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) -> Vec<Fact> {
     let said = report.phases.iter().flat_map(|phase| of(phase).iter().map(move |s| (phase, s)));
     let shown = said

@@ -148,7 +148,7 @@ pub(super) fn named(group: &str) -> &str {
     rest.map_or(group, |(_run, name)| name)
 }
 
-/// The same, in at most `width` characters.
+/// A group's name in at most `width` characters.
 pub(super) fn group_name(group: &str, width: usize) -> String {
     shortened(&plain(named(group)), width)
 }

@@ -168,10 +168,10 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
 #[derive(Clone, PartialEq, Debug)]
 enum Metric {
     RoundTrip(RoundTrip, Statistic),
-    /// From the trigger until the group was stable; infinite if it never was, and none if the next
-    /// trigger came before.
+    /// The time from the trigger until the group was stable; infinite if it never was, and no value
+    /// if the next trigger came first.
     Rebalance(Statistic),
-    /// The same times of rebalances that overlap, from the first trigger of them.
+    /// The time from the first of several overlapping triggers until the group was stable.
     Disruption(Statistic),
     Pause(Statistic),
     /// How late muster-load's own timers fired.
@@ -224,7 +224,7 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
     ("bytes.received", Quantity::Size, |r| Some(r.bytes_received as f64)),
 ];
 
-/// Those that phases have, too.
+/// The metrics that phases have, too.
 const OF_PHASES: [&str; 3] =
     ["unowned_partition_seconds", "records.delivered", "records.redelivered"];
 

@@ -144,7 +144,8 @@ pub(super) fn validate(
     })
 }
 
-/// Without a protocol, members keep theirs: that of the table, or of a change before.
+/// Checks an assignor. A change without a protocol leaves the protocol of the table, or of an
+/// earlier change.
 fn validate_assignor(change: &Change, group: &Group) -> Result<(), String> {
     if change.assignor.0.is_empty() {
         return Ok(());

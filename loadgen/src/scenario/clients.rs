@@ -15,7 +15,7 @@ enum Presence {
     /// Started, and not yet assigned anything: its first callback is due.
     Starting,
     Up,
-    /// To end.
+    /// The client is asked to end.
     Going,
 }
 
@@ -125,7 +125,7 @@ impl Clients {
         std::mem::take(&mut self.failures)
     }
 
-    /// Those of these tables; all if none is named.
+    /// The clients of these tables; all clients if no table is named.
     fn named<'a>(&'a mut self, tables: &'a [String]) -> impl Iterator<Item = &'a mut Planned> {
         let all = self.all.iter_mut();
         all.filter(|client| tables.is_empty() || tables.contains(&client.table))

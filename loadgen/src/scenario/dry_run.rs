@@ -49,7 +49,7 @@ struct DryRun<'a> {
 }
 
 impl<'a> DryRun<'a> {
-    /// In the order in which a phase begins: it does not stop members that it starts.
+    /// Plays a phase. Stops come first: a phase does not stop members that it starts.
     fn play(&mut self, at: usize, phase: &'a Phase) {
         let stops = [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)];
         for (what, stopping) in stops {

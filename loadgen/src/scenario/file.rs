@@ -110,8 +110,8 @@ pub struct Group {
     /// Assigned to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// For consumer groups the server decides this and the next one; the checks assume this one if
-    /// the server does not report it.
+    /// For consumer groups the server decides this value and the next one. The checks use this
+    /// value if the server does not report its own.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]

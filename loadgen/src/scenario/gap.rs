@@ -60,7 +60,7 @@ impl Gap {
         self.began.is_some() && self.without_answer.is_empty()
     }
 
-    /// Its length, once it is over.
+    /// The length of the gap, once it is over.
     pub(super) fn length(&self) -> Option<Duration> {
         self.began.filter(|_| self.is_over()).map(|began| self.ended.since(began))
     }

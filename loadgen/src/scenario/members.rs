@@ -21,12 +21,12 @@ const AHEAD: Duration = Duration::from_millis(150);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Down,
-    /// To be started.
+    /// The member is about to be started.
     Due,
     Up,
-    /// To be stopped, or about to end.
+    /// The member is about to be stopped, or about to end.
     Going,
-    /// It can't continue, and is not started again.
+    /// The member can't continue, and is not started again.
     Failed,
 }
 

@@ -15,7 +15,7 @@ pub struct Settings {
     /// The part of the names of topics and groups that identifies this run.
     pub run: String,
     pub seed: u64,
-    /// After this the run winds down.
+    /// The time after which the run winds down.
     pub duration: Duration,
     /// When the run began, since 1970.
     pub began: Duration,

@@ -22,7 +22,7 @@ pub(super) struct Ramp {
 }
 
 impl Ramp {
-    /// From the rates that the group has now, or from none.
+    /// Begins to move the rates, from the rates that the group has now, or from none.
     pub(super) fn begin(
         group: GroupIndex,
         to: Workload,

@@ -23,7 +23,7 @@ pub(super) struct Rolling {
 }
 
 pub(super) enum Act {
-    /// They stop, and start again after a time.
+    /// The members stop, and start again after a time.
     Restart {
         how: Stop,
         down: Duration,

@@ -416,7 +416,7 @@ fn validate_totals(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// In all groups.
+/// The number of clients in all groups.
 fn clients(scenario: &Scenario) -> u64 {
     let count = |name: &str| {
         let group = scenario.groups.iter().find(|group| group.name == *name);

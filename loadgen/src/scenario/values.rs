@@ -52,7 +52,7 @@ impl<'de> Deserialize<'de> for Span {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     Count(u32),
-    /// From 0 to 1.
+    /// A share from 0 to 1.
     Share(f64),
 }
 

@@ -52,7 +52,7 @@ impl WindDown {
         self.began
     }
 
-    /// Its phase in the report; `None` without a problem or a warning.
+    /// The phase of the wind-down in the report; `None` without a problem or a warning.
     pub(super) fn report(self, now: Time) -> Option<model::Phase> {
         let Self { began, problem, warnings, .. } = self;
         (problem.is_some() || !warnings.is_empty()).then(|| model::Phase {

@@ -23,7 +23,7 @@ pub struct Security {
 
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// The authorities to trust; the system's if there is none.
+    /// The authorities to trust; `None` for the system's authorities.
     pub ca: Option<Pem>,
     /// A client certificate with its chain, and its key.
     pub identity: Option<(Pem, Pem)>,
@@ -35,10 +35,10 @@ pub struct Tls {
 /// The part of a server's certificate that is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Verify {
-    /// Its authority and its name.
+    /// Checks the authority and the name of the certificate.
     #[default]
     Name,
-    /// Its authority. `ssl.endpoint.identification.algorithm` without a value.
+    /// Checks the authority only, as `ssl.endpoint.identification.algorithm` without a value asks.
     Authority,
     /// Nothing: for test clusters.
     Nothing,

@@ -13,7 +13,7 @@ use rustls::pki_types::{
 #[derive(Clone)]
 pub enum Pem {
     File(PathBuf),
-    /// With the name of its origin, for errors.
+    /// The text, with the name of its origin for errors.
     Text {
         origin: String,
         text: String,
@@ -103,7 +103,7 @@ impl fmt::Display for Pem {
     }
 }
 
-/// Without the text, which may be a key.
+/// Leaves out the text, which may be a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PEM of {self}")

@@ -234,10 +234,10 @@ impl Keys {
         self.0.remove(key)
     }
 
-    /// Those that do not concern the connection.
+    /// The keys that do not concern the connection.
     ///
     /// # Errors
-    /// One sentence: others are left, too.
+    /// One sentence: keys that concern the connection are left, too.
     fn left(self) -> Result<Vec<String>, String> {
         let is_ours = |key: &String| OURS.iter().any(|ours| key.starts_with(ours));
         let (ours, others): (Vec<_>, Vec<_>) = self.0.into_keys().partition(is_ours);

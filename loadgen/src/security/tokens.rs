@@ -50,7 +50,7 @@ impl Tokens {
     /// Fetches the first token.
     ///
     /// # Errors
-    /// One sentence: there is none.
+    /// One sentence that says why there is no token.
     pub fn of(source: Source) -> Result<Self, String> {
         let token = source.fetch()?;
         let refreshable = token.expires.is_some() && !matches!(source, Source::Fixed(_));
@@ -82,7 +82,7 @@ impl Source {
     }
 }
 
-/// Until the sender is dropped.
+/// Keeps the token fresh until the sender is dropped.
 fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String> {
     let (sender, ends) = bounded(0);
     let work = move || {
@@ -108,7 +108,7 @@ fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String>
 }
 
 impl Token {
-    /// Its life is that of its claims, if it is a JSON web token.
+    /// A token with the life that its claims give it, if it is a JSON web token.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.into(), expires: expiry(text) }
     }

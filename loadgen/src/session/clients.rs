@@ -22,7 +22,7 @@ impl Session {
         news.events.into_iter().for_each(|event| self.merge.insert(event));
     }
 
-    /// At the end of a run there are none left, unless it ends at once.
+    /// Ends the clients that are left. At the normal end of a run there are none.
     pub(super) fn end_clients(&mut self) {
         self.tools.clients.kill_all();
         let until = Instant::now() + ENDING;

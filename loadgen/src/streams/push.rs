@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Push {
     resource: Resource,
-    /// At most one waits: if it has to, the next state comes later.
+    /// The queue of states to push. At most one waits: if the endpoint is slow, states are skipped.
     bodies: Option<Sender<String>>,
     failures: Receiver<String>,
     thread: Option<JoinHandle<()>>,
@@ -45,7 +45,7 @@ impl Push {
         if self.pushed.is_none_or(|pushed| pushed.elapsed() >= EVERY) {
             self.pushed = Some(Instant::now());
             let body = metrics(state, &self.resource);
-            // One that does not fit is replaced by the next.
+            // If the queue is full, the next state replaces this one.
             let _ = self.bodies.as_ref().map(|bodies| bodies.try_send(body));
         }
         match self.failures.try_recv() {
@@ -58,11 +58,11 @@ impl Push {
 impl Drop for Push {
     fn drop(&mut self) {
         let Some(bodies) = self.bodies.take() else { return };
-        // Behind the one that is on its way.
+        // Queued after the push that is in progress.
         let _ = bodies.send_timeout(metrics(&self.last, &self.resource), PATIENCE);
         drop(bodies);
         if let Some(thread) = self.thread.take() {
-            // It ends once it has pushed that; it cannot panic.
+            // The thread ends once it has pushed the last state; it cannot panic.
             let _ = thread.join();
         }
     }

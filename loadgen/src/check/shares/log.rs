@@ -31,7 +31,7 @@ pub(super) struct Run {
     pub(super) of: Records,
 }
 
-/// The records of a run that an event concerns, as they were before.
+/// The records of a run that an event concerns, with their state before the event.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Part {
     pub(super) first: i64,
@@ -119,7 +119,7 @@ impl Log {
         self.lost_count += 1;
     }
 
-    /// It may have another leader, which knows only what is durable.
+    /// The partition may have another leader, which knows only durable state.
     pub(super) fn reloaded(&mut self, at: Time) {
         self.reloaded = at;
         self.fetch_lost(at);
@@ -173,7 +173,7 @@ impl Log {
         parts
     }
 
-    /// A run begins at this offset, if there is one that has it.
+    /// Splits the run with this offset, if there is one, so that a run begins here.
     fn split(&mut self, at: i64) {
         let Some((_, run)) = self.runs.range_mut(..at).next_back() else { return };
         if run.last >= at {
@@ -183,7 +183,7 @@ impl Log {
         }
     }
 
-    /// Joins a run that is done with the one before and the one after it.
+    /// Inserts a run that is done; merges it with equal runs before and after it.
     fn insert(&mut self, mut first: i64, mut run: Run) {
         if let Some((at, before)) = self.runs.range(..first).next_back()
             && before.last + 1 == first

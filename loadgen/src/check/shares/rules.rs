@@ -218,7 +218,7 @@ impl Sharing {
     ) {
         for part in stolen {
             let Some(hold) = part.of.hold else { continue };
-            // At the limit it may be archived, and before the start offset.
+            // A record at the delivery limit may be archived, and then precede the start offset.
             if part.of.may_be_at(self.group.delivery_limit, self.lost(batch.partition)) {
                 continue;
             }
@@ -284,7 +284,7 @@ impl Sharing {
 }
 
 impl Fetch<'_> {
-    /// Its event, with these records alone.
+    /// The event of the batch, with these records only.
     fn proof(&self, records: &AcquiredBatch) -> Event {
         let kind = EventKind::Acquired {
             session: self.session,

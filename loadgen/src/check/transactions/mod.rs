@@ -111,7 +111,8 @@ impl Transactions {
         called.map(|called| now.since(called)).collect()
     }
 
-    /// After the last event: transactions that were not asked to commit never will be.
+    /// Judges what is left after the last event: transactions without a call of EndTxn never
+    /// commit.
     pub(super) fn finish(&mut self, found: &mut Found) {
         let ids: Vec<Id> = self.open.keys().copied().collect();
         for id in ids {

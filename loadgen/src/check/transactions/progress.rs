@@ -29,9 +29,9 @@ pub(super) enum Outcome {
     /// EndTxn was not called.
     #[default]
     Open,
-    /// It was called at this time to commit, and has no answer yet.
+    /// EndTxn was called at this time to commit, and is not answered yet.
     Called(Time),
-    /// It was called at this time to commit, and will have no answer.
+    /// EndTxn was called at this time to commit, and will not be answered.
     Unknown(Time),
     /// The commit that was called at this time was acknowledged.
     Committed(Time),
@@ -56,7 +56,7 @@ pub(super) struct Progress {
 enum Batch {
     Ahead,
     Whole,
-    /// It was passed, and not returned, or not all of its records.
+    /// The reader has passed the transaction without reading all of its records.
     Missed,
 }
 
@@ -130,7 +130,7 @@ impl Transaction {
         }
     }
 
-    /// `event` is the one that shows something new.
+    /// Judges the transaction. `event` is the event with the new evidence.
     pub(super) fn judge(
         &mut self,
         id: Id,
@@ -185,7 +185,7 @@ impl Transaction {
         });
     }
 
-    /// It is committed, and this reader has just read the last of it.
+    /// Some if the transaction is committed, and this reader has just read its last record.
     pub(super) fn becomes_visible(
         &mut self,
         member: MemberIndex,

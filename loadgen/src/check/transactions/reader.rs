@@ -45,12 +45,12 @@ impl Reader {
         self.isolation == Isolation::ReadCommitted
     }
 
-    /// Its position in a partition, if it reads it.
+    /// The reader's position in a partition, if it reads the partition.
     pub(super) fn position(&self, partition: Partition) -> Option<i64> {
         self.positions.get(&partition).copied()
     }
 
-    /// It has read a partition up to there; returns the position before.
+    /// The reader has read a partition up to this offset; returns its position before.
     pub(super) fn moved(&mut self, partition: Partition, to: i64) -> i64 {
         match self.positions.get_mut(&partition) {
             Some(position) => std::mem::replace(position, to.max(*position)),

@@ -28,7 +28,7 @@ const PASSING: &[ErrorCode] = &[
     ErrorCode::CoordinatorNotAvailable,
     ErrorCode::NotCoordinator,
 ];
-/// From this version of OffsetFetch on a request is for several groups.
+/// From this version on a request of OffsetFetch is for several groups.
 const GROUPS_FROM: i16 = 8;
 /// The resource type of a group, and the operation that sets a config.
 const GROUP_RESOURCE: i8 = 32;

@@ -27,8 +27,8 @@ pub const NO_GENERATION: i32 = -1;
 pub struct MemberSubscription {
     pub member_id: Arc<str>,
     pub instance_id: Option<Arc<str>>,
-    /// In any order; repeated and missing topics are ignored. Members that share one `Arc` are
-    /// recognised at once as having the same subscription.
+    /// The topics in any order; repeated and missing topics are ignored. Members that share one
+    /// `Arc` are recognised at once as having the same subscription.
     pub topics: Arc<[TopicIndex]>,
     /// The partitions that it claims to own (sticky: to have owned). In any order, and not trusted.
     pub owned: Vec<Partition>,
@@ -89,7 +89,7 @@ impl ClassicAssignor {
 /// A group for the assignors: members by rank (Kafka's order of `MemberInfo`), topics dense.
 struct Group<'a> {
     by_rank: Vec<Member<'a>>,
-    /// In the order of their names, as in Kafka.
+    /// The topics in the order of their names, as in Kafka.
     topics: Vec<SubscribedTopic>,
     /// The place in `topics` of a [`TopicIndex`]; [`NOWHERE`] if no member subscribed to it.
     places: Vec<u32>,

@@ -17,7 +17,7 @@ pub(super) struct ProducerId {
     pub(super) epoch: i16,
 }
 
-/// The values of a batch that differ from those of the one before.
+/// The values of a batch that differ from those of the previous batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     /// `None` for a producer that is not idempotent.

@@ -45,7 +45,7 @@ pub(super) fn init_producer_id(
     }
 }
 
-/// In version 3 or below, as clients send it.
+/// AddPartitionsToTxn in version 3 or below, as clients send it.
 pub(super) fn add_partitions(
     writer: Writer,
     partitions: &[Partition],

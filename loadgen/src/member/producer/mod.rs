@@ -92,7 +92,7 @@ impl Producer {
         self.schedule = load.and_then(|load| Schedule::new(load, under_way, now, random));
     }
 
-    /// Sends what is due.
+    /// Sends the requests that are due.
     pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.prepare(core, turn)?;
         if self.is_ready() {
@@ -131,7 +131,7 @@ impl Producer {
         }
     }
 
-    /// No answer is awaited any more. A transaction that has begun counts as one without an end.
+    /// No answer is awaited any more. An open transaction counts as one without an end.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         let round = self.round.take().filter(|_| self.transactions().is_some());
         turn.output.spans.extend(round.map(|round| round.span(turn.context.now, false)));

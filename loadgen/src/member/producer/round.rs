@@ -1,4 +1,5 @@
-//! A round of a producer: one batch for each of some partitions. With transactions, a round is one.
+//! A round of a producer: one batch for each of some partitions. With transactions, a round is a
+//! transaction.
 
 use std::time::Duration;
 
@@ -118,7 +119,7 @@ impl Round {
         };
     }
 
-    /// It can only be aborted.
+    /// The transaction can only be aborted from now on.
     pub(super) fn fail(&mut self) {
         (self.failed, self.aborts) = (true, true);
     }

@@ -14,9 +14,9 @@ pub(super) enum Verdict {
     Busy,
     /// Try again after the back-off.
     Again,
-    /// The same, but look up the coordinator first.
+    /// Retry, but look up the coordinator first.
     LookUp,
-    /// The same, but ask for the leaders of partitions first.
+    /// Retry, but look up the leaders of the partitions first.
     Leaders,
     /// The transaction can only be aborted; the producer continues.
     Abort,

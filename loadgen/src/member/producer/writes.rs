@@ -27,7 +27,7 @@ impl Producer {
         }
         if let Some(round) = &mut self.round {
             round.asked();
-            // From transaction version 2 on, it begins with the records.
+            // From transaction version 2 on, the transaction begins with the records.
             round.started = true;
         }
         Ok(())

@@ -63,7 +63,7 @@ pub(in crate::member) fn fetch_version(
     if topics.have_ids(partitions) { version } else { version.min(BY_ID - 1) }
 }
 
-/// Fetches these partitions from these offsets on, and waits for a record if there is none.
+/// Fetches these partitions from these offsets on, and waits for a record if there are none.
 pub(in crate::member) fn fetch(
     partitions: &[Partition],
     positions: &[i64],

@@ -53,7 +53,7 @@ enum Purpose {
     Records,
 }
 
-/// It leaves: leaders that had no more records since then are not asked again.
+/// The reader leaves: leaders that had no more records since then are not asked again.
 #[derive(Debug)]
 struct Closing {
     since: Time,
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the requests that are due.
     pub(super) fn advance(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.leaders.advance(&self.partitions, core, turn)?;
         if !self.retry.ready(turn.now()) {
@@ -88,7 +88,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads what is there, and ends.
+    /// Reads the records that are there, and ends.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let (now, has_begun) = (turn.now(), self.has_begun);
         let closing = self.closing.get_or_insert(Closing {

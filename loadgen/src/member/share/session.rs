@@ -28,7 +28,7 @@ pub(super) struct Session {
     pub(super) partitions: Vec<Partition>,
     pub(super) call: Option<Call>,
     pub(super) held: VecDeque<Held>,
-    /// Until then it processes what it holds.
+    /// The time until which the member processes the records that it holds.
     pub(super) ready_at: Time,
     pub(super) retry: Retry,
 }
@@ -42,7 +42,7 @@ pub(super) struct Call {
 }
 
 pub(super) enum Purpose {
-    /// It leaves these partitions in the session.
+    /// A ShareFetch that leaves these partitions in the session.
     Fetch(Vec<Partition>),
     Acknowledge,
     Close,
@@ -102,7 +102,7 @@ impl Session {
 }
 
 impl Share {
-    /// Sends what is due in each session; drops those that are over.
+    /// Sends the requests that are due in each session; drops sessions that have ended.
     pub(super) fn send(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let mut at = 0;
         while at < self.sessions.len() {
@@ -128,7 +128,7 @@ impl Share {
         }
         let processes = !self.closing && !session.held.is_empty();
         let ready = if processes { session.ready_at } else { Time::ZERO };
-        // Without leaders it is not known what to fetch.
+        // Without leaders it is unknown where to fetch.
         let unknown = !self.leaders.are_known() && !core.owned.is_empty();
         let waits = unknown && !self.closing && session.held.is_empty();
         (!waits).then(|| ready.max(session.retry.until()))

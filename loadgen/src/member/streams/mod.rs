@@ -51,7 +51,7 @@ pub(super) struct Streams {
     /// The time since when it has tasks and must not process.
     held_since: Option<Time>,
     endpoints: i32,
-    /// Its heartbeats ask for the end of the application.
+    /// Whether the member's heartbeats ask for the end of the application.
     asks_for_shutdown: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct Capacity {
     pub label: Option<String>,
     pub protocol: String,
     pub by: By,
-    /// In the order in which they were tried.
+    /// The steps in the order in which they were tried.
     pub steps: Vec<Step>,
     /// The largest size that held, and the smallest that broke.
     pub holds: Option<u64>,
@@ -68,7 +68,7 @@ pub struct Step {
     pub rules: Vec<Figure>,
     /// Other reasons why it did not hold, as a group that did not become stable.
     pub problems: Vec<String>,
-    /// With `--server-pid`.
+    /// Set with `--server-pid`.
     pub server: Option<Used>,
     pub load: Used,
     /// The p99 of how late timers of this machine were.

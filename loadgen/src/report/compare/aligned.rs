@@ -9,7 +9,7 @@ use crate::report::model::{Latency, Phase, Point, Report};
 
 /// The phases that get figures; charts have all.
 const PHASES: usize = 20;
-/// Its phase is there only if something went wrong.
+/// This phase is in a report only if something went wrong in it.
 const WIND_DOWN: &str = "wind-down";
 /// Seconds: less than between any two moments of a run.
 const INSTANT: f64 = 1e-7;
@@ -135,7 +135,8 @@ fn moved(report: &Report, slots: &[Slot]) -> Report {
         within.or(places.last()).map_or(at, |(phase, slot)| at - phase.began + slot.from)
     };
     moved.series.points.iter_mut().for_each(|point| point.at = place(point.at));
-    // One that begins with a phase is of that phase, a step that ends with it is of the one before.
+    // A step that begins with a phase belongs to this phase; a step that ends with it belongs to
+    // the phase before.
     let after = |at: f64| place(at + INSTANT) - INSTANT;
     let begun = moved.rebalances.iter_mut().chain(&mut moved.disruptions);
     begun.for_each(|rebalance| rebalance.began = after(rebalance.began));

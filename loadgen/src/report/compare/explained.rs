@@ -12,7 +12,8 @@ const CLASSIC: &str = "classic";
 const SESSION: &str = "group.consumer.session.timeout.ms";
 /// How soon members learn of a rebalance.
 const HEARTBEAT: &str = "group.consumer.heartbeat.interval.ms";
-/// That of classic groups, and of consumer groups where brokers do not report it.
+/// The source of configs of classic groups, and of consumer groups whose brokers do not report
+/// them.
 const OF_GROUPS: &str = "the groups' configuration";
 
 impl Runs {

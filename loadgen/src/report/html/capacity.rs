@@ -23,8 +23,7 @@ pub(super) fn render(found: &Capacity) -> String {
     page(&format!("Capacity of {}", found.bootstrap), &body)
 }
 
-/// One step of each size, the one that decided on it: a size that broke was tried again. The table
-/// has all.
+/// One step for each size: the last try, which decided. The table has all tries.
 fn last_tries<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     let sizes = steps.chunk_by(|one, other| one.size == other.size);
     sizes.filter_map(|tries| tries.last().copied()).collect()

@@ -132,7 +132,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// With their phases aligned, if these have one order.
+    /// The runs with their phases aligned, if all runs have the same order of phases.
     fn of(runs: &Runs) -> Self {
         let Some(aligned) = Phases::of(runs).aligned(runs) else {
             let x_name = "seconds since the start of the run";

@@ -60,7 +60,7 @@ pub(super) struct Scale {
 }
 
 pub(super) struct Tick {
-    /// From 0 at the low end to 1.
+    /// A number from 0 at the low end to 1 at the high end.
     pub(super) place: f64,
     pub(super) label: String,
     /// Hidden on a narrow screen.
@@ -81,7 +81,8 @@ impl Scale {
         Self { shape: Shape::Linear, unit: Unit::Moment, low: 0.0, high }
     }
 
-    /// From a power of ten to a value of 1, 2 or 5 times one, with all positive `values` between.
+    /// A logarithmic scale. It begins at a power of ten and ends at 1, 2 or 5 times a power of ten,
+    /// with all positive `values` between.
     pub(super) fn log(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let positive = values.into_iter().filter(|value| *value > 0.0);
         let positive = positive.map(|value| value.clamp(SMALLEST, LARGEST));
@@ -101,7 +102,7 @@ impl Scale {
         self.unit
     }
 
-    /// From 0 at the low end to 1 at the high end; values beyond are at the end.
+    /// A number from 0 at the low end to 1 at the high end. Values beyond an end are at the end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (value, low, high) = (self.bent(value), self.bent(self.low), self.bent(self.high));
         ((value - low) / (high - low)).clamp(0.0, 1.0)

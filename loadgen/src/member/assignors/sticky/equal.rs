@@ -34,7 +34,7 @@ fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     quotas
 }
 
-/// `left` is what is left of each member's quota.
+/// `left` is the rest of each member's quota.
 fn keep(claim: &Claim, left: &mut [u32]) -> u32 {
     match left.get_mut(claim.owner as usize) {
         Some(left) if *left > 0 => {
