@@ -6,7 +6,7 @@ use crate::payers::Payers;
 use crate::pending::PendingOffsets;
 use muster_fairness::{Address, Exceeded, admit};
 
-/// The rest of a limit, for the client of a call.
+/// The part of a limit that is left for the client of a call.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     limit: usize,

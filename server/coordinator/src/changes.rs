@@ -15,7 +15,7 @@ pub(crate) struct Changes {
     is_kept: bool,
     /// The last list. An id may be there twice.
     noted: Vec<Text>,
-    /// Those of earlier lists that are not surveyed yet.
+    /// The groups of earlier lists that are not surveyed yet.
     due: Vec<Text>,
 }
 

@@ -154,7 +154,7 @@ impl GroupConfigs {
         };
     }
 
-    /// Those of a consumer group.
+    /// The timeouts and intervals of a consumer group.
     pub(crate) fn of_consumers(&self, group_id: &str, config: &Config) -> GroupConfig {
         let own = self.own(group_id);
         GroupConfig {
@@ -170,7 +170,7 @@ impl GroupConfigs {
         }
     }
 
-    /// Those of a share group.
+    /// The timeouts and intervals of a share group.
     pub(crate) fn of_shares(&self, group_id: &str, config: &Config) -> GroupConfig {
         let own = self.own(group_id);
         GroupConfig {
@@ -186,7 +186,7 @@ impl GroupConfigs {
         }
     }
 
-    /// Those of a streams group.
+    /// The timeouts and intervals of a streams group.
     pub(crate) fn of_streams(&self, group_id: &str, config: &Config) -> GroupConfig {
         let own = self.own(group_id);
         GroupConfig {

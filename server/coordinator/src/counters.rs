@@ -134,7 +134,7 @@ pub(crate) enum Standing {
     StreamsStable,
 }
 
-/// A group as the gauges count it; the default is none.
+/// A group as the gauges count it; by default no group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) standing: Option<Standing>,

@@ -130,15 +130,15 @@ macro_rules! named {
 named! {
     /// Why a member was removed.
     Why {
-        /// Its session expired.
+        /// The member's session expired.
         Session = "session",
-        /// It did not revoke partitions within its rebalance timeout.
+        /// The member did not revoke partitions within its rebalance timeout.
         Revocation = "revocation",
-        /// It did not join again within the rebalance timeout.
+        /// The member did not join again within the rebalance timeout.
         Join = "join",
-        /// It did not send its SyncGroup within the rebalance timeout.
+        /// The member did not send its SyncGroup within the rebalance timeout.
         Sync = "sync",
-        /// Another client joined with its instance id.
+        /// Another client joined with the member's instance id.
         Replaced = "replaced",
     }
 }
@@ -200,7 +200,7 @@ impl CausedBy {
         client + self.reason.as_ref().map_or(0, |it| it.len())
     }
 
-    /// An empty reason is none.
+    /// Takes the reason of a client, unless it is empty.
     fn take_reason(&mut self, reason: &str) {
         if !reason.is_empty() {
             self.reason = Some(Text::from(prefix(reason, EVENT_REASON_BYTES_MAX)));
@@ -215,7 +215,7 @@ impl CausedBy {
 }
 
 impl Causes {
-    /// Adds a cause, of a member if it is one's.
+    /// Adds a cause, with the member that caused it, if there is one.
     pub(crate) fn add(&mut self, cause: Cause, member_id: Option<&str>) {
         let count = &mut self.counts[cause as usize];
         *count = count.saturating_add(1);

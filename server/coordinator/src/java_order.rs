@@ -18,13 +18,13 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Those of a map that is made for `len` entries, as Kafka's coordinator makes it: for
-    /// (`len` + 1) / 0.75 + 1, rounded down, which Java rounds up to a power of two.
+    /// The buckets of a Java map that is made for `len` entries, as Kafka's coordinator makes it:
+    /// for (`len` + 1) / 0.75 + 1, rounded down, which Java rounds up to a power of two.
     pub(crate) fn with_room_for(len: usize) -> Self {
         Self(((len + 1) * 4 / 3 + 1).next_power_of_two())
     }
 
-    /// Those of a map that is made with this capacity.
+    /// The buckets of a Java map that is made with this capacity.
     pub(crate) fn of_capacity(capacity: usize) -> Self {
         Self(capacity.max(1).next_power_of_two())
     }

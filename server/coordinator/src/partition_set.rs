@@ -63,7 +63,7 @@ impl PartitionSet {
         }
     }
 
-    /// Those that are not in `other`.
+    /// The partitions that are not in `other`.
     pub(crate) fn without(mut self, other: &Self) -> Self {
         if self == *other {
             self.0.clear();
@@ -73,7 +73,7 @@ impl PartitionSet {
         self
     }
 
-    /// Those below an end.
+    /// The partitions below `end`.
     pub(crate) fn below(&self, end: i32) -> Self {
         Self(self.0[..self.0.partition_point(|it| *it < end)].to_vec())
     }

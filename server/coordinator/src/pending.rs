@@ -52,7 +52,7 @@ pub(crate) struct Placed<P> {
 }
 
 impl Pending {
-    /// Its record.
+    /// The record of the pending offset.
     pub(crate) fn to_record<'p>(
         &'p self,
         group_id: &'p str,
@@ -258,7 +258,7 @@ impl PendingOffsets {
         open.into_iter().flat_map(|open| open.groups.keys().cloned()).collect()
     }
 
-    /// Adds a pending offset. It replaces the one that its producer has for the partition, if any.
+    /// Adds a pending offset. It replaces the producer's earlier pending offset of the partition.
     pub(crate) fn add(&mut self, group_id: &str, topic: &str, partition: i32, added: Pending) {
         let added = Placed { pending: added, is_superseded: false };
         self.place(group_id, topic, partition, added);
@@ -384,8 +384,7 @@ impl PendingOffsets {
     }
 }
 
-/// The key of a map that equals `key`, so that equal names share their bytes; a new one if there is
-/// none.
+/// The key of a map that equals `key`, so that equal names share their bytes; else a new text.
 fn shared<V>(map: &BTreeMap<Text, V>, key: &str) -> Text {
     map.get_key_value(key).map_or_else(|| Text::from(key), |(known, _)| known.clone())
 }

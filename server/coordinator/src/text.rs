@@ -14,7 +14,7 @@ pub(crate) fn owned(text: &str) -> Str<'static> {
     Str::Owned(text.into())
 }
 
-/// The text that was sent, or else the one before.
+/// The text that was sent, or the previous text if none was sent.
 pub(crate) fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Text> {
     match (sent, before) {
         (Some(sent), Some(before)) => Some(shared(sent, before)),
@@ -23,7 +23,7 @@ pub(crate) fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Te
     }
 }
 
-/// A text, which is not copied if it equals the one before.
+/// A text, which is not copied if it equals the previous text.
 pub(crate) fn shared(text: &str, before: &Text) -> Text {
     if *text == **before { before.clone() } else { Text::from(text) }
 }

@@ -133,7 +133,7 @@ impl Turn<'_, '_> {
         self.noted.rejection = Rejection::of(client, error);
     }
 
-    /// Notes another cause, of a member if it is one's.
+    /// Notes another cause, with the member that caused it, if there is one.
     pub(crate) fn note_cause(&mut self, cause: Cause, member_id: Option<&str>) {
         self.noted.causes.add(cause, member_id);
     }

@@ -60,7 +60,7 @@ impl Levels {
         self.sorted[low.next - 1]
     }
 
-    /// The member that the next partition may be taken from; None if there is none.
+    /// The member that loses the next partition; None if no member may lose one.
     pub(super) fn next_most(&mut self, loads: &Loads) -> Option<u32> {
         let high = &mut self.high;
         let load = |member: &u32| i64::from(loads[*member as usize]);

@@ -1,6 +1,6 @@
 //! The number of tasks that each member may have, as long as there are some for all.
 
-/// It is computed again for the others each time when a member has reached it.
+/// The quota is computed again for the other members each time a member has reached it.
 #[derive(Debug)]
 pub(super) struct Quota {
     tasks: i64,

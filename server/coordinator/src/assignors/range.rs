@@ -14,7 +14,7 @@ pub(super) struct Range {
     /// The place of the next member in `members`.
     next: usize,
     shares: Vec<Share>,
-    /// For each subscription, its topics and those of them with unassigned partitions.
+    /// For each subscription, its topics, and those of its topics that have unassigned partitions.
     open: Vec<(Arc<[TopicIndex]>, Vec<TopicIndex>)>,
     joins: u64,
     changes: Vec<Change>,

@@ -53,7 +53,8 @@ pub(super) struct Member {
     hash: u32,
     /// Sequence number of its joining, under its present id.
     joined: u64,
-    /// The same under its first id; it distinguishes the member from an earlier one with its index.
+    /// Sequence number of its joining under its first id. It distinguishes the member from an
+    /// earlier member with its index.
     pub(super) since: u64,
     name: Name,
     pub(super) subscription: usize,
@@ -183,7 +184,7 @@ impl TargetAssignment {
         let Some(gone) = self.take(former) else { return };
         let target = gone.target.unwrap_or_default();
         self.join(member, id, instance_id);
-        // Before the release of the old target: an unused topic is forgotten.
+        // Set before the old target is released: a topic without users is forgotten.
         self.set(member, target.clone());
         let kept = if member == former { &target[..] } else { &[] };
         self.release(former, &target, kept);
@@ -262,7 +263,8 @@ impl TargetAssignment {
         &self.subscriptions
     }
 
-    /// Called when a computation starts: indexes that only the one before could name become free.
+    /// Called when a computation starts: indexes that only the previous computation could name
+    /// become free.
     pub(super) fn begin(&mut self) {
         self.topics_unused.append(&mut self.topics_forgotten);
     }

@@ -22,7 +22,7 @@ pub(crate) struct Durable {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DurableMember {
     pub(crate) identity: Identity,
-    /// Its metadata for the chosen protocol.
+    /// The member's metadata for the chosen protocol.
     pub(crate) subscription: Blob,
     pub(crate) assignment: Blob,
 }

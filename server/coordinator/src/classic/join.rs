@@ -139,8 +139,8 @@ impl ClassicGroup {
         }
     }
 
-    /// In the join phase only members that have joined count: when `group.max.size` was lowered,
-    /// the last members to join are left out.
+    /// Whether the group may have another member. In the join phase only members that have joined
+    /// count: if `group.max.size` was lowered, the last members to join are refused.
     fn has_room_for(&self, config: &Config, member_id: &str) -> bool {
         let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
         let member = self.members.get(member_id);
@@ -191,7 +191,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Has the client join again with a member id, which proves that it received the answer
+    /// Asks the client to join again with a member id, which proves that it received the answer
     /// (KIP-394).
     fn require_member_id(
         &mut self,

@@ -66,7 +66,7 @@ impl ClassicGroup {
     }
 }
 
-/// In a group that does not exist each member is unknown.
+/// Answers LeaveGroup for a group that does not exist: each member is unknown.
 pub(crate) fn leave_unknown_group(
     api_version: i16,
     request: LeaveGroupRequest<'_>,

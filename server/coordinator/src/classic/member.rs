@@ -29,7 +29,7 @@ pub(crate) struct Protocol {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) identity: Identity,
-    /// In the member's order of preference; after a restart only the chosen one.
+    /// The protocols in the member's order of preference; after a restart only the chosen one.
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) assignment: Blob,
     pub(crate) parked_join: Option<Parked>,

@@ -60,7 +60,8 @@ impl Members {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// For changes that no count depends on: not the parked join, the protocols or the texts.
+    /// A member to change. The change must not affect a count: not the parked join, the protocols
+    /// or the texts.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }
@@ -73,7 +74,7 @@ impl Members {
         self.order.values().cloned().collect()
     }
 
-    /// For changes that no count depends on, as [`Self::get_mut`].
+    /// Changes all members, within the limits of [`Self::get_mut`].
     pub(crate) fn for_each(&mut self, mut change: impl FnMut(&mut Member)) {
         for member_id in self.order.values() {
             if let Some(member) = self.members.get_mut(member_id) {
@@ -180,7 +181,7 @@ impl Members {
         }
     }
 
-    /// Parks a JoinGroup; returns the one that the member had parked before.
+    /// Parks a JoinGroup; returns the JoinGroup that the member had parked before.
     pub(crate) fn park_join(&mut self, member_id: &str, parked: Parked) -> Option<Parked> {
         let member = self.members.get_mut(member_id)?;
         member.heard_on = Some(parked.request.connection);

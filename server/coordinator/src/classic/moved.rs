@@ -1,4 +1,4 @@
-//! How much an assignment moves: compared with the last one, that of the group's record.
+//! How much an assignment moves, compared with the last assignment in the group's record.
 
 use super::ClassicGroup;
 use crate::event::Moved;

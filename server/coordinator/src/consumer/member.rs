@@ -28,7 +28,7 @@ pub(crate) struct Profile {
     pub(crate) client_id: Text,
     pub(crate) client_host: Text,
     pub(crate) topics: Names,
-    /// Empty if there is none; None in old records.
+    /// The regular expression; empty for none, and None in old records.
     pub(crate) regex: Option<Text>,
     /// -1 if unknown.
     pub(crate) rebalance_timeout_ms: i32,
@@ -41,7 +41,7 @@ pub(crate) struct Profile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classic {
     pub(crate) session_timeout_ms: i32,
-    /// In the order of the member's preference.
+    /// The protocols in the order of the member's preference.
     pub(crate) protocols: Vec<(Text, Blob)>,
 }
 

@@ -83,7 +83,7 @@ impl ConsumerGroup {
         self.own.profile_bytes + self.own.names.bytes()
     }
 
-    /// The same as if each member had its own list of topic names.
+    /// The bytes of the members' profiles, as if each member had its own list of topic names.
     pub(crate) fn profile_bytes(&self) -> usize {
         self.own.profile_bytes + self.own.names.bytes_unshared(self.members.len())
     }

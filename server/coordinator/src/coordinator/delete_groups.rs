@@ -19,9 +19,9 @@ use muster_codec::{ErrorCode, Str};
 /// The work that is left for a group.
 enum Deletion {
     Done,
-    /// Its share state is to be deleted first.
+    /// The share state of the group must be deleted first.
     OfState(StateRequest),
-    /// Its offsets are to be deleted first, slice by slice.
+    /// The offsets of the group must be deleted first, slice by slice.
     OfOffsets,
 }
 
@@ -125,7 +125,7 @@ impl Coordinator {
         }
     }
 
-    /// Has the next slice deleted, after requests that wait.
+    /// Schedules the next slice of the deletion after requests that wait.
     fn delete_soon(&mut self, now: i64) {
         self.timers.schedule(&mut self.deletions.timer, now, || TimerKey::Deletion);
     }

@@ -189,7 +189,7 @@ trait Described<'r>: Field<'r> {
     /// There is no such group.
     fn unknown(group_id: &Str<'r>) -> Self;
 
-    /// Its error code, and its field of authorized operations.
+    /// The error code of the description, and its field of authorized operations.
     fn operations(&mut self) -> (i16, &mut i32);
 }
 

@@ -18,13 +18,13 @@ pub(super) struct Loads {
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) group_id: Text,
-    /// Those of the first `parts` sections.
+    /// The offsets of the first `parts` sections.
     pub(super) offsets: Offsets,
     parts: usize,
 }
 
 impl Loads {
-    /// Has the offsets of a group loaded, after requests that wait.
+    /// Schedules the load of a group's offsets, after requests that wait.
     pub(super) fn add(&mut self, timers: &mut Timers, group_id: &str, now: i64) {
         if self.queue.iter().all(|load| &*load.group_id != group_id) {
             let (offsets, parts) = (Offsets::default(), 0);

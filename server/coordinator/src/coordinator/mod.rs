@@ -100,7 +100,7 @@ pub struct Coordinator {
 /// How far a walk through all groups has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkProgress {
-    /// It continues after this group; None before the first.
+    /// The sweep continues after this group; None before the first group.
     After(Option<String>),
     End,
 }
@@ -258,8 +258,8 @@ impl Coordinator {
         self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
     }
 
-    /// Has offsets and groups expire as if the wall clock showed fewer milliseconds by this number:
-    /// it has jumped, perhaps by mistake.
+    /// Makes offsets and groups expire as if the wall clock showed `ms` less: it has jumped,
+    /// perhaps by mistake.
     pub fn leave_out_of_expiry(&mut self, ms: i64) {
         self.sweep.left_out_ms = ms;
     }

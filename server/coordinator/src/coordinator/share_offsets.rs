@@ -168,7 +168,8 @@ impl Coordinator {
     }
 }
 
-/// The group is created with the first records that name it; without records there is none.
+/// Alters offsets of a group that does not exist. The first records create it; without records it
+/// is not created.
 fn alter_new(
     turn: &mut Turn<'_, '_>,
     entry: &mut Entry,

@@ -11,7 +11,7 @@ impl Coordinator {
         self.pending.moves.report_to(&mut budget.pending);
     }
 
-    /// Its part of the shared budget.
+    /// The coordinator's part of the shared budget.
     pub fn held(&self) -> Held {
         let member_bytes = self.counters.gauges.member_bytes as usize;
         Held { groups: self.groups.len(), member_bytes, pending_bytes: self.pending.bytes() }

@@ -155,7 +155,7 @@ impl Entry {
         self.group.as_ref().map_or(0, Group::items)
     }
 
-    /// The size of the group in items; each offset is one.
+    /// The size of the group in items. Each offset is one item.
     pub(crate) fn items(&self) -> usize {
         self.group_items() + self.offsets.len()
     }

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// The digest of a group, taken without loading it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupDigest {
-    /// That of [`crate::Coordinator::fingerprint`].
+    /// The value of [`crate::Coordinator::fingerprint`].
     pub fingerprint: Option<u64>,
     /// Members, offsets and partitions that it covers.
     pub items: usize,

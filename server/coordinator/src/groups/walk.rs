@@ -51,9 +51,9 @@ struct Begun {
 /// The offsets that are not written yet.
 #[derive(Debug)]
 enum Remaining {
-    /// Those after this one.
+    /// The groups after this one.
     Live(Option<(Text, i32)>),
-    /// Those of an old snapshot, from the next part on.
+    /// The groups of an old snapshot, from the next part on.
     Unloaded,
 }
 

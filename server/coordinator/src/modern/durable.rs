@@ -13,7 +13,7 @@ impl<K: Kind> Group<K> {
     }
 
     /// The same records in the order in which the members joined. Sessions that start or expire at
-    /// the same time do so in that order.
+    /// the same time do so in this order.
     pub(crate) fn records_by_age(&self, out: &mut Draft<'_>) {
         self.records_by(&self.members.slots_by_age(), out);
     }

@@ -161,7 +161,7 @@ pub(crate) trait Kind: Debug + Default {
         members: &[&MemberOf<Self>],
     ) -> Option<Subscriptions>;
 
-    /// Those of the present epoch.
+    /// The fields of the current epoch.
     fn epoch_fields(group: &Group<Self>) -> Self::EpochFields;
 
     /// The input of the assignors after a change that leads to these subscriptions.

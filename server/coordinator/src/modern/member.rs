@@ -7,7 +7,7 @@ use crate::event::Moved;
 /// A member with a profile `P`, to which partitions of keys `K` are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member<P, K> {
-    /// Its properties as it sends them.
+    /// The member's properties as it sends them.
     pub(crate) profile: P,
     pub(crate) current: Current<K>,
 }
@@ -34,12 +34,12 @@ pub(crate) struct Current<K> {
 /// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MemberState {
-    /// It owns its whole assignment in the target of its epoch.
+    /// The member owns its whole assignment in the target of its epoch.
     #[default]
     Stable,
-    /// It still has to revoke partitions, and keeps its epoch until then.
+    /// The member still has to revoke partitions, and keeps its epoch until then.
     UnrevokedPartitions,
-    /// It is at the target's epoch, and waits for partitions that other members own.
+    /// The member is at the target's epoch, and waits for partitions that other members own.
     UnreleasedPartitions,
     /// A later version of Kafka wrote the record.
     Unknown,

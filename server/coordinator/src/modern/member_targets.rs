@@ -99,8 +99,8 @@ impl<C: Steps> MemberTargets<C> {
         self.members.insert(number, Member { hash, joined, target: None });
     }
 
-    /// The members as Kafka visits them. `joining` is one that Kafka does not add to the group
-    /// before.
+    /// The members in the order in which Kafka visits them. Kafka adds `joining` to the group only
+    /// afterwards.
     pub(crate) fn visited(&mut self, joining: Option<u32>) -> Vec<u32> {
         self.visits.members(joining)
     }
@@ -134,7 +134,7 @@ impl<C: Steps> MemberTargets<C> {
 }
 
 impl<K: Kind> Group<K> {
-    /// The profile of a member after the update; None if it is none.
+    /// The profile of a member after the update; None if it is no longer a member.
     pub(crate) fn profile_after<'g>(
         &'g self,
         update: Option<&MemberUpdate<'g, K>>,

@@ -53,7 +53,7 @@ pub(crate) trait OwnTimers: Debug + Default {
     fn cancel(&mut self, timers: &mut Timers);
 }
 
-/// For a kind whose members have no timers of their own.
+/// The timers of a kind whose members have no timers of their own.
 #[derive(Debug, Default)]
 pub(crate) struct NoTimers;
 
@@ -149,7 +149,7 @@ impl<K: Kind> Members<K> {
         number
     }
 
-    /// Puts a member into its slot; returns the one that it replaces.
+    /// Puts a member into its slot; returns the member that it replaces.
     pub(crate) fn put(&mut self, number: u32, member: MemberOf<K>) -> Option<MemberOf<K>> {
         let slot = self.slots.get_mut(number as usize)?.as_deref_mut()?;
         let before = slot.member.replace(member);

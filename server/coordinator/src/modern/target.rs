@@ -166,7 +166,7 @@ impl<K: Kind> Group<K> {
         }
     }
 
-    /// Continues a computation outside of a heartbeat, and writes its result once there is one.
+    /// Continues a computation outside of a heartbeat, and writes the result when it is complete.
     pub(crate) fn compute(
         &mut self,
         turn: &mut Turn<'_, '_>,

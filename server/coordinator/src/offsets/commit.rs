@@ -34,7 +34,7 @@ pub(crate) enum Commit {
     Plain {
         version: i16,
     },
-    /// In a transaction: TxnOffsetCommit.
+    /// A commit in a transaction: TxnOffsetCommit.
     Transactional {
         version: i16,
     },

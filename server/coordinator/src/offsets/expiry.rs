@@ -26,7 +26,7 @@ pub(crate) struct Expiry {
 impl Expiry {
     pub(crate) const NEVER: Self = Self { at: i64::MAX, since: i64::MAX };
 
-    /// For a group without offsets.
+    /// The expiry of a group without offsets.
     pub(crate) const OF_NONE: Self = Self { at: i64::MAX, since: i64::MIN };
 
     /// For some offsets. The base may change before the sweep: if the group loses its members, the

@@ -25,7 +25,7 @@ use partitions::Partitions;
 #[derive(Debug, Default)]
 pub(crate) struct Offsets {
     topics: HashMap<Text, Partitions>,
-    /// At most [`GROUP_OFFSETS_MAX`](crate::limits::GROUP_OFFSETS_MAX).
+    /// The number of offsets, at most [`GROUP_OFFSETS_MAX`](crate::limits::GROUP_OFFSETS_MAX).
     len: u32,
     /// Whether they are not loaded from a snapshot yet, which must precede any access.
     is_unloaded: bool,

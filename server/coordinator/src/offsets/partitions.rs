@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// From this number of partitions on they are in a B-tree.
+/// The number of partitions from which on they are in a B-tree.
 const MANY: usize = 16;
 
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@ impl Matcher {
         self.run(regex, name).0
     }
 
-    /// The same, with the number of thread steps.
+    /// Like [`Self::matches`], with the number of thread steps.
     pub(super) fn run(&mut self, regex: &Regex, name: &str) -> (bool, usize) {
         let program = &regex.program;
         if !name.is_ascii() {

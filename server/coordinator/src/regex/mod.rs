@@ -57,7 +57,7 @@ impl Regex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegexError {
     DuplicateGroupName,
-    /// An unmatched `)`, which RE2J reports so.
+    /// An unmatched `)`: RE2J reports it as an internal error.
     Internal,
     InvalidClassRange,
     InvalidEscape,

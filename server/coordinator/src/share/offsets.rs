@@ -327,7 +327,7 @@ impl StatePartitions {
 
 impl ShareGroup {
     /// Begins to delete the share state of all topics, before the group is deleted. Returns the
-    /// request to the leaders; None if there is none.
+    /// request to the leaders; None without share state.
     pub(crate) fn begin_deletion(&self, turn: &mut Turn<'_, '_>) -> Option<StateRequest> {
         let mut after = self.own.state.clone();
         let mut gone: BTreeMap<Uuid, PartitionSet> = BTreeMap::new();

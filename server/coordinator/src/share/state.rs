@@ -14,9 +14,9 @@ use muster_codec::records::{
 /// The contents of the group's record (type 15).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StatePartitions {
-    /// Their leaders were asked for share state.
+    /// Partitions whose leaders were asked for share state.
     pub(crate) initializing: ByTopic,
-    /// They have share state, and may be assigned.
+    /// Partitions that have share state, and may be assigned.
     pub(crate) initialized: ByTopic,
     /// Topics whose share state is being deleted.
     pub(crate) deleting: BTreeMap<Uuid, Text>,

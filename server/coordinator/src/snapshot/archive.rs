@@ -27,7 +27,7 @@ pub(crate) struct TooLong;
 #[derive(Archive, Serialize)]
 struct GroupArchive {
     records: Vec<RecordArchive>,
-    /// The pending offsets, those of a partition in the order of their records.
+    /// The pending offsets; within a partition in the order of their records.
     pending: Vec<PendingArchive>,
 }
 

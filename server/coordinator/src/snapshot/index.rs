@@ -46,7 +46,7 @@ pub(crate) struct IndexEntry {
     pub(crate) members: u32,
     pub(crate) group: Section,
     pub(crate) offsets: Section,
-    /// It includes all records of the group up to this position.
+    /// The archive includes all records of the group up to this position.
     pub(crate) position: u64,
     pub(crate) topics: TopicSet,
     pub(crate) expiry: Expiry,

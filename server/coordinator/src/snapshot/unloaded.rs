@@ -122,7 +122,7 @@ impl Unloaded {
         self.whole.len()
     }
 
-    /// The unloaded groups by kind, and the unloaded offsets, those of loaded groups included.
+    /// The unloaded groups by kind, and the unloaded offsets, including those of loaded groups.
     pub(crate) fn gauges(&self) -> Gauges {
         self.gauges
     }
@@ -303,7 +303,7 @@ impl Unloaded {
         all_of(group, offsets)
     }
 
-    /// Decodes one section of a group's offsets; returns whether there is one.
+    /// Decodes one section of a group's offsets; returns whether the group has this section.
     ///
     /// # Errors
     /// Damaged bytes.

@@ -33,7 +33,7 @@ pub(crate) struct Configured {
 /// All topics are there.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    /// In the order of their ids.
+    /// The subtopologies in the order of their ids.
     pub(crate) subtopologies: Vec<SubtopologyTasks>,
     /// The partitions of internal topics.
     pub(crate) counts: BTreeMap<Text, i32>,

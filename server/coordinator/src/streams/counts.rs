@@ -35,7 +35,7 @@ impl<'t> PartitionCounts<'t> {
         self.topics.partitions(topic).or_else(|| self.decided.get(topic).copied())
     }
 
-    /// Those that are decided.
+    /// The decided number of partitions of a topic; 0 before the decision.
     pub(crate) fn decided_of(&self, topic: &str) -> i32 {
         self.decided.get(topic).copied().unwrap_or(0)
     }

@@ -35,7 +35,7 @@ impl StreamsGroup {
         })
     }
 
-    /// With the partitions of internal topics, if the topology is ready; else as it was sent.
+    /// The topology with the partitions of internal topics if it is ready, else as it was sent.
     fn describe_topology(&self, topology: &Topology) -> DescribedStreamsTopology<'static> {
         let configured = self.own.configured.as_ref();
         let ready = configured.and_then(|it| it.outcome.as_ref().ok());

@@ -1,5 +1,5 @@
 //! The topology of an application, as its members send it: subtopologies with the topics that they
-//! read and write. A group has one, which stays.
+//! read and write. A group keeps its first topology.
 
 use crate::java_order::{Buckets, compare};
 use crate::text::{TEXT_BYTES, Text, owned as text};

@@ -160,7 +160,7 @@ impl Known {
         self.in_order(topics)
     }
 
-    /// Partitions of topics in this order, those of each in the order of a `HashSet` of them.
+    /// The partitions of `topics`, topic by topic; within a topic in the order of Java's `HashSet`.
     fn in_order<'t>(&self, topics: impl IntoIterator<Item = (&'t Uuid, &'t Vec<i32>)>) -> Vec<u32> {
         let mut numbers = Vec::new();
         for (topic, partitions) in topics {

@@ -193,7 +193,7 @@ impl Holders {
         }
     }
 
-    /// In the order of Java's set of them.
+    /// The partitions in the order of Java's set of them.
     fn in_order(&self) -> Vec<u32> {
         let mut buckets = Buckets::default();
         buckets.grow_to_hold(self.had as usize);

@@ -82,7 +82,7 @@ pub struct Sticky {
 enum Phase {
     /// Tasks go to the members that had them.
     Return,
-    /// Others go to members that were standbys for them.
+    /// Other tasks go to members that were standbys for them.
     Promote,
     /// All others go where the load is least.
     Spread,
@@ -157,7 +157,7 @@ impl Sticky {
         None
     }
 
-    /// Begins the next phase; returns whether there is none.
+    /// Begins the next phase; returns whether this was the last.
     fn end_phase(&mut self) -> bool {
         self.next = 0;
         match self.phase {
@@ -177,7 +177,7 @@ impl Sticky {
         false
     }
 
-    /// Calls `act` with the next task that no member has; returns whether there is none.
+    /// Calls `act` with the next task that no member has; returns whether every task has a member.
     fn each_by_partition(&mut self, act: fn(&mut Self, TaskNumber)) -> bool {
         let Some(task) = self.by_partition.get(self.next).copied() else { return true };
         self.next += 1;
@@ -256,7 +256,8 @@ impl Sticky {
         false
     }
 
-    /// Gives a standby to the least loaded process without the task; returns whether there is one.
+    /// Gives a standby to the least loaded process without the task; returns whether a process was
+    /// found.
     fn spread_standby(&mut self, task: TaskNumber) -> bool {
         let mut polled = core::mem::take(&mut self.polled);
         let mut is_given = false;

@@ -21,7 +21,7 @@ pub(super) struct Process {
     tasks: u32,
     /// Tasks by member.
     pub(super) load: f64,
-    /// Its members are this part of [`Processes::of_processes`].
+    /// The first of the process's members in [`Processes::of_processes`].
     first: u32,
     count: u32,
     /// The members by their tasks; None if one got a task in another way since.
