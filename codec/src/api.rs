@@ -289,7 +289,7 @@ apis! {
         ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
             ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
         StreamsGroupHeartbeat = 88, 0..=0, flexible 0, LISTS, LARGE,
-            // Without the box each request would have its size.
+            // The box keeps the enum of requests small.
             Box<StreamsGroupHeartbeatRequest<'a>> => StreamsGroupHeartbeatResponse<'a>;
         StreamsGroupDescribe = 89, 0..=0, flexible 0, NAMES, LARGE,
             StreamsGroupDescribeRequest<'a> => StreamsGroupDescribeResponse<'a>;

@@ -29,7 +29,8 @@ pub trait Field<'a>: Sized {
         0
     }
 
-    /// Visits the error codes in it that are not NONE. An integer is one if `is_code`.
+    /// Visits the error codes in the field that are not NONE. An integer is an error code if
+    /// `is_code`.
     #[inline]
     fn errors(&self, _is_code: bool, _visit: &mut impl FnMut(i16)) {}
 

@@ -34,7 +34,7 @@ impl<'a> RequestHeader<'a> {
         Ok(header)
     }
 
-    /// The API, if it is one that is served.
+    /// The API, if it is served.
     pub fn api(&self) -> Option<ApiKey> {
         ApiKey::from_key(self.api_key)
     }

@@ -85,9 +85,9 @@ pub enum Records<'a> {
 /// A place in an answer for bytes of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// Their number.
+    /// The number of elements.
     pub len: u32,
-    /// Their place in the buffer that the answer was last written to.
+    /// The place of the elements in the buffer that the answer was last written to.
     pub at: Cell<usize>,
 }
 

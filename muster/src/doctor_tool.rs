@@ -60,7 +60,7 @@ pub(crate) struct DoctorCommand {
 enum Form {
     Text,
     Json,
-    /// For tuning/apply: the files to be written.
+    /// Prints the files that tuning/apply writes.
     Knobs,
 }
 

@@ -9,7 +9,7 @@ use tracing::info;
 
 const PREFIX: &str = "KAFKA_";
 
-/// Variables of the images that are none: for the JVM, and for its logging.
+/// Variables of Kafka's images that are no configs: they are for the JVM and its logging.
 const NOT_CONFIGS: &[&str] = &[
     "KAFKA_GC_LOG_OPTS",
     "KAFKA_HEAP_OPTS",

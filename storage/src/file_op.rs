@@ -84,7 +84,7 @@ pub enum FileOp {
         file: FileId,
         len: u64,
     },
-    /// Replaces the file at `to`, if there is one, durably and atomically; a process that has the
+    /// Replaces the file at `to`, if it exists, durably and atomically. A process that has the
     /// replaced file open can still read it.
     Rename {
         from: PathBuf,
@@ -144,7 +144,8 @@ pub enum FileDone {
     Synced {
         token: FileToken,
     },
-    /// The length of the file; None if the path leads to no file, or to another than the open one.
+    /// The length of the file; None if the path leads to no file, or to another file than the open
+    /// one.
     Looked {
         token: FileToken,
         len: Option<u64>,

@@ -60,7 +60,7 @@ pub struct Compacted {
     /// was. Replaying the log on state of an earlier position misses deletions.
     pub dropped_position: u64,
     /// The place in the file of the first block whose keys no pass has compared; `segment_bytes` if
-    /// there is none.
+    /// all were compared.
     pub dirty_from: u32,
     /// The pass that wrote it, counted from 1: two files for the same range have different passes.
     pub pass: u64,
@@ -262,7 +262,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Those in the bytes of a block after its header.
+    /// The entries in the bytes of a block after its header.
     pub(crate) fn new(entries: &'a [u8]) -> Self {
         Self { rest: entries }
     }

@@ -23,7 +23,7 @@ pub struct OpenFiles {
 struct Slot {
     key: Option<FileKey>,
     used: bool,
-    /// It is to be open at the same time as the files that are opened next.
+    /// The file must stay open together with the files that are opened next.
     stays_open: bool,
 }
 

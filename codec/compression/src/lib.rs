@@ -141,7 +141,7 @@ fn snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// In the framing of Java clients, which all clients read.
+/// Uses the framing of Java clients, which all clients can read.
 fn compress_snappy(content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     out.extend_from_slice(XERIAL_MAGIC);
     out.extend_from_slice(&XERIAL_VERSIONS);

@@ -42,7 +42,7 @@ message! {
 
     pub struct DescribeShareGroupOffsetsResponsePartition<'a> {
         partition_index: i32, 0..;
-        /// -1 if there is none.
+        /// -1 if there is no start offset.
         start_offset: i64, 0..;
         leader_epoch: i32, 0..;
         /// Records that are not delivered for good; -1 if unknown.

@@ -12,7 +12,7 @@ message! {
 
     pub struct SaslHandshakeResponse<'a> {
         error_code: i16, 0..;
-        /// Those that the server allows.
+        /// The mechanisms that the server allows.
         mechanisms: Vec<Str<'a>>, 0..;
     }
 }

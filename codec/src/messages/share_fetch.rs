@@ -37,7 +37,7 @@ message! {
     pub struct AcknowledgementBatch {
         first_offset: i64, 0..;
         last_offset: i64, 0..;
-        /// One for all offsets, or one for each.
+        /// One type for all offsets, or one type for each offset.
         acknowledge_types: Vec<i8>, 0..;
     }
 

@@ -12,7 +12,7 @@ message! {
         member_id: Str<'a>, 0..;
         /// 0 to join, -1 to leave.
         member_epoch: i32, 0..;
-        /// That of the newest list of endpoints that the client has.
+        /// The epoch of the newest list of endpoints that the client has.
         endpoint_information_epoch: i32, 0..;
         instance_id: Option<Str<'a>>, 0..;
         rack_id: Option<Str<'a>>, 0..;

@@ -72,7 +72,7 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// The header of a batch that has one offset and no record.
+    /// The header of a batch with one offset and no record.
     pub fn empty(offset: i64) -> Self {
         Self {
             base_offset: offset,

@@ -82,7 +82,7 @@ message! {
         permission_type: i8, 0..;
     }
 
-    /// It is there; all about it is in the key.
+    /// The value is empty: the key says everything about the ACL.
     pub struct AclValue {
     }
 

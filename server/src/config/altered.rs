@@ -12,14 +12,14 @@ pub const TOPIC_RESOURCE: i8 = 2;
 pub const BROKER_RESOURCE: i8 = 4;
 /// Kafka's number of loggers, whose configs muster does not have.
 pub const LOGGER_RESOURCE: i8 = 8;
-/// Kafka's number of subscriptions to metrics of clients; any name is one that may have configs.
+/// Kafka's number of subscriptions to metrics of clients. Any name may have configs.
 pub const CLIENT_METRICS_RESOURCE: i8 = 16;
 /// Kafka's number of groups; the name is the group id. The group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;
 
 /// The configs of all resources that have any of their own.
 pub trait Altered {
-    /// Those of one resource, by Kafka's number of its type and its name.
+    /// The altered configs of one resource, by Kafka's number of its type and its name.
     fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides>;
 }
 

@@ -45,7 +45,7 @@ macro_rules! broker_configs {
             $(pub $field: $type,)*
             /// The keys that the file or the command line set, with their texts.
             pub(super) set: BTreeMap<&'static str, String>,
-            /// Those that the command line set, and those of listeners.
+            /// The keys that the command line set, and the keys of listeners.
             pub(super) pinned: BTreeSet<String>,
             /// Keys of one listener or mechanism, without their texts in what is printed.
             pub(super) of_listeners: OfListeners,

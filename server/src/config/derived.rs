@@ -168,7 +168,7 @@ impl Config {
     pub(crate) fn with_overrides<'o>(&self, all: impl Iterator<Item = &'o Overrides>) -> Self {
         let mut config = self.clone();
         for (name, value) in all.flatten() {
-            // A refused value leaves the one that was there; `unused_dynamic` reports it.
+            // A refused value leaves the previous value; `unused_dynamic` reports it.
             let _ = config.alter(name, value);
         }
         config

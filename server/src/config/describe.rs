@@ -26,18 +26,18 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
     pub name: Cow<'static, str>,
-    /// In Kafka's form.
+    /// The value in Kafka's form.
     pub value: Option<String>,
     /// The value as it was set.
     pub text: Option<String>,
     pub source: Source,
     pub config_type: ConfigType,
     pub read_only: bool,
-    /// All values that it has somewhere, the one that counts first.
+    /// All values that the config has somewhere. The first is the one that counts.
     pub synonyms: Vec<Synonym>,
 }
 
-/// A value that a config has, or would have if the ones before were not. The value of a broker is
+/// A value that a config has, or would have without the values before it. The value of a broker is
 /// shown as it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
@@ -125,7 +125,7 @@ impl<'a> Describer<'a> {
         described(key, synonyms, key.get(&self.effective), read_only)
     }
 
-    /// A config that was altered for all brokers, as it was set; None if it was not.
+    /// A config that was altered for all brokers, as it was set; None if it was not altered.
     pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
         let value = self.of_all_brokers?.get(key.name)?.clone();
         let source = Source::DynamicDefaultBroker;
@@ -141,7 +141,7 @@ impl<'a> Describer<'a> {
         names.into_iter().filter_map(|name| self.of_listener(name)).collect()
     }
 
-    /// Those that were altered for all brokers, as they were set.
+    /// The configs of listeners that were altered for all brokers, as they were set.
     pub fn of_listeners_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = self.of_all_brokers.into_iter().flatten();
         let described = names.filter(|(name, _)| is_asked(name)).filter_map(|(name, value)| {
@@ -215,7 +215,7 @@ fn named(name: &str, described: Described) -> Described {
     Described { name: name.to_owned().into(), ..described }
 }
 
-/// With the text that was set for the topic or group itself, if there is one.
+/// Adds the text that was set for the topic or group itself, if there is one.
 fn with_own_text(described: Described, overrides: &Overrides) -> Described {
     match overrides.get(&*described.name) {
         Some(own) => Described { text: Some(own.clone()), ..described },

@@ -6,7 +6,7 @@ use std::fmt;
 /// An error about a key, or a key without effect, which may promise something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// In the file; None on the command line.
+    /// The line in the file; None on the command line.
     pub line: Option<usize>,
     pub key: String,
     pub kind: Kind,
@@ -20,7 +20,7 @@ pub enum Kind {
     Promise { value: String, instead: &'static str },
     /// Something would be counted on that muster does not have; what.
     Refused(&'static str),
-    /// No key of muster or Kafka, and the one that is most like it.
+    /// The key is unknown to muster and to Kafka. `similar` is the most similar known key.
     Unknown { similar: Option<&'static str> },
     /// The error, in words.
     Wrong(String),
@@ -35,7 +35,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Those that keep a server from starting.
+    /// The findings that prevent startup.
     pub fn fatal(&self) -> impl Iterator<Item = &Finding> {
         self.all.iter().filter(|finding| match finding.kind {
             Kind::WithoutEffect | Kind::Promise { .. } => false,
@@ -43,7 +43,7 @@ impl Findings {
         })
     }
 
-    /// Those that promise what muster does not do.
+    /// The findings about keys that promise what muster does not do.
     pub fn promises(&self) -> impl Iterator<Item = &Finding> {
         self.all.iter().filter(|finding| matches!(finding.kind, Kind::Promise { .. }))
     }
@@ -83,7 +83,7 @@ impl Findings {
     }
 }
 
-/// Those that keep a server from starting, a line each.
+/// Prints the findings that prevent startup, a line each.
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.fatal().map(|finding| self.line(finding)).collect();

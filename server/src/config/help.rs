@@ -61,7 +61,7 @@ impl ConfigType {
 }
 
 impl Valid {
-    /// In words, after the type.
+    /// The bounds in words, as they follow the type.
     fn bounds(self) -> String {
         match self {
             Self::Any => String::new(),

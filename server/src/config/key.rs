@@ -192,7 +192,8 @@ macro_rules! derived_configs {
                 },
             )*];
 
-            /// With values of its own, which were checked when they were set.
+            /// These configs with the values that were set for the resource. They were checked when
+            /// they were set.
             pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {

@@ -43,7 +43,7 @@ pub struct ServedListener {
 /// How a server is placed: what of its configs follows from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// At least one.
+    /// The listeners, at least one.
     pub listeners: Vec<ServedListener>,
     /// The data directory.
     pub data: String,
@@ -125,7 +125,7 @@ impl Config {
         const KEY: &str = "advertised.listeners";
         let Some(texts) = self.advertised_listeners.as_deref() else { return Ok(Vec::new()) };
         let listeners = self.listeners_of(KEY, texts)?;
-        // Their own errors are reported for them.
+        // Errors in `listeners` are reported for that key.
         let Ok(listened) = self.client_listeners() else { return Ok(Vec::new()) };
         for Listener { name, address, .. } in &listeners {
             if listened.iter().all(|it| !it.name.eq_ignore_ascii_case(name)) {

@@ -208,8 +208,8 @@ impl Config {
         self.set.get(key).map(String::as_str)
     }
 
-    /// The text of a key as one broker has it without what clients alter: as it was set, or as the
-    /// server is placed.
+    /// The text of a key as one broker has it, without what clients altered: as it was set, or as
+    /// the server is placed.
     pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
         let of_shard = |served: &Served, first: fn(&ServedListener) -> &Address| {
             let text = |it: &ServedListener| {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The texts by listener, in small letters and empty for all listeners, and by what follows it.
 pub(super) type OfListeners = BTreeMap<(String, String), Secret>;
 
-/// Before the key of one listener stands this and the name of the listener.
+/// The key of one listener begins with this and the name of the listener.
 const PREFIX: &str = "listener.name.";
 
 /// The keys of brokers that a listener may have of its own, beside those of TLS.
@@ -20,11 +20,11 @@ const OF_LISTENER: [&str; 5] = [
     "sasl.server.max.receive.size",
 ];
 
-/// Those that Kafka alters for all brokers, too.
+/// The keys of listeners that Kafka alters for all brokers, too.
 const OF_ALL_BROKERS: [&str; 3] =
     ["max.connection.creation.rate", "max.connections", "num.network.threads"];
 
-/// Those that clients may alter, for all brokers or for one.
+/// The keys of listeners that clients may alter, for all brokers or for one.
 const ALTERED: [&str; 2] = ["max.connection.creation.rate", "max.connections"];
 
 /// The keys that clients may alter for one broker, and only for a listener, which has TLS.
@@ -73,7 +73,7 @@ impl Config {
         let listener = listener.to_ascii_lowercase();
         for ((_, name), text) in self.of_listeners.iter().filter(|((of, _), _)| *of == listener) {
             if let Some(key) = Self::key(name) {
-                // It was checked when it was taken.
+                // The text was checked when it was taken.
                 let _ = key.set(&mut config, text.text());
             }
         }
@@ -85,7 +85,7 @@ impl Config {
         let mut config = self.of_listener(listener);
         for key in Self::KEYS {
             if let Some(text) = self.of_mechanism(listener, mechanism, key.name) {
-                // It was checked when it was taken.
+                // The text was checked when it was taken.
                 let _ = key.set(&mut config, text.text());
             }
         }

@@ -82,7 +82,7 @@ const LESS: &[[&str; 2]] = &[
     ["group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"],
 ];
 
-/// With less a connection may be gone before its client has sent the first request.
+/// With a lower value a connection may be closed before its client has sent the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
 /// A rule that configs break, and the key to blame: of those that it is about, one that was set.

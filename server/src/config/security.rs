@@ -31,7 +31,7 @@ const PLAIN_MODULE: &str = "PlainLoginModule";
 const USER_OPTION: &str = "user_";
 
 impl ListenerSecurity {
-    /// Those of the listeners of a server, in order.
+    /// The security of each listener of a server, in order.
     pub(crate) fn of_all(config: &Config) -> Vec<Self> {
         let listeners = config.served.iter().flat_map(|served| &served.listeners);
         let of = |it: &ServedListener| {
@@ -117,10 +117,10 @@ pub(crate) enum KeysSource {
 }
 
 impl Config {
-    /// The place of the keys by which a listener checks tokens.
+    /// The place of the keys with which a listener checks tokens.
     ///
     /// # Errors
-    /// There is none, or it is of another kind.
+    /// There is no place, or it is of an unknown kind.
     pub(crate) fn token_keys_source(&self, listener: &str) -> Result<KeysSource, String> {
         let own = self.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
         let url = own.sasl_oauthbearer_jwks_endpoint_url.clone().unwrap_or_default();
@@ -146,8 +146,8 @@ impl Config {
         ))
     }
 
-    /// The authorities that vouch for the server of the keys, as options of the login module, where
-    /// Kafka has them; None if there are none.
+    /// The authorities that may sign the certificate of the server with the keys: options of the
+    /// login module, as in Kafka. None if the options name none.
     fn trust_of_keys(&self, listener: &str) -> Result<Option<TrustStore>, String> {
         let Some(text) = self.of_mechanism(listener, Mechanism::OAuthBearer, JAAS) else {
             return Ok(None);

@@ -20,7 +20,7 @@ pub struct Replacement {
     pub settings: Settings,
 }
 
-/// Without the settings, among which are passwords.
+/// Leaves out the settings, which include passwords.
 impl fmt::Debug for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Replacement").field(&self.listener).finish()

@@ -8,7 +8,7 @@ use super::Config;
 /// The handling of a key that [`Config`] does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unserved {
-    /// It changes nothing here.
+    /// The key changes nothing here.
     WithoutEffect,
     /// The feature that is missing, and the consequence.
     Refused(&'static str),
@@ -196,7 +196,7 @@ const PREFIXES: &[(&str, Option<&str>)] = &[
     ("zookeeper.", None),
 ];
 
-/// Before the key of one listener stands this and the name of the listener.
+/// The key of one listener begins with this and the name of the listener.
 const OF_LISTENER: &str = "listener.name.";
 
 /// The handling of a key that [`Config`] does not have; None if it is not known at all.

@@ -241,7 +241,7 @@ pub enum CompressionType {
     Lz4,
     Snappy,
     Gzip,
-    /// They stay as they came.
+    /// Batches stay as producers send them.
     Producer,
 }
 
@@ -289,7 +289,7 @@ pub enum Valid {
     Between(i64, i64),
     /// A number from 0 to 1.
     Ratio,
-    /// From 1 to 9, or -1 for the library's default.
+    /// A level from 1 to 9, or -1 for the library's default.
     GzipLevel,
     OneOf(&'static [&'static str]),
     OneOfIgnoringCase(&'static [&'static str]),

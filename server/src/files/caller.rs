@@ -45,7 +45,7 @@ impl Caller {
         Ok(Self { calls, ended })
     }
 
-    /// Has a call made after those before it, and then the shard woken.
+    /// Makes a call after the calls before it, and then wakes the shard.
     pub(super) fn call(&self, call: Call<File>, waker: Waker) {
         // If the thread has ended, the shard is woken, and finds that it has.
         drop(self.calls.send((call, Wake(waker))));
@@ -75,7 +75,7 @@ impl Drop for Wake {
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
     match mode {
         OpenMode::Cached => File::open_cached(&data.join(path)),
-        // They are rare, and others may be created in the same step.
+        // Such files are rare, and others may be created in the same step.
         OpenMode::Durable | OpenMode::Aside => None,
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Purpose {
     Name {
         is_rename: bool,
     },
-    /// At the file of this id, if it is open under that path when the look begins.
+    /// Looks at the file with this id, if it is open under this path when the look begins.
     Look {
         token: FileToken,
         file: Option<FileId>,
@@ -27,7 +27,7 @@ pub(super) enum Purpose {
 /// The calls of a shard, in the order of their requests.
 #[derive(Debug)]
 pub(super) struct Calls<F> {
-    /// Those that are not begun: the first is an open that must wait.
+    /// The calls that have not begun. The first of them is an open that must wait.
     waiting: VecDeque<(Purpose, Call<F>)>,
     under_way: VecDeque<(Purpose, Directories)>,
     /// The directories in which calls change or look up names, and how many.

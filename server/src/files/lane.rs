@@ -21,7 +21,7 @@ pub(super) struct Lane<F> {
 #[derive(Debug)]
 enum State<F> {
     Closed,
-    /// It is to be opened.
+    /// The file is to be opened.
     Wanted,
     Opening,
     Open(F),

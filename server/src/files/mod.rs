@@ -138,7 +138,7 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// Has files linked after all changes of names before this.
+    /// Links files after all earlier changes of names.
     pub(crate) fn link(&mut self, io: &mut I, links: Links) {
         self.change_name(io, Call::Link(Box::new(links)));
     }

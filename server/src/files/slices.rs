@@ -38,8 +38,8 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// One more file of a slice is open. Starts the slice if it was the last, and returns the files
-    /// that it no longer needs.
+    /// One more file of a slice is open. If it was the last, the slice starts. Returns the files
+    /// that the slice no longer needs.
     pub(super) fn start_if_whole(
         &mut self,
         io: &mut I,

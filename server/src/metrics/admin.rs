@@ -220,7 +220,7 @@ impl Admin {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
-        // Its state is that of one request: a panic of another one leaves nothing half done.
+        // The state belongs to one request: a panic of another request leaves nothing half done.
         act(&mut self.0.gather.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

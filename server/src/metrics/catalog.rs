@@ -13,7 +13,7 @@ use crate::telemetry::{TelemetryCounters, TelemetryGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
 
-/// Those of each part, in the order of the walk over a shard.
+/// The metrics of each part, in the order of the walk over a shard.
 pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     let parts = [
         ShardCounters::METRICS,

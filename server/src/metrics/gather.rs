@@ -38,7 +38,7 @@ pub(super) const SERVER_ROWS: &[(&str, &str)] = &[
     ("muster_disk_total_bytes", "All bytes of the data directory's file system."),
 ];
 
-/// The numbers of the shards, as they were last asked for.
+/// The last known numbers of the shards.
 #[derive(Debug)]
 pub(super) struct Gather {
     version: &'static str,

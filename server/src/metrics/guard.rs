@@ -21,7 +21,7 @@ pub(super) struct Guard {
 /// Why a request is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// It needs the token.
+    /// The request needs the token.
     NoToken,
     /// There is no API without a token, other than on loopback.
     NotLocal,

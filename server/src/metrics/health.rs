@@ -17,7 +17,7 @@ const FREE_PERCENT_MIN: u64 = 10;
 pub(crate) enum ShardState {
     Starting = 0,
     Serving = 1,
-    /// It has failed, and is loaded again.
+    /// The shard has failed, and is loaded again.
     Loading = 2,
     Ended = 3,
 }

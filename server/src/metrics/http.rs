@@ -21,9 +21,9 @@ const LINGER_BYTES_MAX: usize = 64 << 10;
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Without the query.
+    /// The path without the query.
     pub(super) path: String,
-    /// After the question mark; empty without one.
+    /// The text after the question mark; empty without one.
     pub(super) query: String,
     /// The header `Host`; empty without one.
     pub(super) host: String,

@@ -14,7 +14,7 @@ macro_rules! coordinator {
     };
 }
 
-// After the macros, which it uses.
+// Declared after the macros that it uses.
 mod rows;
 
 use super::family::{Families, Labels, Type};
@@ -24,7 +24,7 @@ use rows::ROWS;
 
 /// A meter of Kafka's: a total, and its growth in a second.
 pub(super) struct Meter {
-    /// Its name without `_count` and `_rate`.
+    /// The name of the metric without `_count` and `_rate`.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     /// The number of the shards; None for one that is always 0.
@@ -71,7 +71,7 @@ pub(super) const METERS: &[Meter] = &[
 
 /// The distribution of a time, in ms, as quantiles of the last minute.
 pub(super) struct Time {
-    /// Its name without the quantile.
+    /// The name of the metric without the quantile.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     /// The histogram of the shards, in microseconds.

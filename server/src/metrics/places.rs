@@ -33,7 +33,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// Those that were not closed, the oldest first.
+    /// The connections that are not closed, the oldest first.
     connections: Vec<Connection>,
     /// The number of the next connection.
     next: u64,
@@ -94,11 +94,12 @@ impl Places {
 }
 
 impl Taken {
-    /// Closes the oldest connection that nothing is done for; None if there is none.
+    /// Closes the oldest connection without a request; None if there is no such connection.
     fn give_up_oldest(&mut self) -> Option<()> {
         let place = self.connections.iter().position(|it| it.work == Work::None)?;
         let oldest = self.connections.remove(place);
-        // Its thread finds that it has ended. A connection that the client closed stays closed.
+        // The thread of the connection notices the end. A connection that the client closed stays
+        // closed.
         let _ = oldest.stream.shutdown(Shutdown::Both);
         Some(())
     }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Instant;
 use tracing::error;
 
-/// Starts it, if the manager has one: a thread that ends with the process.
+/// Starts the watchdog, if the service manager has one: a thread that ends with the process.
 pub(crate) fn watch(states: ShardStates, peers: Vec<Peer>) -> Result<(), Failure> {
     let Some(interval) = watchdog() else { return Ok(()) };
     let mut gather = Gather::new("", Vec::new(), states, Instant::now());

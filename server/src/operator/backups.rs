@@ -28,7 +28,7 @@ pub(crate) struct Backups {
 impl Backups {
     /// The shards run from now on.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, data: PathBuf) {
-        // They are set once.
+        // The shards are set once.
         let _ = self.shards.set((peers, data));
     }
 
@@ -65,7 +65,7 @@ impl Backups {
     }
 }
 
-/// Has all shards link their files.
+/// Makes all shards link their files.
 fn link_all(peers: &[Peer], into: PathBuf) -> Result<Extents, String> {
     let until = Instant::now() + PATIENCE;
     let (to, answers) = unbounded();

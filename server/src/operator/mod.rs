@@ -60,7 +60,7 @@ impl Operator {
 
     /// The shards run from now on.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, common: Common) {
-        // They are set once.
+        // The shards are set once.
         let _ = self.shards.set(Shards::new(peers, common));
     }
 

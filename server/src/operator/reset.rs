@@ -67,7 +67,8 @@ fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool
     true
 }
 
-/// The rest of the work after a slice; None without an answer in time.
+/// Asks a shard for a slice of the reset; returns the rest of the work, or None without an answer
+/// in time.
 fn ask(shards: &Shards, until: Instant, shard: u32, reset: Reset) -> Option<Option<Reset>> {
     let found = shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()?;
     let Finding::Reset(next) = found else { return None };

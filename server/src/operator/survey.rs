@@ -44,7 +44,7 @@ pub(crate) struct Survey {
     pub(crate) image: Arc<ClusterImage>,
     /// All groups, by id.
     pub(crate) groups: Vec<GroupLag>,
-    /// The places of the groups, those with the most lag first.
+    /// The places of the groups in the list; the group with the most lag comes first.
     pub(crate) by_lag: Vec<u32>,
     /// The partitions with the most lag, the most first; then those of chosen groups.
     pub(crate) partitions: Vec<PartitionLag>,
@@ -69,7 +69,7 @@ pub(crate) struct GroupLag {
     pub(crate) partitions: u32,
     /// The partitions without a commit of topics that have one: their records are no lag.
     pub(crate) uncommitted: u32,
-    /// The sum over these; None if there is none, or if the offsets were not read.
+    /// The sum over these partitions; None without partitions, or if the offsets were not read.
     pub(crate) lag: Option<u64>,
     /// Whether it is one of the groups that were chosen.
     pub(crate) is_chosen: bool,
@@ -114,7 +114,7 @@ impl Survey {
     ) -> Option<Self> {
         let began = Instant::now();
         let ends = ends(shards, until)?;
-        // After the ends, so that it has their topics.
+        // The image is read after the ends, so that it contains their topics.
         let image = shards.image()?;
         let mut gathered = Gathered::new(limits, &image, &ends);
         let asked = match kept.take().and_then(|kept| kept.renew(shards, until)) {
@@ -316,7 +316,7 @@ impl<'s> Gathered<'s> {
         self.keep((of_partition, row.partition.index), (&row.group, &topic.name), is_chosen);
     }
 
-    /// Keeps the row of a partition, if it is one of a chosen group or has much lag.
+    /// Keeps the row of a partition, if its group is chosen or its lag is among the highest.
     fn keep(
         &mut self,
         (lag, partition): (u64, i32),

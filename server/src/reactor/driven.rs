@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// The parts that a reactor runs on.
 pub struct Parts<D> {
     pub io: DrivenIo<D>,
-    /// In the order of the server's listeners.
+    /// The listeners in the server's order.
     pub listeners: Vec<ListenerId>,
     pub mailbox: Receiver<Message>,
     /// All shards by number, including this one.

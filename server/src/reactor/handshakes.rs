@@ -20,7 +20,7 @@ pub(crate) const SESSION_BYTES: usize = 8 << 10;
 /// The handshakes under way.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
-    /// Those with input to be handled, in order. Some may have ended.
+    /// Connections with input to handle, in order. Some may have ended.
     waiting: VecDeque<ConnectionId>,
     /// All, with the time when they are closed, in the order in which they began. Some may have
     /// ended: the oldest of them never.
@@ -35,13 +35,13 @@ impl Handshakes {
         self.under_way.push_back((now + PATIENCE_MS, id));
     }
 
-    /// One has ended that held these bytes, however it did.
+    /// A handshake that held these bytes has ended.
     pub(super) fn end(&mut self, bytes: usize) {
         self.open -= 1;
         self.bytes -= bytes;
     }
 
-    /// One holds other bytes than before.
+    /// A handshake holds `bytes`, where it held `before`.
     pub(super) fn hold(&mut self, before: usize, bytes: usize) {
         self.bytes = self.bytes - before + bytes;
     }

@@ -35,8 +35,8 @@ pub trait Io {
     /// Whether [`Self::next_other`] has something.
     fn has_others(&self) -> bool;
 
-    /// The time since when bytes may wait that no completion has had, in the order in which they
-    /// are received; None if there are none.
+    /// The time since when received bytes may have waited without a completion, if completions come
+    /// in the order of receipt; None without such bytes.
     fn unread_since(&self) -> Option<i64>;
 
     /// Whether the turn whose events came at `since` has used its time.
@@ -84,7 +84,7 @@ pub trait Io {
     /// Takes back the bytes of [`Completion::PartsRead`].
     fn recycle(&mut self, parts: Self::Parts);
 
-    /// Has completions of a connection come before those of others, or no longer.
+    /// Sets whether completions of a connection come before those of others.
     fn put_first(&mut self, conn: Self::Conn, comes_first: bool);
 
     /// Receives no more, so that the client has to wait.

@@ -18,7 +18,7 @@ pub(super) struct Secured {
     listener: ListenerIndex,
     /// The bytes that are counted for its input.
     counted: usize,
-    /// It is among the handshakes that wait.
+    /// The connection is among the handshakes that wait.
     waits: bool,
     is_handshaking: bool,
     has_ended: bool,
@@ -27,7 +27,7 @@ pub(super) struct Secured {
 /// The part that all connections with TLS share.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// That of each listener; None without TLS.
+    /// The TLS of each listener; None for a listener without TLS.
     pub(super) listeners: Arc<[Option<Tls>]>,
     pub(super) handshakes: Handshakes,
     /// Bytes that all sessions hold for input.

@@ -17,8 +17,8 @@ use crate::shard::Shard;
 /// Events between two readings of the clock.
 const EVENTS_PER_LOOK: usize = 16;
 
-/// The shares of a shard's time: that of the connections that come first, and those of all others
-/// in a turn of theirs.
+/// The shares of a shard's time: the share of connections that come first, and the share of the
+/// others, which they have in turns of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
     #[default]

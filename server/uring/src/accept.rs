@@ -1,5 +1,5 @@
-//! Listening sockets and the accepts on each: no more than the connection budget allows, as one
-//! turn may complete all of them.
+//! Listening sockets and their accepts. One turn may complete all accepts in flight, so the
+//! connection budget limits their number.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -30,7 +30,7 @@ pub(crate) struct Listener {
     /// The time when there were no free descriptors; the listener waits until one may have become
     /// free.
     pub(crate) resting: Option<Instant>,
-    /// To be closed as soon as no accept is under way.
+    /// The listener is closed as soon as no accept is in flight.
     closing: bool,
 }
 

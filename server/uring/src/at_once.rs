@@ -139,7 +139,7 @@ mod tests {
     fn what_cannot_be_sent_is_left_to_others() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (socket, file) = (socket(&ours), file(b"0123456789"));
-        // In the page of the last byte, which is cached.
+        // The last byte is in a cached page.
         assert_eq!(send_file(socket, &file, 10, 5), None);
         file.std().set_len(1 << 20).unwrap();
         assert_eq!(send_file(socket, &file, 1 << 19, 5), None, "a hole");

@@ -25,7 +25,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// None once the close is submitted, and in a free slot.
     pub(crate) fd: Option<OwnedFd>,
-    /// Its descriptor is to be closed, or is being closed.
+    /// The descriptor is being closed, or about to be.
     pub(crate) closes: bool,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,

@@ -121,7 +121,7 @@ pub trait Driver {
     }
 }
 
-/// Has a type's functions of the same names be those of [`Driver`].
+/// Implements functions of [`Driver`] by the type's functions of the same names.
 macro_rules! delegate {
     ($($name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         $(fn $name(&mut self $(, $argument: $type)*) $(-> $result)? {

@@ -111,7 +111,7 @@ impl File {
         }
     }
 
-    /// Has the kernel begin to read the bytes from `offset` on. It is advice.
+    /// Advises the kernel to read the bytes from `offset` on.
     pub(crate) fn read_ahead(&self, offset: u64) {
         let (offset, len) = (offset as libc::off_t, READ_AHEAD_BYTES as libc::off_t);
         // SAFETY: it takes a descriptor and numbers.

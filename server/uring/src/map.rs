@@ -64,7 +64,7 @@ impl Drop for MappedFile {
 #[derive(Debug)]
 struct Slot {
     names: AtomicPtr<Names>,
-    /// The addresses of the map, `start` set last; both 0 if there is none.
+    /// The addresses of the map, `start` set last; both 0 without a map.
     start: AtomicUsize,
     end: AtomicUsize,
 }

@@ -140,7 +140,7 @@ mod tests {
         let pages = cached_pages(file.std(), from, end);
         let mut page_cache = PageCache::default();
         let is_there = page_cache.has_read_in(file.std(), from, end).unwrap();
-        // Before Linux 6.5 there is the second alone.
+        // Before Linux 6.5 only the second is there.
         assert!(
             pages.is_err() || (pages.unwrap() == (end - from).div_ceil(page_bytes())) == is_there
         );

@@ -270,7 +270,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The limit on the size of a file in bytes; None if there is none.
+/// The limit on the size of a file in bytes; None without a limit.
 pub fn file_size_limit() -> Option<u64> {
     let limit = limit(libc::RLIMIT_FSIZE).ok()?.rlim_cur;
     (limit != libc::RLIM_INFINITY).then_some(limit)

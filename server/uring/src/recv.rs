@@ -29,9 +29,9 @@ pub(crate) struct Receiving {
     /// The stream ended or broke: no further receive.
     pub(crate) ended: bool,
     pub(crate) comes_first: bool,
-    /// It sends much; with the number of small receives in a row.
+    /// The peer sends much. The number counts small receives in a row.
     bulk: Option<u8>,
-    /// It is among those that wait to be received from.
+    /// The connection is among those that wait to be received from.
     pub(crate) waits: bool,
 }
 
@@ -40,7 +40,7 @@ impl Receiving {
         self.armed.is_some()
     }
 
-    /// Has it wait to be received from, if that is wanted and it does not wait yet.
+    /// Queues the connection to be received from, if wanted and not queued yet.
     pub(crate) fn begins_to_wait(&mut self) -> bool {
         let is_idle = self.armed.is_none() && !self.ended;
         let begins = is_idle && !self.paused && !self.waits;
@@ -75,7 +75,7 @@ impl Receiving {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     little: VecDeque<(ConnId, Instant)>,
-    /// Those that send much: of them, the ones that come first, and the others.
+    /// Connections that send much: first the ones that come first, then the others.
     bulk: [VecDeque<(ConnId, Instant)>; 2],
 }
 
@@ -105,8 +105,8 @@ impl Waiting {
 }
 
 impl Ring {
-    /// Has events of a connection come before those of others, or no longer. Its bytes are received
-    /// as they come, unless there are many.
+    /// Sets whether events of a connection come before those of others. Its bytes are received as
+    /// they come, unless there are many.
     pub fn put_first(&mut self, conn: ConnId, comes_first: bool) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.receiving.comes_first = comes_first;

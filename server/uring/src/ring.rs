@@ -40,7 +40,7 @@ pub struct Ring {
     uring: ManuallyDrop<IoUring>,
     /// Completions copied out of the kernel's queue, not yet handled.
     ready: VecDeque<cqueue::Entry>,
-    /// Those that come after all others, each with the time when it was copied.
+    /// Completions that come after all others, each with the time when it was copied.
     pub(crate) later: VecDeque<(cqueue::Entry, Instant)>,
     /// Entries for which the submission queue was full, in order.
     backlog: VecDeque<squeue::Entry>,

@@ -88,7 +88,7 @@ impl Ring {
         true
     }
 
-    /// An empty buffer, reusing the memory of one that was sent if there is one.
+    /// An empty buffer. It reuses the memory of a buffer that was sent, if there is one.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.take()
     }

@@ -11,7 +11,7 @@ use crate::slice::Slice;
 pub(crate) struct SpareBuffers(Vec<Vec<u8>>);
 
 impl SpareBuffers {
-    /// An empty buffer, reusing the memory of one that was sent if there is one.
+    /// An empty buffer. It reuses the memory of a buffer that was sent, if there is one.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()
     }

@@ -169,7 +169,7 @@ impl Ring {
         ends.into_iter().for_each(|(file, end)| self.read_ahead(file, end));
     }
 
-    /// Has the kernel read the bytes after a part, which are probably sent next.
+    /// Advises the kernel to read the bytes after a part, which are probably sent next.
     fn read_ahead(&mut self, file: File, offset: u64) {
         let op = DiskOp { file, buf: AlignedBuf::empty(), token: 0 };
         self.start_disk(Kind::ReadAhead, op, |fd, _buf| {

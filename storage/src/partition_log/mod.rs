@@ -76,7 +76,7 @@ const START_OFFSET_WRITE: u64 = SIDE_BIT;
 /// The segment number in the file key of the log start offset.
 const START_OFFSET_KEY: u64 = u64::MAX;
 
-/// That of the file in which a compacted segment is written.
+/// The key of the file in which a compacted segment is written.
 const ASIDE_KEY: u64 = u64::MAX - 1;
 
 /// The number of the file of the first compacted segment: base offsets are less.

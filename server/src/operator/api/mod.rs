@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 const ROWS_MAX: usize = 500;
 const ROWS: usize = 50;
 
-/// With these bytes of names a page ends: JSON may need six for each.
+/// A page ends after this many bytes of names: JSON may need six bytes for each.
 const NAMES_BYTES_MAX: usize = 128 << 10;
 
 /// The most bytes of a text that is searched for.

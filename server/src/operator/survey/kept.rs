@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The most groups and offsets that are kept, of all pages: some 32 MiB.
 const KEPT_MAX: usize = 1 << 20;
 
-/// From this number of groups on that later ones replace, they are removed.
+/// The number of replaced groups from which on they are removed.
 const REPLACED_MAX: usize = 1_024;
 
 /// See the head of the file.
@@ -50,7 +50,7 @@ impl Kept {
         is_of_use.then(|| self.without_replaced())
     }
 
-    /// Those that may be kept.
+    /// The survey, unless it is too large to keep.
     pub(super) fn unless_too_large(self) -> Option<Self> {
         (!self.is_too_large).then_some(self)
     }

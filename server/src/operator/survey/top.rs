@@ -40,7 +40,7 @@ impl Top {
         self.rows.push((Reverse(lag), PartitionLag { lag, group, topic, partition }));
     }
 
-    /// The rows, that with the most lag first.
+    /// The rows, in order of lag, the most first.
     pub(super) fn into_rows(self) -> Vec<PartitionLag> {
         self.rows.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }

@@ -10,7 +10,7 @@ use crate::recv::Receiving;
 pub(super) struct Connection {
     generation: u32,
     pub(super) stream: TcpStream,
-    /// It closes once its output is sent.
+    /// The connection closes once its output is sent.
     pub(super) is_finishing: bool,
     pub(super) receiving: Receiving,
     /// The kernel may have bytes of it, or its end.
@@ -20,10 +20,10 @@ pub(super) struct Connection {
     pub(super) sending: Sending,
     /// The socket may accept output.
     pub(super) is_writable: bool,
-    /// It is listed as one with output to send.
+    /// The connection is in the list of those with output to send.
     pub(super) is_dirty: bool,
     pub(super) awaits_room: bool,
-    /// It has a place of the budget that is shared with others.
+    /// The connection occupies a part of the shared connection budget.
     pub(super) has_place: bool,
 }
 

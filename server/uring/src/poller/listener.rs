@@ -69,7 +69,7 @@ impl Listener {
         self.resting = None;
     }
 
-    /// Has it try again after a while; returns the time until then.
+    /// Schedules another try after a while; returns the time until then.
     pub(super) fn rests_for(&mut self) -> Option<Duration> {
         let left = REST.checked_sub(self.resting?.elapsed());
         if left.is_none_or(|left| left.is_zero()) {

@@ -55,7 +55,7 @@ pub struct Poller {
     /// ring: what they lead to must not make this one endless.
     read: Vec<Event<ReadBuf>>,
     waker: Waker,
-    /// Has the waker of the threads.
+    /// The threads for file operations. They share one waker.
     workers: Workers,
     sockets: Sockets,
     slices: Slices,

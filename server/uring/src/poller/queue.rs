@@ -17,7 +17,7 @@ pub(super) enum Entry {
 /// The place of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Before all others.
+    /// These come before all others.
     First,
     /// Among the others, in turns with [`Self::Other`]: it comes first, and sends much.
     Much,
@@ -30,7 +30,7 @@ pub(super) struct Queue {
     first: VecDeque<Entry>,
     much: VecDeque<(Entry, Instant)>,
     other: VecDeque<(Entry, Instant)>,
-    /// The last of the others was one of `much`.
+    /// Whether the last of the others came from `much`.
     was_much: bool,
     /// Connections with more bytes than a receive took: they are for the next turn.
     left: VecDeque<(ConnId, Instant)>,

@@ -106,7 +106,7 @@ impl Slices {
         }
     }
 
-    /// Sends as much as there is room for of what is left of a slice.
+    /// Sends as much of the rest of a slice as the socket takes.
     fn send(&mut self, sockets: &mut Sockets, conn: ConnId, slice: Slice) {
         let Some(slot) = sockets.open(conn) else { return self.keep(slice) };
         let sent = match slot.stream.write(&slice[slice.sent..]) {

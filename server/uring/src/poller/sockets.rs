@@ -26,7 +26,7 @@ use crate::tag::Kind;
 /// The most that is received at once of a connection that comes first and sends little.
 const FIRST_BYTES: usize = 4096;
 
-/// Sockets, and what there is to take of them.
+/// Sockets, and their input, output and events that wait.
 pub(super) struct Sockets {
     registry: Registry,
     pub(super) queue: Queue,
@@ -100,7 +100,7 @@ impl Sockets {
         }
     }
 
-    /// Queues what was left to this turn.
+    /// Queues the work that the last turn left to this one.
     pub(super) fn begin_turn(&mut self) {
         (0..self.queue.left()).for_each(|_| self.queue_left());
     }

@@ -61,7 +61,7 @@ pub(super) struct Workers {
     waker: Waker,
 }
 
-/// The threads of each lane. A log has one write under way, and what is written beside it another.
+/// The threads of a lane. A log has one write in flight, and beside it one more file is written.
 const DURABLE_THREADS: usize = 2;
 const SYNC_THREADS: usize = 4;
 const OTHER_THREADS: usize = 4;
@@ -93,7 +93,7 @@ impl Workers {
         })
     }
 
-    /// Has a job done by the next free thread of its lane.
+    /// Gives a job to the next free thread of its lane.
     pub(super) fn begin(&self, job: Job) {
         let lane = match &job {
             Job::Write { durability: Durability::Durable, .. } => &self.durable,

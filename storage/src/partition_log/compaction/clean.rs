@@ -1,4 +1,4 @@
-//! The rest of a batch, by the rules of Kafka's `Cleaner` and `MemoryRecords.filterTo`.
+//! Rewrites a batch by the rules of Kafka's `Cleaner` and `MemoryRecords.filterTo`.
 
 use super::notes::Notes;
 use super::{CompactionRules, LastOfProducer};
@@ -11,14 +11,15 @@ use muster_compression::{compress, decompress};
 use muster_faults::Fault;
 use std::collections::BTreeSet;
 
-/// The rest of a batch.
+/// The result for a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It is as it was.
+    /// The batch stays as it is.
     Whole,
-    /// Its new form is in the buffer.
+    /// The new form of the batch is in the buffer.
     Changed,
-    /// No record; the header is in the buffer, as it has the last sequence of a producer.
+    /// No record is left. The header is in the buffer, because it has the last sequence number of a
+    /// producer.
     Empty,
     Nothing,
 }

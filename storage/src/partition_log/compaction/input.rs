@@ -70,7 +70,8 @@ impl Input {
         (self.read_to, left.min(u64::from(COMPACTION_IO_BYTES)) as u32)
     }
 
-    /// Takes the bytes that were read; a file that has become shorter shows as one that ends.
+    /// Takes the bytes that were read. A file that has become shorter looks like the end of the
+    /// file.
     pub(super) fn read_done(&mut self, data: &[u8]) {
         self.buffer.drain(..self.at);
         self.at = 0;

@@ -44,7 +44,7 @@ pub struct Cleanable {
 /// The last batch of a producer that is known to the partition, which is kept for its sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastOfProducer {
-    /// Its last offset.
+    /// The last offset of the batch.
     Data(i64),
     /// A marker of this epoch.
     Marker(i16),
@@ -124,7 +124,7 @@ pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, S
     names.into_iter().filter_map(numbered).collect()
 }
 
-/// Whether a file is one that compaction left behind when the process ended, and nothing needs.
+/// Whether compaction left a file behind when the process ended; nothing needs such a file.
 pub fn is_left_by_compaction(name: &str) -> bool {
     let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
     name == ASIDE_FILE_NAME

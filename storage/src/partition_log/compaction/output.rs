@@ -98,7 +98,7 @@ impl Output {
         Some((offset, data))
     }
 
-    /// The entry in the list of segments; `created_at` is that of the first source.
+    /// The entry in the list of segments; `created_at` is the time of the first source.
     pub(super) fn into_segment(mut self, created_at: i64) -> Segment {
         self.segment.set_created_at(created_at);
         self.segment.set_written(self.segment.size, self.max_timestamp);

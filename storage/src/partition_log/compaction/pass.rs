@@ -11,7 +11,7 @@ use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
 use muster_codec::wire::{DecodeError, Result};
 use std::ops::Range;
 
-/// A segment that is to be rewritten, as it was when the pass began.
+/// A segment to rewrite, in its state when the pass began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) base_offset: i64,

@@ -47,7 +47,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Output {
     purpose: Purpose,
-    /// Its entry for the list of segments; `end` is that of the last complete block.
+    /// The entry of the output in the list of segments; its `end` is the end of the last complete
+    /// block.
     segment: Segment,
     /// The place of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
