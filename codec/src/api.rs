@@ -428,7 +428,7 @@ apis! {
             DescribeDelegationTokenRequest<'a> => DescribeDelegationTokenResponse<'a>;
         GetTelemetrySubscriptions = 71, 0..=0, flexible 0, SHORT, LARGE,
             GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse<'a>;
-        // Longer ones than `telemetry.max.bytes` are refused.
+        // Pushes that are longer than `telemetry.max.bytes` are refused.
         PushTelemetry = 72, 0..=0, flexible 0, LISTS, SMALL,
             PushTelemetryRequest<'a> => PushTelemetryResponse;
     }

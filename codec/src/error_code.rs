@@ -1,4 +1,4 @@
-//! Kafka's error codes, all of them.
+//! All of Kafka's error codes.
 
 macro_rules! error_codes {
     ($($name:ident = $code:literal,)*) => {

@@ -221,8 +221,8 @@ fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if text.len() > STRING_BYTES_MAX { Err(DecodeError::StringTooLong) } else { Ok(text) }
 }
 
-/// As much of a string as fits on the wire. Strings that were read fit. A message of the server's
-/// own that names what a client has sent may be longer: its end is cut.
+/// The longest beginning of a string that fits on the wire. Strings that were read fit. A message
+/// of the server that names what a client has sent may be longer: its end is cut.
 fn longest_prefix(text: &str) -> &str {
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
 }

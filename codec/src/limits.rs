@@ -1,4 +1,4 @@
-//! Limits of the wire format itself; a server has further ones in its configuration.
+//! Limits of the wire format itself; the configuration of a server has more limits.
 
 /// The longest string: its length is a signed 16-bit number, and Kafka's compact strings have the
 /// same limit.

@@ -1,10 +1,11 @@
-//! The partitions of a shard's log. The log orders the records of all of them; offsets count in
-//! each.
+//! The partitions of a shard's log. The log has one order for all records; each partition has
+//! offsets of its own.
 
 use muster_codec::wire::{DecodeError, Result};
 use std::fmt;
 
-/// A partition of a shard's log: that of the cluster's records, or one of an internal topic.
+/// A partition of a shard's log: the partition of the cluster's records, or a partition of an
+/// internal topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogPartition {
     /// The records of the cluster, such as topics, configs and ACLs, in the log of shard 0.

@@ -1,4 +1,4 @@
-//! The crates that the workspace depends on, and what `deny.toml` says of them.
+//! The crates that the workspace depends on, and the rules of `deny.toml` for them.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -16,10 +16,10 @@ pub struct Package {
 }
 
 impl Package {
-    /// Those of the workspace and all that it depends on, as the lock file has them.
+    /// The crates of the workspace, and all that they depend on, as in the lock file.
     ///
     /// # Errors
-    /// Cargo or rustc fail, or say something else.
+    /// Cargo or rustc fail, or print something unexpected.
     pub fn all() -> io::Result<Vec<Self>> {
         let host = host()?;
         let arguments = ["metadata", "--format-version=1", "--locked", "--offline"];
@@ -85,7 +85,7 @@ pub struct Deny {
     /// Licences that each crate may have.
     pub licenses: Vec<String>,
     pub exceptions: Vec<Exception>,
-    /// Crates that may be there beside another version of them.
+    /// Crates that may be there in two versions.
     pub skipped: Vec<Skipped>,
 }
 

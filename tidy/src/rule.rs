@@ -29,7 +29,7 @@ pub struct Breach {
 }
 
 impl Breach {
-    /// One more under a key.
+    /// Another breach under a key.
     pub fn one(key: impl Into<String>, place: impl Into<String>) -> Self {
         Self { key: key.into(), amount: 1, place: place.into() }
     }
@@ -42,7 +42,7 @@ impl Breach {
     }
 }
 
-/// What a rule must find, and what it must not.
+/// The places that a rule must find, and the places that it must not find.
 #[derive(Default)]
 pub struct Canary {
     breaks: Vec<(Workspace, Vec<String>)>,
@@ -70,7 +70,7 @@ impl Canary {
         self
     }
 
-    /// Everything in which the rule does not find what it must.
+    /// The places that the rule must find and does not find, and the reverse.
     pub fn complaints(&self, rule: &dyn Rule) -> Vec<String> {
         let places = |workspace: &Workspace| -> Vec<String> {
             rule.breaches(workspace).into_iter().map(|it| it.place).collect()

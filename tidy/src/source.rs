@@ -34,7 +34,7 @@ impl Source {
         folders.any(|it| matches!(it, "tests" | "tests.rs" | "testing.rs" | "benches"))
     }
 
-    /// Whether it was written on one day and stays: a measurement, or what a test expects.
+    /// Whether the file was written once and stays: a measurement, or the expectation of a test.
     pub(crate) fn is_recording(&self) -> bool {
         self.path.split('/').any(|it| matches!(it, "results" | "expected"))
     }
@@ -54,7 +54,8 @@ impl Source {
         self.parsed().as_ref().err().map(String::as_str)
     }
 
-    /// All strings of the code, in macros too; the texts of documentation comments are none.
+    /// All strings of the code, including those in macros, without the texts of documentation
+    /// comments.
     pub(crate) fn strings(&self) -> Vec<Text> {
         let mut texts = Vec::new();
         if let Ok(parsed) = self.parsed() {

@@ -53,7 +53,7 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// One of these files.
+    /// A workspace of these files.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut workspace = Self::default();
         for (path, text) in files {
@@ -70,7 +70,7 @@ impl Workspace {
         Self { packages, deny, ..Self::default() }
     }
 
-    /// The Rust files but those of this crate, which names what the rules forbid.
+    /// All Rust files except those of this crate, which names what the rules forbid.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Source> {
         self.code.iter().filter(|it| !it.path.starts_with("tidy/"))
     }

@@ -171,7 +171,7 @@ impl BatchHeader {
         (self.base_sequence.wrapping_add(self.last_offset_delta)) & i32::MAX
     }
 
-    /// None if the codec is none of Kafka's.
+    /// None if Kafka does not have the codec.
     pub fn compression(&self) -> Option<Compression> {
         Compression::of(self.attributes & COMPRESSION_MASK)
     }

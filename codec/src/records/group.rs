@@ -129,8 +129,8 @@ impl<'a> OffsetCommitValue<'a> {
 /// See [`OffsetCommitValue::read_value`].
 const PLAIN_VALUE_BYTES: usize = 2 + 8 + 4 + 1 + 8 + 3 + 16;
 
-/// The table of record types: type number, versions that are read and the first flexible one of
-/// them, the structures of key and value, and the version that is written.
+/// The table of record types: the type number, the versions that are read, the first flexible
+/// version, the structures of key and value, and the version that is written.
 macro_rules! group_records {
     ($($name:ident = $type:literal, $versions:expr, flexible $flexible:literal,
         $key:ty => $value:ty, group $group:ident, writes $written:expr;)*) => {

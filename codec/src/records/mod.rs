@@ -27,7 +27,7 @@ use std::ops::RangeInclusive;
 /// The topic of the coordinator's records: group metadata and committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
-/// Strings that were read are not longer, and other ones are checked before they are accepted: a
+/// Strings that were read are not longer; other strings are checked before they are accepted. A
 /// record that was cut would differ from what was acknowledged.
 fn assert_whole<'a>(part: &impl Field<'a>) {
     let longest = part.longest_string();

@@ -57,7 +57,7 @@ use transactions::Transactions;
 #[derive(Default)]
 pub struct Checker {
     groups: HashMap<GroupIndex, GroupState>,
-    /// Transactions concern all groups: producers and readers are in different ones.
+    /// Transactions concern all groups: producers and readers are in different groups.
     transactions: Transactions,
     shares: Shares,
     found: Found,
@@ -70,7 +70,7 @@ impl Checker {
         self.groups.entry(group.index).or_insert_with(|| GroupState::new(group));
     }
 
-    /// The scenario restarted the coordinator: state that need not be durable may be gone.
+    /// The scenario restarted the coordinator: state that need not be durable may be lost.
     pub fn coordinator_restarted(&mut self, at: Time) {
         for group in self.groups.values_mut() {
             group.shaken(at);

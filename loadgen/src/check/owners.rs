@@ -130,7 +130,7 @@ impl Owners {
         self.contested.remove(&member);
     }
 
-    /// Whether the member believes to own all of these.
+    /// Whether the member believes that it owns all of these partitions.
     pub(super) fn holds_all(
         &self,
         member: MemberIndex,
@@ -144,7 +144,7 @@ impl Owners {
         })
     }
 
-    /// Compares the claims of this member up to `now` with those of others.
+    /// Compares the claims of this member up to `now` with the claims of others.
     pub(super) fn judge(
         &mut self,
         member: MemberIndex,

@@ -166,7 +166,7 @@ impl SetupError {
         Self::new(format!("The ring's configuration is invalid: {sentence}."))
     }
 
-    /// Whether memory is what is missing, so that a smaller ring may be possible.
+    /// Whether memory is missing, so that a smaller ring may be possible.
     pub fn is_memory(&self) -> bool {
         self.is_memory
     }

@@ -163,8 +163,9 @@ impl Ring {
         }
     }
 
-    /// Starts the receive of one that has waited for a buffer: of those that send much if `kind` is
-    /// that, else of the others. If it now needs one of the other ones, it waits for that.
+    /// Starts the receive of a connection that has waited for a buffer: a connection that sends
+    /// much if `kind` says so, else another. If it now needs the other kind of buffer, it waits for
+    /// that.
     fn start_waiting(&mut self, conn: ConnId, kind: Kind) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         slot.receiving.waits = false;

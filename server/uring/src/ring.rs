@@ -80,7 +80,7 @@ impl Ring {
     pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check().map_err(SetupError::config)?;
         let uring = probe::setup(&config)?;
-        // The kernel keeps what it has if it does not know this.
+        // A kernel that does not know this call keeps its own limits.
         let _ = uring.submitter().register_iowq_max_workers(&mut [WORKERS_MAX, 0]);
         let register = |group| Pool::register(&uring, &config, group);
         let pool = register(Group::Little).map_err(SetupError::from_buffers)?;
@@ -323,7 +323,7 @@ impl Drop for Ring {
     }
 }
 
-/// Whether a completion is one of those that come after all others.
+/// Whether a completion comes after all others.
 fn is_for_later(completion: &cqueue::Entry) -> bool {
     Tag::decode(completion.user_data()).is_some_and(|tag| match tag.kind {
         Kind::Accept | Kind::RecvOnce | Kind::RecvBulk => true,

@@ -10,8 +10,8 @@ pub struct DamagedPart {
     pub segment: i64,
     /// The place in its file.
     pub bytes: Range<u64>,
-    /// From the end of the batch before it to the beginning of the next one: nothing in the
-    /// part itself is trusted.
+    /// The offsets from the end of the batch before the part to the beginning of the batch after
+    /// it: nothing in the part itself is trusted.
     pub offsets: Range<i64>,
     /// The reason why its first batch cannot be read.
     pub what: &'static str,

@@ -15,7 +15,7 @@ pub struct PartitionFiles {
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnfinishedSwap {
     pub base_offset: i64,
-    /// Its name.
+    /// The name of the file.
     pub name: String,
     /// The segments that it stands for.
     pub replaced: Vec<String>,

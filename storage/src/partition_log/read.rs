@@ -23,9 +23,9 @@ pub(super) struct RecentBatch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Find {
     At(BatchPlace),
-    /// It has to be searched in the bytes of a read.
+    /// The place must be searched in the bytes of a read.
     Read(BatchSearch),
-    /// It cannot be read; the part of the log that cannot ends at this offset.
+    /// The batch cannot be read. The unreadable part of the log ends at this offset.
     Damaged {
         end: i64,
     },
@@ -44,7 +44,7 @@ pub struct BatchSearch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Batch(BatchPlace),
-    /// It is further on: [`PartitionLog::find_on`].
+    /// The place is further on: [`PartitionLog::find_on`].
     ReadOn(BatchSearch),
 }
 
@@ -158,8 +158,8 @@ impl PartitionLog {
         self.segment_at(place.segment, place.file).is_some()
     }
 
-    /// Pushes a read of a range, which is one of now, onto `ops`; its completion has `token`, which
-    /// is the caller's.
+    /// Pushes a read of a range onto `ops`. The range must be a current one. The completion has the
+    /// caller's `token`.
     pub fn read(
         &self,
         range: &FileRange,
@@ -204,8 +204,8 @@ impl PartitionLog {
         written.saturating_sub(before.map_or(0, |_| u64::from(place.position)))
     }
 
-    /// An offset after the last record of a range that begins with a batch: at most those of an
-    /// index entry too many.
+    /// An offset after the last record of a range that begins with a batch. It is too high by at
+    /// most the offsets of one index entry.
     pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
         let segment = self.segment_at(place.segment, place.file);
         let Some(segment) = segment else { return place.segment };

@@ -116,8 +116,8 @@ impl RecoveredPartition {
         Some(LogEnd { offset, segment, bytes })
     }
 
-    /// The log start offset, unless the first segment begins later; `start_offset` is that in its
-    /// file, or 0 if there is none.
+    /// The log start offset, unless the first segment begins later. `start_offset` is the offset in
+    /// its file, or 0 without a file.
     pub fn log_start(&self, start_offset: i64) -> i64 {
         self.point.map_or(start_offset, |point| point.log_start.max(start_offset))
     }
@@ -141,8 +141,8 @@ pub struct PartitionRecovery {
 }
 
 impl PartitionRecovery {
-    /// Recovery of a partition whose segments have these base offsets, in order, and with its
-    /// recovery point if it has one.
+    /// Recovery of a partition with segments at these base offsets, in order, and with its recovery
+    /// point, if there is one.
     pub fn new(bases: Vec<i64>, point: Option<RecoveryPoint>) -> Self {
         let found = RecoveredPartition { point, ..Default::default() };
         Self { bases, read: 0, is_thorough: false, found }

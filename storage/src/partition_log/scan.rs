@@ -51,7 +51,7 @@ pub struct VisitedBatch {
     pub marker: Option<EndTxnMarker>,
 }
 
-/// Why a batch is not accepted whose offsets are those of the next segment.
+/// The reason why a batch is refused that has the offsets of the next segment.
 pub(super) const BEYOND: &str = "an offset is not before the next segment's first";
 
 /// The knowledge of a segment beside its bytes.
@@ -246,7 +246,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         })
     }
 
-    /// The marker of a control batch. One that is too long to be one is none.
+    /// The marker of a control batch. A control batch that is too long is no marker.
     fn marker(
         &mut self,
         segment: &Segment,

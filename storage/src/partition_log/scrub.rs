@@ -78,8 +78,8 @@ impl PartitionLog {
         Some((segment.base_offset, Scrub::new(segment, start, self.end_of(segment))))
     }
 
-    /// A scrub of the place at which something could not be read, from the index entry before it to
-    /// the one after it.
+    /// A scrub of a place that could not be read: from the index entry before it to the index entry
+    /// after it.
     pub fn scrub_suspect(&self, suspect: &Suspect) -> Option<Scrub> {
         let segment = self.segment_with_base(suspect.segment).filter(|it| it.written > 0)?;
         let end = self.end_of(segment);
@@ -250,7 +250,7 @@ impl Scrub {
         Step::Done
     }
 
-    /// Why a header is not that of the next batch; None if it is.
+    /// The reason why a header is not the header of the next batch; None if it is.
     fn wrong(&self, segment: &Segment, header: &BatchHeader) -> Option<&'static str> {
         let Boundary { position, offset } = self.boundary_after(segment, self.at);
         // Bytes that cannot be read have at least one offset.

@@ -49,7 +49,7 @@ enum Step {
     Found(Searched),
     /// Not found; the next one begins after this number of bytes.
     Skip(u64),
-    /// It is not whole in the bytes that were read.
+    /// The batch is not complete in the bytes that were read.
     More,
 }
 
@@ -90,7 +90,7 @@ impl PartitionLog {
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
         loop {
             let reading = search.segment.and_then(|(base_offset, file)| {
-                // In a segment that was compacted meanwhile a search begins again after its last
+                // If the segment was compacted meanwhile, the search begins again after its last
                 // batch.
                 self.segment_at(base_offset, file)
             });

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// An index entry: the first batch of some 4 KiB of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct IndexEntry {
-    /// The batch's base offset, relative to that of the segment.
+    /// The batch's base offset, relative to the base offset of the segment.
     relative_offset: u32,
     position: u32,
     /// The largest timestamp from the segment's start to the end of these bytes; it never decreases
@@ -31,7 +31,7 @@ pub(super) struct Segment {
     pub(super) file: u64,
     /// The offset after the last record.
     pub(super) next_offset: i64,
-    /// The bytes that were appended, and those of them that are written and can be read.
+    /// The number of appended bytes, and the number of them that are written and can be read.
     pub(super) size: u64,
     pub(super) written: u64,
     /// The largest timestamp of the written bytes; -1 if there is none.
@@ -201,8 +201,8 @@ impl Segment {
         self.chunk(after.saturating_sub(1))
     }
 
-    /// The written bytes that hold the first batch with a timestamp of `target` or later; if they
-    /// are before the batch with `offset`, those that hold that batch.
+    /// The written bytes that contain the first batch with a timestamp of `target` or later, or the
+    /// batch with `offset` if that comes later.
     pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);

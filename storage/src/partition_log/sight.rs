@@ -13,7 +13,7 @@ pub struct PartitionFile {
     pub base_offset: i64,
     /// Relative to the data directory.
     pub path: PathBuf,
-    /// Its id, if it is open.
+    /// The id of the file, if it is open.
     pub file: Option<FileId>,
     /// The least length.
     pub bytes: u64,

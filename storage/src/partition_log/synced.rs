@@ -23,8 +23,8 @@ pub(super) struct Synced {
 }
 
 impl Synced {
-    /// The syncs of an opened log. Closed segments that may not be on stable storage are to be
-    /// synced: the previous process may have been killed before it did so.
+    /// The syncs of an opened log. It requests a sync of closed segments that may not be durable:
+    /// the previous process may have been killed before it did so.
     pub(super) fn of(found: &RecoveredPartition) -> Self {
         let known = found.point.map(|point| point.end);
         let closed = found.segments.split_last().map_or(&[][..], |(_, closed)| closed);
@@ -53,7 +53,8 @@ impl Synced {
         self.requested.push_back((end, false));
     }
 
-    /// Notes that a requested sync is done: that of the first segment for which `is_it` is true.
+    /// Notes that a requested sync is done: the sync of the first segment for which `is_it` is
+    /// true.
     pub(super) fn done(&mut self, is_it: impl Fn(i64) -> bool) {
         let found = self.requested.iter_mut().find(|(end, is_done)| !is_done && is_it(end.segment));
         if let Some((_, is_done)) = found {

@@ -27,7 +27,7 @@ pub struct LogFile {
 pub struct LogExtent {
     /// The directory, relative to the data directory.
     pub directory: PathBuf,
-    /// The segments, in order; other segments in the directory are none of the log's.
+    /// The segments, in order. Other segments in the directory do not belong to the log.
     pub segments: Vec<SegmentExtent>,
 }
 

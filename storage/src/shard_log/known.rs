@@ -35,7 +35,7 @@ impl SegmentWalk {
 impl ShardLog {
     /// Appends the entry of the next segment; returns the part when there are no more.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
-        // After another start the last segment may take blocks again, even if it takes none now;
+        // After another startup the last segment may take blocks again, even if it takes none now;
         // its header would not change.
         let may_continue = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
         let end = may_continue.map_or(u64::MAX, |(sequence, _)| sequence);
@@ -199,7 +199,7 @@ fn read_entry(bytes: &[u8; ENTRY_BYTES]) -> IndexEntry {
 }
 
 impl Known {
-    /// Whether the header is the one that the segment had when the snapshot was written.
+    /// Whether the segment had this header when the snapshot was written.
     fn is_of(&self, sequence: u64, header: &SegmentHeader) -> bool {
         let Segment { last_sequence, block_bytes, segment_bytes, pass, .. } = self.segment;
         let compacted = self.segment.is_compacted().then_some(Compacted {

@@ -281,8 +281,8 @@ impl ShardLog {
         self.segments.placed_bytes()
     }
 
-    /// The bytes of the log, divided among its partitions by the blocks in which they have batches:
-    /// the log counts none by partition, but the sum is that of all blocks.
+    /// The bytes of the log, divided among its partitions by the blocks in which they have batches.
+    /// The log does not count bytes by partition, but the sum covers all blocks.
     pub fn sizes(&self) -> impl Iterator<Item = (LogPartition, u64)> {
         let (of_log, partitions) = (self.segments.bytes(), &self.partitions);
         let all: u64 = partitions.iter().map(|(_, it)| it.indexed_bytes()).sum();

@@ -34,7 +34,8 @@ pub(crate) struct Partition {
     /// The transactions that are open and began since the log was opened: their first offsets by
     /// producer.
     transactions: BTreeMap<i64, i64>,
-    /// The index entries by segment, so that replacing a segment does not change those of others.
+    /// The index entries by segment, so that replacing a segment does not change the entries of
+    /// others.
     index: Vec<SegmentIndex>,
     /// The bytes of the ranges in `index`.
     indexed_bytes: u64,
@@ -68,7 +69,7 @@ struct SegmentIndex {
 pub(crate) struct IndexEntry {
     /// The offset after the last record in it.
     pub(crate) next_offset: i64,
-    /// From the start of a block to the end of the same or a later one.
+    /// The range from the start of a block to the end of the same or a later block.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
@@ -133,7 +134,7 @@ impl Partition {
         base_offset
     }
 
-    /// Completes the open batch, unless it is empty; `producer` is that of its transaction.
+    /// Completes the open batch, unless it is empty; `producer` is the producer of its transaction.
     pub(crate) fn close(&mut self, partition: LogPartition, producer: Option<(i64, i16)>) {
         if self.builder.is_empty() {
             return;
@@ -274,7 +275,7 @@ impl Partitions {
         }
     }
 
-    /// All partitions that may have records, that of the cluster first.
+    /// All partitions that may have records; the partition of the cluster comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
         let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&self.consumer_offsets);
         let transactions = (0..).map(LogPartition::TransactionState).zip(&self.transaction_state);

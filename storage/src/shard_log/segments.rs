@@ -233,8 +233,8 @@ impl Segments {
         self.list.values().map(|segment| u64::from(segment.end)).sum()
     }
 
-    /// Starts the next step. None while one is under way, or if there is none. `is_read` returns
-    /// whether a segment's file is being read.
+    /// Starts the next step. None while a step is under way, or if no step is left. `is_read`
+    /// returns whether a segment's file is being read.
     pub(crate) fn start_step(
         &mut self,
         config: &LogConfig,

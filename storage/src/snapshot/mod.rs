@@ -70,13 +70,13 @@ impl Part {
         Self { len, crc, ..self }
     }
 
-    /// Its place in the bytes of the file, which may be shorter.
+    /// The place of the part in the bytes of the file, which may be shorter.
     pub fn range(&self) -> Range<usize> {
         let from = usize::try_from(self.at).unwrap_or(usize::MAX);
         from..from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX))
     }
 
-    /// Its bytes in a file; None if they do not match the checksum.
+    /// The bytes of the part in a file; None if they do not match the checksum.
     pub fn of_file<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
         file.get(self.range()).filter(|bytes| crc32c::crc32c(bytes) == self.crc)
     }
@@ -119,7 +119,7 @@ pub struct SnapshotHeader {
 pub enum SnapshotRefusal {
     NotASnapshot,
     Version(u16),
-    /// It belongs to another log.
+    /// The snapshot belongs to another log.
     OtherLog,
     /// The file is shorter than its header says.
     CutOff,

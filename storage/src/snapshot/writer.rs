@@ -20,7 +20,7 @@ pub struct WriterConfig {
 /// The result of writing a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotNews {
-    /// It is in place.
+    /// The snapshot is in place.
     Written(SnapshotHeader),
     /// The disk is full; the file was removed.
     NoSpace,

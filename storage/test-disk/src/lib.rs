@@ -134,7 +134,7 @@ impl Disk {
         self.open.clear();
     }
 
-    /// Writes the files to a directory of the real file system, for what is not sans-I/O.
+    /// Writes the files to a directory of the real file system, for code that is not sans-I/O.
     pub fn save(&self, directory: &Path) {
         for (path, content) in &self.live {
             let path = directory.join(path);

@@ -24,7 +24,7 @@ pub(crate) fn file_graph(all: &Crate<'_>) -> Graph {
 struct Uses<'c> {
     all: &'c Crate<'c>,
     module: ModuleId,
-    /// The modules that define what is named.
+    /// The modules that define the named items.
     found: BTreeSet<ModuleId>,
 }
 
@@ -157,7 +157,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         visit::visit_macro(self, used);
     }
 
-    // Neither uses what it names.
+    // Neither attributes nor visibilities use what they name.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }

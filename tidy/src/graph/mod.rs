@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub(crate) struct CrateGraph {
     /// The folder of its sources, as `server/src`.
     pub(crate) folder: String,
-    /// Its files, each with those that it uses.
+    /// The files of the crate, each with the files that it uses.
     pub(crate) files: Graph,
     /// The top-level module that a file is in; the files of the roots are in none.
     pub(crate) top_level: BTreeMap<String, String>,

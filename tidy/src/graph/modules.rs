@@ -19,7 +19,7 @@ pub(crate) struct Crate<'w> {
     pub(super) macros: BTreeMap<String, ModuleId>,
     /// The names that were looked up in a module, with what they stand for.
     pub(super) known: RefCell<BTreeMap<(ModuleId, String), BTreeSet<Target>>>,
-    /// The files that the modules are in, with those of tests.
+    /// The files that the modules are in, including those of tests.
     reached: BTreeSet<&'w str>,
 }
 

@@ -15,7 +15,7 @@ impl Crate<'_> {
         self.ancestors(module).any(|it| it == above)
     }
 
-    /// The same, while names are looked up: each in a module, on the way to this path.
+    /// Resolves a path. `under_way` has the names whose lookups led here, each with its module.
     fn follow<'n>(
         &'n self,
         from: ModuleId,
@@ -58,8 +58,8 @@ impl Crate<'_> {
         BTreeSet::from([Target::Module(at)])
     }
 
-    /// What a name stands for in a module. A name that is under way leads in a circle, as modules
-    /// may glob each other: what it stands for is found where the circle began.
+    /// The item that a name stands for in a module. Modules may glob each other, so a lookup may
+    /// come back to a name that is still under way: the result is found where the circle began.
     fn look_up<'n>(
         &'n self,
         module: ModuleId,

@@ -10,7 +10,7 @@ mod words;
 
 use crate::Rule;
 
-/// In the order of what they look at: lines, words, files, crates, pages, dependencies.
+/// The rules in the order of their subjects: lines, words, files, crates, pages, dependencies.
 pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,

@@ -1,4 +1,4 @@
-//! Words that the project does not use, with the ones to use for them.
+//! Words that the project does not use, with the words to use instead.
 
 use super::lines::{found, place};
 use crate::{Breach, Canary, Rule, Source, Workspace};
@@ -14,7 +14,7 @@ const fn banned(phrase: &'static str, instead: &'static str) -> Banned {
     Banned { phrase, instead }
 }
 
-/// In lower case; an underscore in a name counts as a space.
+/// The phrases in lower case. An underscore in a name counts as a space.
 const BANNED: &[Banned] = &[
     banned("anew", "again, recreated, a new"),
     banned("nobody", "no client, no member, none"),
@@ -228,7 +228,7 @@ fn lacks_noun(line: &str) -> bool {
     comment(line).is_some_and(|text| BEGINNINGS.iter().any(|it| text.starts_with(it)))
 }
 
-/// In comments, in strings, which become log lines and answers, and in pages.
+/// The rule applies to comments, to pages, and to strings, which become log lines and answers.
 pub(super) struct Behind;
 
 impl Rule for Behind {

@@ -73,7 +73,7 @@ impl Log {
         parts
     }
 
-    /// An acknowledgement was sent: from now on the lock may be gone.
+    /// An acknowledgement was sent: from now on the lock may be released.
     pub(super) fn acknowledging(&mut self, event: &Event, batch: &AcknowledgedBatch) {
         for part in self.take(batch.first, batch.last) {
             let of = part.of.acknowledging(event.member, batch.how, event.at);

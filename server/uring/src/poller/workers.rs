@@ -116,7 +116,7 @@ impl Workers {
 
 fn work(waiting: &Receiver<Job>, ends: &mpsc::Sender<Ended>, waker: &Waker) {
     for job in waiting {
-        // The poller is gone if it does not receive this.
+        // Fails only if the poller has been dropped.
         let _ = ends.send(job.run());
         waker.wake();
     }

@@ -35,12 +35,12 @@ pub(super) struct Decoded<'a> {
 pub(super) struct Cleaner {
     /// Producers with a batch of a transaction since their last marker.
     observed: BTreeSet<i64>,
-    /// Records that are kept, and decompressed ones.
+    /// The records that are kept, and decompressed records.
     kept: Vec<u8>,
     decompressed: Vec<u8>,
 }
 
-/// The number of kept records, and what they are.
+/// The number of kept records, and their properties.
 #[derive(Debug, Default)]
 struct Kept {
     count: i32,

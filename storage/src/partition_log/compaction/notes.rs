@@ -19,7 +19,7 @@ pub(super) struct Notes {
 pub(super) struct Full;
 
 impl Notes {
-    /// For at most `keys` keys.
+    /// Notes for at most `keys` keys.
     pub(super) fn new(rules: &mut CompactionRules, keys: u64) -> Self {
         let aborted = std::mem::take(&mut rules.aborted).into_iter();
         let aborted = aborted.map(|(producer, offsets)| ((producer, offsets.end), offsets.start));
@@ -29,8 +29,8 @@ impl Notes {
         }
     }
 
-    /// Notes the records of a batch from `from` on; returns how much work it was, in records. A
-    /// batch whose records cannot be read counts as one without keys.
+    /// Notes the records of a batch from `from` on; returns the amount of work, in records. A batch
+    /// with unreadable records counts as a batch without keys.
     pub(super) fn batch(
         &mut self,
         batch: &Batch<'_>,

@@ -12,8 +12,8 @@ use muster_codec::wire::Result;
 pub(super) struct Output {
     segment: Segment,
     max_timestamp: i64,
-    /// The last batch that was read, if nothing is left of it. Without it the segment would end
-    /// too early: offsets between segments would be missing.
+    /// The last batch that was read, if none of its records are kept. Without it the segment would
+    /// end too early: offsets between segments would be missing.
     tail: Option<BatchHeader>,
     /// Bytes that were not passed to a write yet.
     pending: Outbox,

@@ -232,7 +232,7 @@ impl Pass {
         Work::Read { source: self.sources[self.at], offset, len }
     }
 
-    /// Writes what is left of the batches; returns None when the next stage has begun.
+    /// Writes the rest of the batches; returns None when the next stage has begun.
     fn rewrite(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         if let Some((offset, data)) = output.take_write(false) {

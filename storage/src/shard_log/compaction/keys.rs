@@ -11,7 +11,7 @@ use crate::newest::{KeyHash, Newest};
 const SNAPSHOT: &[u8] = &[0, 0];
 const UPDATE: &[u8] = &[0, 1];
 
-/// Whether a record adds to the older ones of its key, and displaces none.
+/// Whether a record adds to the older records of its key, and displaces none of them.
 pub(super) fn is_update(partition: LogPartition, key: &[u8]) -> bool {
     match partition {
         LogPartition::ShareState(_) => key.starts_with(UPDATE),
@@ -27,7 +27,8 @@ pub(super) fn hash(newest: &Newest, partition: LogPartition, key: &[u8]) -> KeyH
     newest.hash([&partition.to_bytes(), first, rest])
 }
 
-/// The key by which a record is compared, in two parts: that of an update is its snapshot's.
+/// The key by which a record is compared, in two parts. An update is compared by the key of its
+/// snapshot.
 fn compared(partition: LogPartition, key: &[u8]) -> (&[u8], &[u8]) {
     if is_update(partition, key) { (SNAPSHOT, &key[UPDATE.len()..]) } else { (&[], key) }
 }

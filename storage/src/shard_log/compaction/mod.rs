@@ -204,8 +204,8 @@ impl ShardLog {
         self.compaction.check_at = self.compaction.not_before;
     }
 
-    /// Allows compaction to drop the markers of transactions up to this position: a snapshot has
-    /// it. State of an earlier position may have pending what they end.
+    /// Allows compaction to drop the markers of transactions up to this position, because a
+    /// snapshot has it. State of an earlier position may still have pending offsets that they end.
     pub fn keep_markers_after(&mut self, position: u64) {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
@@ -475,7 +475,7 @@ impl ShardLog {
     }
 }
 
-/// The file of a segment, or of the one that is written aside.
+/// The file of a segment, or the file that is written aside.
 pub(super) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
     let name = || segment_file_name(segment);
     dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })

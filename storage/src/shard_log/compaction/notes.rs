@@ -27,7 +27,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// For at most `keys` keys, in at most `bytes` bytes.
+    /// Notes for at most `keys` keys, in at most `bytes` bytes.
     pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let newest = Newest::new(log_id, keys, bytes);
         let transactions = Transactions::new(bytes);
@@ -99,7 +99,7 @@ impl Notes {
         }
     }
 
-    /// Notes that the memory is full: what is at `cut` or later is left for the next pass.
+    /// Notes that the memory is full: blocks at `cut` or later are left for the next pass.
     pub(super) fn full_at(&mut self, cut: Place) {
         if self.cut.is_none() {
             self.cut = Some(cut);

@@ -74,7 +74,7 @@ struct OpenBlock {
     /// Partitions, and the offsets after their batches.
     parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
-    /// It has a block with batches of transactions, and no other.
+    /// The segment has a block with batches of transactions, and no other block.
     stands_alone: bool,
 }
 

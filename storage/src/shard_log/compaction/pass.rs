@@ -13,7 +13,7 @@ use crate::shard_log::segments::Segment;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
 
-/// A segment that is to be rewritten, as it was when the pass began.
+/// A segment to rewrite, in its state when the pass began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
     pub(super) sequence: u64,

@@ -91,8 +91,8 @@ impl ShardLog {
         }
     }
 
-    /// The superseded segments are gone: what was read of them is of no use, and compaction may
-    /// continue.
+    /// The superseded segments are removed: data that was read from them is of no use, and
+    /// compaction may continue.
     pub(super) fn rewritten(&mut self, superseded: Superseded) {
         let Compaction { rewrite, is_broken, invalidations, news, .. } = &mut self.compaction;
         (*rewrite, *is_broken) = (Rewrite::None, false);

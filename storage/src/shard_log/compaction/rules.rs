@@ -41,13 +41,13 @@ pub(super) struct Part {
 /// The treatment of the records of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// They are compared with newer ones of their keys.
+    /// Records that are compared with newer records of their keys.
     Compare,
-    /// They stay as they are.
+    /// Records that stay as they are.
     Keep,
-    /// They go: their transaction was aborted.
+    /// Records that are dropped: their transaction was aborted.
     Drop,
-    /// It goes: a marker of which no record is left.
+    /// A marker that is dropped: no record of its transaction is left.
     DropMarker,
 }
 

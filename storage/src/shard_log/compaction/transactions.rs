@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Place {
     /// The index of its segment among the sources of the pass.
     pub(super) source: usize,
-    /// Its place in the segment.
+    /// The place of the transaction in the segment.
     pub(super) block: u32,
 }
 
@@ -43,20 +43,21 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Transactions {
     open: BTreeMap<(LogPartition, i64), Open>,
-    /// The first offsets of aborted ones by partition, producer and the offset of the marker.
+    /// The first offsets of aborted transactions, by partition, producer and the offset of the
+    /// marker.
     aborted: BTreeMap<(LogPartition, i64, i64), i64>,
     bytes: usize,
     bytes_max: usize,
 }
 
 impl Transactions {
-    /// For a pass that has this memory for keys, of which they take half as much again.
+    /// The transactions of a pass that has this memory for keys. They may take half as much again.
     pub(super) fn new(map_bytes: usize) -> Self {
         let bytes_max = (map_bytes / 2).max(BYTES_MIN);
         Self { open: BTreeMap::new(), aborted: BTreeMap::new(), bytes: 0, bytes_max }
     }
 
-    /// Whether there is no memory for further ones.
+    /// Whether there is no memory for more transactions.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= self.bytes_max
     }
@@ -103,7 +104,7 @@ impl Transactions {
         }
     }
 
-    /// Forgets the open ones that begin at `cut` or later: what is there is not rewritten.
+    /// Forgets open transactions that begin at `cut` or later: these blocks are not rewritten.
     pub(super) fn forget_from(&mut self, cut: Place) {
         self.open.retain(|_, open| open.since < cut);
     }

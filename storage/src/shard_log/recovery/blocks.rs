@@ -4,8 +4,8 @@ use super::{Case, Cut};
 use crate::layout::{Block, BlockHeader, SegmentHeader};
 use crate::limits::TORN_BYTES_MAX;
 
-/// The end of the bytes to cut at `at`. In a recycled file none are cut: old blocks follow, which
-/// have another segment number than new ones.
+/// The end of the bytes to cut at `at`. In a recycled file nothing is cut: old blocks follow, which
+/// have another segment number than new blocks.
 pub(super) fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     if header.is_recycled {
         return at;
@@ -79,7 +79,7 @@ pub(super) fn later_block(
 }
 
 pub(super) fn is_zero(bytes: &[u8]) -> bool {
-    // In chunks, as this runs over all of a segment's unused part.
+    // Compared in chunks, because this runs over the whole unused part of a segment.
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
 }

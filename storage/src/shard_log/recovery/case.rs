@@ -28,7 +28,8 @@ pub enum Case {
     J,
     /// No segments: a new log.
     K,
-    /// Another log, another format, or a file shorter than its header says: refused.
+    /// The file belongs to another log, has another format, or is shorter than its header says:
+    /// refused.
     L,
     /// A whole block with batches that break their rules: refused.
     M,

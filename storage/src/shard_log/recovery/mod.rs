@@ -41,7 +41,7 @@ pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, Strin
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveredBatch<'a> {
     pub partition: LogPartition,
-    /// Its header has the base offset in the partition.
+    /// The header of the batch has the base offset in the partition.
     pub batch: Batch<'a>,
     /// The position of the last operation in its block.
     pub position: u64,
@@ -70,7 +70,7 @@ pub struct Cut {
 /// The damage that a recovery skipped.
 #[derive(Debug, Default)]
 struct Spared {
-    /// The first of it.
+    /// The first damage.
     first: Option<Corruption>,
     /// The bytes that were skipped without knowing which partitions had records in them.
     bytes: usize,
@@ -78,7 +78,7 @@ struct Spared {
     operations: Option<(u64, u64)>,
 }
 
-/// The result of recovery, from which a log continues. The default is that of a new log.
+/// The result of recovery, from which a log continues. The default is the result for a new log.
 #[derive(Debug, Default)]
 pub struct Recovered {
     pub(crate) log_id: Option<u64>,
@@ -192,7 +192,8 @@ impl Recovery {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
-            // It may have been begun before the first was created again; it must not have blocks.
+            // This segment may have been begun before the first was created again; it must not have
+            // blocks.
             let Ok(None) = self.header(sequence, bytes) else {
                 let what = "its header is not valid, and segments follow";
                 return refuse(Case::I, first, 0, what);
@@ -237,7 +238,7 @@ impl Recovery {
         self.found
     }
 
-    /// The number after those of the segments that were read.
+    /// The number after the highest segment that was read.
     fn next_sequence(&self) -> u64 {
         self.unfinished.map_or_else(|| self.found.next_sequence(), |it| it.last.saturating_add(1))
     }

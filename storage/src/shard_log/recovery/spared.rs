@@ -41,13 +41,14 @@ impl Recovery {
         Self { spare_to: position, ..self }
     }
 
-    /// A recovery that skips all damage, and finds every whole block that follows the ones before.
+    /// A recovery that skips all damage, and keeps every whole block that continues the blocks
+    /// before.
     pub fn accepting_loss() -> Self {
         Self { spare_to: u64::MAX, accepts_loss: true, ..Self::default() }
     }
 
-    /// Ends the log before `sequence` with segments that a snapshot knows, as their files are
-    /// missing; false if it does not know all of them.
+    /// Ends the log before `sequence` with segments that a snapshot knows, because their files are
+    /// missing; false if the snapshot does not know all of them.
     pub(super) fn spare_missing(&mut self, sequence: u64) -> bool {
         while self.next_sequence() < sequence {
             let missing = self.next_sequence();
