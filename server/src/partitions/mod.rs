@@ -33,6 +33,7 @@ mod offline;
 mod partition;
 mod partition_set;
 mod produce;
+mod produce_answers;
 mod producers;
 mod questions;
 mod reads;

@@ -4,6 +4,7 @@ use super::batch::{self, Refusal, ZSTD_SINCE};
 use super::locate::Missing;
 use super::partition::Appended;
 use super::partition_set::PartitionId;
+use super::produce_answers::{failed, knows_log_start, unanswered};
 use super::producers::Origin;
 use super::questions::AskedBatch;
 use super::{Call, Effects, Outcome, Partitions, Reply};
@@ -445,20 +446,6 @@ pub(super) fn add_endpoint(
     }
 }
 
-/// Kafka answers the log start offset with errors that its log raises, but not with these
-/// (`ReplicaManager.appendToLocalLog`).
-fn knows_log_start(refusal: &Refusal) -> bool {
-    !refusal.before_log
-        && !matches!(
-            refusal.error,
-            ErrorCode::MessageTooLarge
-                | ErrorCode::RecordListTooLarge
-                | ErrorCode::CorruptMessage
-                | ErrorCode::RequestTimedOut
-                | ErrorCode::TransactionalIdAuthorizationFailed
-        )
-}
-
 fn done(
     index: i32,
     appended: &Appended,
@@ -469,22 +456,6 @@ fn done(
         base_offset: appended.base_offset,
         log_append_time_ms: appended.log_append_time,
         log_start_offset,
-        ..Default::default()
-    }
-}
-
-/// Stands for the answer for a batch about which the coordinator is asked.
-fn unanswered() -> PartitionProduceResponse<'static> {
-    PartitionProduceResponse { base_offset: -1, ..Default::default() }
-}
-
-fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'static> {
-    PartitionProduceResponse {
-        index,
-        error_code: refusal.error.code(),
-        base_offset: -1,
-        record_errors: refusal.record_errors,
-        error_message: refusal.message.map(Into::into),
         ..Default::default()
     }
 }

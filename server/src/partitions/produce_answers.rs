@@ -1,0 +1,35 @@
+//! The answers of a produce for one partition.
+
+use super::batch::Refusal;
+use muster_codec::ErrorCode;
+use muster_codec::messages::PartitionProduceResponse;
+
+/// Kafka answers the log start offset with errors that its log raises, but not with these
+/// (`ReplicaManager.appendToLocalLog`).
+pub(super) fn knows_log_start(refusal: &Refusal) -> bool {
+    !refusal.before_log
+        && !matches!(
+            refusal.error,
+            ErrorCode::MessageTooLarge
+                | ErrorCode::RecordListTooLarge
+                | ErrorCode::CorruptMessage
+                | ErrorCode::RequestTimedOut
+                | ErrorCode::TransactionalIdAuthorizationFailed
+        )
+}
+
+/// Stands for the answer for a batch about which the coordinator is asked.
+pub(super) fn unanswered() -> PartitionProduceResponse<'static> {
+    PartitionProduceResponse { base_offset: -1, ..Default::default() }
+}
+
+pub(super) fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'static> {
+    PartitionProduceResponse {
+        index,
+        error_code: refusal.error.code(),
+        base_offset: -1,
+        record_errors: refusal.record_errors,
+        error_message: refusal.message.map(Into::into),
+        ..Default::default()
+    }
+}
