@@ -334,8 +334,8 @@ fn states_at_the_end_of_all_offsets_do_no_harm() {
     };
     for batch in [batch(i64::MAX - 1, i64::MAX), batch(0, i64::MAX), batch(i64::MIN, i64::MAX)] {
         let partition = WriteStatePartition {
-            state_epoch: -1,
-            leader_epoch: -1,
+            state_epoch: i32::MAX,
+            leader_epoch: 0,
             state_batches: vec![batch],
             ..Default::default()
         };

@@ -52,7 +52,7 @@ fn write(
     count: i32,
 ) -> Option<ErrorCode> {
     let write = Write {
-        leader_epoch: -1,
+        leader_epoch: 0,
         state_epoch,
         start_offset,
         delivery_complete_count: count,

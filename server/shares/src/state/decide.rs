@@ -3,6 +3,7 @@
 use super::combine::combine;
 use super::{NO_COUNT, NO_OFFSET, State, StateBatch, Write};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use muster_codec::Wall;
 use muster_codec::records::{ShareSnapshotValue, ShareStateBatch, ShareUpdateValue, ShareValue};
 
@@ -20,12 +21,13 @@ impl State {
     }
 
     fn update(&self, write: &Write<'_>) -> ShareUpdateValue {
+        let Start { offset, complete_count } = self.start_after(write);
         ShareUpdateValue {
             snapshot_epoch: self.snapshot_epoch,
             leader_epoch: self.leader_epoch,
-            start_offset: write.start_offset,
-            delivery_complete_count: write.delivery_complete_count,
-            state_batches: to_records(&combine(&[], write.batches, write.start_offset)),
+            start_offset: offset,
+            delivery_complete_count: complete_count,
+            state_batches: to_records(&combine(&[], write.batches, offset)),
         }
     }
 
@@ -52,20 +54,32 @@ impl State {
         }
     }
 
-    /// The state after a write. The start offset never goes back, and the count belongs to it: a
-    /// write that another one has overtaken changes neither (Kafka from 4.4 on).
+    /// The state after a write.
     pub(super) fn merged(mut self, write: &Write<'_>) -> Self {
-        let start = write.start_offset;
-        let count = write.delivery_complete_count;
-        if start == NO_OFFSET || start > self.start_offset {
-            self.delivery_complete_count = count;
-        } else if start == self.start_offset {
-            self.delivery_complete_count = self.delivery_complete_count.max(count);
-        }
-        self.start_offset = self.start_offset.max(start);
-        self.batches = combine(&self.batches, write.batches, self.start_offset);
+        let Start { offset, complete_count } = self.start_after(write);
+        (self.start_offset, self.delivery_complete_count) = (offset, complete_count);
+        self.batches = combine(&self.batches, write.batches, offset);
         self
     }
+
+    /// The start after a write. It never goes back, and the count belongs to it: a write that
+    /// another one has overtaken changes neither.
+    fn start_after(&self, write: &Write<'_>) -> Start {
+        let (offset, count) = (write.start_offset, write.delivery_complete_count);
+        let known = self.delivery_complete_count;
+        let complete_count = match offset.cmp(&self.start_offset) {
+            Ordering::Greater => count,
+            Ordering::Equal => count.max(known),
+            Ordering::Less => known,
+        };
+        Start { offset: offset.max(self.start_offset), complete_count }
+    }
+}
+
+/// The start offset of a state, and the records from there on that are done.
+struct Start {
+    offset: i64,
+    complete_count: i32,
 }
 
 fn to_records(batches: &[StateBatch]) -> Vec<ShareStateBatch> {

@@ -87,6 +87,7 @@ impl States {
         check_name(key)?;
         let state = self.states.get(key);
         let Initialize { state_epoch, start_offset } = request;
+        check_given(state_epoch, Refusal::NEGATIVE_STATE_EPOCH)?;
         check_state_epoch(state, state_epoch)?;
         check_topic(key, topics)?;
         if state.is_some_and(|it| (it.state_epoch, it.start_offset) == (state_epoch, start_offset))
@@ -110,10 +111,11 @@ impl States {
         now: Wall,
     ) -> Result<(Reading, Option<ShareRecord<'static>>), Refusal> {
         check_name(key)?;
+        check_given(leader_epoch, Refusal::NEGATIVE_LEADER_EPOCH)?;
         let state = self.states.get(key).ok_or(Refusal::READ_UNINITIALIZED)?;
         check_leader_epoch(state, leader_epoch)?;
         check_topic(key, topics)?;
-        let is_new = leader_epoch != NO_EPOCH && leader_epoch != state.fence.leader_epoch;
+        let is_new = leader_epoch != state.fence.leader_epoch;
         let fences = || record(key, self.led_from(state, leader_epoch, now));
         Ok((state.reading(), is_new.then(fences)))
     }
@@ -131,6 +133,8 @@ impl States {
         now: Wall,
     ) -> Result<ShareRecord<'static>, Refusal> {
         check_name(key)?;
+        check_given(request.leader_epoch, Refusal::NEGATIVE_LEADER_EPOCH)?;
+        check_given(request.state_epoch, Refusal::NEGATIVE_STATE_EPOCH)?;
         let state = self.states.get(key).ok_or(Refusal::WRITE_UNINITIALIZED)?;
         check_leader_epoch(state, request.leader_epoch)?;
         check_state_epoch(Some(state), request.state_epoch)?;
@@ -212,13 +216,18 @@ fn check_name(key: &SharePartitionKey) -> Result<(), Refusal> {
     if key.partition < 0 { Err(Refusal::NEGATIVE_PARTITION) } else { Ok(()) }
 }
 
+/// An epoch is at least 0: only share partitions of this shard write without one.
+fn check_given(epoch: i32, refusal: Refusal) -> Result<(), Refusal> {
+    if epoch < 0 { Err(refusal) } else { Ok(()) }
+}
+
 fn check_leader_epoch(state: &State, given: i32) -> Result<(), Refusal> {
-    let is_fenced = given != NO_EPOCH && given < state.fence.leader_epoch;
+    let is_fenced = given < state.fence.leader_epoch;
     if is_fenced { Err(Refusal::FENCED_LEADER_EPOCH) } else { Ok(()) }
 }
 
 fn check_state_epoch(state: Option<&State>, given: i32) -> Result<(), Refusal> {
-    let is_fenced = given != NO_EPOCH && state.is_some_and(|it| given < it.fence.state_epoch);
+    let is_fenced = state.is_some_and(|it| given < it.fence.state_epoch);
     if is_fenced { Err(Refusal::FENCED_STATE_EPOCH) } else { Ok(()) }
 }
 
@@ -267,6 +276,14 @@ impl Refusal {
         error: ErrorCode::InvalidRequest,
         message: "The partition id cannot be a negative number.",
     };
+    const NEGATIVE_LEADER_EPOCH: Self = Self {
+        error: ErrorCode::InvalidRequest,
+        message: "The leader epoch cannot be a negative number.",
+    };
+    const NEGATIVE_STATE_EPOCH: Self = Self {
+        error: ErrorCode::InvalidRequest,
+        message: "The state epoch cannot be a negative number.",
+    };
     const READ_UNINITIALIZED: Self = Self {
         error: ErrorCode::InvalidRequest,
         message: "Read operation on uninitialized share partition not allowed.",
@@ -281,8 +298,7 @@ impl Refusal {
     };
     const FENCED_STATE_EPOCH: Self = Self {
         error: ErrorCode::FencedStateEpoch,
-        message: "The share coordinator rejected the request because the share-group state epoch \
-                  did not match.",
+        message: "The coordinator rejected the request because the state epoch did not match.",
     };
     const TOO_LARGE: Self = Self {
         error: ErrorCode::UnknownServerError,

@@ -1,16 +1,12 @@
-//! Where muster differs from Kafka 4.3.0 on purpose, and how often that occurred.
+//! Where muster differs from Kafka 4.4.0 on purpose, and how often that occurred.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// Kafka: a write with a smaller start offset sets it back (until 4.4).
-    StartBack,
     /// Kafka: initializing once more resets the state (until after 4.4).
     InitializedAgain,
-    /// Kafka 4.3.0: a read with leader epoch -1 is fenced (until 4.3.1).
-    ReadWithoutEpoch,
     /// Kafka: records of aborted transactions are written as done with the next change only.
     AbortedAlone,
     /// Kafka: offsets without records between those in flight count as lag until the start has

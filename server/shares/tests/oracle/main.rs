@@ -28,11 +28,8 @@ fn share_state_is_as_kafkas() {
     }
     println!("{records} records, {answers} answers; argued differences:\n{argued}");
     assert!(records > 300 && answers > 800, "{records} records and {answers} answers alike");
-    for difference in
-        [Difference::StartBack, Difference::InitializedAgain, Difference::ReadWithoutEpoch]
-    {
-        assert!(argued.count(difference) > 0, "no longer a difference: {difference:?}");
-    }
+    let again = argued.count(Difference::InitializedAgain);
+    assert!(again > 0, "initializing once more is no longer a difference");
 }
 
 #[test]
