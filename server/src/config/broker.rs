@@ -30,6 +30,9 @@ pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
 /// Kafka has no limit for partitions of internal topics.
 const LOG_PARTITIONS: i64 = PARTITIONS_MAX as i64;
 
+/// Kafka's own way of writing dead letters: the only one here.
+const DLQ_MANAGER: &str = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager";
+
 /// The coordinator's configs have their defaults there.
 const GROUPS: Coordinator = Coordinator::DEFAULT;
 
@@ -155,6 +158,8 @@ broker_configs! {
     // Our own: produces are refused while less is free on the volume of the data directory, and as
     // much again is kept in a file for a volume that others fill.
     disk_reserve_bytes: i64 = RESERVE_BYTES, at_least(0), [obeyed];
+    errors_deadletterqueue_auto_create_topics_enable: bool = false, Valid::Any, [obeyed dynamic];
+    errors_deadletterqueue_topic_name_prefix: String = "dlq.".into(), Valid::Any, [obeyed dynamic];
     fetch_max_bytes: i32 = 57_671_680, at_least(1_024), [obeyed];
     fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     group_consumer_assignment_interval_ms: i32 = GROUPS.group_consumer_assignment_interval_ms,
@@ -189,6 +194,7 @@ broker_configs! {
     group_share_assignment_interval_ms: i32 = 1_000, at_least(0), [obeyed dynamic];
     group_share_assignors: Vec<String> = words("simple"), Valid::Any, [];
     group_share_delivery_count_limit: i32 = 5, between(2, 10), [obeyed];
+    group_share_dlq_manager_class_name: String = DLQ_MANAGER.into(), Valid::Any, [internal];
     group_share_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
     group_share_initialize_retry_interval_ms: i32 = 30_000, at_least(1), [obeyed internal];
     group_share_max_assignment_interval_ms: i32 = 15_000, at_least(0), [obeyed];

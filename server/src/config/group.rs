@@ -15,6 +15,8 @@ derived_configs! {
         at_least(1), [obeyed], from ["group.consumer.heartbeat.interval.ms"];
     consumer_session_timeout_ms: i32 = |c| c.group_consumer_session_timeout_ms,
         at_least(1), [obeyed], from ["group.consumer.session.timeout.ms"];
+    errors_deadletterqueue_copy_record_enable: bool = |_c| false, Valid::Any, [obeyed];
+    errors_deadletterqueue_topic_name: String = |_c| String::new(), Valid::Any, [obeyed];
     share_assignment_interval_ms: i32 = |c| c.group_share_assignment_interval_ms,
         at_least(0), [], from ["group.share.assignment.interval.ms"];
     share_auto_offset_reset: String = |_c| "latest".into(), Valid::OffsetReset, [];
@@ -143,6 +145,10 @@ impl GroupConfig {
             if broker_number(broker, max).is_some_and(|max| value > Some(max)) {
                 return Err(format!("{name} must be less than or equal to {max}"));
             }
+        }
+        if self.errors_deadletterqueue_topic_name.starts_with("__") {
+            let rule = "DLQ topic name must not start with '__'";
+            return Err(format!("errors.deadletterqueue.topic.name: {rule}"));
         }
         let broken = GREATER.iter().find(|[more, less]| self.number(more) <= self.number(less));
         broken.map_or(Ok(()), |[more, less]| Err(format!("{more} must be greater than {less}")))

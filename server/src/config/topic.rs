@@ -20,6 +20,7 @@ derived_configs! {
         from ["compression.zstd.level"];
     delete_retention_ms: i64 = |c| c.log_cleaner_delete_retention_ms, at_least(0), [obeyed],
         from ["log.cleaner.delete.retention.ms"];
+    errors_deadletterqueue_group_enable: bool = |_c| false, Valid::Any, [obeyed];
     file_delete_delay_ms: i64 = |c| c.log_segment_delete_delay_ms, at_least(0), [],
         from ["log.segment.delete.delay.ms"];
     flush_messages: i64 = |c| c.log_flush_interval_messages, at_least(1), [obeyed],
