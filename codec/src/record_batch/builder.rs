@@ -80,8 +80,8 @@ impl WriteRecord for (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no compression, no
-/// headers, and base sequence 0, as those of Kafka's coordinator; a producer only in a transaction.
+/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no compression, and base
+/// sequence 0, as those of Kafka's coordinator; a producer only in a transaction.
 #[derive(Debug)]
 pub struct BatchBuilder {
     /// Space for the header, then the records.
@@ -108,8 +108,46 @@ impl Default for BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// Appends a record; `timestamp` is in ms since the epoch.
+    /// Appends a record without headers; `timestamp` is in ms since the epoch.
     pub fn append(&mut self, timestamp: i64, record: &impl WriteRecord) {
+        self.append_fields(timestamp, |out| {
+            let key_at = out.len();
+            record.write_key(out);
+            let key_len = out.len() - key_at;
+            insert_varint(out, key_at, key_len);
+            let value_at = out.len();
+            if record.write_value(out) {
+                let value_len = out.len() - value_at;
+                insert_varint(out, value_at, value_len);
+            } else {
+                debug_assert_eq!(out.len(), value_at, "a tombstone wrote a value");
+                put_varint(out, -1);
+            }
+            put_varint(out, 0);
+        });
+    }
+
+    /// Appends a record whose key and value may be null, with the names and values of headers.
+    pub fn append_with_headers(
+        &mut self,
+        timestamp: i64,
+        (key, value): (Option<&[u8]>, Option<&[u8]>),
+        headers: &[(&str, &[u8])],
+    ) {
+        self.append_fields(timestamp, |out| {
+            put_nullable(out, key);
+            put_nullable(out, value);
+            put_varint(out, headers.len() as i32);
+            for (name, value) in headers {
+                put_nullable(out, Some(name.as_bytes()));
+                put_nullable(out, Some(value));
+            }
+        });
+    }
+
+    /// Appends a record with the fields after its offset.
+    #[inline]
+    fn append_fields(&mut self, timestamp: i64, write: impl FnOnce(&mut Vec<u8>)) {
         if self.records == 0 {
             self.base_timestamp = timestamp;
             self.max_timestamp = timestamp;
@@ -120,19 +158,7 @@ impl BatchBuilder {
         put_i8(out, 0);
         put_varlong(out, timestamp.wrapping_sub(self.base_timestamp));
         put_varint(out, self.records);
-        let key_at = out.len();
-        record.write_key(out);
-        let key_len = out.len() - key_at;
-        insert_varint(out, key_at, key_len);
-        let value_at = out.len();
-        if record.write_value(out) {
-            let value_len = out.len() - value_at;
-            insert_varint(out, value_at, value_len);
-        } else {
-            debug_assert_eq!(out.len(), value_at, "a tombstone wrote a value");
-            put_varint(out, -1);
-        }
-        put_varint(out, 0);
+        write(out);
         let record_len = out.len() - start;
         insert_varint(out, start, record_len);
         self.records += 1;
@@ -216,6 +242,12 @@ impl BatchBuilder {
             records_count: self.records,
         }
     }
+}
+
+/// Bytes with their length; -1 for null.
+fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    put_varint(out, bytes.map_or(-1, |it| it.len() as i32));
+    out.extend_from_slice(bytes.unwrap_or_default());
 }
 
 /// Inserts the length of the bytes from `at` on before them. Records are short, so moving them by a
