@@ -1,9 +1,9 @@
 //! The share partitions that are open on a shard, and which of them need something: those with
-//! changes that no record has yet, those whose records are not flushed, and those with locks that
-//! end.
+//! changes that no record has yet, those whose records are not flushed, those with locks that end,
+//! and those with letters for a dead letter queue.
 
-use crate::partition::Change;
-use crate::{SharePartition, SharePartitionKey};
+use crate::partition::{Change, Letter};
+use crate::{Settings, SharePartition, SharePartitionKey};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use muster_fairness::{Address, Exceeded, Holders};
@@ -19,6 +19,8 @@ pub struct OpenPartitions {
     deadlines: BTreeSet<(i64, SharePartitionKey)>,
     /// Those with changes that no record has yet.
     changed: BTreeSet<SharePartitionKey>,
+    /// Those with letters that are not handed over yet.
+    lettered: BTreeSet<SharePartitionKey>,
     /// The positions of records that are not flushed, in order.
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
     /// The number of share partitions that were opened.
@@ -96,6 +98,7 @@ impl OpenPartitions {
         let open = self.open.remove(key)?;
         self.holders.release(open.address, 1);
         self.changed.remove(key);
+        self.lettered.remove(key);
         if let Some(at) = open.deadline {
             self.deadlines.remove(&(at, key.clone()));
         }
@@ -112,6 +115,9 @@ impl OpenPartitions {
         let result = act(&mut open.partition);
         if open.partition.has_changes() {
             self.changed.insert(key.clone());
+        }
+        if open.partition.has_letters() {
+            self.lettered.insert(key.clone());
         }
         let next = open.partition.next_deadline();
         if next != open.deadline {
@@ -146,6 +152,22 @@ impl OpenPartitions {
         self.changed.remove(key);
         let open = self.open.get_mut(key)?;
         open.partition.take_change(position)
+    }
+
+    /// A share partition with letters that are not handed over yet.
+    pub fn next_lettered(&self) -> Option<SharePartitionKey> {
+        self.lettered.first().cloned()
+    }
+
+    /// The letters of a share partition, and the number of its opening.
+    pub fn take_letters(
+        &mut self,
+        key: &SharePartitionKey,
+        settings: &Settings,
+    ) -> Option<(Vec<Letter>, u64)> {
+        self.lettered.remove(key);
+        let open = self.open.get_mut(key)?;
+        Some((open.partition.take_letters(settings), open.opening))
     }
 
     /// Notes a record of a share partition, open or not.

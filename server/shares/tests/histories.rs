@@ -1,6 +1,6 @@
 //! Random histories of one share partition: members that fetch, acknowledge, renew and die, locks
-//! that end, flushes that come late, logs that move, crashes. Each step is checked against a plain
-//! model of the records. The seed is printed; `MUSTER_SHARES_SEED` sets the first,
+//! that end, flushes and letters that end late, logs that move, crashes. Each step is checked
+//! against a plain model of the records. The seed is printed; `MUSTER_SHARES_SEED` sets the first,
 //! `MUSTER_SHARES_SEEDS` the number of them.
 
 #![allow(clippy::unwrap_used)]
@@ -11,7 +11,7 @@ use muster_codec::{Uuid, Wall};
 use muster_shares::partition::{Acknowledgement, AcquireMode, Fetched, LogBatch, Wanted};
 use muster_shares::state::{Initialize, Topics};
 use muster_shares::{RecordState, Settings, SharePartition, SharePartitionKey, States};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const MEMBERS: [&str; 4] = ["m0", "m1", "m2", "m3"];
 const UPDATES_PER_SNAPSHOT: u32 = 5;
@@ -54,6 +54,12 @@ struct History {
     /// Acknowledgements whose record is not flushed: the length of the log that it needs.
     unanswered: Vec<(Option<usize>, i64, RecordState)>,
     greatest_start: i64,
+    /// Letters that have not ended.
+    letters: Vec<(i64, i64)>,
+    /// Records whose letter was handed over since the last crash.
+    lettered: BTreeSet<i64>,
+    /// Records that were rejected, as the answer said, and had no letter yet.
+    awaited: BTreeSet<i64>,
 }
 
 #[test]
@@ -87,6 +93,7 @@ impl History {
             delivery_count_limit: rng.i16(2..6),
             partition_max_record_locks: rng.i64(10..60),
             renew_acknowledge_enable: rng.bool(),
+            has_dead_letters: seed % 2 == 0,
         };
         Self {
             rng,
@@ -106,6 +113,9 @@ impl History {
             done: BTreeMap::new(),
             unanswered: Vec::new(),
             greatest_start: 0,
+            letters: Vec::new(),
+            lettered: BTreeSet::new(),
+            awaited: BTreeSet::new(),
         }
     }
 
@@ -117,7 +127,9 @@ impl History {
             70..78 => self.advance(),
             78..82 => self.release(),
             82..90 => self.write(),
-            90..96 => self.flush(),
+            90..94 => self.flush(),
+            94..95 => self.take_letters(),
+            95..96 => self.end_letter(),
             96..98 => self.move_log(),
             _ => self.crash(),
         }
@@ -220,6 +232,7 @@ impl History {
                     let state = match kind {
                         1 => RecordState::Acknowledged,
                         2 => continue,
+                        3 if self.settings.has_dead_letters => RecordState::Archiving,
                         _ => RecordState::Archived,
                     };
                     self.unanswered.push((None, at, state));
@@ -270,7 +283,36 @@ impl History {
         let is_flushed =
             |it: &mut (Option<usize>, i64, RecordState)| it.0.is_some_and(|needs| needs <= flushed);
         for (_, at, state) in self.unanswered.extract_if(.., is_flushed) {
+            if state == RecordState::Archiving {
+                self.awaited.insert(at);
+            }
             self.done.insert(at, state);
+        }
+    }
+
+    /// No letter is handed over before its record is flushed, and none once more.
+    fn take_letters(&mut self) {
+        let mut durable = States::new(UPDATES_PER_SNAPSHOT);
+        self.log[..self.flushed].iter().for_each(|record| durable.replay(record));
+        let durable = durable.get(&self.key).unwrap();
+        for letter in self.partition.take_letters(&self.settings) {
+            for at in letter.first..=letter.last {
+                let mut batches = durable.batches.iter();
+                let known = batches.find(|it| it.first <= at && at <= it.last);
+                let state = known.map(|it| (it.delivery_state, it.delivery_count));
+                let is_durable = state == Some((3, letter.delivery_count));
+                assert!(is_durable || at < durable.start_offset, "{at} is durably {state:?}");
+                assert!(self.lettered.insert(at), "{at} has a letter already");
+                self.awaited.remove(&at);
+            }
+            self.letters.push((letter.first, letter.last));
+        }
+    }
+
+    fn end_letter(&mut self) {
+        if !self.letters.is_empty() {
+            let (first, last) = self.letters.swap_remove(self.rng.usize(0..self.letters.len()));
+            self.partition.letter_ended(first, last);
         }
     }
 
@@ -295,6 +337,11 @@ impl History {
         self.locks.clear();
         self.deliveries.clear();
         self.unanswered.clear();
+        self.letters.clear();
+        self.lettered.clear();
+        // Records before the start are gone from the log, and their letters with them.
+        let start = self.partition.start_offset();
+        self.awaited.retain(|at| *at >= start);
     }
 
     /// The log keeps the newest snapshot, and the updates since.
@@ -357,6 +404,10 @@ impl History {
             self.advance();
             self.write();
             self.flush();
+            self.take_letters();
+            while !self.letters.is_empty() {
+                self.end_letter();
+            }
             if self.partition.next_fetch_offset() >= self.end {
                 return self.check_lag();
             }
@@ -373,10 +424,13 @@ impl History {
 
     /// All is done: the records so far say that nothing is left, without a further request.
     fn check_lag(&mut self) {
-        while self.partition.has_changes() {
+        while self.partition.has_changes() || self.partition.awaits_letters() {
             self.write();
             self.flush();
+            self.take_letters();
+            self.end_letter();
         }
+        assert!(self.awaited.is_empty(), "{:?} were rejected without a letter", self.awaited);
         let state = self.states.get(&self.key).unwrap();
         let done = state.start_offset + i64::from(state.delivery_complete_count);
         assert!(done >= self.end, "{} count as lag: {state:?}", self.end - done);

@@ -24,6 +24,7 @@ const SETTINGS: Settings = Settings {
     delivery_count_limit: 5,
     partition_max_record_locks: 10_000,
     renew_acknowledge_enable: true,
+    has_dead_letters: false,
 };
 
 #[test]

@@ -1,12 +1,13 @@
-//! Share partitions whose changes are written late, and the cases where Kafka 4.3 is wrong.
+//! Share partitions whose changes are written late, dead letters, and the cases where Kafka is
+//! wrong.
 
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::{ErrorCode, Uuid, Wall};
 use muster_fairness::Address;
 use muster_shares::partition::{
-    AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Change, Fetched, LogBatch,
-    ReadBatch, Wanted, aborted_ranges, are_well_formed,
+    AbortedTransaction, Acknowledgement, AcquireMode, AcquiredRange, Cause, Change, Fetched,
+    Letter, LogBatch, ReadBatch, Wanted, aborted_ranges, are_well_formed,
 };
 use muster_shares::state::{Initialize, Topics, Write};
 use muster_shares::{
@@ -26,6 +27,7 @@ const SETTINGS: Settings = Settings {
     delivery_count_limit: 2,
     partition_max_record_locks: 20,
     renew_acknowledge_enable: true,
+    has_dead_letters: false,
 };
 
 fn key() -> SharePartitionKey {
@@ -114,6 +116,105 @@ fn a_released_record_is_given_out_again_once_its_record_is_flushed() {
     assert!(partition.flushed(7));
     assert_eq!((partition.start_offset(), partition.next_fetch_offset()), (5, 5));
     assert_eq!(acquire(&mut partition, "b", &[batch(0, 9)], &[], 0), [(5, 9, 2)]);
+}
+
+/// Acknowledges with a dead letter queue, and flushes that.
+fn flushed_acknowledgement(partition: &mut SharePartition, given: (i64, i64, i8), position: u64) {
+    let (first, last, kind) = given;
+    let settings = Settings { has_dead_letters: true, ..SETTINGS };
+    let given = Acknowledgement { first, last, types: &[kind] };
+    assert_eq!(partition.acknowledge("a", &[given], &settings, 0), Ok(true));
+    assert!(partition.take_change(position).is_some() && partition.flushed(position));
+}
+
+#[test]
+fn a_rejected_record_is_archived_in_two_records_with_its_letter_between() {
+    let settings = Settings { has_dead_letters: true, ..SETTINGS };
+    let mut partition = opened(&initialized(0));
+    acquire(&mut partition, "a", &[batch(0, 9)], &[], 0);
+    let given = Acknowledgement { first: 0, last: 4, types: &[3] };
+    assert_eq!(partition.acknowledge("a", &[given], &settings, 0), Ok(true));
+    let state =
+        |first, last, delivery_state| StateBatch { first, last, delivery_count: 1, delivery_state };
+    let change = partition.take_change(1).unwrap();
+    assert_eq!((change.start_offset, change.delivery_complete_count), (0, 0));
+    assert_eq!(change.batches, [state(0, 4, 3)]);
+    assert_eq!(partition.take_letters(&settings), [], "not before the record is flushed");
+    partition.flushed(1);
+    let letter = Letter { first: 0, last: 4, delivery_count: 1, cause: Cause::Rejected };
+    assert_eq!(partition.take_letters(&settings), [letter]);
+    assert_eq!(partition.take_letters(&settings), [], "once");
+    assert_eq!((partition.start_offset(), partition.take_change(2)), (0, None));
+    partition.letter_ended(0, 2);
+    let change = partition.take_change(2).unwrap();
+    assert_eq!((change.start_offset, change.delivery_complete_count), (0, 3));
+    assert_eq!(change.batches, [state(0, 2, 4)]);
+    partition.flushed(2);
+    assert_eq!((partition.start_offset(), partition.awaits_letters()), (3, true));
+    partition.letter_ended(3, 4);
+    assert_eq!(partition.take_change(3).unwrap().batches, [state(3, 4, 4)]);
+    partition.flushed(3);
+    assert_eq!((partition.start_offset(), partition.awaits_letters()), (5, false));
+}
+
+#[test]
+fn a_record_at_the_delivery_limit_has_a_letter_however_it_is_lost() {
+    let settings = Settings { has_dead_letters: true, ..SETTINGS };
+    let mut partition = opened(&initialized(0));
+    for (position, kind) in [(1, 2), (2, 2)] {
+        acquire(&mut partition, "a", &[batch(0, 0)], &[], 0);
+        flushed_acknowledgement(&mut partition, (0, 0, kind), position);
+    }
+    let spent = |at| Letter { first: at, last: at, delivery_count: 2, cause: Cause::DeliveryLimit };
+    assert_eq!(partition.take_letters(&settings), [spent(0)]);
+    for now in [0, 1_000] {
+        acquire(&mut partition, "a", &[batch(1, 1)], &[], now);
+        assert!(partition.expire(now + 1_000, &settings));
+        partition.take_change(3);
+        partition.flushed(3);
+    }
+    assert_eq!(partition.take_letters(&settings), [spent(1)]);
+    for member in ["a", "b"] {
+        acquire(&mut partition, member, &[batch(2, 2)], &[], 0);
+        assert!(partition.release(member, &settings));
+        partition.take_change(4);
+        partition.flushed(4);
+    }
+    assert_eq!(partition.take_letters(&settings), [spent(2)]);
+    // A rejection says more than the count.
+    acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
+    flushed_acknowledgement(&mut partition, (3, 3, 2), 5);
+    acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
+    flushed_acknowledgement(&mut partition, (3, 3, 3), 6);
+    assert_eq!(partition.take_letters(&settings), [Letter { cause: Cause::Rejected, ..spent(3) }]);
+}
+
+#[test]
+fn a_gap_has_no_letter() {
+    let mut partition = opened(&initialized(0));
+    acquire(&mut partition, "a", &[batch(0, 4)], &[], 0);
+    flushed_acknowledgement(&mut partition, (0, 4, 0), 1);
+    assert_eq!((partition.start_offset(), partition.has_letters()), (5, false));
+}
+
+#[test]
+fn a_share_partition_that_is_opened_has_the_letters_of_what_is_archiving() {
+    let mut states = initialized(0);
+    let state =
+        |first, last, delivery_count| StateBatch { first, last, delivery_count, delivery_state: 3 };
+    let change = Change {
+        start_offset: 0,
+        delivery_complete_count: 0,
+        batches: vec![state(0, 4, 1), state(5, 9, 2)],
+    };
+    let record = states.change(&key(), &change.as_write(), Wall(0)).unwrap();
+    states.replay(&record);
+    let mut partition = opened(&states);
+    assert_eq!(acquire(&mut partition, "a", &[batch(0, 9)], &[], 0), []);
+    // Whatever the config says by now.
+    let letter = |first, last, delivery_count, cause| Letter { first, last, delivery_count, cause };
+    let expected = [letter(0, 4, 1, Cause::Rejected), letter(5, 9, 2, Cause::DeliveryLimit)];
+    assert_eq!(partition.take_letters(&SETTINGS), expected);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Acknowledgements of members: accept, release, reject, renew, and gaps.
 
+use super::cause::Cause;
 use super::in_flight::{Batch, Run};
 use super::members::Member;
 use super::status::Status;
@@ -211,7 +212,8 @@ impl Call<'_> {
         self.undo.push(run);
         Ok(match kind {
             ACCEPT => run.status.changed(RecordState::Acknowledged),
-            RELEASE => run.status.released(self.settings.delivery_count_limit),
+            RELEASE => run.status.released(self.settings),
+            REJECT => run.status.ended(Cause::Rejected, self.settings),
             _ => run.status.changed(RecordState::Archived),
         })
     }

@@ -65,6 +65,7 @@ impl SharePartition {
                 let settle = |status| if is_flushed(status) { status.settled() } else { status };
                 batch.update(|run| settle(run.status));
                 self.may_be_available |= batch.runs().any(|run| run.status.is_available());
+                self.has_letters |= batch.runs().any(|run| run.status.needs_letter());
             }
         }
         found && {
@@ -93,6 +94,6 @@ impl SharePartition {
 fn written(status: Status, position: u64) -> Status {
     match status.hold {
         Hold::Unwritten => Status { hold: Hold::Written(position), ..status },
-        Hold::None | Hold::Lock(_) | Hold::Written(_) => status,
+        Hold::None | Hold::Lock(_) | Hold::Written(_) | Hold::Letter => status,
     }
 }

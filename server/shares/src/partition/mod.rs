@@ -7,6 +7,8 @@
 //!   [`crate::States::change`]; [`SharePartition::flushed`] makes them final. Only then a request
 //!   is answered, a released record given out again, and the start offset moved.
 //! - **Time**: at [`SharePartition::next_deadline`] the caller calls [`SharePartition::expire`].
+//! - **Letters**: [`SharePartition::take_letters`] has the records for the dead letter queue, each
+//!   of which ends with [`SharePartition::letter_ended`].
 //!
 //! All of it is soft: a share partition is opened from its [`State`], and dropped when its group
 //! has no session left on the shard.
@@ -15,21 +17,27 @@ mod aborted;
 mod acknowledge;
 mod acquire;
 mod advance;
+mod cause;
 mod change;
 mod in_flight;
+mod letters;
 mod log_moves;
 mod members;
 mod new_batches;
 mod open;
 mod release;
+mod settings;
 mod status;
 mod throttle;
 
 pub use aborted::{AbortedTransaction, ReadBatch, aborted_ranges, kept_batches};
 pub use acknowledge::{Acknowledgement, NotAcknowledged, are_well_formed};
 pub use acquire::{AcquireMode, AcquiredRange, Fetched, LogBatch, Wanted};
+pub use cause::Cause;
 pub use change::Change;
+pub use letters::Letter;
 pub use open::UnknownState;
+pub use settings::Settings;
 
 use crate::{RecordState, State};
 use alloc::vec::Vec;
@@ -52,6 +60,8 @@ pub struct SharePartition {
     /// No lock ends before it.
     next_lock: Option<i64>,
     has_unwritten: bool,
+    /// Whether a record may need a letter.
+    has_letters: bool,
 }
 
 /// Where records that were never acknowledged may lie between those of the state that was opened:
@@ -60,19 +70,6 @@ pub struct SharePartition {
 struct Holes {
     first: i64,
     end: i64,
-}
-
-/// The configs of a group, as they are at the time of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// `share.record.lock.duration.ms`
-    pub record_lock_duration_ms: i64,
-    /// `share.delivery.count.limit`
-    pub delivery_count_limit: i16,
-    /// `share.partition.max.record.locks`
-    pub partition_max_record_locks: i64,
-    /// `share.renew.acknowledge.enable`
-    pub renew_acknowledge_enable: bool,
 }
 
 /// Records in flight, for administrators and tests.

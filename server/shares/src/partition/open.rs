@@ -25,12 +25,14 @@ impl SharePartition {
         let known = state.batches.iter().filter_map(|batch| within(*batch, start));
         let batches: Vec<Batch> =
             known.map(|batch| opened(&batch)).collect::<Result<_, UnknownState>>()?;
+        let has_letters = batches.iter().any(|it| it.runs().any(|run| run.status.needs_letter()));
         let end = batches.last().map_or(start, |it| it.last);
         let mut partition = Self {
             start,
             end,
             holes: first_hole(&batches, start).map(|first| Holes { first, end }),
             may_be_available: !batches.is_empty(),
+            has_letters,
             batches,
             members: Members::default(),
             next_lock: None,

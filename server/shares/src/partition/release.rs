@@ -54,6 +54,6 @@ fn given_back(run: Run, start: i64, settings: &Settings) -> Status {
     if run.last < start {
         run.status.changed(RecordState::Archived)
     } else {
-        run.status.released(settings.delivery_count_limit)
+        run.status.released(settings)
     }
 }

@@ -1,6 +1,8 @@
 //! The state of a record in flight.
 
+use super::cause::Cause;
 use super::members::Member;
+use super::settings::Settings;
 use crate::RecordState;
 
 /// The state of records that have it in common.
@@ -12,6 +14,8 @@ pub(super) struct Status {
     /// The member that has acquired it.
     pub(super) member: Member,
     pub(super) hold: Hold,
+    /// Why it is archiving; None if it is not, and where the state that was opened does not say.
+    pub(super) cause: Option<Cause>,
 }
 
 /// The end of a state.
@@ -24,27 +28,52 @@ pub(super) enum Hold {
     Unwritten,
     /// The state has changed, and the record at this position is not flushed yet.
     Written(u64),
+    /// The letter of an archiving record was handed over, and has not ended.
+    Letter,
 }
 
 impl Status {
     pub(super) fn new(state: RecordState, count: i16) -> Self {
-        Self { state, count, member: Member::NONE, hold: Hold::None }
+        Self { state, count, member: Member::NONE, hold: Hold::None, cause: None }
     }
 
     pub(super) fn acquired(self, member: Member, until: i64) -> Self {
         let count = self.count.saturating_add(1);
-        Self { state: RecordState::Acquired, count, member, hold: Hold::Lock(until) }
+        Self { state: RecordState::Acquired, count, member, hold: Hold::Lock(until), cause: None }
     }
 
     /// The state is to change with the next record.
     pub(super) fn changed(self, state: RecordState) -> Self {
-        Self { state, member: Member::NONE, hold: Hold::Unwritten, ..self }
+        Self { state, member: Member::NONE, hold: Hold::Unwritten, cause: None, ..self }
     }
 
     /// The state after the member gave it back, or lost it.
-    pub(super) fn released(self, limit: i16) -> Self {
-        let is_spent = self.count >= limit;
-        self.changed(if is_spent { RecordState::Archived } else { RecordState::Available })
+    pub(super) fn released(self, settings: &Settings) -> Self {
+        if self.count >= settings.delivery_count_limit {
+            self.ended(Cause::DeliveryLimit, settings)
+        } else {
+            self.changed(RecordState::Available)
+        }
+    }
+
+    /// The state of a record that is given up: archived, or first archiving if its group has a dead
+    /// letter queue.
+    pub(super) fn ended(self, cause: Cause, settings: &Settings) -> Self {
+        if settings.has_dead_letters {
+            Self { cause: Some(cause), ..self.changed(RecordState::Archiving) }
+        } else {
+            self.changed(RecordState::Archived)
+        }
+    }
+
+    /// Whether its letter is to be handed over.
+    pub(super) fn needs_letter(self) -> bool {
+        self.state == RecordState::Archiving && self.hold == Hold::None
+    }
+
+    /// Its letter is handed over.
+    pub(super) fn lettered(self) -> Self {
+        Self { hold: Hold::Letter, ..self }
     }
 
     /// Archived at once; a change that is being written stays one.
@@ -79,7 +108,7 @@ impl Status {
     pub(super) fn locked_until(self) -> Option<i64> {
         match self.hold {
             Hold::Lock(until) => Some(until),
-            Hold::None | Hold::Unwritten | Hold::Written(_) => None,
+            Hold::None | Hold::Unwritten | Hold::Written(_) | Hold::Letter => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::argued::Difference;
 use crate::json::{int, int_or, int32, list, text};
+use crate::letters::Letters;
 use crate::log::Log;
 use crate::shown::Shown;
 use crate::state::{Check, Coordinator};
@@ -30,6 +31,8 @@ pub struct Broker {
     pub opened: u64,
     config: Map<String, Value>,
     group_configs: BTreeMap<String, Map<String, Value>>,
+    share_version: i64,
+    pub letters: Letters,
     connections: BTreeMap<String, u64>,
     pub shown: BTreeMap<SharePartitionKey, Shown>,
     pub changes: BTreeMap<SharePartitionKey, Vec<TakenChange>>,
@@ -78,6 +81,8 @@ impl Broker {
             opened: 0,
             config,
             group_configs: BTreeMap::new(),
+            share_version: int_or(&op["share_version"], 2),
+            letters: Letters::default(),
             connections: BTreeMap::new(),
             shown: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -97,6 +102,7 @@ impl Broker {
         }
         self.counts.operations += 1;
         self.compare_answers(op, out)?;
+        self.compare_letters(out)?;
         self.compare_changes(out)?;
         self.coordinator.prune(out);
         self.compare_states(out)
@@ -110,9 +116,10 @@ impl Broker {
             }
             "group_config" => {
                 let configs = op["configs"].as_object().unwrap().clone();
-                let known = self.group_configs.entry(text(&op["group"]).to_owned()).or_default();
-                known.extend(configs);
+                self.group_configs.insert(text(&op["group"]).to_owned(), configs);
             }
+            "share_version" => self.share_version = int(&op["level"]),
+            "dlq" => self.end_letters(op),
             "produce" => {
                 let at = self.at(op);
                 list(&op["batches"]).iter().for_each(|it| self.log(at).append(it));
@@ -174,6 +181,8 @@ impl Broker {
             partition_max_record_locks: number("partition.max.record.locks", 2_000),
             renew_acknowledge_enable: self.group_text(group, "share.renew.acknowledge.enable", "")
                 != "false",
+            has_dead_letters: self.share_version > 1
+                && !self.group_text(group, "errors.deadletterqueue.topic.name", "").is_empty(),
         }
     }
 
@@ -311,8 +320,15 @@ impl Broker {
         }
     }
 
-    /// Takes what has changed, and flushes it at once.
+    /// Takes what has changed, flushes it at once, and hands over letters.
     pub fn flush(&mut self, key: &SharePartitionKey) {
+        self.flush_change(key);
+        if self.hand_over(key) {
+            self.flush_change(key);
+        }
+    }
+
+    fn flush_change(&mut self, key: &SharePartitionKey) {
         self.position += 1;
         let Some(open) = self.open.get_mut(key) else { return };
         let without_records = without_records(&open.partition);

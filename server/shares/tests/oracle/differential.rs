@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Seeds per process of the generator.
 const SEEDS_AT_ONCE: u64 = 5;
 
-const ALL_AREAS: &str = "quiet,busy,share-state";
+const ALL_AREAS: &str = "quiet,busy,dead,share-state";
 
 /// The parameters of a run: environment variables that start with `MUSTER_ORACLE`.
 pub struct Plan {

@@ -7,7 +7,8 @@ The area share-state is the generator's. In quiet and busy every write of a shar
 an error, and offsets are altered only while no share partition is open. Fetches wait for half a second at most, and not
 across the end of locks: Kafka ends locks one by one, and gives a fetch that waits only the records of the first. No lock
 stands when a share partition is closed: in Kafka it ends all the same, and is written. In busy share partitions are opened again
-and logs are cut more often.
+and logs are cut more often. In dead groups have a dead letter queue, whose letters may be answered late, but
+not after their share partition is closed.
 """
 import os
 import sys
@@ -66,14 +67,35 @@ class Busy(Quiet):
     MOVES = {"leader": 30, "trim": 25, "leave": 25}
 
 
-AREAS = {"share-state": gen_share.State, "quiet": Quiet, "busy": Busy}
+class Dead(Quiet, gen_share.Dead):
+    MOVES = {"leader": 0, "trim": 1.5, "leave": 0}
+
+    def answer_letters(self):
+        self.letters = False
+        self.last()
+
+    def leader(self):
+        self.answer_letters()
+        super().leader()
+
+    def leave(self):
+        self.answer_letters()
+        super().leave()
+
+    def finish(self):
+        self.answer_letters()
+        super().finish()
+
+
+AREAS = {"share-state": gen_share.State, "quiet": Quiet, "busy": Busy, "dead": Dead}
 
 
 def main():
     out, oracle = sys.argv[1], gen.Oracle("share")
     for job in sys.argv[2:]:
         area, seed, *steps = job.split(":")
-        sim = AREAS[area](oracle, "share-state" if area == "share-state" else "share-partition", seed, int(steps[0]) if steps else 500)
+        kind = {"share-state": "share-state", "dead": "share-dlq"}.get(area, "share-partition")
+        sim = AREAS[area](oracle, kind, seed, int(steps[0]) if steps else 500)
         with open(os.path.join(out, "%s-%s.jsonl" % (area, seed)), "w") as f:
             f.write("\n".join(sim.run()) + "\n")
     oracle.close()

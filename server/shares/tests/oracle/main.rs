@@ -6,6 +6,7 @@ mod broker;
 mod compare;
 mod differential;
 mod json;
+mod letters;
 mod log;
 mod shown;
 mod state;
@@ -36,17 +37,21 @@ fn share_state_is_as_kafkas() {
 fn share_partitions_are_as_kafkas() {
     let (mut acquired, mut changes, mut states) = (0, 0, 0);
     let mut argued = Argued::default();
-    for transcript in ["share-partition", "quiet", "busy"].into_iter().flat_map(transcripts) {
+    let areas = ["share-partition", "share-dlq", "quiet", "busy", "dead"];
+    let mut letters = 0;
+    for transcript in areas.into_iter().flat_map(transcripts) {
         let (broker, rest) = partition_run(&transcript).unwrap_or_else(|what| panic!("{what}"));
         let counts = broker.counts;
         argued.add(&broker.coordinator.argued);
         println!("{}: {counts:?}, {rest} operations left out", transcript.name);
-        assert!(rest == 0 || transcript.name.starts_with("share-partition"));
+        assert!(rest == 0 || transcript.name.starts_with("share-"));
+        letters += broker.letters.compared;
         acquired += counts.acquired;
         changes += counts.changes;
         states += counts.states;
     }
     assert!(acquired > 1_000 && changes > 500 && states > 1_500, "{acquired} {changes} {states}");
+    assert!(letters > 100, "{letters} records whose letters are alike");
     for difference in [Difference::AbortedAlone, Difference::WithoutRecords] {
         assert!(argued.count(difference) > 0, "{difference:?} is no longer a difference");
     }

@@ -43,6 +43,7 @@ pub fn ours(partition: &SharePartition) -> Shown {
             RecordState::Available => "AVAILABLE",
             RecordState::Acquired => "ACQUIRED",
             RecordState::Acknowledged => "ACKNOWLEDGED",
+            RecordState::Archiving => "ARCHIVING",
             RecordState::Archived => "ARCHIVED",
         };
         let run = Run {

@@ -89,6 +89,7 @@ impl Broker {
         self.opened += 1;
         let number = self.opened;
         self.open.insert(key.clone(), Open { partition, number, position: None });
+        self.flush(key);
         Ok(number)
     }
 

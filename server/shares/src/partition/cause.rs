@@ -1,0 +1,17 @@
+//! Why a record goes to the dead letter queue.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    Rejected,
+    DeliveryLimit,
+}
+
+impl Cause {
+    /// Kafka's words, the text of the header `__dlq.errors.message`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Rejected => "Offset rejected by client.",
+            Self::DeliveryLimit => "Offset delivery count exceeded the threshold.",
+        }
+    }
+}
