@@ -288,10 +288,10 @@ apis! {
             ShareGroupHeartbeatRequest<'a> => ShareGroupHeartbeatResponse<'a>;
         ShareGroupDescribe = 77, 1..=1, flexible 0, NAMES, LARGE,
             ShareGroupDescribeRequest<'a> => ShareGroupDescribeResponse<'a>;
-        StreamsGroupHeartbeat = 88, 0..=0, flexible 0, LISTS, LARGE,
+        StreamsGroupHeartbeat = 88, 0..=1, flexible 0, LISTS, LARGE,
             // The box keeps the enum of requests small.
             Box<StreamsGroupHeartbeatRequest<'a>> => StreamsGroupHeartbeatResponse<'a>;
-        StreamsGroupDescribe = 89, 0..=0, flexible 0, NAMES, LARGE,
+        StreamsGroupDescribe = 89, 0..=1, flexible 0, NAMES, LARGE,
             StreamsGroupDescribeRequest<'a> => StreamsGroupDescribeResponse<'a>;
         DescribeShareGroupOffsets = 90, 0..=1, flexible 0, LISTS, LARGE,
             DescribeShareGroupOffsetsRequest<'a> => DescribeShareGroupOffsetsResponse<'a>;

@@ -173,7 +173,9 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::ReadShareGroupStateSummary, 1),
         (ApiKey::DescribeShareGroupOffsets, 1),
         (ApiKey::StreamsGroupHeartbeat, 0),
+        (ApiKey::StreamsGroupHeartbeat, 1),
         (ApiKey::StreamsGroupDescribe, 0),
+        (ApiKey::StreamsGroupDescribe, 1),
     ];
     let lacks: BTreeSet<_> = lacking.iter().map(|(api, version, _)| (*api, *version)).collect();
     assert_eq!(lacks, newest.into(), "versions that the crate lacks");

@@ -84,7 +84,8 @@ fn coordinator_records_match_kafkas_golden_bytes() {
     }
     assert_eq!(
         seen,
-        2 + 10 + 10 + 14 + 12 + 12,
-        "offsets of both kinds, groups, seven of consumer groups, six of share and streams groups"
+        2 + 10 + 10 + 14 + 12 + 12 + 12,
+        "offsets of both kinds, groups, seven of consumer groups, six of share and streams groups, \
+         and what Kafka 4.4 added"
     );
 }

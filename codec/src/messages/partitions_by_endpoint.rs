@@ -6,7 +6,8 @@ use crate::field::{Field, Nullable, Version};
 use crate::wire::{Reader, Result};
 use std::sync::Arc;
 
-/// A list of [`StreamsGroupEndpointPartitions`], in the bytes of StreamsGroupHeartbeat version 0.
+/// A list of [`StreamsGroupEndpointPartitions`], in the bytes of StreamsGroupHeartbeat: all versions
+/// have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionsByEndpoint(Arc<[u8]>);
 

@@ -1,4 +1,7 @@
-//! StreamsGroupDescribe (key 89), version 0, flexible (KIP-1071).
+//! StreamsGroupDescribe (key 89), versions 0-1, flexible (KIP-1071).
+//!
+//! Added by v1: request `include_topology_description`; response `topology_description` with its
+//! status (KIP-1331), `assignor_name` (KIP-1357).
 
 use super::{
     StreamsGroupEndpoint, StreamsGroupKeyValue, StreamsGroupTaskIds, StreamsGroupTaskOffset,
@@ -11,6 +14,7 @@ message! {
     pub struct StreamsGroupDescribeRequest<'a> {
         group_ids: Vec<Str<'a>>, 0..;
         include_authorized_operations: bool, 0..;
+        include_topology_description: bool, 1..;
     }
 
     pub struct StreamsGroupDescribeResponse<'a> {
@@ -28,6 +32,11 @@ message! {
         topology: Option<DescribedStreamsTopology<'a>>, 0..;
         members: Vec<DescribedStreamsGroupMember<'a>>, 0..;
         authorized_operations: i32 = i32::MIN, 0..;
+        topology_description: Option<StreamsTopologyDescription<'a>>, 1..;
+        /// 0 if none is asked for, 1 if none is stored, 2 after an error, 3 with one.
+        topology_description_status: i8, 1..;
+        /// The assignor of the next computation.
+        assignor_name: Option<Str<'a>>, 1..;
     }
 
     pub struct DescribedStreamsTopology<'a> {
@@ -59,6 +68,32 @@ message! {
         assignment: StreamsGroupAssignment<'a>, 0..;
         target_assignment: StreamsGroupAssignment<'a>, 0..;
         is_classic: bool, 0..;
+    }
+
+    /// The description of a topology for people, as StreamsGroupTopologyDescriptionUpdate sends it.
+    pub struct StreamsTopologyDescription<'a> {
+        subtopologies: Vec<StreamsTopologyDescriptionSubtopology<'a>>, 0..;
+        global_stores: Vec<StreamsTopologyDescriptionGlobalStore<'a>>, 0..;
+    }
+
+    pub struct StreamsTopologyDescriptionSubtopology<'a> {
+        subtopology_id: Str<'a>, 0..;
+        nodes: Vec<StreamsTopologyDescriptionNode<'a>>, 0..;
+    }
+
+    pub struct StreamsTopologyDescriptionNode<'a> {
+        name: Str<'a>, 0..;
+        /// 1 for a source, 2 for a processor, 3 for a sink.
+        node_type: i8, 0..;
+        source_topics: Vec<Str<'a>>, 0..;
+        sink_topic: Option<Str<'a>>, 0..;
+        stores: Vec<Str<'a>>, 0..;
+        successors: Vec<Str<'a>>, 0..;
+    }
+
+    pub struct StreamsTopologyDescriptionGlobalStore<'a> {
+        source: StreamsTopologyDescriptionNode<'a>, 0..;
+        processor: StreamsTopologyDescriptionNode<'a>, 0..;
     }
 
     /// Also the value of records of type 21.

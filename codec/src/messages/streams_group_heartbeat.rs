@@ -1,4 +1,7 @@
-//! StreamsGroupHeartbeat (key 88), version 0, flexible (KIP-1071).
+//! StreamsGroupHeartbeat (key 88), versions 0-1, flexible (KIP-1071).
+//!
+//! Added by v1: response `acceptable_recovery_lag` instead of the former one, and
+//! `topology_description_required` (KIP-1331).
 
 use super::PartitionsByEndpoint;
 use crate::declare::message;
@@ -10,7 +13,7 @@ message! {
         group_id: Str<'a>, 0..;
         /// The client makes it.
         member_id: Str<'a>, 0..;
-        /// 0 to join, -1 to leave.
+        /// 0 to join, -1 to leave, -2 for a static member that leaves for a while.
         member_epoch: i32, 0..;
         /// The epoch of the newest list of endpoints that the client has.
         endpoint_information_epoch: i32, 0..;
@@ -94,13 +97,18 @@ message! {
         member_id: Str<'a>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        acceptable_recovery_lag_legacy: i32, 0..;
+        acceptable_recovery_lag_legacy: i32, 0..=0;
+        /// How often the member is to report the offsets of its tasks.
         task_offset_interval_ms: i32, 0..;
+        /// The lag below which a task counts as caught up.
+        acceptable_recovery_lag: i64 = -1, 1..;
         status: Option<Vec<StreamsGroupStatus<'a>>> = Some(Vec::new()), 0..;
         /// None if no list has changed since the member's last answer.
         active_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         standby_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         warmup_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
+        /// Whether the member is to send the description of its topology.
+        topology_description_required: bool, 1..;
         endpoint_information_epoch: i32, 0..;
         /// None if the client has the newest.
         partitions_by_user_endpoint: Option<PartitionsByEndpoint>, 0..;

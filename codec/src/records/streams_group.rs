@@ -15,7 +15,13 @@ message! {
         /// The epoch of the topology if it could be configured with the topics that exist.
         validated_topology_epoch: i32 = -1, 0.., tag 0;
         /// The configs of the last assignment.
-        last_assignment_configs: Option<Vec<StreamsGroupKeyValue<'a>>>, 0.., tag 1;
+        last_assignment_configs: Option<Vec<StreamsGroupKeyValue<'a>>> = Some(Vec::new()), 0..,
+            tag 1;
+        /// The epoch of the topology whose description is stored; -1 if none is, -2 if an operation
+        /// was begun and its end is not known.
+        stored_description_topology_epoch: i32 = -1, 0.., tag 2;
+        /// The epoch of the topology whose description was refused for good; -1 if none was.
+        failed_description_topology_epoch: i32 = -1, 0.., tag 3;
     }
 
     /// Type 19.

@@ -3,7 +3,7 @@
 //! topics (`InternalTopicManager` in Kafka), whose result is volatile.
 
 use super::counts::PartitionCounts;
-use super::topology::{Subtopology, Topology, sources};
+use super::topology::{NO_TOPOLOGY, Subtopology, Topology, sources};
 use crate::context::Topics;
 use crate::java_order::{Buckets, compare};
 use crate::limits::STREAMS_TASKS_MAX;
@@ -209,7 +209,7 @@ impl Ready {
 impl Configured {
     /// The epoch of the topology if it is ready, else -1.
     pub(crate) fn validated_epoch(&self) -> i32 {
-        if self.outcome.is_ok() { self.topology.epoch() } else { NOT_VALIDATED }
+        if self.outcome.is_ok() { self.topology.epoch() } else { NO_TOPOLOGY }
     }
 
     /// Whether it is of this topology, and the topics have not changed.
@@ -217,9 +217,6 @@ impl Configured {
         self.version == topics.version() && Arc::ptr_eq(&self.topology, topology)
     }
 }
-
-/// The validated epoch of a topology that is not ready.
-pub(crate) const NOT_VALIDATED: i32 = -1;
 
 impl PartitionCounts<'_> {
     /// The tasks of a subtopology: as many as the largest topic has partitions that it reads.

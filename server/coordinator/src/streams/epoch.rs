@@ -3,7 +3,7 @@
 
 use super::configured::{Configured, configure};
 use super::member::Profile;
-use super::topology::Topology;
+use super::topology::{NO_TOPOLOGY, Topology};
 use super::{Recorded, Reported, StreamsGroup};
 use crate::limits::TOPOLOGY_BYTES_MAX;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
@@ -37,7 +37,11 @@ impl StreamsGroup {
         self.gather(turn);
         let is_changed = change.after != change.before;
         let is_outdated = self.is_outdated(turn.topics);
-        let fields = Recorded { validated: self.validated(), configs: configs(turn, &self.id) };
+        let fields = Recorded {
+            validated: self.validated(),
+            configs: configs(turn, &self.id),
+            ..self.own.recorded
+        };
         Ok(ProfileEffect { is_changed, bumps: is_changed, is_outdated, fields })
     }
 
@@ -79,7 +83,7 @@ impl StreamsGroup {
 
     fn validated(&self) -> i32 {
         let configured = self.own.configured.as_ref();
-        configured.map_or(super::configured::NOT_VALIDATED, Configured::validated_epoch)
+        configured.map_or(NO_TOPOLOGY, Configured::validated_epoch)
     }
 }
 

@@ -364,5 +364,7 @@ fn epoch_value(
         metadata_hash,
         validated_topology_epoch: fields.validated,
         last_assignment_configs: Some(key_values(&fields.configs)),
+        stored_description_topology_epoch: fields.description.stored,
+        failed_description_topology_epoch: fields.description.failed,
     }
 }

@@ -37,7 +37,7 @@ use configured::Configured;
 use endpoints::Endpoints;
 use holders::Holders;
 use muster_codec::messages::StreamsGroupTaskIds;
-use topology::Topology;
+use topology::{NO_TOPOLOGY, Topology};
 
 pub(crate) use answer::{left, refused};
 pub(crate) use kind::Beat;
@@ -76,12 +76,29 @@ pub(crate) struct Streams {
 }
 
 /// The part of the group's record beside the epoch and the hash.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recorded {
-    /// The epoch of the topology if it was ready, else -1. A group without records has 0.
+    /// The epoch of the topology if it was ready, else -1.
     validated: i32,
     /// The configs of the last assignment, by name.
     configs: Vec<(Text, Text)>,
+    /// The epochs of the topologies whose description is stored, and was refused for good.
+    description: Described,
+}
+
+/// The description of the group's topology (KIP-1331), as far as the records tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Described {
+    stored: i32,
+    failed: i32,
+}
+
+impl Default for Recorded {
+    /// A group without records.
+    fn default() -> Self {
+        let description = Described { stored: NO_TOPOLOGY, failed: NO_TOPOLOGY };
+        Self { validated: NO_TOPOLOGY, configs: Vec::new(), description }
+    }
 }
 
 /// The part of a heartbeat that is not in the member's profile.

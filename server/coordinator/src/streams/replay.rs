@@ -3,7 +3,7 @@
 use super::member::{Member, Profile, current_from_record, tags};
 use super::task::target_part;
 use super::topology::Topology;
-use super::{Recorded, StreamsGroup};
+use super::{Described, Recorded, StreamsGroup};
 use crate::modern::subscriptions::Subscriptions;
 use crate::text::Text;
 use crate::timers::Timers;
@@ -75,8 +75,12 @@ impl StreamsGroup {
     fn replay_streams_epoch(&mut self, value: &StreamsGroupMetadataValue<'_>) {
         self.replay_epoch(value.epoch, value.metadata_hash);
         let configs = value.last_assignment_configs.as_deref().unwrap_or_default();
+        let description = Described {
+            stored: value.stored_description_topology_epoch,
+            failed: value.failed_description_topology_epoch,
+        };
         let validated = value.validated_topology_epoch;
-        self.own.recorded = Recorded { validated, configs: tags(configs) };
+        self.own.recorded = Recorded { validated, configs: tags(configs), description };
     }
 
     fn replay_topology(&mut self, value: Option<&StreamsGroupTopology<'_>>) {

@@ -9,6 +9,9 @@ use muster_codec::messages::{
     StreamsGroupKeyValue, StreamsGroupSubtopology, StreamsGroupTopicInfo, StreamsGroupTopology,
 };
 
+/// The epoch of a topology that there is not.
+pub(crate) const NO_TOPOLOGY: i32 = -1;
+
 pub(crate) type Subtopology = StreamsGroupSubtopology<'static>;
 
 /// A topology, independent of the request that brought it.

@@ -230,6 +230,7 @@ pub(super) fn streams_group_describe(world: &mut World) -> Request<'static> {
     StreamsGroupDescribeRequest {
         group_ids: world.some(3, Clone::clone, |it| it.group_name_of(STREAMS_GROUP).into()),
         include_authorized_operations: world.chance(30),
+        ..Default::default()
     }
     .into()
 }

@@ -26,5 +26,9 @@ pub(super) fn heartbeat(form: Form, target: &Target) -> StreamsGroupHeartbeatReq
 
 pub(super) fn describe(form: Form, target: &Target) -> StreamsGroupDescribeRequest<'static> {
     let group_ids = names(form, &target.consumer);
-    StreamsGroupDescribeRequest { group_ids, include_authorized_operations: true }
+    StreamsGroupDescribeRequest {
+        group_ids,
+        include_authorized_operations: true,
+        include_topology_description: true,
+    }
 }
