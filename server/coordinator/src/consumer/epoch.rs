@@ -40,7 +40,7 @@ impl ConsumerGroup {
         ProfileChange { before, after, is_new }: ProfileChange<'_, Profile>,
         subscriptions: &Subscriptions,
     ) -> SubscriptionType {
-        let is_added = is_new && !self.has_instance(after);
+        let is_added = is_new && !self.own.static_members.has(after.instance_id.as_deref());
         let members = self.members.len() + usize::from(is_added);
         let (old, new) = (before.regex(), after.regex());
         if old == new {

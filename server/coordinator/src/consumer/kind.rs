@@ -14,6 +14,7 @@ use crate::modern::kind::{HeartbeatFields, Kind, Report};
 use crate::modern::member::Client;
 use crate::modern::owned::{Owned, Partitions};
 use crate::modern::records::{group_key, member_key, record_methods, target_value};
+use crate::modern::static_members::{HasStatic, StaticMembers};
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::MemberUpdate;
 use crate::modern::topic_targets::TopicTargets;
@@ -171,9 +172,7 @@ impl Kind for Consumer {
     }
 
     fn target_slot(group: &ConsumerGroup, number: Option<u32>, profile: &Profile) -> Option<u32> {
-        let Some(instance_id) = profile.instance_id.as_deref() else { return number };
-        let holder = group.own.static_members.get(instance_id);
-        holder.and_then(|member_id| group.members.slot_number(member_id))
+        group.slot_of_target(number, profile.instance_id.as_deref())
     }
 
     fn computation(
@@ -295,6 +294,20 @@ impl Kind for Consumer {
 
     fn cancel_timers(&mut self, timers: &mut Timers) {
         timers.cancel(&mut self.regexes.timer);
+    }
+}
+
+impl HasStatic for Consumer {
+    fn static_members(&self) -> &StaticMembers {
+        &self.static_members
+    }
+
+    fn instance_id<'h>(heartbeat: &'h ConsumerGroupHeartbeatRequest<'_>) -> Option<&'h str> {
+        heartbeat.instance_id.as_deref()
+    }
+
+    fn is_always_released(profile: &Profile) -> bool {
+        profile.classic.is_some()
     }
 }
 

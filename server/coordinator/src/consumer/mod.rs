@@ -20,18 +20,17 @@ mod owners;
 mod records;
 pub(crate) mod regex;
 mod replay;
-mod static_member;
 mod target;
 pub(crate) mod validate;
 
 use crate::assignors::SubscriptionType;
 use crate::modern::Group;
 use crate::modern::names::NameLists;
+use crate::modern::static_members::StaticMembers;
 use crate::text::Text;
 use alloc::collections::BTreeMap;
 use alloc::format;
-use hashbrown::HashMap;
-use member::{Member, Profile};
+use member::Profile;
 use owners::Owners;
 use regex::Regexes;
 
@@ -49,7 +48,7 @@ pub(crate) struct Consumer {
     /// Bytes of the members' profiles without the names of topics.
     profile_bytes: usize,
     names: NameLists,
-    static_members: HashMap<Text, Text>,
+    static_members: StaticMembers,
     owners: Owners,
     regexes: Regexes,
     assignors: BTreeMap<Text, usize>,
@@ -103,12 +102,6 @@ impl ConsumerGroup {
         xxhash_rust::xxh3::xxh3_64(
             format!("{counts:?} {stable_at:?} {subscriptions:?} {static_members}").as_bytes(),
         )
-    }
-
-    /// The member with an instance id.
-    fn static_member(&self, instance_id: &str) -> Option<(&Text, &Member)> {
-        let member_id = self.own.static_members.get(instance_id)?;
-        Some((member_id, self.members.get(member_id)?))
     }
 
     /// Whether all members have the same subscription, as Kafka last determined it.

@@ -127,9 +127,7 @@ impl ConsumerGroup {
         if let Some(assignor) = &profile.assignor {
             count(&mut self.own.assignors, assignor);
         }
-        if let Some(instance_id) = &profile.instance_id {
-            self.own.static_members.insert(instance_id.clone(), member_id);
-        }
+        self.own.static_members.add(profile.instance_id.as_ref(), &member_id);
         if let Some(classic) = &profile.classic {
             self.own.classic_members += 1;
             for (name, _) in &classic.protocols {
@@ -149,11 +147,7 @@ impl ConsumerGroup {
         if let Some(assignor) = &profile.assignor {
             uncount(&mut self.own.assignors, assignor);
         }
-        if let Some(instance_id) = &profile.instance_id
-            && self.own.static_members.get(instance_id).is_some_and(|it| **it == *member_id)
-        {
-            self.own.static_members.remove(instance_id);
-        }
+        self.own.static_members.remove(profile.instance_id.as_ref(), member_id);
         if let Some(classic) = &profile.classic {
             self.own.classic_members -= 1;
             for (name, _) in &classic.protocols {

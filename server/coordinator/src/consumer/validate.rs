@@ -4,6 +4,7 @@ use super::ConsumerGroup;
 use super::member::Profile;
 use crate::allowance::Allowance;
 use crate::config::Config;
+use crate::modern::static_members::LEAVE_STATIC;
 use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
@@ -11,9 +12,6 @@ use muster_codec::messages::ConsumerGroupHeartbeatRequest;
 
 /// The first version in which members generate their own ids (KIP-1082).
 const MEMBER_ID_FROM: i16 = 1;
-
-/// The epoch of a static member that leaves and will return.
-pub(crate) const LEAVE_STATIC: i32 = -2;
 
 /// Checks a request without its group.
 ///

@@ -30,9 +30,10 @@ pub(crate) mod member_targets;
 pub(crate) mod members;
 pub(crate) mod names;
 pub(crate) mod owned;
-mod reconcile;
+pub(crate) mod reconcile;
 pub(crate) mod records;
 mod replay;
+pub(crate) mod static_members;
 pub(crate) mod subscriptions;
 pub(crate) mod target;
 #[cfg(test)]
