@@ -6,8 +6,8 @@ use crate::field::{Field, Nullable, Version};
 use crate::wire::{Reader, Result};
 use std::sync::Arc;
 
-/// A list of [`StreamsGroupEndpointPartitions`], in the bytes of StreamsGroupHeartbeat: all versions
-/// have the same.
+/// A list of [`StreamsGroupEndpointPartitions`], in the bytes of StreamsGroupHeartbeat, which are
+/// the same in all versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionsByEndpoint(Arc<[u8]>);
 

@@ -110,11 +110,13 @@ impl Group {
             let (member_id, process) = &self.names[*number as usize];
             let had = &self.targets[*number as usize];
             StickyMember {
+                id: member_id,
                 hash: hash_code(member_id),
                 process,
                 process_hash: hash_code(process),
                 active: had.active.clone(),
                 standby: had.standby.clone(),
+                offsets: Vec::new(),
             }
         });
         let members: Vec<_> = members.collect();

@@ -1,9 +1,11 @@
 //! The configs that the coordinator reads, with Kafka's names, units and defaults.
 
-use crate::assignors::Assignor;
+use crate::assignors::{Assignor, TaskAssignor};
 use crate::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use crate::text::Text;
 use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 /// Names as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
@@ -65,6 +67,14 @@ pub struct Config {
     pub group_streams_num_standby_replicas: i32,
     /// `group.streams.max.size`
     pub group_streams_max_size: i32,
+    /// `group.streams.assignors`: the first is the default; not empty
+    pub group_streams_assignors: Cow<'static, [TaskAssignor]>,
+    /// `group.streams.rack.aware.assignment.tags`
+    pub group_streams_rack_aware_assignment_tags: Vec<String>,
+    /// `group.streams.task.offset.interval.ms`
+    pub group_streams_task_offset_interval_ms: i32,
+    /// `group.streams.acceptable.recovery.lag`
+    pub group_streams_acceptable_recovery_lag: i64,
 }
 
 /// The groups that may change their protocol while they have members.
@@ -105,7 +115,7 @@ impl MigrationPolicy {
 }
 
 /// The configs of one group, within the bounds of the broker's configs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupOverrides {
     /// `consumer.session.timeout.ms`
     pub consumer_session_timeout_ms: Option<i32>,
@@ -129,6 +139,14 @@ pub struct GroupOverrides {
     pub streams_initial_rebalance_delay_ms: Option<i32>,
     /// `streams.num.standby.replicas`
     pub streams_num_standby_replicas: Option<i32>,
+    /// `streams.assignor.name`
+    pub streams_assignor_name: Option<String>,
+    /// `streams.rack.aware.assignment.tags`
+    pub streams_rack_aware_assignment_tags: Option<Vec<String>>,
+    /// `streams.task.offset.interval.ms`
+    pub streams_task_offset_interval_ms: Option<i32>,
+    /// `streams.acceptable.recovery.lag`
+    pub streams_acceptable_recovery_lag: Option<i64>,
 }
 
 /// The effective configs of one group of a newer protocol.
@@ -143,6 +161,8 @@ pub(crate) struct GroupConfig {
 #[derive(Debug, Default)]
 pub(crate) struct GroupConfigs {
     overrides: HashMap<Text, GroupOverrides>,
+    /// The configs of a group without any of its own.
+    none: GroupOverrides,
 }
 
 impl GroupConfigs {
@@ -214,12 +234,38 @@ impl GroupConfigs {
         own.unwrap_or(config.group_streams_num_standby_replicas)
     }
 
-    fn own(&self, group_id: &str) -> GroupOverrides {
+    /// The assignor of a streams group: its own if the server has one of that name, else the
+    /// default.
+    pub(crate) fn task_assignor(&self, group_id: &str, config: &Config) -> TaskAssignor {
+        let assignors = &config.group_streams_assignors;
+        let name = self.own(group_id).streams_assignor_name.as_deref();
+        let own = name.and_then(|name| assignors.iter().find(|it| it.name() == name));
+        own.or(assignors.first()).copied().unwrap_or(TaskAssignor::STICKY)
+    }
+
+    /// The client tags that the members of a streams group are to have.
+    pub(crate) fn rack_tags<'c>(&'c self, group_id: &str, config: &'c Config) -> &'c [String] {
+        let own = self.own(group_id).streams_rack_aware_assignment_tags.as_ref();
+        own.unwrap_or(&config.group_streams_rack_aware_assignment_tags)
+    }
+
+    /// How often the members of a streams group are to report the offsets of their tasks.
+    pub(crate) fn task_offset_interval_ms(&self, group_id: &str, config: &Config) -> i32 {
+        let own = self.own(group_id).streams_task_offset_interval_ms;
+        own.unwrap_or(config.group_streams_task_offset_interval_ms)
+    }
+
+    /// The lag below which a task of a streams group counts as caught up.
+    pub(crate) fn acceptable_recovery_lag(&self, group_id: &str, config: &Config) -> i64 {
+        let own = self.own(group_id).streams_acceptable_recovery_lag;
+        own.unwrap_or(config.group_streams_acceptable_recovery_lag)
+    }
+
+    fn own(&self, group_id: &str) -> &GroupOverrides {
         if self.overrides.is_empty() {
-            GroupOverrides::default()
-        } else {
-            self.overrides.get(group_id).copied().unwrap_or_default()
+            return &self.none;
         }
+        self.overrides.get(group_id).unwrap_or(&self.none)
     }
 }
 
@@ -254,6 +300,10 @@ impl Config {
         group_streams_initial_rebalance_delay_ms: 3_000,
         group_streams_num_standby_replicas: 0,
         group_streams_max_size: i32::MAX,
+        group_streams_assignors: Cow::Borrowed(&[TaskAssignor::STICKY]),
+        group_streams_rack_aware_assignment_tags: Vec::new(),
+        group_streams_task_offset_interval_ms: 60_000,
+        group_streams_acceptable_recovery_lag: 10_000,
     };
 }
 

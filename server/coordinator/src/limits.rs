@@ -46,8 +46,12 @@ pub const STREAMS_TOPOLOGY_STEPS_MAX: usize = 1 << 20;
 /// Tasks of a streams group. Past it: STREAMS_INVALID_TOPOLOGY.
 pub const STREAMS_TASKS_MAX: i64 = 1 << 20;
 
-/// Bytes of the protocols or profiles of all members of a group; their ids count, as clients choose
-/// them too. Past it: UNKNOWN_SERVER_ERROR, as above.
+/// Offsets of tasks in one list of a StreamsGroupHeartbeat. Past it: UNKNOWN_SERVER_ERROR, as
+/// above.
+pub const TASK_OFFSETS_MAX: usize = 1 << 17;
+
+/// Bytes of the protocols or profiles of all members of a group, and of their reports; their ids
+/// count, as clients choose them too. Past it: UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of the protocols or profiles of the members of all groups. Past it a request that would

@@ -7,7 +7,7 @@ use crate::cluster::{
     TOPIC_RESOURCE, check_topic_name,
 };
 use crate::config::{
-    ClientMetricsConfig, Config, ConfigType, Described, Describer, GroupConfig, Synonym,
+    ClientMetricsConfig, Config, ConfigType, Described, Describer, GroupConfig, Key, Synonym,
     TopicConfig,
 };
 use muster_codec::messages::{
@@ -118,7 +118,10 @@ fn describe(
         GROUP_RESOURCE if name.is_empty() => Err(invalid("Group name must not be empty")),
         GROUP_RESOURCE => {
             let describer = describers.of_broker(view.shard);
+            let is_shown =
+                |key: &&Key<GroupConfig>| !key.flags.internal || overrides.contains_key(key.name);
             let keys = GroupConfig::KEYS.iter().filter(|key| is_asked(key.name));
+            let keys = keys.filter(is_shown);
             Ok(keys.map(|key| describer.group(key, overrides)).collect())
         }
         CLIENT_METRICS_RESOURCE if name.is_empty() => {

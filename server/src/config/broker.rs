@@ -214,7 +214,10 @@ broker_configs! {
     group_share_partition_max_record_locks: i32 = 2_000, between(100, 10_000), [obeyed];
     group_share_record_lock_duration_ms: i32 = 30_000, between(1_000, 3_600_000), [obeyed];
     group_share_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
+    group_streams_acceptable_recovery_lag: i64 = 10_000, at_least(0), [obeyed internal];
     group_streams_assignment_interval_ms: i32 = 1_000, at_least(0), [obeyed dynamic];
+    group_streams_assignor_offload_enable: bool = true, Valid::Any, [internal dynamic];
+    group_streams_assignors: Vec<String> = words("sticky"), Valid::Any, [obeyed];
     group_streams_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
     group_streams_initial_rebalance_delay_ms: i32 = 3_000, at_least(0), [obeyed];
     group_streams_max_assignment_interval_ms: i32 = 15_000, at_least(0), [obeyed];
@@ -222,11 +225,16 @@ broker_configs! {
     group_streams_max_session_timeout_ms: i32 = 60_000, at_least(1), [obeyed];
     group_streams_max_size: i32 = i32::MAX, at_least(1), [obeyed];
     group_streams_max_standby_replicas: i32 = 2, at_least(0), [obeyed];
+    group_streams_max_warmup_replicas: i32 = 20, at_least(0), [internal];
     group_streams_min_assignment_interval_ms: i32 = 0, at_least(0), [obeyed];
     group_streams_min_heartbeat_interval_ms: i32 = 5_000, at_least(1), [obeyed];
     group_streams_min_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
+    group_streams_min_task_offset_interval_ms: i32 = 15_000, at_least(1), [obeyed internal];
     group_streams_num_standby_replicas: i32 = 0, at_least(0), [obeyed];
+    group_streams_num_warmup_replicas: i32 = 2, at_least(0), [internal];
+    group_streams_rack_aware_assignment_tags: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     group_streams_session_timeout_ms: i32 = 45_000, at_least(1), [obeyed];
+    group_streams_task_offset_interval_ms: i32 = 60_000, at_least(1), [obeyed internal];
     initial_broker_registration_timeout_ms: i32 = 60_000, Valid::Any, [];
     inter_broker_listener_name: Option<String> = None, Valid::Any, [obeyed];
     // Our own: what carries out the I/O of the shards.

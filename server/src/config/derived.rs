@@ -11,12 +11,14 @@ use super::{
 use crate::placement::Placement;
 use muster_codec::ApiKey;
 use muster_codec::records::OFFSETS_TOPIC;
+use muster_coordinator::assignors::TaskAssignor;
 use muster_coordinator::limits::{GROUPS_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_coordinator::{GroupOverrides, MigrationPolicy};
 use muster_storage::CompactionConfig;
 use muster_storage::limits::{
     BLOCK_BYTES_MAX, COMPACTION_MAP_BYTES_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
 };
+use std::borrow::Cow;
 
 /// The name of the resource that stands for all brokers.
 const ALL_BROKERS: &str = "";
@@ -79,6 +81,12 @@ impl Config {
             group_streams_initial_rebalance_delay_ms: self.group_streams_initial_rebalance_delay_ms,
             group_streams_num_standby_replicas: self.group_streams_num_standby_replicas,
             group_streams_max_size: self.group_streams_max_size,
+            group_streams_assignors: Cow::Borrowed(&[TaskAssignor::STICKY]),
+            group_streams_rack_aware_assignment_tags: self
+                .group_streams_rack_aware_assignment_tags
+                .clone(),
+            group_streams_task_offset_interval_ms: self.group_streams_task_offset_interval_ms,
+            group_streams_acceptable_recovery_lag: self.group_streams_acceptable_recovery_lag,
         }
     }
 
@@ -314,6 +322,7 @@ pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> 
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);
     let effective = group_config(config, altered, group);
     let own = |name: &str, value: i32| overrides.contains_key(name).then_some(value);
+    let is_own = |name: &str| overrides.contains_key(name);
     GroupOverrides {
         consumer_session_timeout_ms: own(
             "consumer.session.timeout.ms",
@@ -355,6 +364,16 @@ pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> 
             "streams.num.standby.replicas",
             effective.streams_num_standby_replicas,
         ),
+        streams_assignor_name: is_own("streams.assignor.name")
+            .then_some(effective.streams_assignor_name),
+        streams_rack_aware_assignment_tags: is_own("streams.rack.aware.assignment.tags")
+            .then_some(effective.streams_rack_aware_assignment_tags),
+        streams_task_offset_interval_ms: own(
+            "streams.task.offset.interval.ms",
+            effective.streams_task_offset_interval_ms,
+        ),
+        streams_acceptable_recovery_lag: is_own("streams.acceptable.recovery.lag")
+            .then_some(effective.streams_acceptable_recovery_lag),
         share_assignment_interval_ms: own(
             "share.assignment.interval.ms",
             effective.share_assignment_interval_ms,

@@ -3,7 +3,7 @@
 
 use super::Config;
 use super::key::{derived_configs, find};
-use super::value::{Valid, at_least};
+use super::value::{Valid, at_least, has_duplicates};
 use super::{InvalidValue, Key, Overrides};
 
 derived_configs! {
@@ -33,19 +33,33 @@ derived_configs! {
     share_renew_acknowledge_enable: bool = |_c| true, Valid::Any, [];
     share_session_timeout_ms: i32 = |c| c.group_share_session_timeout_ms,
         at_least(1), [], from ["group.share.session.timeout.ms"];
+    streams_acceptable_recovery_lag: i64 = |c| c.group_streams_acceptable_recovery_lag,
+        at_least(0), [obeyed internal], from ["group.streams.acceptable.recovery.lag"];
     streams_assignment_interval_ms: i32 = |c| c.group_streams_assignment_interval_ms,
         at_least(0), [obeyed], from ["group.streams.assignment.interval.ms"];
+    streams_assignor_name: String =
+        |c| c.group_streams_assignors.first().cloned().unwrap_or_default(),
+        Valid::Any, [obeyed], from ["group.streams.assignors"];
+    streams_assignor_offload_enable: bool = |c| c.group_streams_assignor_offload_enable,
+        Valid::Any, [internal], from ["group.streams.assignor.offload.enable"];
     streams_heartbeat_interval_ms: i32 = |c| c.group_streams_heartbeat_interval_ms,
         at_least(1), [obeyed], from ["group.streams.heartbeat.interval.ms"];
     streams_initial_rebalance_delay_ms: i32 = |c| c.group_streams_initial_rebalance_delay_ms,
         at_least(0), [obeyed], from ["group.streams.initial.rebalance.delay.ms"];
     streams_num_standby_replicas: i32 = |c| c.group_streams_num_standby_replicas,
         at_least(0), [obeyed], from ["group.streams.num.standby.replicas"];
+    streams_num_warmup_replicas: i32 = |c| c.group_streams_num_warmup_replicas,
+        at_least(0), [internal], from ["group.streams.num.warmup.replicas"];
+    streams_rack_aware_assignment_tags: Vec<String> =
+        |c| c.group_streams_rack_aware_assignment_tags.clone(),
+        Valid::Any, [obeyed], from ["group.streams.rack.aware.assignment.tags"];
     streams_session_timeout_ms: i32 = |c| c.group_streams_session_timeout_ms,
         at_least(1), [obeyed], from ["group.streams.session.timeout.ms"];
+    streams_task_offset_interval_ms: i32 = |c| c.group_streams_task_offset_interval_ms,
+        at_least(1), [obeyed internal], from ["group.streams.task.offset.interval.ms"];
 }
 
-/// A key, and the keys of the broker that bound it; "" for no lower bound.
+/// A key, and the keys of the broker that bound it; "" for no bound.
 const BOUNDS: &[[&str; 3]] = &[
     [
         "consumer.heartbeat.interval.ms",
@@ -103,6 +117,8 @@ const BOUNDS: &[[&str; 3]] = &[
         "group.streams.max.session.timeout.ms",
     ],
     ["streams.num.standby.replicas", "", "group.streams.max.standby.replicas"],
+    ["streams.num.warmup.replicas", "", "group.streams.max.warmup.replicas"],
+    ["streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms", ""],
     [
         "streams.assignment.interval.ms",
         "group.streams.min.assignment.interval.ms",
@@ -116,6 +132,8 @@ const GREATER: &[[&str; 2]] = &[
     ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
     ["streams.session.timeout.ms", "streams.heartbeat.interval.ms"],
 ];
+
+const RACK_TAGS: &str = "streams.rack.aware.assignment.tags";
 
 impl GroupConfig {
     pub fn key(name: &str) -> Option<&'static Key<Self>> {
@@ -132,8 +150,24 @@ impl GroupConfig {
             let key =
                 Self::key(name).ok_or_else(|| format!("Unknown group config name: {name}"))?;
             key.set(&mut config, value).map_err(|error| error.to_string())?;
+            if *name == *RACK_TAGS && has_duplicates(value) {
+                return Err(format!("{RACK_TAGS} must not contain duplicate tag keys."));
+            }
         }
+        config.check_assignor(defaults)?;
         config.check_rules(defaults)
+    }
+
+    fn check_assignor(&self, broker: &Config) -> Result<(), String> {
+        let (name, known) = (&self.streams_assignor_name, &broker.group_streams_assignors);
+        if known.contains(name) {
+            return Ok(());
+        }
+        let known = known.join(", ");
+        Err(format!(
+            "streams.assignor.name '{name}' is not a registered task assignor. Registered \
+             assignors are: [{known}]."
+        ))
     }
 
     fn check_rules(&self, broker: &Config) -> Result<(), String> {

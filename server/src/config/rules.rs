@@ -2,6 +2,7 @@
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
 use super::assignors::{is_of_share_groups, of_consumer_groups};
+use super::value::has_duplicates;
 use super::{Address, Config, ListenerSecurity};
 use crate::placement::OFFSETS_PARTITIONS;
 
@@ -72,6 +73,8 @@ const RANGES: &[[&str; 3]] = &[
 /// The first is at least the second.
 const AT_LEAST: &[[&str; 2]] = &[
     ["group.streams.max.standby.replicas", "group.streams.num.standby.replicas"],
+    ["group.streams.max.warmup.replicas", "group.streams.num.warmup.replicas"],
+    ["group.streams.task.offset.interval.ms", "group.streams.min.task.offset.interval.ms"],
     ["group.share.max.share.sessions", "group.share.max.size"],
 ];
 
@@ -112,6 +115,7 @@ pub(super) fn check(config: &Config) -> Vec<Broken> {
     }
     check.internal_topics();
     check.assignors();
+    check.of_streams_groups();
     check.protocols();
     check.roles();
     check.log();
@@ -175,6 +179,17 @@ impl Check<'_> {
         self.require(&[key], is_simple, || {
             format!("{key} must contain exactly one assignor, simple")
         });
+    }
+
+    fn of_streams_groups(&mut self) {
+        const ASSIGNORS: &str = "group.streams.assignors";
+        const TAGS: &str = "group.streams.rack.aware.assignment.tags";
+        let is_sticky = self.config.group_streams_assignors == ["sticky"];
+        self.require(&[ASSIGNORS], is_sticky, || {
+            format!("{ASSIGNORS} must contain exactly one assignor, sticky")
+        });
+        let is_twice = self.config.set_text(TAGS).is_some_and(has_duplicates);
+        self.require(&[TAGS], !is_twice, || format!("{TAGS} must not contain duplicate tag keys."));
     }
 
     /// Checks that classic groups are not switched off, which Kafka does not allow either.

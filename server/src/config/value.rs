@@ -211,6 +211,13 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     text.split(',').map(|word| trimmed(word).to_owned()).collect()
 }
 
+/// Whether an item of a list is there twice.
+pub(super) fn has_duplicates(list: &str) -> bool {
+    let mut items = words(list);
+    items.sort_unstable();
+    items.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// Declares a type whose values are words; its config is of type STRING.
 macro_rules! words_of {
     ($type:ty: $($variant:ident = $word:literal),* $(,)?) => {

@@ -32,9 +32,11 @@ mod range;
 pub(crate) mod simple;
 pub mod sticky;
 mod target;
+mod tasks;
 
 pub use computation::{Assignor, Change, Computation, SLICE, SubscriptionType};
 pub use target::{PARTITIONS_MAX, TargetAssignment};
+pub use tasks::{Place, TaskAssignor};
 
 /// A member: the caller's own small dense number for it (a slab key). It may be reused for another
 /// member after this one has left.

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::group::Group;
 use crate::groups::Listed;
 use crate::output::Output;
+use crate::streams::AskedDescription;
 use crate::text::{Text, owned, prefix};
 use alloc::format;
 use alloc::string::String;
@@ -76,6 +77,7 @@ impl Coordinator {
         request: DescribeGroupsRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        request.groups.iter().for_each(|group_id| self.load(group_id));
         let is_asked = request.include_authorized_operations;
         let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
             Some(Group::Classic(group)) => group.describe(group_id.clone(), budget),
@@ -95,6 +97,7 @@ impl Coordinator {
         request: ConsumerGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        request.group_ids.iter().for_each(|group_id| self.load(group_id));
         let is_asked = request.include_authorized_operations;
         let assignors = self.config.group_consumer_assignors.clone();
         let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
@@ -120,6 +123,7 @@ impl Coordinator {
         request: ShareGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        request.group_ids.iter().for_each(|group_id| self.load(group_id));
         let is_asked = request.include_authorized_operations;
         let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
             _ if group_id.is_empty() => {
@@ -141,12 +145,18 @@ impl Coordinator {
         request: StreamsGroupDescribeRequest<'r>,
         output: &mut Output<'r>,
     ) {
+        let includes_description = request.include_topology_description;
+        request.group_ids.iter().for_each(|group_id| self.load(group_id));
         let is_asked = request.include_authorized_operations;
         let describe = |group: Option<&Group>, group_id: &Str<'r>, budget| match group {
             _ if group_id.is_empty() => {
                 Some(Described::refused(group_id.clone(), ErrorCode::InvalidGroupId))
             }
-            Some(Group::Streams(group)) => group.describe(group_id.clone(), budget),
+            Some(Group::Streams(group)) => {
+                let assignor = self.group_configs.task_assignor(group_id, &self.config);
+                let asked = AskedDescription { assignor, includes_description };
+                group.describe(group_id.clone(), asked, budget)
+            }
             Some(Group::Classic(_) | Group::Consumer(_) | Group::Share(_)) | None => {
                 Some(DescribedStreamsGroup::unknown(group_id))
             }
@@ -156,15 +166,14 @@ impl Coordinator {
         output.answer(caller.request, response, visible_at);
     }
 
-    /// Describes each group within the answer's budget. Returns the position that the answer waits
-    /// for, too.
+    /// Describes each group, which is loaded, within the answer's budget. Returns the position that
+    /// the answer waits for, too.
     fn describe_each<'r, D: Described<'r>>(
-        &mut self,
+        &self,
         mut group_ids: Vec<Str<'r>>,
         asks_for_operations: bool,
         describe: impl Fn(Option<&Group>, &Str<'r>, AnswerBudget) -> Option<D>,
     ) -> (Vec<D>, u64) {
-        group_ids.iter().for_each(|group_id| self.load(group_id));
         let (mut visible_at, mut budget) = (0, AnswerBudget::of_answer());
         budget.reserve(&mut group_ids, |group_id| D::refused(group_id.clone(), TOO_LARGE));
         let describe_next = |group_id: Str<'r>| {

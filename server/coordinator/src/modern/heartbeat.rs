@@ -39,6 +39,8 @@ pub(crate) struct Updated<K: Kind> {
     pub(crate) number: u32,
     pub(crate) before: MemberOf<K>,
     pub(crate) after: MemberOf<K>,
+    /// The slot of the static member that it replaces.
+    replaces: Option<u32>,
     /// Why it has no newer target.
     delay: Option<Delay>,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Settling<'s, K: Kind> {
     pub(crate) change: ProfileChange<'s, K::Profile>,
     pub(crate) number: u32,
     pub(crate) member: &'s MemberOf<K>,
+    /// The slot of the static member that it replaces.
+    pub(crate) replaces: Option<u32>,
     pub(crate) outcome: Outcome,
 }
 
@@ -91,7 +95,8 @@ impl<K: Kind> Group<K> {
         let change = ProfileChange { before: &before.profile, after: &after.profile, is_new };
         let is_changed = after.current.assigned != before.current.assigned;
         let outcome = Outcome { is_changed, delay: updated.delay };
-        let settling = Settling { epoch, change, number: updated.number, member: after, outcome };
+        let (number, replaces) = (updated.number, updated.replaces);
+        let settling = Settling { epoch, change, number, member: after, replaces, outcome };
         K::settle(self, turn, draft, heartbeat, &settling);
         Ok(K::answer(self, turn, heartbeat, after, outcome))
     }
@@ -174,7 +179,7 @@ impl<K: Kind> Group<K> {
             turn.moves(after.current.moved_to(&next));
             after.current = next;
         }
-        Ok(Updated { number, before, after, delay: target.delay })
+        Ok(Updated { number, before, after, replaces, delay: target.delay })
     }
 
     /// The member's assignment after its next step; None if it does not change.

@@ -11,7 +11,8 @@
 //! | [`Kind::is_gathering`] | never | never | until the initial delay is over |
 //! | [`Kind::least_interval_ms`] | 0 | 0 | by the number of tasks and members |
 //! | [`Kind::EpochFields`] | none | none | the validated topology, configs |
-//! | static members | yes | no | no |
+//! | static members | yes | no | yes |
+//! | [`Kind::change_roles`] | never | never | standbys and warm-ups, in place |
 
 use super::Draft;
 use super::Group;
@@ -21,6 +22,7 @@ use super::heartbeat::{Existing, Outcome, Settling};
 use super::member::{Client, CurrentOf, MemberOf};
 use super::members::OwnTimers;
 use super::owned::{Key, Owned, Partitions};
+use super::reconcile::Split;
 use super::subscriptions::Subscriptions;
 use super::target::{MemberUpdate, Targets};
 use crate::allowance::Allowance;
@@ -227,6 +229,15 @@ pub(crate) trait Kind: Debug + Default {
         key: &Self::Key,
         partition: i32,
     ) -> bool;
+
+    /// Changes a step for partitions that the member has, and is to have by another key.
+    fn change_roles(
+        _assigned: &Owned<Self::Key>,
+        _target: &Part<Self>,
+        _split: &mut Split<Self>,
+        _waits_for: impl Fn(&Owned<Self::Key>) -> bool,
+    ) {
+    }
 
     /// The epoch from which a member continues that has revoked what it had to at `epoch`.
     fn epoch_after_revocation(epoch: i32) -> i32;

@@ -3,6 +3,7 @@
 
 use super::Group;
 use super::kind::Kind;
+use super::member::MemberOf;
 use super::owned::{Key, KeyPartitions, Partitions};
 use super::target::{MemberUpdate, Targets};
 use crate::assignors::order::VisitOrder;
@@ -99,6 +100,15 @@ impl<C: Steps> MemberTargets<C> {
         self.members.insert(number, Member { hash, joined, target: None });
     }
 
+    /// Makes known a member that takes the place of another, with its target.
+    pub(crate) fn replace(&mut self, former: u32, number: u32, member_id: &str) {
+        let target = self.members.get(&former).and_then(|member| member.target.clone());
+        self.join(number, member_id);
+        if let Some(member) = self.members.get_mut(&number) {
+            member.target = target;
+        }
+    }
+
     /// The members in the order in which Kafka visits them. Kafka adds `joining` to the group only
     /// afterwards.
     pub(crate) fn visited(&mut self, joining: Option<u32>) -> Vec<u32> {
@@ -134,15 +144,16 @@ impl<C: Steps> MemberTargets<C> {
 }
 
 impl<K: Kind> Group<K> {
-    /// The profile of a member after the update; None if it is no longer a member.
-    pub(crate) fn profile_after<'g>(
+    /// The member after the update; None if it is no longer a member.
+    pub(crate) fn member_after<'g>(
         &'g self,
         update: Option<&MemberUpdate<'g, K>>,
         number: u32,
-    ) -> Option<&'g K::Profile> {
-        if let Some(update) = update.filter(|it| it.number == number) {
-            return Some(&update.after.profile);
+    ) -> Option<&'g MemberOf<K>> {
+        match update {
+            Some(update) if update.number == number => Some(update.after),
+            Some(update) if update.replaces == Some(number) => None,
+            _ => self.members.slot(number)?.member.as_ref(),
         }
-        self.members.slot(number)?.member.as_ref().map(|member| &member.profile)
     }
 }

@@ -118,6 +118,35 @@ impl<K: Key> Owned<K> {
         reset
     }
 
+    /// Adds a partition, unless it is owned already.
+    pub(crate) fn insert(&mut self, key: &K, partition: OwnedPartition) {
+        let at = match self.0.binary_search_by(|of_key| of_key.key.cmp(key)) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, KeyPartitions { key: key.clone(), partitions: Vec::new() });
+                at
+            }
+        };
+        let of_key = &mut self.0[at].partitions;
+        if let Err(at) = of_key.binary_search_by_key(&partition.partition, |it| it.partition) {
+            of_key.insert(at, partition);
+        }
+    }
+
+    /// Removes a partition; returns whether it was owned.
+    pub(crate) fn remove(&mut self, key: &K, partition: i32) -> bool {
+        let Ok(at) = self.0.binary_search_by(|of_key| of_key.key.cmp(key)) else { return false };
+        let of_key = &mut self.0[at].partitions;
+        let found = of_key.binary_search_by_key(&partition, |it| it.partition);
+        if let Ok(at) = found {
+            of_key.remove(at);
+        }
+        if of_key.is_empty() {
+            self.0.remove(at);
+        }
+        found.is_ok()
+    }
+
     /// The union; a partition in both keeps the epoch that it has in `self`.
     pub(crate) fn union(self, other: Self) -> Self {
         let mut keys = self.0;

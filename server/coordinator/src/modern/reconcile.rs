@@ -106,7 +106,9 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
 
     /// The step towards the target from `epoch`.
     fn next(&self, epoch: i32) -> CurrentOf<K> {
-        let split = self.split();
+        let mut split = self.split();
+        let (assigned, target) = (&self.member.current.assigned, &self.target.part);
+        K::change_roles(assigned, target, &mut split, |gone| self.owns_any_of(gone));
         let step = Current { previous_epoch: self.member.current.epoch, ..Current::default() };
         if !split.revoking.is_empty() && self.owns_any_of(&split.revoking) {
             let (assigned, revoking) = (split.kept, split.revoking);
@@ -165,9 +167,9 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
 }
 
 /// A member's partitions compared with its target.
-struct Split<K: Kind> {
-    kept: Owned<K::Key>,
-    revoking: Owned<K::Key>,
-    free: Owned<K::Key>,
+pub(crate) struct Split<K: Kind> {
+    pub(crate) kept: Owned<K::Key>,
+    pub(crate) revoking: Owned<K::Key>,
+    pub(crate) free: Owned<K::Key>,
     has_unreleased: bool,
 }

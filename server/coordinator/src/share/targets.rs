@@ -49,9 +49,9 @@ impl ShareGroup {
         }
         // Kafka adds a new member to the group before it computes the target.
         let mut numbers = self.target.by_member.visited(None);
-        numbers.retain(|number| self.profile_after(Some(update), *number).is_some());
+        numbers.retain(|number| self.member_after(Some(update), *number).is_some());
         let members = numbers.iter().filter_map(|number| {
-            let topics = self.profile_after(Some(update), *number)?.topics.iter();
+            let topics = self.member_after(Some(update), *number)?.profile.topics.iter();
             let topics = topics.filter_map(|name| turn.topics.id(name)).collect();
             let target = self.target.of(*number).into_iter();
             let target = target.map(|it| (it.key, it.partitions)).collect();

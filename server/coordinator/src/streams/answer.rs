@@ -8,7 +8,7 @@ use crate::modern::Refusal;
 use crate::modern::heartbeat::Outcome;
 use crate::modern::owned::Owned;
 use crate::modern::target::Delay;
-use crate::modern::validate::{JOIN, LEAVE};
+use crate::modern::validate::JOIN;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
@@ -17,6 +17,9 @@ use muster_codec::messages::{
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StreamsGroupStatus,
 };
 use muster_codec::{ErrorCode, Str};
+
+/// The first version with a status for missing client tags.
+const TAGS_FROM: i16 = 1;
 
 impl StreamsGroup {
     pub(super) fn answer<'r>(
@@ -34,6 +37,7 @@ impl StreamsGroup {
             || outcome.is_changed
             || beat.tasks.as_ref().is_some_and(is_other);
         let tasks = |role| sends_tasks.then(|| of_role(assigned, role));
+        let configs = turn.group_configs;
         let epoch = self.own.endpoints.epoch;
         let is_new = epoch != beat.request.endpoint_information_epoch;
         // Kafka answers 0 for a group that it does not know yet.
@@ -43,7 +47,9 @@ impl StreamsGroup {
             member_id: beat.request.member_id.clone(),
             member_epoch: member.current.epoch,
             heartbeat_interval_ms: turn.streams_config(&self.id).heartbeat_interval_ms,
-            status: Some(self.statuses(member, outcome)),
+            task_offset_interval_ms: configs.task_offset_interval_ms(&self.id, turn.config),
+            acceptable_recovery_lag: configs.acceptable_recovery_lag(&self.id, turn.config),
+            status: Some(self.statuses(turn, beat.api_version, member, outcome)),
             active_tasks: tasks(Role::Active),
             standby_tasks: tasks(Role::Standby),
             warmup_tasks: tasks(Role::Warmup),
@@ -53,7 +59,13 @@ impl StreamsGroup {
         }
     }
 
-    fn statuses(&self, member: &Member, outcome: Outcome) -> Vec<StreamsGroupStatus<'static>> {
+    fn statuses(
+        &self,
+        turn: &Turn<'_, '_>,
+        api_version: i16,
+        member: &Member,
+        outcome: Outcome,
+    ) -> Vec<StreamsGroupStatus<'static>> {
         let (of_member, of_group) =
             (member.profile.topology_epoch, self.own.topology.as_ref().map(|it| it.epoch()));
         let stale = of_group.filter(|of_group| of_member < *of_group).map(|of_group| {
@@ -80,7 +92,28 @@ impl StreamsGroup {
             );
             status(Status::ShutdownApplication, detail)
         });
-        [stale, delayed, unready, shutdown].into_iter().flatten().collect()
+        let untagged = (api_version >= TAGS_FROM).then(|| self.missing_tags(turn, member));
+        let all = [stale, delayed, unready, shutdown, untagged.flatten()];
+        all.into_iter().flatten().collect()
+    }
+
+    /// The status of a member that lacks client tags that the group asks for.
+    fn missing_tags(
+        &self,
+        turn: &Turn<'_, '_>,
+        member: &Member,
+    ) -> Option<StreamsGroupStatus<'static>> {
+        let tags = turn.group_configs.rack_tags(&self.id, turn.config).iter();
+        let has = |tag: &str| member.profile.tags.iter().any(|(key, _)| **key == *tag);
+        let missing: Vec<&str> = tags.map(|tag| &**tag).filter(|tag| !has(tag)).collect();
+        (!missing.is_empty()).then(|| {
+            let detail = format!(
+                "Missing required client tags for rack-aware standby assignment: [{}]. Configure \
+                 them via 'client.tag.<tagKey>' in your Streams config.",
+                missing.join(", ")
+            );
+            status(Status::MissingClientTags, detail)
+        })
     }
 }
 
@@ -104,7 +137,7 @@ pub(crate) fn left<'r>(
 ) -> StreamsGroupHeartbeatResponse<'r> {
     StreamsGroupHeartbeatResponse {
         member_id: request.member_id.clone(),
-        member_epoch: LEAVE,
+        member_epoch: request.member_epoch,
         ..Default::default()
     }
 }

@@ -65,6 +65,7 @@ pub(crate) enum Status {
     MissingInternalTopics = 3,
     ShutdownApplication = 4,
     AssignmentDelayed = 5,
+    MissingClientTags = 6,
 }
 
 /// Why a topology cannot be configured.

@@ -4,7 +4,9 @@ use super::StreamsGroup;
 use super::configured::Ready;
 use super::member::{Member, key_values};
 use super::task::{assignment, target_value};
+use super::task_offsets::Reports;
 use super::topology::Topology;
+use crate::assignors::TaskAssignor;
 use crate::text::owned;
 use alloc::vec::Vec;
 use muster_codec::messages::{
@@ -13,11 +15,23 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, Str};
 
+/// The part of a description that does not come from the group.
+pub(crate) struct Asked {
+    /// The assignor of the next computation.
+    pub(crate) assignor: TaskAssignor,
+    pub(crate) includes_description: bool,
+}
+
+/// The status of the description of a topology.
+const NOT_REQUESTED: i8 = 0;
+const NOT_STORED: i8 = 1;
+
 impl StreamsGroup {
     /// None if not all members fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
+        asked: Asked,
         mut budget: AnswerBudget,
     ) -> Option<DescribedStreamsGroup<'r>> {
         let topology = self.own.topology.as_ref().map(|it| self.describe_topology(it));
@@ -31,6 +45,12 @@ impl StreamsGroup {
             assignment_epoch: self.target.epoch,
             topology,
             members,
+            topology_description_status: if asked.includes_description {
+                NOT_STORED
+            } else {
+                NOT_REQUESTED
+            },
+            assignor_name: Some(Str::Borrowed(asked.assignor.name())),
             ..Default::default()
         })
     }
@@ -56,6 +76,8 @@ impl StreamsGroup {
     fn describe_member(&self, number: u32) -> Option<DescribedStreamsGroupMember<'static>> {
         let slot = self.members.slot(number)?;
         let Member { profile, current } = slot.member.as_ref()?;
+        let reports = self.own.task_offsets.of(&slot.id);
+        let [task_offsets, task_end_offsets] = reports.map(Reports::described).unwrap_or_default();
         Some(DescribedStreamsGroupMember {
             member_id: owned(&slot.id),
             member_epoch: current.epoch,
@@ -67,6 +89,8 @@ impl StreamsGroup {
             process_id: owned(&profile.process_id),
             user_endpoint: profile.endpoint.as_ref().map(|it| it.to_message()),
             client_tags: key_values(&profile.tags),
+            task_offsets,
+            task_end_offsets,
             assignment: assignment(&current.assigned),
             target_assignment: target_value(self.target.of(number)),
             ..Default::default()

@@ -7,7 +7,7 @@ use super::task::Role;
 use super::topology::sources;
 use crate::text::owned as text;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::messages::{
     PartitionsByEndpoint, StreamsGroupEndpointPartitions, StreamsGroupTopicPartitions,
@@ -61,12 +61,19 @@ impl StreamsGroup {
         self.own.endpoints.includes = None;
     }
 
-    /// Encodes the list, with a member as it is after its heartbeat.
-    pub(super) fn encode_endpoints(&mut self, turn: &Turn<'_, '_>, number: u32, member: &Member) {
+    /// Encodes the list, with a member as it is after its heartbeat, and without the one that it
+    /// replaces.
+    pub(super) fn encode_endpoints(
+        &mut self,
+        turn: &Turn<'_, '_>,
+        (number, member): (u32, &Member),
+        replaces: Option<u32>,
+    ) {
         if self.own.endpoints.encoded.is_some() {
             return;
         }
-        let others = self.members.iter().filter(|(other, _)| *other != number);
+        let others = self.members.iter();
+        let others = others.filter(|(it, _)| *it != number && Some(*it) != replaces);
         let members = others.map(|(_, other)| other).chain([member]);
         let list: Vec<_> = members.filter_map(|it| self.partitions_of(turn, it)).collect();
         self.own.endpoints.encoded = Some(PartitionsByEndpoint::new(&list));
@@ -81,31 +88,37 @@ impl StreamsGroup {
         let endpoint = member.profile.endpoint.as_ref()?;
         Some(StreamsGroupEndpointPartitions {
             user_endpoint: endpoint.to_message(),
-            active_partitions: self.read_by(turn, member, Role::Active),
-            standby_partitions: self.read_by(turn, member, Role::Standby),
+            active_partitions: self.read_by(turn, member, |role| role == Role::Active),
+            standby_partitions: self.read_by(turn, member, |role| role != Role::Active),
         })
     }
 
-    /// The existing partitions that the tasks of a role read.
+    /// The existing partitions that the tasks of some roles read.
     fn read_by(
         &self,
         turn: &Turn<'_, '_>,
         member: &Member,
-        role: Role,
+        is_meant: impl Fn(Role) -> bool,
     ) -> Vec<StreamsGroupTopicPartitions<'static>> {
         let configured = self.own.configured.as_ref().map(|it| &it.topology);
         let Some(topology) = configured.or(self.own.topology.as_ref()) else { return Vec::new() };
-        let tasks = member.current.assigned.by_key().iter().filter(|it| it.key.role == role);
-        let mut read = Vec::new();
+        let tasks = member.current.assigned.by_key().iter().filter(|it| is_meant(it.key.role));
+        let mut by_subtopology: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         for of_key in tasks {
+            let partitions = of_key.partitions.iter().map(|it| it.partition);
+            by_subtopology.entry(&of_key.key.subtopology).or_default().extend(partitions);
+        }
+        let mut read = Vec::new();
+        for (subtopology, partitions) in by_subtopology {
             let all = topology.0.subtopologies.iter();
-            let mut of = all.filter(|it| *it.subtopology_id == *of_key.key.subtopology);
-            let names: BTreeSet<&str> = of.next().into_iter().flat_map(sources).collect();
+            let of = all.filter(|it| *it.subtopology_id == *subtopology).take(1);
+            let names: BTreeSet<&str> = of.flat_map(sources).collect();
             for name in names {
                 let count = turn.topics.partitions(name).unwrap_or(0);
-                let exist = of_key.partitions.iter().map(|it| it.partition);
-                let partitions = exist.filter(|partition| *partition < count).collect();
-                read.push(StreamsGroupTopicPartitions { topic: text(name), partitions });
+                let partitions: Vec<i32> = partitions.range(0..count).copied().collect();
+                if !partitions.is_empty() {
+                    read.push(StreamsGroupTopicPartitions { topic: text(name), partitions });
+                }
             }
         }
         read

@@ -5,20 +5,23 @@ use super::configured::{Configured, configure};
 use super::member::Profile;
 use super::topology::{NO_TOPOLOGY, Topology};
 use super::{Recorded, Reported, StreamsGroup};
+use crate::allowance::Allowance;
 use crate::limits::TOPOLOGY_BYTES_MAX;
 use crate::modern::epoch::{ProfileChange, ProfileEffect};
 use crate::modern::records::group_key;
+use crate::modern::validate::profile_refusal;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::text::Text;
 use crate::turn::Turn;
-use alloc::string::ToString as _;
+use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::records::GroupRecord;
 
-/// The config of an assignment.
+/// The configs of an assignment, in the order of their names.
 pub(super) const STANDBYS: &str = "num.standby.replicas";
+const RACK_TAGS: &str = "rack.aware.assignment.tags";
 
 impl StreamsGroup {
     pub(super) fn effect(
@@ -34,8 +37,13 @@ impl StreamsGroup {
             self.own.endpoints.topics_changed();
         }
         self.refuse_unknown_tasks()?;
+        self.take_report((&mut turn.members, &change.after.client_host))?;
         self.gather(turn);
-        let is_changed = change.after != change.before;
+        let is_changed = if self.own.asked.is_static {
+            change.before.has_other_place(change.after)
+        } else {
+            change.after != change.before
+        };
         let is_outdated = self.is_outdated(turn.topics);
         let fields = Recorded {
             validated: self.validated(),
@@ -81,6 +89,33 @@ impl StreamsGroup {
         refuse(ErrorCode::InvalidRequest, "The topology has no such task.")
     }
 
+    /// Takes the offsets of tasks that a heartbeat reports.
+    fn take_report(&mut self, members: (&mut Allowance, &str)) -> Result<(), Refusal> {
+        let Some(report) = self.own.asked.report.take() else { return Ok(()) };
+        let added = self.own.task_offsets.added_by(&report);
+        profile_refusal(0, self.member_bytes() + added, added, members)?;
+        self.own.task_offsets.take(report);
+        Ok(())
+    }
+
+    /// Whether the configs of the last epoch are the present ones. On the path of each heartbeat.
+    pub(super) fn has_configs(&self, turn: &Turn<'_, '_>) -> bool {
+        let standbys = turn.group_configs.standbys(&self.id, turn.config);
+        let tags = turn.group_configs.rack_tags(&self.id, turn.config);
+        let (of_standbys, of_tags) = match &*self.own.recorded.configs {
+            [(name, standbys)] if **name == *STANDBYS => (standbys, None),
+            [(name, standbys), (other, tags)] if **name == *STANDBYS && **other == *RACK_TAGS => {
+                (standbys, Some(tags))
+            }
+            _ => return false,
+        };
+        let has_tags = match of_tags {
+            None => tags.is_empty(),
+            Some(recorded) => recorded.split(',').eq(tags.iter().map(String::as_str)),
+        };
+        of_standbys.parse() == Ok(standbys) && has_tags
+    }
+
     fn validated(&self) -> i32 {
         let configured = self.own.configured.as_ref();
         configured.map_or(NO_TOPOLOGY, Configured::validated_epoch)
@@ -88,7 +123,10 @@ impl StreamsGroup {
 }
 
 /// The configs of an assignment that is computed now.
-pub(super) fn configs(turn: &Turn<'_, '_>, group_id: &str) -> Vec<(Text, Text)> {
+fn configs(turn: &Turn<'_, '_>, group_id: &str) -> Vec<(Text, Text)> {
     let standbys = turn.group_configs.standbys(group_id, turn.config);
-    [(Text::from(STANDBYS), Text::from(standbys.to_string()))].into()
+    let tags = turn.group_configs.rack_tags(group_id, turn.config);
+    let standbys = (Text::from(STANDBYS), Text::from(standbys.to_string()));
+    let tags = (!tags.is_empty()).then(|| (Text::from(RACK_TAGS), Text::from(tags.join(","))));
+    [standbys].into_iter().chain(tags).collect()
 }

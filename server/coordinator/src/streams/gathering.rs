@@ -30,7 +30,8 @@ impl StreamsGroup {
         let interval_ms = turn.streams_config(&self.id).assignment_interval_ms;
         let may_compute = is_due(self.target.timestamp, interval_ms, turn.wall);
         if !self.is_empty() && is_behind && may_compute && self.own.configured.is_some() {
-            let computation = self.computation(None, self.recorded_standbys());
+            let assignor = turn.group_configs.task_assignor(&self.id, turn.config);
+            let computation = self.computation(None, self.recorded_standbys(), assignor);
             self.compute(turn, computation, self.epoch);
         }
     }

@@ -19,19 +19,32 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Whether a process may get a task: an active one if no process has it, another if the process
-    /// itself does not have the task in any role.
-    pub(crate) fn is_free(&self, process: &str, key: &TaskKey, partition: i32) -> bool {
+    /// Whether a process may get a task for its member with the tasks `own`: an active one if no
+    /// process has it, another if no other member of the process has the task in any role. A member
+    /// may have a task in the role from which it changes to this one, but for an active task that
+    /// becomes a warm-up.
+    pub(crate) fn is_free(
+        &self,
+        process: &str,
+        own: &Owned<TaskKey>,
+        key: &TaskKey,
+        partition: i32,
+    ) -> bool {
+        let is_own = |role| own.contains(&key.in_role(role), partition);
         let active = self.active_at(&key.subtopology, partition);
-        let is_elsewhere = match key.role {
+        let has_active = active.is_some_and(|it| **it == *process);
+        let is_active_elsewhere = match key.role {
             Role::Active => active.is_some(),
-            Role::Standby | Role::Warmup => active.is_some_and(|it| **it == *process),
+            Role::Standby => has_active && !is_own(Role::Active),
+            Role::Warmup => has_active,
         };
-        let is_at = |tasks: &HashMap<Text, HashMap<i32, Vec<Text>>>| {
-            let of_task = tasks.get(&key.subtopology).and_then(|it| it.get(&partition));
-            of_task.is_some_and(|processes| processes.iter().any(|it| **it == *process))
+        let is_held = |role: Role| {
+            let of = &self.others[other(role).unwrap_or_default()];
+            let of_task = of.get(&key.subtopology).and_then(|it| it.get(&partition));
+            let has_process = of_task.is_some_and(|it| it.iter().any(|it| **it == *process));
+            has_process && (role == key.role || !is_own(role))
         };
-        !is_elsewhere && !self.others.iter().any(is_at)
+        !is_active_elsewhere && !is_held(Role::Standby) && !is_held(Role::Warmup)
     }
 
     fn active_at(&self, subtopology: &Text, partition: i32) -> Option<&Text> {

@@ -1,10 +1,11 @@
 //! The steps of [`crate::modern`] as a streams group takes them.
 
-use super::epoch::configs;
 use super::member::{Member, Profile, current_to_record, key_values};
 use super::replay::subscriptions;
+use super::roles;
 use super::targets::{Computation, StreamsTargets};
 use super::task::{TaskKey, reported, target_value};
+use super::task_offsets::Report;
 use super::topology::Topology;
 use super::{Asked, Recorded, Reported, Streams, StreamsGroup};
 use crate::allowance::Allowance;
@@ -17,10 +18,12 @@ use crate::modern::kind::{HeartbeatFields, Kind};
 use crate::modern::member::Client;
 use crate::modern::members::NoTimers;
 use crate::modern::owned::{Owned, Partitions};
+use crate::modern::reconcile::Split;
 use crate::modern::records::{group_key, member_key, record_methods};
+use crate::modern::static_members::{HasStatic, StaticMembers};
 use crate::modern::subscriptions::Subscriptions;
 use crate::modern::target::MemberUpdate;
-use crate::modern::validate::{JOIN, unknown_member, validate_epoch};
+use crate::modern::validate::JOIN;
 use crate::modern::{Draft, Refusal, refuse};
 use crate::timers::Timers;
 use crate::turn::Turn;
@@ -35,12 +38,14 @@ use super::member::Current;
 
 /// A heartbeat, with the tasks that the member reports if it sends all three lists.
 pub(crate) struct Beat<'r> {
+    /// Version 1 knows more statuses.
+    pub(crate) api_version: i16,
     pub(crate) request: StreamsGroupHeartbeatRequest<'r>,
     pub(crate) tasks: Option<Owned<TaskKey>>,
 }
 
 impl<'r> Beat<'r> {
-    pub(crate) fn new(request: StreamsGroupHeartbeatRequest<'r>) -> Self {
+    pub(crate) fn new(api_version: i16, request: StreamsGroupHeartbeatRequest<'r>) -> Self {
         let lists = (&request.active_tasks, &request.standby_tasks, &request.warmup_tasks);
         let tasks = match lists {
             (Some(active), Some(standby), Some(warmup)) => {
@@ -48,7 +53,7 @@ impl<'r> Beat<'r> {
             }
             _ => None,
         };
-        Self { request, tasks }
+        Self { api_version, request, tasks }
     }
 
     /// The part that is not in the member's profile.
@@ -57,7 +62,12 @@ impl<'r> Beat<'r> {
         let lists =
             [&self.request.active_tasks, &self.request.standby_tasks, &self.request.warmup_tasks];
         let tasks = lists.into_iter().flatten().flatten().map(Reported::new);
-        Asked { topology: topology.map(|it| Arc::new(Topology::read(it))), tasks: tasks.collect() }
+        Asked {
+            is_static: self.request.instance_id.is_some(),
+            topology: topology.map(|it| Arc::new(Topology::read(it))),
+            tasks: tasks.collect(),
+            report: Report::read(&self.request),
+        }
     }
 }
 
@@ -113,25 +123,23 @@ impl Kind for Streams {
 
     fn existing(
         group: &StreamsGroup,
-        _: &mut Draft<'_>,
+        draft: &mut Draft<'_>,
         beat: &Beat<'_>,
     ) -> Result<Existing<Self>, Refusal> {
-        let (member_id, epoch) = (&*beat.request.member_id, beat.request.member_epoch);
-        let known = group.members.get(member_id);
-        if epoch == JOIN && known.is_none() && group.own.is_full {
+        let is_known = || group.has_sender(beat.member_id(), Self::instance_id(beat));
+        if beat.member_epoch() == JOIN && group.own.is_full && !is_known() {
             return refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members.");
         }
-        if epoch == JOIN {
-            return Ok(group.joining(member_id));
-        }
-        let Some(before) = known else { return unknown_member() };
-        validate_epoch(&before.current, epoch, beat.tasks.as_ref())?;
-        Ok(Existing { before: before.clone(), replaces: None })
+        group.existing(draft, beat)
     }
 
     fn is_unchanged(profile: &Profile, beat: &Beat<'_>, client: Client<'_>) -> bool {
-        profile.is_unchanged_by(&beat.request, client)
+        (beat.request.instance_id.is_none()
+            || beat.request.instance_id.as_deref() == profile.instance_id.as_deref())
+            && profile.is_unchanged_by(&beat.request, client)
             && beat.tasks.is_none()
+            && beat.request.task_offsets.is_none()
+            && beat.request.task_end_offsets.is_none()
             && !beat.request.shutdown_application
     }
 
@@ -217,8 +225,8 @@ impl Kind for Streams {
         group.least_interval_ms()
     }
 
-    fn target_slot(_: &StreamsGroup, number: Option<u32>, _: &Profile) -> Option<u32> {
-        number
+    fn target_slot(group: &StreamsGroup, number: Option<u32>, profile: &Profile) -> Option<u32> {
+        group.slot_of_target(number, profile.instance_id.as_deref())
     }
 
     fn computation(
@@ -228,7 +236,8 @@ impl Kind for Streams {
         (): (),
     ) -> Computation {
         let standbys = turn.group_configs.standbys(&group.id, turn.config);
-        group.computation(Some(update), standbys)
+        let assignor = turn.group_configs.task_assignor(&group.id, turn.config);
+        group.computation(Some(update), standbys, assignor)
     }
 
     fn add_to_target(group: &mut StreamsGroup, number: u32) {
@@ -246,7 +255,17 @@ impl Kind for Streams {
     }
 
     fn is_free(group: &StreamsGroup, member: &Member, key: &TaskKey, partition: i32) -> bool {
-        group.own.holders.is_free(&member.profile.process_id, key, partition)
+        let own = &member.current.assigned;
+        group.own.holders.is_free(&member.profile.process_id, own, key, partition)
+    }
+
+    fn change_roles(
+        assigned: &Owned<TaskKey>,
+        target: &Partitions<TaskKey>,
+        split: &mut Split<Self>,
+        waits_for: impl Fn(&Owned<TaskKey>) -> bool,
+    ) {
+        roles::change_roles(assigned, target, split, waits_for);
     }
 
     fn epoch_after_revocation(epoch: i32) -> i32 {
@@ -258,18 +277,18 @@ impl Kind for Streams {
         turn: &mut Turn<'_, '_>,
         _: &mut Draft<'_>,
         beat: &Beat<'_>,
-        Settling { number, member, outcome, .. }: &Settling<'_, Self>,
+        Settling { number, change, member, outcome, replaces, .. }: &Settling<'_, Self>,
     ) {
         let request = &beat.request;
         if request.shutdown_application {
             group.shut_down(&request.member_id);
         }
         let has_endpoint = member.profile.endpoint.is_some();
-        if has_endpoint && (request.member_epoch == JOIN || outcome.is_changed) {
+        if change.before.endpoint != change.after.endpoint || (has_endpoint && outcome.is_changed) {
             group.endpoints_changed();
         }
         if request.endpoint_information_epoch != group.own.endpoints.epoch {
-            group.encode_endpoints(turn, *number, member);
+            group.encode_endpoints(turn, (*number, member), *replaces);
         }
     }
 
@@ -316,8 +335,8 @@ impl Kind for Streams {
         group.profile_replaced(number, before, after);
     }
 
-    fn profile_removed(group: &mut StreamsGroup, _: &str, profile: &Profile) {
-        group.profile_removed(profile);
+    fn profile_removed(group: &mut StreamsGroup, member_id: &str, profile: &Profile) {
+        group.profile_removed(member_id, profile);
     }
 
     fn assigned(group: &mut StreamsGroup, profile: &Profile, current: &Current) {
@@ -337,10 +356,17 @@ impl Kind for Streams {
     }
 }
 
-impl StreamsGroup {
-    /// Whether the configs of the last epoch are the present ones.
-    fn has_configs(&self, turn: &Turn<'_, '_>) -> bool {
-        self.own.recorded.configs == configs(turn, &self.id)
+impl HasStatic for Streams {
+    fn static_members(&self) -> &StaticMembers {
+        &self.static_members
+    }
+
+    fn instance_id<'h>(beat: &'h Beat<'_>) -> Option<&'h str> {
+        beat.request.instance_id.as_deref()
+    }
+
+    fn is_always_released(_: &Profile) -> bool {
+        false
     }
 }
 

@@ -3,6 +3,7 @@
 use super::task::{Role, TaskKey};
 use crate::modern::member::{Client, MemberState};
 use crate::modern::owned::{KeyPartitions, Owned, OwnedPartition, owned};
+use crate::modern::validate::JOIN;
 use crate::text::{TEXT_BYTES, Text, merged, owned as text, shared};
 use alloc::vec::Vec;
 use muster_codec::messages::{
@@ -78,6 +79,14 @@ impl Profile {
         texts.map(|text| TEXT_BYTES + text.len()).sum()
     }
 
+    /// Whether a member with the other profile may need other tasks.
+    pub(crate) fn has_other_place(&self, other: &Self) -> bool {
+        self.topology_epoch != other.topology_epoch
+            || self.rack_id != other.rack_id
+            || self.process_id != other.process_id
+            || self.tags != other.tags
+    }
+
     /// Whether a heartbeat changes nothing of its member.
     pub(crate) fn is_unchanged_by(
         &self,
@@ -95,17 +104,19 @@ impl Profile {
             && (&*self.client_id, &*self.client_host) == (client.id, client.host)
     }
 
-    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
+    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value. But a
+    /// member that joins without an endpoint has none.
     pub(crate) fn updated(
         &self,
         request: &StreamsGroupHeartbeatRequest<'_>,
         client: Client<'_>,
     ) -> Self {
         let timeout_ms = request.rebalance_timeout_ms;
+        let joins = request.member_epoch == JOIN;
         let endpoint = request.user_endpoint.as_ref().map(Endpoint::read);
         let process_id = request.process_id.as_deref();
         Self {
-            instance_id: self.instance_id.clone(),
+            instance_id: merged(request.instance_id.as_ref(), self.instance_id.as_ref()),
             rack_id: merged(request.rack_id.as_ref(), self.rack_id.as_ref()),
             client_id: shared(client.id, &self.client_id),
             client_host: shared(client.host, &self.client_host),
@@ -117,7 +128,7 @@ impl Profile {
             topology_epoch: request.topology.as_ref().map_or(self.topology_epoch, |it| it.epoch),
             process_id: process_id
                 .map_or_else(|| self.process_id.clone(), |it| shared(it, &self.process_id)),
-            endpoint: endpoint.or_else(|| self.endpoint.clone()),
+            endpoint: endpoint.or_else(|| self.endpoint.clone().filter(|_| !joins)),
             tags: request.client_tags.as_deref().map_or_else(|| self.tags.clone(), tags),
         }
     }

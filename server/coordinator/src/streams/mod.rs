@@ -21,12 +21,15 @@ mod kind;
 pub(crate) mod member;
 mod offsets;
 mod replay;
+mod roles;
 mod targets;
 mod task;
+mod task_offsets;
 mod topology;
 pub(crate) mod validate;
 
 use crate::modern::Group;
+use crate::modern::static_members::StaticMembers;
 use crate::output::MissingTopic;
 use crate::text::Text;
 use crate::timers::Timer;
@@ -37,9 +40,11 @@ use configured::Configured;
 use endpoints::Endpoints;
 use holders::Holders;
 use muster_codec::messages::StreamsGroupTaskIds;
+use task_offsets::{Report, TaskOffsets};
 use topology::{NO_TOPOLOGY, Topology};
 
 pub(crate) use answer::{left, refused};
+pub(crate) use describe::Asked as AskedDescription;
 pub(crate) use kind::Beat;
 pub(crate) use task::TaskKey;
 
@@ -56,6 +61,7 @@ pub(crate) struct Streams {
     // Derived from the members by replay, so that no request has to walk over them:
     /// Bytes of the members' profiles.
     profile_bytes: usize,
+    static_members: StaticMembers,
     holders: Holders,
     // Volatile:
     /// The heartbeat under way, and whether the group is full for it.
@@ -65,6 +71,7 @@ pub(crate) struct Streams {
     /// a group, as in Kafka.
     configured: Option<Configured>,
     endpoints: Endpoints,
+    task_offsets: TaskOffsets,
     /// The first member that asked for a shutdown of the application.
     shutdown: Option<Text>,
     /// The time in which members gather before the first target.
@@ -86,7 +93,7 @@ pub(crate) struct Recorded {
     description: Described,
 }
 
-/// The description of the group's topology (KIP-1331), as far as the records tell.
+/// The description of the group's topology (KIP-1331), by the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Described {
     stored: i32,
@@ -104,8 +111,11 @@ impl Default for Recorded {
 /// The part of a heartbeat that is not in the member's profile.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
+    /// Whether the member sends its instance id.
+    is_static: bool,
     topology: Option<Arc<Topology>>,
     tasks: Vec<Reported>,
+    report: Option<Report>,
 }
 
 /// The bounds of reported tasks of a subtopology.
@@ -134,9 +144,10 @@ impl StreamsGroup {
         group
     }
 
-    /// Approximate bytes of the members' profiles, and of the topology.
+    /// Approximate bytes of the members' profiles and reports, and of the topology.
     pub(crate) fn member_bytes(&self) -> usize {
-        self.own.profile_bytes + self.own.topology.as_ref().map_or(0, |it| it.bytes())
+        let topology = self.own.topology.as_ref().map_or(0, |it| it.bytes());
+        self.own.profile_bytes + self.own.task_offsets.bytes() + topology
     }
 
     /// Tasks that members own, plus those in their targets.
@@ -159,7 +170,8 @@ impl StreamsGroup {
     /// processes that have a task are not in it, as they depend on the past: see [`holders`].
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, own, .. } = self;
-        let counts = format!("{} {stable_at:?}", own.profile_bytes);
+        let static_members = own.static_members.len();
+        let counts = format!("{} {stable_at:?} {static_members}", own.profile_bytes);
         xxhash_rust::xxh3::xxh3_64(counts.as_bytes())
     }
 

@@ -68,6 +68,7 @@ impl StreamsGroup {
             self.own.is_recorded = true;
             self.own.configured = None;
             self.own.endpoints = Default::default();
+            self.own.task_offsets = Default::default();
             self.own.shutdown = None;
         }
     }
@@ -94,6 +95,10 @@ impl StreamsGroup {
         before: Option<&Member>,
         after: &Profile,
     ) {
+        let Some(slot) = self.members.slot(number) else { return };
+        let static_members = &mut self.own.static_members;
+        static_members.remove(before.and_then(|it| it.profile.instance_id.as_ref()), &slot.id);
+        static_members.add(after.instance_id.as_ref(), &slot.id);
         self.own.profile_bytes += after.bytes();
         if let Some(Member { profile, current }) = before {
             self.own.profile_bytes -= profile.bytes();
@@ -110,8 +115,10 @@ impl StreamsGroup {
         }
     }
 
-    pub(super) fn profile_removed(&mut self, profile: &Profile) {
+    pub(super) fn profile_removed(&mut self, member_id: &str, profile: &Profile) {
         self.own.profile_bytes -= profile.bytes();
+        self.own.static_members.remove(profile.instance_id.as_ref(), member_id);
+        self.own.task_offsets.forget(member_id);
         if profile.endpoint.is_some() {
             self.own.endpoints.member_removed();
         }

@@ -1,16 +1,18 @@
 //! The targets of a streams group's members: tasks by the assignor `sticky`.
 
 use super::configured::{Ready, SubtopologyTasks};
-use super::member::Profile;
+use super::member::Member;
 use super::task::{Role, TaskKey};
+use super::task_offsets::Reports;
 use super::{Streams, StreamsGroup};
-use crate::assignors::SLICE;
 use crate::assignors::sticky::{Placed, Sticky, StickyMember, TaskNumber, TasksOf};
+use crate::assignors::{SLICE, TaskAssignor};
 use crate::java_order::hash_code;
 use crate::modern::member_targets::{MemberTargets, NewTarget, Steps};
-use crate::modern::owned::{KeyPartitions, Partitions};
+use crate::modern::owned::{KeyPartitions, Owned, Partitions};
 use crate::modern::target::MemberUpdate;
 use crate::text::Text;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Tasks and members for each millisecond that has to be between two computations of a target. Of
@@ -26,17 +28,26 @@ pub(crate) struct Computation {
     numbers: Vec<u32>,
     /// The subtopologies in the order of their ids, with the number of the first task of each.
     first_tasks: Vec<(Text, TaskNumber)>,
-    /// None if nothing can be assigned.
-    sticky: Option<Sticky>,
+    placing: Placing,
+}
+
+#[derive(Debug)]
+enum Placing {
+    /// Nothing can be assigned.
+    Nothing,
+    Sticky(Box<Sticky>),
+    /// The result of another assignor.
+    Placed(Vec<Placed>),
 }
 
 impl Steps for Computation {
     type Key = TaskKey;
 
     fn step(&mut self) -> Option<Vec<NewTarget<TaskKey>>> {
-        let placed = match &mut self.sticky {
-            Some(sticky) => sticky.step(SLICE)?,
-            None => alloc::vec![Placed::default(); self.numbers.len()],
+        let placed = match &mut self.placing {
+            Placing::Sticky(sticky) => sticky.step(SLICE)?,
+            Placing::Placed(placed) => core::mem::take(placed),
+            Placing::Nothing => alloc::vec![Placed::default(); self.numbers.len()],
         };
         let part = |placed: &Placed| part(placed, &self.first_tasks);
         let targets = self.numbers.iter().zip(&placed);
@@ -59,30 +70,35 @@ impl StreamsGroup {
         &mut self,
         update: Option<&MemberUpdate<'_, Streams>>,
         standbys: i32,
+        assignor: TaskAssignor,
     ) -> Computation {
         if let Some(update) = update
             && let Some(slot) = self.members.slot(update.number)
         {
-            self.target.by_member.join(update.number, &slot.id);
+            match update.replaces {
+                Some(former) => self.target.by_member.replace(former, update.number, &slot.id),
+                None => self.target.by_member.join(update.number, &slot.id),
+            }
         }
         let joining = update.filter(|it| it.is_new).map(|it| it.number);
         let order = self.target.by_member.visited(joining).into_iter();
-        let profiles =
-            order.filter_map(|number| Some((number, self.profile_after(update, number)?)));
-        let profiles: Vec<(u32, &Profile)> = profiles.collect();
-        let numbers = profiles.iter().map(|(number, _)| *number).collect();
+        let members = order.filter_map(|number| Some((number, self.member_after(update, number)?)));
+        let members: Vec<(u32, &Member)> = members.collect();
+        let numbers = members.iter().map(|(number, _)| *number).collect();
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else {
-            return Computation { numbers, first_tasks: Vec::new(), sticky: None };
+            return Computation { numbers, first_tasks: Vec::new(), placing: Placing::Nothing };
         };
         let first_tasks = first_tasks(ready);
-        let members = profiles.iter().map(|(number, profile)| {
-            let target = self.target.by_member.part_of(*number);
+        let members = members.iter().map(|(number, Member { profile, current })| {
+            let tasks = |role| tasks(&current.assigned, role, &first_tasks, ready);
             StickyMember {
+                id: self.member_id(*number).unwrap_or_default(),
                 hash: self.target.by_member.hash_of(*number),
                 process: &profile.process_id,
                 process_hash: hash_code(&profile.process_id),
-                active: tasks(target, Role::Active, &first_tasks, ready),
-                standby: tasks(target, Role::Standby, &first_tasks, ready),
+                active: tasks(Role::Active),
+                standby: tasks(Role::Standby),
+                offsets: self.offsets(*number, &first_tasks, ready),
             }
         });
         let of = |it: &SubtopologyTasks| TasksOf {
@@ -91,8 +107,30 @@ impl StreamsGroup {
         };
         let all: Vec<_> = ready.subtopologies.iter().map(of).collect();
         let standbys = usize::try_from(standbys).unwrap_or(0);
-        let sticky = Some(Sticky::new(&members.collect::<Vec<_>>(), &all, standbys));
-        Computation { numbers, first_tasks, sticky }
+        let members: Vec<_> = members.collect();
+        let placing = match assignor.place() {
+            None => Placing::Sticky(Box::new(Sticky::new(&members, &all, standbys))),
+            Some(place) => Placing::Placed(place(&members, &all)),
+        };
+        Computation { numbers, first_tasks, placing }
+    }
+
+    /// The tasks for which a member reported an offset, with that offset.
+    fn offsets(
+        &self,
+        number: u32,
+        first_tasks: &[(Text, TaskNumber)],
+        ready: &Ready,
+    ) -> Vec<(TaskNumber, i64)> {
+        let slot = self.members.slot(number);
+        let reports = slot.and_then(|slot| self.own.task_offsets.of(&slot.id));
+        let offsets = reports.into_iter().flat_map(Reports::offsets);
+        let numbered = offsets.filter_map(|(subtopology, partition, offset)| {
+            let at = ready.place_of(subtopology)?;
+            let exists = (0..ready.subtopologies[at].tasks).contains(&partition);
+            exists.then(|| (first_tasks[at].1 + partition.unsigned_abs(), offset))
+        });
+        numbered.collect()
     }
 }
 
@@ -108,16 +146,17 @@ fn first_tasks(ready: &Ready) -> Vec<(Text, TaskNumber)> {
 
 /// The numbers of the tasks of a role that exist.
 fn tasks(
-    target: &[KeyPartitions<TaskKey, i32>],
+    assigned: &Owned<TaskKey>,
     role: Role,
     first_tasks: &[(Text, TaskNumber)],
     ready: &Ready,
 ) -> Vec<TaskNumber> {
-    let of_role = target.iter().filter(|it| it.key.role == role);
+    let of_role = assigned.by_key().iter().filter(|it| it.key.role == role);
     let numbers = of_role.filter_map(|of_key| {
         let at = ready.place_of(&of_key.key.subtopology)?;
         let (first, count) = (first_tasks[at].1, ready.subtopologies[at].tasks);
-        let exist = of_key.partitions.iter().filter(move |it| (0..count).contains(*it));
+        let partitions = of_key.partitions.iter().map(|it| it.partition);
+        let exist = partitions.filter(move |it| (0..count).contains(it));
         Some(exist.map(move |it| first + it.unsigned_abs()))
     });
     numbers.flatten().collect()

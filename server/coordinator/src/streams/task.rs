@@ -23,6 +23,11 @@ pub(crate) struct TaskKey {
 }
 
 impl TaskKey {
+    /// The tasks of the same subtopology in a role.
+    pub(crate) fn in_role(&self, role: Role) -> Self {
+        Self { role, subtopology: self.subtopology.clone() }
+    }
+
     /// The name of its role for operators.
     pub(crate) fn role_name(&self) -> &'static str {
         match self.role {

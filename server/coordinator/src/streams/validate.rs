@@ -3,7 +3,9 @@
 use super::StreamsGroup;
 use super::member::Profile;
 use crate::allowance::Allowance;
-use crate::modern::validate::{JOIN, LEAVE, profile_refusal};
+use crate::limits::TASK_OFFSETS_MAX;
+use crate::modern::static_members::LEAVE_STATIC;
+use crate::modern::validate::{JOIN, profile_refusal};
 use crate::modern::{Refusal, refuse};
 use alloc::collections::BTreeSet;
 use muster_codec::ErrorCode;
@@ -15,7 +17,7 @@ use muster_codec::messages::{
 /// Checks a request without its group (`GroupCoordinatorService` in Kafka).
 ///
 /// # Errors
-/// INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY.
+/// INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY; UNKNOWN_SERVER_ERROR for offsets of too many tasks.
 pub(crate) fn validate(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
     refuse_unsupported(request)?;
     let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
@@ -25,20 +27,27 @@ pub(crate) fn validate(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(),
     if is_blank(Some(&request.group_id)) {
         return invalid("The group id is empty.");
     }
-    if is_blank(request.rack_id.as_deref()) {
-        return invalid("A rack id must not be empty.");
+    if is_blank(request.instance_id.as_deref()) || is_blank(request.rack_id.as_deref()) {
+        return invalid("An instance id or rack id must not be empty.");
     }
     if request.member_epoch == JOIN {
         refuse_incomplete(request)?;
     } else if request.topology.is_some() {
         return invalid("Only a joining member may send a topology.");
     }
-    if request.member_epoch < LEAVE {
+    if request.member_epoch == LEAVE_STATIC && request.instance_id.is_none() {
+        return invalid("Only a static member may leave with this epoch.");
+    }
+    if request.member_epoch < LEAVE_STATIC {
         return invalid("The member epoch is invalid.");
     }
     let lists = [&request.active_tasks, &request.standby_tasks, &request.warmup_tasks];
     if lists.iter().any(|list| list.is_some() != request.active_tasks.is_some()) {
         return invalid("The lists of tasks must be sent together.");
+    }
+    let offsets = [&request.task_offsets, &request.task_end_offsets];
+    if offsets.into_iter().flatten().any(|list| list.len() > TASK_OFFSETS_MAX) {
+        return refuse(ErrorCode::UnknownServerError, "A list of offsets is too long.");
     }
     let keys = request.client_tags.iter().flatten().map(|tag| &*tag.key);
     if has_duplicates(keys) {
@@ -55,17 +64,8 @@ fn invalid_topology<T>(message: &'static str) -> Result<T, Refusal> {
     refuse(ErrorCode::StreamsInvalidTopology, message)
 }
 
-/// Refuses what Kafka 4.3 does not support.
+/// Refuses what Kafka 4.4 does not support.
 fn refuse_unsupported(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
-    if request.instance_id.is_some() {
-        return invalid("Static membership is not yet supported.");
-    }
-    if request.task_offsets.is_some() || request.task_end_offsets.is_some() {
-        return invalid("Offsets of tasks are not supported yet.");
-    }
-    if request.warmup_tasks.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
-        return invalid("Warm-up tasks are not supported yet.");
-    }
     let mut subtopologies = request.topology.iter().flat_map(|it| &it.subtopologies);
     if subtopologies.any(|it| !it.source_topic_regex.is_empty()) {
         return invalid("Regular expressions for source topics are not supported yet.");

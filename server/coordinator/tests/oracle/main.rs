@@ -27,7 +27,6 @@ use outcome::Outcome;
 use replay::{Ours, Report, Subject, replay};
 use scope::Asked;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::path::Path;
 use transcript::{Line, Transcript};
 
@@ -37,16 +36,6 @@ fn transcripts() -> Vec<Transcript> {
     paths.sort();
     assert!(!paths.is_empty());
     paths.iter().map(|path| Transcript::read(path)).collect()
-}
-
-/// The transcripts that differ yet, as muster lacks a rule of Kafka 4.4.
-fn pending() -> BTreeSet<&'static str> {
-    include_str!("pending.txt").lines().filter(|line| !line.starts_with('#')).collect()
-}
-
-fn compared() -> impl Iterator<Item = Transcript> {
-    let pending = pending();
-    transcripts().into_iter().filter(move |it| !pending.contains(&*it.name))
 }
 
 #[test]
@@ -63,14 +52,8 @@ fn muster_does_what_kafka_does() {
         }
     }
     println!("{counts}; argued differences:\n{argued}");
-    let differing: BTreeSet<&str> = differing.iter().map(String::as_str).collect();
-    assert_eq!(differing, pending(), "the transcripts that differ");
-    // A transcript that differs is not read to its end.
-    assert!(
-        !differing.is_empty() || argued.unmet().is_empty(),
-        "no longer differences: {:?}",
-        argued.unmet()
-    );
+    assert!(differing.is_empty(), "they differ: {differing:?}");
+    assert!(argued.unmet().is_empty(), "no longer differences: {:?}", argued.unmet());
 }
 
 fn print(transcript: &Transcript, report: &Report) {
@@ -137,7 +120,7 @@ impl Subject for Echo {
 
 #[test]
 fn the_harness_reads_each_transcript_of_kafka() {
-    for transcript in compared() {
+    for transcript in transcripts() {
         let report = replay(&transcript, &mut Echo { line: 0, altered: None });
         print(&transcript, &report);
         assert!(report.difference.is_none());
@@ -156,7 +139,7 @@ fn the_harness_finds_each_alteration() {
         |outcome| outcome.dump.values_mut().next().is_some_and(alter_number),
     ];
     let first_of_each_area = |it: &Transcript| it.name.ends_with("-1");
-    for transcript in compared().filter(first_of_each_area) {
+    for transcript in transcripts().into_iter().filter(first_of_each_area) {
         for from in [1, 40] {
             for alter in alterations {
                 let mut echo = Echo { line: 0, altered: Some((from, alter)) };

@@ -325,7 +325,7 @@ impl Muster {
     fn configure(&mut self, op: &Value) {
         let group = op["group"].as_str().unwrap_or_default();
         let overrides = group_overrides(op);
-        self.coordinator.set_group_config(group, overrides);
+        self.coordinator.set_group_config(group, overrides.clone());
         self.configured.insert(group.to_owned(), overrides);
     }
 
@@ -370,7 +370,7 @@ impl Muster {
         self.committed = self.position;
         self.coordinator = Coordinator::new(self.config.clone());
         for (group, overrides) in &self.configured {
-            self.coordinator.set_group_config(group, *overrides);
+            self.coordinator.set_group_config(group, overrides.clone());
         }
         for Logged { position, what } in &self.log {
             match what {
@@ -407,7 +407,7 @@ impl Muster {
             let (api, version, body) = match group["groupType"].as_str() {
                 Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1, ids),
                 Some("share") => (ApiKey::ShareGroupDescribe, 1, ids),
-                Some("streams") => (ApiKey::StreamsGroupDescribe, 0, ids),
+                Some("streams") => (ApiKey::StreamsGroupDescribe, 1, ids),
                 _ => (ApiKey::DescribeGroups, 6, json!({"groups": [id]})),
             };
             let described = self.ask(api, version, &body)?;

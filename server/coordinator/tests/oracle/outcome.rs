@@ -154,7 +154,7 @@ fn kafka_state(state: &Value) -> Result<Value> {
     let (api, version) = match state["type"].as_str() {
         Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1),
         Some("share") => (ApiKey::ShareGroupDescribe, 1),
-        Some("streams") => (ApiKey::StreamsGroupDescribe, 0),
+        Some("streams") => (ApiKey::StreamsGroupDescribe, 1),
         _ => (ApiKey::DescribeGroups, 6),
     };
     let mut described = forms::kafka_response(api, version, &described)?;

@@ -23,11 +23,8 @@ pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static
     if api != ApiKey::StreamsGroupHeartbeat || kafka == muster {
         return None;
     }
-    let is_same = |kafka: &Value| without_partitions(kafka) == without_partitions(muster);
-    if with_tasks_of(kafka, muster).as_ref().is_some_and(is_same) {
-        return Some("tasks-again");
-    }
-    is_same(kafka).then_some("endpoint-partitions")
+    let is_same = |kafka: &Value| kafka == muster;
+    with_tasks_of(kafka, muster).as_ref().is_some_and(is_same).then_some("tasks-again")
 }
 
 /// The argued difference between two descriptions: of the topics of topologies only.
@@ -75,20 +72,6 @@ fn with_tasks_of(kafka: &Value, muster: &Value) -> Option<Value> {
         with_tasks[tasks] = muster[tasks].clone();
     }
     Some(with_tasks)
-}
-
-/// An answer without the partitions of topics in the list of endpoints.
-fn without_partitions(answer: &Value) -> Value {
-    let mut answer = answer.clone();
-    let members = answer["partitionsByUserEndpoint"].as_array_mut();
-    for member in members.into_iter().flatten() {
-        for partitions in ["activePartitions", "standbyPartitions"] {
-            for topic in member[partitions].as_array_mut().into_iter().flatten() {
-                topic["partitions"].take();
-            }
-        }
-    }
-    in_order(answer)
 }
 
 /// Missing topics in the form of the oracle.

@@ -1,7 +1,8 @@
 //! The topics and the configs that a transcript sets.
 
 use muster_codec::Uuid;
-use muster_coordinator::assignors::Assignor;
+use muster_coordinator::assignors::sticky::{Placed, StickyMember, TasksOf};
+use muster_coordinator::assignors::{Assignor, TaskAssignor};
 use muster_coordinator::{Config, GroupOverrides, MigrationPolicy, Topics};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -128,6 +129,9 @@ pub fn config(op: &Value) -> Config {
 }
 
 fn set(config: &mut Config, name: &str, value: &str) {
+    if name.starts_with("group.streams.") {
+        return set_of_streams(config, name, value);
+    }
     let number = || value.parse::<i64>().unwrap();
     match name {
         "group.initial.rebalance.delay.ms" => {
@@ -167,6 +171,24 @@ fn set(config: &mut Config, name: &str, value: &str) {
         "group.share.initialize.retry.interval.ms" => {
             config.group_share_initialize_retry_interval_ms = number() as i32;
         }
+        "group.consumer.migration.policy" => {
+            config.group_consumer_migration_policy = MigrationPolicy::by_name(value).unwrap();
+        }
+        "group.consumer.assignors" => {
+            let names = value.split(',');
+            config.group_consumer_assignors =
+                names.map(|name| Assignor::by_name(name.trim()).unwrap()).collect();
+        }
+        _ => assert!(
+            ["group.consumer.", "group.share."].iter().any(|prefix| name.starts_with(prefix)),
+            "a config that is unknown to the harness: {name}"
+        ),
+    }
+}
+
+fn set_of_streams(config: &mut Config, name: &str, value: &str) {
+    let number = || value.parse::<i64>().unwrap();
+    match name {
         "group.streams.session.timeout.ms" => {
             config.group_streams_session_timeout_ms = number() as i32;
         }
@@ -183,21 +205,45 @@ fn set(config: &mut Config, name: &str, value: &str) {
             config.group_streams_num_standby_replicas = number() as i32;
         }
         "group.streams.max.size" => config.group_streams_max_size = number() as i32,
-        "group.consumer.migration.policy" => {
-            config.group_consumer_migration_policy = MigrationPolicy::by_name(value).unwrap();
+        "group.streams.assignors" => {
+            config.group_streams_assignors = value.split(',').map(task_assignor).collect();
         }
-        "group.consumer.assignors" => {
-            let names = value.split(',');
-            config.group_consumer_assignors =
-                names.map(|name| Assignor::by_name(name.trim()).unwrap()).collect();
+        "group.streams.rack.aware.assignment.tags" => {
+            config.group_streams_rack_aware_assignment_tags = words(value);
         }
-        _ => assert!(
-            ["group.consumer.", "group.share.", "group.streams."]
-                .iter()
-                .any(|prefix| name.starts_with(prefix)),
-            "a config that is unknown to the harness: {name}"
-        ),
+        "group.streams.task.offset.interval.ms" => {
+            config.group_streams_task_offset_interval_ms = number() as i32;
+        }
+        "group.streams.acceptable.recovery.lag" => {
+            config.group_streams_acceptable_recovery_lag = number();
+        }
+        // muster's coordinator has no others.
+        _ => {}
     }
+}
+
+fn words(list: &str) -> Vec<String> {
+    list.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The assignor of a name; the oracle has one of its own.
+fn task_assignor(name: &str) -> TaskAssignor {
+    match name {
+        "sticky" => TaskAssignor::STICKY,
+        "org.apache.kafka.coordinator.group.Oracle$Lowest" => TaskAssignor::new("lowest", lowest),
+        _ => panic!("an assignor that is unknown to the harness: {name}"),
+    }
+}
+
+/// The member whose id sorts first has all tasks, without standbys.
+fn lowest(members: &[StickyMember<'_>], tasks: &[TasksOf]) -> Vec<Placed> {
+    let count = tasks.iter().map(|it| it.partitions).sum();
+    let first = members.iter().map(|it| it.id.encode_utf16().collect::<Vec<_>>()).min();
+    let placed = members.iter().map(|member| {
+        let is_first = Some(member.id.encode_utf16().collect()) == first;
+        Placed { active: (0..count).filter(|_| is_first).collect(), standby: Vec::new() }
+    });
+    placed.collect()
 }
 
 /// The configs of a `group_config` operation that muster's coordinator has.
@@ -207,6 +253,8 @@ pub fn group_overrides(op: &Value) -> GroupOverrides {
         let text = value.as_str().and_then(|text| text.parse().ok());
         text.or_else(|| value.as_i64().map(|number| number as i32))
     };
+    let text = |name: &str| op["configs"][name].as_str();
+    let interval = number("streams.task.offset.interval.ms");
     GroupOverrides {
         consumer_session_timeout_ms: number("consumer.session.timeout.ms"),
         consumer_heartbeat_interval_ms: number("consumer.heartbeat.interval.ms"),
@@ -219,5 +267,10 @@ pub fn group_overrides(op: &Value) -> GroupOverrides {
         streams_assignment_interval_ms: number("streams.assignment.interval.ms"),
         streams_initial_rebalance_delay_ms: number("streams.initial.rebalance.delay.ms"),
         streams_num_standby_replicas: number("streams.num.standby.replicas"),
+        streams_assignor_name: text("streams.assignor.name").map(str::to_owned),
+        streams_rack_aware_assignment_tags: text("streams.rack.aware.assignment.tags").map(words),
+        // Within the bound that the oracle's broker has for it.
+        streams_task_offset_interval_ms: interval.map(|it| it.max(15_000)),
+        streams_acceptable_recovery_lag: number("streams.acceptable.recovery.lag").map(i64::from),
     }
 }

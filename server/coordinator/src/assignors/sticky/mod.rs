@@ -2,9 +2,9 @@
 //! placement: each task is active at one member and has standbys at others, and no process has a
 //! task twice.
 //!
-//! First tasks go to the members that had them, as long as these have quota left: all members
-//! shall have about as many. What is left goes to the process with the least load, and in it to the
-//! member with the fewest tasks; ties are those of Java's heaps.
+//! First tasks go to the members that have them, or have their state, as long as these have quota
+//! left: all members shall have about as many. What is left goes to the process with the least
+//! load, and in it to the member with the fewest tasks; ties are those of Java's heaps.
 
 mod processes;
 #[cfg(test)]
@@ -21,15 +21,19 @@ use processes::{Process, Processes};
 /// A task, by its place in the order of subtopologies and then partitions.
 pub type TaskNumber = u32;
 
-/// A member before the computation.
+/// A member before the computation: its tasks are those that it has, not those of its last target.
 #[derive(Debug)]
 pub struct StickyMember<'m> {
+    pub id: &'m str,
+    /// The Java hash code of its id.
     pub hash: u32,
     pub process: &'m str,
     /// The Java hash code of the process.
     pub process_hash: u32,
     pub active: Vec<TaskNumber>,
     pub standby: Vec<TaskNumber>,
+    /// The tasks whose state it has on its disk, ascending, with the offsets that it reported.
+    pub offsets: Vec<(TaskNumber, i64)>,
 }
 
 /// The tasks of a subtopology.
@@ -61,7 +65,7 @@ pub struct Sticky {
     /// The tasks with standbys in the opposite order.
     stateful: Vec<TaskNumber>,
     had_active: Vec<u32>,
-    had_standby: HadStandby,
+    candidates: Candidates,
     standbys: usize,
     active_quota: Quota,
     quota: Quota,
@@ -97,9 +101,10 @@ struct Member {
     tasks: u32,
 }
 
-/// The members that were standbys of each task, in the order of members.
+/// The members that have the state of each task, the best first: its standbys, then those that
+/// reported an offset for it; of equals those with the larger offset, then in the order of members.
 #[derive(Debug, Default)]
-struct HadStandby(Vec<(TaskNumber, u32)>);
+struct Candidates(Vec<(TaskNumber, u32)>);
 
 impl Sticky {
     /// Starts a computation; the members come in the order in which Kafka visits them.
@@ -123,7 +128,7 @@ impl Sticky {
             stateful: if standbys > 0 { stateful } else { Vec::new() },
             by_partition,
             had_active,
-            had_standby: HadStandby::new(members),
+            candidates: Candidates::new(members),
             standbys,
             active_quota: Quota::new(count, members.len()),
             quota: Quota::new(total, members.len()),
@@ -196,7 +201,7 @@ impl Sticky {
     }
 
     fn promote(&mut self, task: TaskNumber) {
-        let found = self.least_loaded(self.had_standby.of(task), None);
+        let found = self.least_loaded(self.candidates.of(task), None);
         if let Some(member) = found
             && self.tasks_of(member) < self.active_quota.of_each()
         {
@@ -242,7 +247,7 @@ impl Sticky {
         if active != NO_MEMBER && !self.has(self.process_of(active), task) && is_free(active) {
             return Some(active);
         }
-        self.least_loaded(self.had_standby.of(task), Some(task)).filter(|it| is_free(*it))
+        self.least_loaded(self.candidates.of(task), Some(task)).filter(|it| is_free(*it))
     }
 
     fn spread_standbys(&mut self) -> bool {
@@ -280,21 +285,17 @@ impl Sticky {
         is_given
     }
 
-    /// The least loaded of some members (`findPrevMemberWithLeastLoad` in Kafka): the first, unless
-    /// another has fewer tasks, in a process with less load and without `task`. None if the process
-    /// of the first has `task`, whichever was chosen (KAFKA-20899).
+    /// The least loaded of the members whose process lacks `task` (`findPrevMemberWithLeastLoad` in
+    /// Kafka): the first, unless another has fewer tasks, in a process with less load.
     fn least_loaded(&self, members: &[(TaskNumber, u32)], task: Option<TaskNumber>) -> Option<u32> {
-        let first = members.first()?.1;
         let load = |member: u32| self.load(self.process_of(member));
         let has = |member: u32| task.is_some_and(|task| self.has(self.process_of(member), task));
-        let mut least = first;
-        for (_, member) in &members[1..] {
-            let is_less = load(*member) < load(least) && !has(*member);
-            if is_less && self.tasks_of(*member) < self.tasks_of(least) {
-                least = *member;
-            }
-        }
-        (!has(first)).then_some(least)
+        let lack = members.iter().map(|(_, member)| *member).filter(|member| !has(*member));
+        lack.reduce(|least, member| {
+            let is_less =
+                load(member) < load(least) && self.tasks_of(member) < self.tasks_of(least);
+            if is_less { member } else { least }
+        })
     }
 
     fn heap_of_processes(&self) -> JavaHeap {
@@ -395,14 +396,21 @@ impl Sticky {
     }
 }
 
-impl HadStandby {
+impl Candidates {
     fn new(members: &[StickyMember<'_>]) -> Self {
-        let of = |(member, it): (u32, &StickyMember<'_>)| {
-            it.standby.iter().map(move |task| (*task, member)).collect::<Vec<_>>()
-        };
-        let mut all: Vec<_> = (0..).zip(members).flat_map(of).collect();
+        let mut all = Vec::new();
+        for (member, it) in (0..).zip(members) {
+            let reported = |task: TaskNumber| {
+                let found = it.offsets.binary_search_by_key(&task, |(task, _)| *task);
+                found.map_or(0, |at| it.offsets[at].1)
+            };
+            let standbys = it.standby.iter().map(|task| (*task, false, Reverse(reported(*task))));
+            let others = it.offsets.iter().filter(|(task, _)| !it.standby.contains(task));
+            let others = others.map(|(task, offset)| (*task, true, Reverse(*offset)));
+            all.extend(standbys.chain(others).map(|rank| (rank, member)));
+        }
         all.sort_unstable();
-        Self(all)
+        Self(all.into_iter().map(|((task, ..), member)| (task, member)).collect())
     }
 
     fn of(&self, task: TaskNumber) -> &[(TaskNumber, u32)] {

@@ -4,6 +4,7 @@ use super::StickyMember;
 use crate::assignors::java_heap::JavaHeap;
 use crate::java_order::Buckets;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::ops::Range;
 
 /// The processes by their first members.
@@ -64,17 +65,20 @@ impl Processes {
     }
 
     /// The numbers of the processes in the order of Kafka's table, which is made for as many
-    /// entries as there are members.
+    /// entries as there are members. It looks at its size before each of them, and puts a new entry
+    /// at the head of its bucket (`computeIfAbsent`).
     pub(super) fn in_order_of_table(&self, members: &[StickyMember<'_>]) -> Vec<u32> {
         let mut buckets = Buckets::of_capacity(members.len());
-        buckets.grow_to_hold(self.all.len());
-        let bucket = |process: &u32| {
+        let last = self.of_members.last().map(|number| &self.all[*number as usize]);
+        let is_alone = last.is_some_and(|process| process.count == 1);
+        buckets.grow_to_hold(self.all.len() - usize::from(is_alone));
+        let place = |process: &u32| {
             let first = self.all[*process as usize].first;
             let member = self.of_processes[first as usize];
-            buckets.of_hash(members[member as usize].process_hash)
+            (buckets.of_hash(members[member as usize].process_hash), Reverse(*process))
         };
         let mut order: Vec<u32> = (0..self.all.len() as u32).collect();
-        order.sort_by_cached_key(bucket);
+        order.sort_by_cached_key(place);
         order
     }
 }

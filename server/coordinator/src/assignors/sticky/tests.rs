@@ -16,11 +16,13 @@ fn members<'m>(names: &'m [(String, String)], placed: &[Placed]) -> Vec<StickyMe
     let of = |(at, (member, process)): (usize, &'m (String, String))| {
         let had = placed.get(at).cloned().unwrap_or_default();
         StickyMember {
+            id: member,
             hash: hash_code(member),
             process,
             process_hash: hash_code(process),
             active: had.active,
             standby: had.standby,
+            offsets: Vec::new(),
         }
     };
     names.iter().enumerate().map(of).collect()

@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
 use crate::group::{Entry, Group};
 use crate::modern::member::Client;
-use crate::modern::validate::unknown_member;
 use crate::modern::{Draft, Refusal};
 use crate::output::Output;
 use crate::streams::validate::validate;
@@ -24,7 +23,12 @@ impl Coordinator {
         output: &mut Output<'r>,
     ) {
         let valid = validate(&request);
-        self.route::<Streams>(context, caller, (valid, &Beat::new(request)), output);
+        self.route::<Streams>(
+            context,
+            caller,
+            (valid, &Beat::new(caller.api_version, request)),
+            output,
+        );
     }
 }
 
@@ -75,15 +79,13 @@ impl Routed for Streams {
     /// A member may ask for a shutdown of the application as it leaves.
     fn leaving(
         group: &mut StreamsGroup,
-        _: &mut Draft<'_>,
+        draft: &mut Draft<'_>,
         beat: &Beat<'_>,
     ) -> Result<Option<u32>, Refusal> {
-        let member_id = &*beat.request.member_id;
-        let number = group.members.number(member_id);
-        if number.is_some() && beat.request.shutdown_application {
-            group.shut_down(member_id);
+        if beat.request.shutdown_application {
+            group.shut_down(&beat.request.member_id);
         }
-        number.map_or_else(unknown_member, |it| Ok(Some(it)))
+        group.leaving(draft, beat)
     }
 
     fn left<'r>(beat: &Self::Heartbeat<'r>) -> Self::Answer<'r> {
