@@ -8,17 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make a copy of a data directory, also while a server uses it.
+/// Copy a data directory, even while a server uses it.
 ///
-/// To be run on the server's machine, as the server's user or as root. The copy is what `kill -9`
-/// of the server would leave at one moment: all that it has acknowledged, of all shards. A server
-/// starts with TARGET as with any data directory. On one file system, segments of topics and the
+/// Run it on the server's machine, as the server's user or as root. The copy is one moment of all
+/// shards, with everything that was acknowledged: the state that `kill -9` would leave. A server
+/// starts with TARGET as with any data directory. On the same file system, segments of topics and
 /// snapshots are linked, not copied: they take no space until the server removes its own.
 #[derive(Debug, Args)]
 pub(crate) struct BackupCommand {
-    /// The directory to make. It must not exist.
+    /// The directory to create. It must not exist.
     target: PathBuf,
-    /// The data directory, as of `muster serve`.
+    /// The data directory, as for `muster serve`.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// The server's config: a file in the form of Kafka's server.properties. Its `admin.listener`
@@ -31,7 +31,7 @@ pub(crate) struct BackupCommand {
     /// Copy all files: the backup shares none with the data directory.
     #[arg(long)]
     copy: bool,
-    /// Configs, which override the file's.
+    /// Configs. They override the file.
     #[arg(value_name = "KEY=VALUE")]
     pub(crate) configs: Vec<String>,
 }

@@ -16,42 +16,42 @@ pub(crate) struct DoctorCommand {
     /// A file in the form of Kafka's server.properties.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The address of the first shard, as of `muster serve`.
+    /// The address of the first shard, as for `muster serve`.
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// The data directory, as of `muster serve`. It need not exist.
+    /// The data directory, as for `muster serve`. It need not exist.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The number of shards, as of `muster serve`.
+    /// The number of shards, as for `muster serve`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
-    /// The kind of host, which decides what is asked of it [default: what it looks like].
+    /// The kind of host, which decides what is checked [default: a guess].
     #[arg(long, value_enum)]
     profile: Option<ProfileName>,
     /// The network interface [default: that of the default route].
     #[arg(long, value_name = "NIC")]
     interface: Option<String>,
-    /// The cores that are to serve its interrupts.
+    /// The cores for its interrupts.
     #[arg(long, value_name = "LIST")]
     irq_cpus: Option<String>,
-    /// One rule alone.
+    /// Check only this rule.
     #[arg(long, value_name = "RULE")]
     only: Option<String>,
-    /// Say what is fine, too.
+    /// Also print what is fine.
     #[arg(long)]
     all: bool,
     #[arg(long, value_enum, default_value_t = Form::Text)]
     form: Form,
-    /// Print what was seen, and judge nothing.
+    /// Print what the doctor sees, without a judgement.
     #[arg(long)]
     facts: bool,
-    /// Judge what another host has printed with --facts.
+    /// Judge the output of --facts from another host.
     #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     facts_of: Option<PathBuf>,
     /// Read the files of /proc and /sys below this directory.
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
-    /// Configs, which override the file's.
+    /// Configs. They override the file.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct DoctorCommand {
 enum Form {
     Text,
     Json,
-    /// Prints the files that tuning/apply writes.
+    /// For tuning/apply: the files to write.
     Knobs,
 }
 

@@ -39,21 +39,21 @@ struct Cli {
 enum Command {
     /// Serve clients until SIGTERM or SIGINT.
     ///
-    /// The keys of FILE and of KEY=VALUE are those of Kafka's server.properties; docs/configs.md
-    /// lists them, with the effect of each in muster.
+    /// FILE and KEY=VALUE take the keys of Kafka's server.properties. docs/configs.md lists the
+    /// keys, with the effect of each in muster.
     Serve(Serve),
-    /// Serve a developer or a test: one shard, no waiting for further members, and data that go.
+    /// Serve a developer or a test: one shard, no delay of the first rebalance, temporary data.
     ///
-    /// Options and configs are those of `muster serve`, and win over what is different here:
-    /// --shards is 1, --data is a temporary directory that is removed when the server ends, and
-    /// the delays before the first rebalance of a group are 0.
+    /// The same as `muster serve` with other defaults: --shards is 1, --data is a temporary
+    /// directory that is removed when the server ends, and the delay before the first rebalance of
+    /// a group is 0. Options and configs override these defaults.
     Dev(Serve),
     /// Print and change stored configs, while no server runs.
     Config(ConfigCommand),
-    /// Print and change the users of SCRAM, while no server runs.
+    /// Print and change the SCRAM users, while no server runs.
     User(UserCommand),
     Backup(BackupCommand),
-    /// Check what of the host, the config and the data directory stops or slows muster.
+    /// Check the host, the config and the data directory, and say what to change.
     Doctor(DoctorCommand),
     /// Write man pages and completions of shells, for packages.
     #[command(hide = true)]

@@ -24,24 +24,24 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Take configs from the environment, too, as Kafka's container images do: KAFKA_NUM_PARTITIONS
-    /// is num.partitions, and CLUSTER_ID the cluster id of a new data directory. They win over the
-    /// file. The log says "ready" in the words of Kafka, too.
+    /// sets num.partitions, and CLUSTER_ID the cluster id of a new data directory. They override
+    /// the file. At "ready" the log also has Kafka's line for it.
     #[arg(long)]
     environment: bool,
-    /// Report the lines of a file that are wrong or have no effect in muster, and exit: with 0 if
-    /// the server would start with it, else with 1.
+    /// Check a file and exit: report wrong keys, and keys without effect in muster. The status is 0
+    /// if the server would start with the file, else 1.
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     check_config: Option<PathBuf>,
-    /// Print all keys with their defaults, and what becomes of each, and exit.
+    /// Print all keys with their defaults and bounds, and exit.
     #[arg(long)]
     help_configs: bool,
     /// The address of the first shard; the others listen on the next ports. No host means all
     /// interfaces [default: the file's listeners, or 127.0.0.1:9092].
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// The address that clients connect to for the first shard; the others follow on the next ports
-    /// [default: the file's advertised.listeners, or the address of --listen; for all interfaces
-    /// this host's name].
+    /// The address by which clients reach the first shard; the others have the next ports [default:
+    /// the file's advertised.listeners, or the address of --listen; for all interfaces this host's
+    /// name].
     #[arg(long, value_name = "HOST[:PORT]")]
     advertise: Option<String>,
     /// The data directory; it is created if necessary. `:memory:` is a directory in memory, which
@@ -52,8 +52,8 @@ pub(crate) struct Serve {
     /// core, at most offsets.topic.num.partitions, and one where fewer than four are usable].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     shards: Option<u32>,
-    /// Make a new data directory with this user of SCRAM, so that clients can log in at the first
-    /// start. A directory that exists stays as it is.
+    /// Create a new data directory with this SCRAM user, so that clients can log in from the first
+    /// start. An existing directory stays as it is.
     #[arg(long, value_name = "NAME")]
     first_user: Option<String>,
     /// A file with the password of the first user, in its first line [default: the environment's
@@ -65,7 +65,7 @@ pub(crate) struct Serve {
     /// The form of the lines of the log.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Configs, which override the file's and those that clients alter.
+    /// Configs. They override the file, and what clients alter.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
 }

@@ -27,8 +27,7 @@ pub(crate) struct UserCommand {
 enum Action {
     /// Print the users, with their mechanisms and iterations.
     List,
-    /// Add a user, or change a password, which is read from the standard input or a file: its first
-    /// line.
+    /// Add a user, or change a password. It is the first line of standard input or of a file.
     Add {
         #[arg(value_name = "NAME")]
         name: String,

@@ -10,11 +10,11 @@ pub enum LogCommand {
     Dump(Dump),
     /// Check a data directory as the server does at startup, and more, without changing anything.
     Verify(Verify),
-    /// Name what is lost of a damaged data directory, and repair it without that.
+    /// Name what is lost from a damaged data directory, and repair the directory on request.
     Recover(Recover),
     /// Write partitions as Kafka's own segment files.
     Export(Export),
-    /// Make a data directory of the groups and topics of a Kafka cluster that has stopped.
+    /// Make a data directory from the groups and topics of a stopped Kafka cluster.
     Import(Import),
 }
 
@@ -61,7 +61,7 @@ pub struct Recover {
     /// Repair it. Removed files are kept in its trash.
     #[arg(long)]
     pub accept_loss: bool,
-    /// Leave out all user topics but this one.
+    /// Only this user topic.
     #[arg(long, value_name = "NAME")]
     pub topic: Option<String>,
     /// The server's `offsets.topic.num.partitions`, if meta.properties is lost.
@@ -70,7 +70,7 @@ pub struct Recover {
     /// The server's `transaction.state.log.num.partitions`, if meta.properties is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub transactions_partitions: Option<u32>,
-    /// Which logs to use, if meta.properties is lost and there are logs of several numbers of
+    /// The logs to use, if meta.properties is lost and there are logs for several numbers of
     /// shards.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub shards: Option<u32>,
@@ -91,7 +91,7 @@ pub struct Export {
 
 #[derive(Debug, Clone, Args)]
 pub struct Import {
-    /// The log directories (`log.dirs`) of the brokers, which have stopped.
+    /// The log directories (`log.dirs`) of the stopped brokers.
     #[arg(value_name = "KAFKA-DIR", required = true)]
     pub kafka: Vec<PathBuf>,
     /// The data directory to make.
@@ -100,7 +100,7 @@ pub struct Import {
     /// The number of shards; the number of usable cores by default.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub shards: Option<u32>,
-    /// Kafka's `offsets.topic.num.partitions`, if it does not follow from the directories.
+    /// Kafka's `offsets.topic.num.partitions`, if the directories do not show it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=9_000))]
     pub offsets_partitions: Option<u32>,
     /// Import the records of all topics, too.
@@ -109,13 +109,13 @@ pub struct Import {
     /// Import the records of this topic; may be given more than once.
     #[arg(long, value_name = "TOPIC", conflicts_with = "with_data")]
     pub data_of: Vec<String>,
-    /// The directories do not have all partitions, and need not.
+    /// Accept directories that lack some partitions.
     #[arg(long)]
     pub partial: bool,
-    /// Kafka was killed: leave out torn batches at the end of a log.
+    /// Accept a Kafka that was killed: leave out incomplete batches at the end of a log.
     #[arg(long)]
     pub unclean: bool,
-    /// Read and check all that would be imported, and write nothing.
+    /// Read and check everything, and write nothing.
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -20,7 +20,7 @@ pub struct Asked {
     pub listen: Vec<std::net::SocketAddr>,
     /// The network interface; None for that of the default route.
     pub interface: Option<String>,
-    /// The cores that are to serve its interrupts.
+    /// The cores for its interrupts.
     pub irq_cpus: Option<String>,
     /// Lines of the config that prevent startup.
     pub wrong_lines: usize,
