@@ -67,7 +67,7 @@ impl Environment {
         variables.sort();
         match cluster_id {
             Some(id) if Uuid::parse(&id).is_none() => Err(format!(
-                "CLUSTER_ID={id} is no id: 22 characters as of `kafka-storage random-uuid`"
+                "CLUSTER_ID={id} is not an id: expected 22 characters (`kafka-storage random-uuid`)"
             )),
             cluster_id => Ok(Self { cluster_id, variables }),
         }
@@ -98,7 +98,7 @@ impl Environment {
         let of_unknown = self.variables.iter().filter(|it| unknown.contains(&&*it.key));
         let names: Vec<_> = of_unknown.map(|it| &*it.name).collect();
         if !names.is_empty() {
-            info!("variables of the environment that name no config: {}", names.join(", "));
+            info!("environment variables that name no config: {}", names.join(", "));
         }
         Ok(config)
     }

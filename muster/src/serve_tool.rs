@@ -156,8 +156,8 @@ fn data_place(kind: Kind, arguments: &Serve, config: &Config) -> Result<DataPlac
     let path = arguments.data.clone().unwrap_or_else(|| config_data(config));
     if path == Path::new(IN_MEMORY) {
         if config.flushes_records() {
-            let words = "log.flush.interval.messages has records flushed to a disk, and data in \
-                         memory are on none: leave one of both out";
+            let words = "log.flush.interval.messages flushes records to a disk, but :memory: is \
+                         not on a disk: use only one of them";
             return Err(words.into());
         }
         return Ok(DataPlace::in_memory()?);

@@ -187,7 +187,7 @@ fn open_directory(
     let written = &directory.meta.cluster_id;
     if let Some(asked) = options.cluster_id.as_ref().filter(|asked| *asked != written) {
         let data = options.data.display();
-        return Err(format!("{data} is of the cluster {written}, and CLUSTER_ID is {asked}").into());
+        return Err(format!("{data} is of cluster {written}, but CLUSTER_ID is {asked}").into());
     }
     if options.first_user.is_some() && !is_new {
         info!("the first user is not added, as the data directory is not new");

@@ -118,5 +118,5 @@ fn memory_and_a_promise_of_durability_exclude_each_other() {
     let output = command_with(Path::new(":memory:"), 1, &arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let text = said(&output);
-    assert!(text.contains("data in memory are on none"), "{text}");
+    assert!(text.contains(":memory: is not on a disk"), "{text}");
 }

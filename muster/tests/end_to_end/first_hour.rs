@@ -160,7 +160,7 @@ fn all_invalid_lines_of_a_config_file_are_reported_at_once() {
     let arguments = ["--listen", "127.0.0.1:29000", "--config", name];
     let text = refused(&mut command_with(place.path(), 1, &arguments));
     let fatal = [
-        "2: sasl.jaas.config: refused, as of SASL muster has",
+        "2: sasl.jaas.config: refused, as muster has PLAIN",
         "3: unknown key \"num.partitons\": did you mean num.partitions?",
         "4: num.io.threads=many: Not a number of type INT",
         "6: authorizer.class.name=com.example.Authorizer: muster serves org.apache.kafka",

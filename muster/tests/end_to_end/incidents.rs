@@ -388,7 +388,7 @@ fn few_descriptors(notes: &mut Notes) {
     let server = Server::with_open_files(data.path(), 1_024);
     let address = ("127.0.0.1", server.port);
     let hoard: Vec<_> = (0..1_200).map_while(|_| TcpStream::connect(address).ok()).collect();
-    let line = server.line_with("descriptors for no more connections");
+    let line = server.line_with("no descriptors are left for connections");
     assert!(line.contains("ulimit -n"), "{line}");
     notes.log(&line);
     notes.cause("The log says that descriptors are missing, and which limit it is.");

@@ -22,7 +22,7 @@ impl Address {
     /// # Errors
     /// The text is of no such form; it says which there are.
     pub fn of_listen(text: &str) -> Result<Self, String> {
-        let malformed = || format!("--listen {text}: it is to be {LISTEN_FORMS}");
+        let malformed = || format!("--listen {text}: expected {LISTEN_FORMS}");
         let (host, port) = split(text).ok_or_else(malformed)?;
         let port = port.and_then(parse_port).ok_or_else(malformed)?;
         let host = if host == "*" { "" } else { host };
@@ -38,7 +38,7 @@ impl Address {
     /// # Errors
     /// The text is of no such form, or an address that no client can connect to.
     pub fn of_advertise(text: &str, listen_port: u16) -> Result<Self, String> {
-        let malformed = || format!("--advertise {text}: it is to be {ADVERTISE_FORMS}");
+        let malformed = || format!("--advertise {text}: expected {ADVERTISE_FORMS}");
         let (host, port) = split(text).ok_or_else(malformed)?;
         let port = port.map_or(Some(listen_port), parse_port).ok_or_else(malformed)?;
         let address = Self { host: host.to_owned(), port };

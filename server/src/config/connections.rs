@@ -48,7 +48,7 @@ fn overrides(config: &Config) -> impl Iterator<Item = Result<(IpAddr, usize), St
             Some((address.to_canonical(), count.trim().parse().ok()?))
         });
         read.ok_or_else(|| {
-            format!("{OVERRIDES}: {pair} is no address with a number, such as 10.0.0.1:100")
+            format!("{OVERRIDES}: {pair} is not an address with a number, such as 10.0.0.1:100")
         })
     })
 }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn other_words_are_refused() {
         for value in ["10.0.0.1", "host.example:5", "10.0.0.1:many", "10.0.0.1:-1"] {
-            assert!(load(value).unwrap_err().contains("no address with a number"));
+            assert!(load(value).unwrap_err().contains("is not an address with a number"));
         }
     }
 }

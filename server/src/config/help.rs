@@ -10,16 +10,16 @@ use std::fmt::Write;
 /// those that are refused, with the reason.
 pub fn help() -> String {
     let mut out = String::from(
-        "Keys that muster obeys. Those with a star can be altered while the server runs, for one\n\
-         broker or for all (kafka-configs --alter --entity-type brokers); that is durable.\n\n",
+        "Keys that muster obeys. A key with a star can be altered while the server runs, for one\n\
+         broker or for all (kafka-configs --alter --entity-type brokers).\n\n",
     );
     let defaults = Config::default();
     let obeyed = Config::KEYS.iter().filter(|key| key.flags.obeyed);
     obeyed.for_each(|key| line(key, &defaults, &mut out));
-    out += "\nTaken, checked, and without effect in muster:\n\n";
+    out += "\nAccepted and checked, but without effect in muster:\n\n";
     let inert = Config::KEYS.iter().filter(|key| !key.flags.obeyed);
     inert.for_each(|key| line(key, &defaults, &mut out));
-    out += "\nTaken with any value, and without effect in muster:\n\n";
+    out += "\nAccepted with any value, and without effect in muster:\n\n";
     let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in names() {
         match unserved(name, "anything") {
@@ -29,7 +29,7 @@ pub fn help() -> String {
             }
         }
     }
-    out += "\nRefused, as each asks for what muster does not have:\n";
+    out += "\nRefused, because muster does not have what they ask for:\n";
     for (missing, names) in refused {
         let _ = write!(out, "\n  {missing}:\n");
         names.iter().for_each(|name| out += &format!("    {name}\n"));
@@ -87,7 +87,7 @@ mod tests {
     fn each_key_stands_once_with_what_becomes_of_it() {
         let text = help();
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
-        let (inert, refused) = (place("\nTaken, checked"), place("\nRefused"));
+        let (inert, refused) = (place("\nAccepted and checked"), place("\nRefused"));
         let obeyed = place("  group.max.size = 2147483647  (int, at least 1)\n");
         assert!(obeyed < inert);
         assert!(place("  max.connections* = 2147483647  (int, at least 1)\n") < inert);

@@ -129,7 +129,7 @@ impl Config {
         let Ok(listened) = self.client_listeners() else { return Ok(Vec::new()) };
         for Listener { name, address, .. } in &listeners {
             if listened.iter().all(|it| !it.name.eq_ignore_ascii_case(name)) {
-                return Err(format!("{KEY}: {name} is none of listeners"));
+                return Err(format!("{KEY}: {name} is not in listeners"));
             }
             address.clone().routable(KEY)?;
         }
@@ -165,7 +165,7 @@ impl Config {
             .find(|(name, _)| name.trim().eq_ignore_ascii_case(listener))
             .ok_or_else(|| format!("{KEY} has no protocol for it"))?;
         SecurityProtocol::by_name(protocol.trim())
-            .ok_or_else(|| format!("{KEY} has {protocol} for it, which is no protocol"))
+            .ok_or_else(|| format!("{KEY} gives it {protocol}, which is not a protocol"))
     }
 }
 

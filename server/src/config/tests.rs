@@ -202,8 +202,8 @@ fn what_is_wrong_is_named() {
         ),
         (
             &["listeners=A://:9093", "listener.security.protocol.map=A:TLS"],
-            "listeners=A://:9093: listener.security.protocol.map has TLS for it, which is no \
-             protocol",
+            "listeners=A://:9093: listener.security.protocol.map gives it TLS, which is not \
+             a protocol",
         ),
         (
             &["listeners=PLAINTEXT://:9092, plaintext://:9093"],
@@ -222,7 +222,7 @@ fn what_is_wrong_is_named() {
                 "advertised.listeners=A://a:9092",
                 "listener.security.protocol.map=A:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             ],
-            "advertised.listeners: A is none of listeners",
+            "advertised.listeners: A is not in listeners",
         ),
         (&["listeners=9092"], "listeners=9092: not of the form NAME://host:port"),
         (

@@ -15,21 +15,20 @@ pub(super) enum Unserved {
 }
 
 const TLS: &str = "muster has TLS of its own (rustls), without providers and plug-ins of Java";
-const SASL: &str = "of SASL muster has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, and \
-                    users in the log, in listener.name.NAME.plain.sasl.jaas.config or of \
+const SASL: &str = "muster has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. Set users with \
+                    kafka-configs, in listener.name.NAME.plain.sasl.jaas.config, or with \
                     sasl.oauthbearer.jwks.endpoint.url";
 const TOKENS: &str = "muster has no delegation tokens";
 const PRINCIPALS: &str =
     "muster has no principal builders: a client has the name that it logged in with";
-const POLICIES: &str =
-    "muster has no policies: topics and configs are limited by its own rules only";
-const QUOTA_CLASS: &str = "muster has Kafka's own rules for quotas alone";
+const POLICIES: &str = "muster has no policies: only its own rules limit topics and configs";
+const QUOTA_CLASS: &str = "muster has only Kafka's own rules for quotas";
 const OLD_QUOTAS: &str =
-    "of a Kafka before 3.0: set the default with kafka-configs --entity-default";
+    "it belongs to Kafka before 3.0: set the default with kafka-configs --entity-default";
 const PROVIDERS: &str =
     "muster resolves no placeholders: a value such as ${file:...} stays as it is";
 const TIERED: &str = "muster has no tiered storage: all records stay in the data directory";
-const OLD_ADDRESS: &str = "of a Kafka before 3.0: use listeners and advertised.listeners";
+const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
 /// Name, the missing feature if the key is anything but harmless, and the value that counts on
 /// nothing; an empty value never does.

@@ -26,10 +26,10 @@ pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
         && on_all(shards, until, || Reset::Groups(None))
         && reset_cluster(shards, until);
     if !is_done {
-        return Err("not all shards have removed all in time: ask again");
+        return Err("some shards have not finished in time: ask again");
     }
     let took_ms = began.elapsed().as_millis() as u64;
-    info!(target: "change", took_ms, "reset: what clients had made was removed");
+    info!(target: "change", took_ms, "reset: removed everything that clients had made");
     Ok(took_ms)
 }
 

@@ -33,7 +33,7 @@ impl Query {
     /// A value that is no number of the type.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &str, default: N) -> Result<N, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|_| format!("{name} is no number that fits"))
+        text.parse().map_err(|_| format!("{name} is not a number in range"))
     }
 }
 

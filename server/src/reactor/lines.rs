@@ -45,7 +45,7 @@ impl ConnectionLines {
                 limit_of_all_shards = limit,
                 most_from = host,
                 from_there = from_host,
-                "there are descriptors for no more connections (ulimit -n): further clients wait",
+                "no descriptors are left for connections (ulimit -n): new clients wait",
             );
         }
     }
