@@ -16,7 +16,7 @@ use crate::{Verdict, print, run};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     let mut driver = driver::start(run::target(&wanted.cluster, 1)?)?;
     let prefix = wanted.prefix.clone().unwrap_or_else(|| PREFIX.to_owned());

@@ -17,7 +17,8 @@ impl Outputs {
     /// `source` is the scenario, which may be a file.
     ///
     /// # Errors
-    /// One sentence about the first file that can't be written, or would be written over.
+    /// A sentence for the user about the first file that can't be written, or would be written
+    /// over.
     pub(crate) fn check(&self, source: &str) -> Result<(), String> {
         let results = [
             ("--json", &self.json),
@@ -98,7 +99,7 @@ fn is_standard_output(path: &Path) -> bool {
 /// Checks that all of these are different files.
 ///
 /// # Errors
-/// One sentence about the first two that are the same.
+/// A sentence for the user about the first two that are the same.
 pub(crate) fn apart(files: &[(&str, &Path)]) -> Result<(), String> {
     for (at, (name, path)) in files.iter().enumerate() {
         let same = |(_, other): &&(&str, &Path)| resolved(path) == resolved(other);

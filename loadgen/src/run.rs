@@ -26,7 +26,7 @@ use crate::streams::Streams;
 const DEFAULT: &str = "quick";
 
 /// # Errors
-/// One sentence: bad input, or why the run could not start or continue.
+/// A sentence for the user: bad input, or why the run could not start or continue.
 pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     if run.conduct.repeat < 2 {
         return run_once(run);
@@ -115,7 +115,7 @@ impl Ended {
 /// Plays a scenario, and makes its report.
 ///
 /// # Errors
-/// One sentence: why the run could not start.
+/// A sentence for the user: why the run could not start.
 fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     let limits = limits(&run.cluster);
     let server = run.conduct.server_pid.map(server_process).transpose()?;

@@ -109,7 +109,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// # Errors
-    /// One sentence: the history can't be written, or signal handlers can't be installed.
+    /// A sentence for the user: the history can't be written, or signal handlers can't be
+    /// installed.
     pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
         let deadly = Arc::new(AtomicBool::new(false));
         let signals = signals::install_handlers(&deadly)

@@ -23,7 +23,7 @@ const RULES: [&str; 2] = ["heartbeat.p99 < 50ms", "rebalance.max < 30s"];
 const MEMORY_SHARE: f64 = 0.8;
 
 /// # Errors
-/// One sentence: bad input, or why the first step could not start.
+/// A sentence for the user: bad input, or why the first step could not start.
 pub(crate) fn capacity(wanted: &args::Capacity) -> Result<Verdict, String> {
     let outputs = &wanted.outputs;
     let files = [("--json", &outputs.json), ("--html", &outputs.html)];

@@ -28,7 +28,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// # Errors
-    /// One sentence: a file that can't be written, an address that can't be listened on.
+    /// A sentence for the user: a file that can't be written, an address that can't be listened on.
     pub(crate) fn of(outputs: &Outputs, resource: Resource) -> Result<Self, String> {
         let open = |path: &std::path::PathBuf| -> Result<Box<dyn Write>, String> {
             if path.as_os_str() == STANDARD_OUTPUT {
@@ -61,8 +61,8 @@ impl Streams {
     }
 
     /// # Errors
-    /// One sentence, once: nothing more is written to lines that can't be written, or nothing takes
-    /// what is pushed.
+    /// A sentence for the user, once: nothing more is written to lines that can't be written, or
+    /// nothing takes what is pushed.
     pub(crate) fn show(&mut self, state: &LiveState) -> Result<(), String> {
         if let Some(endpoint) = &self.endpoint {
             endpoint.show(prometheus(state));

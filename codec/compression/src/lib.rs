@@ -40,7 +40,7 @@ pub fn decompress(
 /// Appends the compressed form of content to `out`.
 ///
 /// # Errors
-/// None that is known: all of it happens in memory.
+/// None are known, because everything happens in memory.
 pub fn compress(compression: Compression, content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match compression {
         Compression::None => out.extend_from_slice(content),

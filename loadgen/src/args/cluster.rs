@@ -122,7 +122,7 @@ impl Cluster {
     /// on what has no effect.
     ///
     /// # Errors
-    /// One sentence: something is missing, can't be read or is not understood.
+    /// A sentence for the user: something is missing, can't be read or is not understood.
     pub(crate) fn security(&self, secrets: Secrets) -> Result<(Security, Vec<String>), String> {
         if let Some(file) = &self.command_config {
             let config = properties::load(file)?;

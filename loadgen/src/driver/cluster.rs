@@ -26,7 +26,7 @@ const REACHED_MAX: usize = 64;
 /// Connects to the first bootstrap server that answers.
 ///
 /// # Errors
-/// One sentence about the last server that was tried.
+/// A sentence for the user about the last server that was tried.
 pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     let mut reason = "no bootstrap server is given".to_owned();
     for server in &dialer.target.bootstrap {
@@ -43,7 +43,7 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
 /// that are reached are asked for the configuration that results depend on.
 ///
 /// # Errors
-/// One sentence, if none can be reached.
+/// A sentence for the user, if none can be reached.
 async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, String> {
     let attempt = |(id, host, port): &(i32, String, u16)| {
         let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);
@@ -201,7 +201,7 @@ const OURS: &[ApiKey] = &[
 /// The version of an API that the cluster must have.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> {
     versions.of(api).ok_or_else(|| {
         let ours = wire::versions(api);

@@ -13,7 +13,7 @@ mod linux {
     /// Binds the calling thread to a CPU.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(in crate::driver) fn pin(cpu: usize) -> Result<(), String> {
         let mut only = CpuSet::new();
         if cpu < CpuSet::MAX_CPU {

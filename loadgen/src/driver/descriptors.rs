@@ -14,7 +14,7 @@ pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
 /// Raises the soft limit to what is needed, or to the hard limit if that is less.
 ///
 /// # Errors
-/// One sentence with the number needed, if the hard limit is below it.
+/// A sentence for the user with the number needed, if the hard limit is below it.
 pub fn ensure_descriptors(connections: usize, cores: usize) -> Result<(), String> {
     let needed = descriptors_needed(connections, cores);
     let limit = getrlimit(Resource::Nofile);

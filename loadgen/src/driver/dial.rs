@@ -45,7 +45,7 @@ impl Dialer {
     /// Opens a connection that accepts requests.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Transport, String> {
         self.channel(host, port).await.map(Channel::into_transport)
     }
@@ -53,7 +53,7 @@ impl Dialer {
     /// Opens a connection to send one request after the other on.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) async fn channel(&self, host: &str, port: u16) -> Result<Channel, String> {
         let mut channel = self.open(host, port).await?;
         self.authenticate(&mut channel, host, port).await?;
@@ -63,7 +63,7 @@ impl Dialer {
     /// Connects up to TLS, without SASL, within the connect timeout.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) async fn open(&self, host: &str, port: u16) -> Result<Channel, String> {
         let timeout = self.target.connect_timeout;
         let transport = time::timeout(timeout, self.secured(host, port)).await;
@@ -90,7 +90,7 @@ impl Dialer {
     /// Does nothing without a user name.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) async fn authenticate(
         &self,
         channel: &mut Channel,
@@ -141,7 +141,7 @@ impl Dialer {
 /// Splits `host:port`; IPv6 addresses stand in brackets.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) fn host_and_port(server: &str) -> Result<(&str, u16), String> {
     let wrong = || format!("{server} is not HOST:PORT");
     let (host, port) = server.rsplit_once(':').ok_or_else(wrong)?;

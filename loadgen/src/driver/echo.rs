@@ -48,7 +48,8 @@ impl EchoResult {
 /// with `in_flight` of them on the way on each, and checks that each comes back unchanged.
 ///
 /// # Errors
-/// One sentence: no connection, a connection that broke, a frame that differs from the one sent.
+/// A sentence for the user: no connection, a connection that broke, a frame that differs from the
+/// one sent.
 pub fn echo(
     target: Target,
     connections: usize,

@@ -69,8 +69,8 @@ pub struct Driver {
 /// Asks the cluster for its properties, and starts the cores. The run's time begins here.
 ///
 /// # Errors
-/// One sentence: the cluster cannot be reached, refuses, or lacks a needed API; a core cannot be
-/// started.
+/// A sentence for the user: the cluster cannot be reached, refuses, or lacks a needed API; a core
+/// cannot be started.
 pub fn start(target: Target) -> Result<Driver, String> {
     let target = Arc::new(target);
     let tls = target.security.tls.as_ref().map(TlsClient::new).transpose()?;

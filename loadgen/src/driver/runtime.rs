@@ -14,7 +14,7 @@ pub(super) struct Runtime(LocalRuntime);
 
 impl Runtime {
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) fn new() -> Result<Self, String> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
@@ -24,7 +24,7 @@ impl Runtime {
     /// Binds the calling thread to this CPU as well.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) fn pinned(cpu: usize) -> Result<Self, String> {
         cpus::pin(cpu)?;
         Self::new()

@@ -23,7 +23,7 @@ const REASON_MAX: usize = 300;
 /// Logs in. `version` is SaslAuthenticate's.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn authenticate(
     channel: &mut Channel,
     sasl: &Sasl,

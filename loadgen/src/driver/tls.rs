@@ -20,7 +20,7 @@ pub(super) struct TlsClient {
 
 impl TlsClient {
     /// # Errors
-    /// One sentence, if a file cannot be read or does not hold what it should.
+    /// A sentence for the user, if a file cannot be read or does not hold what it should.
     pub(super) fn new(tls: &Tls) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -38,7 +38,7 @@ impl TlsClient {
     }
 
     /// # Errors
-    /// One sentence, if `host` is no name that a certificate can have.
+    /// A sentence for the user, if `host` is no name that a certificate can have.
     pub(super) fn session(&self, host: &str) -> Result<ClientConnection, String> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())

@@ -77,7 +77,7 @@ struct Loss {
 /// servers to which they connect.
 ///
 /// # Errors
-/// One sentence: a worker can't be reached, refuses, or is connected to another cluster.
+/// A sentence for the user: a worker can't be reached, refuses, or is connected to another cluster.
 pub fn start(addresses: &[String], begin: &Begin) -> Result<(Fleet, Vec<String>), String> {
     let starting = std::thread::scope(|scope| {
         let starting = addresses.iter().enumerate().map(|(number, address)| {

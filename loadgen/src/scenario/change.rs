@@ -103,7 +103,7 @@ fn protocol(is_classic: bool) -> ProtocolTable {
 }
 
 /// # Errors
-/// One sentence about the first mistake.
+/// A sentence for the user about the first mistake.
 pub(super) fn validate(
     scenario: &Scenario,
     change: &Change,

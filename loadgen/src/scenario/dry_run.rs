@@ -7,7 +7,7 @@ use super::file::{Group, Phase, Scenario, Start, Stopping};
 use super::values::Words;
 
 /// # Errors
-/// One sentence about the first action that never has a member to act on.
+/// A sentence for the user about the first action that never has a member to act on.
 pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let phases = &scenario.phases;
     if let Some(group) = scenario.groups.iter().find(|group| !is_started(group, phases)) {

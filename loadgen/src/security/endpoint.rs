@@ -38,7 +38,7 @@ impl Endpoint {
     /// Asks for a token, and waits for it.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub(super) fn fetch(&self) -> Result<Token, String> {
         let asked = SystemTime::now();
         let failed = |reason: String| format!("no token from {}: {reason}", self.url);

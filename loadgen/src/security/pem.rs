@@ -29,7 +29,7 @@ impl Pem {
     /// All certificates; at least one.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let sections = self.sections().map_err(|why| self.unreadable("certificate", &why))?;
         let certificates = sections.into_iter().filter(|section| section.label == CERTIFICATE);
@@ -41,7 +41,7 @@ impl Pem {
     }
 
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub fn private_key(&self) -> Result<PrivateKeyDer<'static>, String> {
         let sections = self.sections().map_err(|why| self.unreadable("private key", &why))?;
         let key = sections.into_iter().find_map(|Section { label, der }| {
@@ -58,7 +58,7 @@ impl Pem {
     /// The authorities in it, or those of the system.
     ///
     /// # Errors
-    /// One sentence.
+    /// A sentence for the user.
     pub fn roots(ca: Option<&Self>) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
         let Some(ca) = ca else {

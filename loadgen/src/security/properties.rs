@@ -36,7 +36,7 @@ pub struct CommandConfig {
 /// Reads the file, and fetches the first token if it says so.
 ///
 /// # Errors
-/// One sentence: it can't be read, or a key or its value is not understood.
+/// A sentence for the user: it can't be read, or a key or its value is not understood.
 pub fn load(path: &Path) -> Result<CommandConfig, String> {
     let named = |error: String| format!("{}: {error}", path.display());
     let text = std::fs::read(path).map_err(|error| named(format!("can't be read: {error}")))?;
@@ -217,7 +217,7 @@ impl LoginKeys {
 }
 
 /// # Errors
-/// One sentence: it cannot be sent.
+/// A sentence for the user: it cannot be sent.
 pub fn fixed(token: &str) -> Result<Source, String> {
     if is_token(token) {
         Ok(Source::Fixed(token.to_owned()))
@@ -237,7 +237,7 @@ impl Keys {
     /// The keys that do not concern the connection.
     ///
     /// # Errors
-    /// One sentence: keys that concern the connection are left, too.
+    /// A sentence for the user: keys that concern the connection are left, too.
     fn left(self) -> Result<Vec<String>, String> {
         let is_ours = |key: &String| OURS.iter().any(|ours| key.starts_with(ours));
         let (ours, others): (Vec<_>, Vec<_>) = self.0.into_keys().partition(is_ours);

@@ -50,7 +50,7 @@ impl Tokens {
     /// Fetches the first token.
     ///
     /// # Errors
-    /// One sentence that says why there is no token.
+    /// A sentence for the user that says why there is no token.
     pub fn of(source: Source) -> Result<Self, String> {
         let token = source.fetch()?;
         let refreshable = token.expires.is_some() && !matches!(source, Source::Fixed(_));
@@ -60,7 +60,7 @@ impl Tokens {
     }
 
     /// # Errors
-    /// One sentence: it has expired, and there is no newer one.
+    /// A sentence for the user: it has expired, and there is no newer one.
     pub fn current(&self) -> Result<Arc<str>, String> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         match &held.failed {

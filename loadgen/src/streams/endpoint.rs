@@ -46,7 +46,7 @@ struct Shown {
 
 impl Endpoint {
     /// # Errors
-    /// One sentence: the address cannot be listened on.
+    /// A sentence for the user: the address cannot be listened on.
     pub(crate) fn start(address: &str, kind: Kind) -> Result<Self, String> {
         let failed = |error: io::Error| format!("no endpoint on {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;

@@ -25,7 +25,7 @@ pub(crate) struct Push {
 
 impl Push {
     /// # Errors
-    /// One sentence: no thread can be started.
+    /// A sentence for the user: no thread can be started.
     pub(crate) fn start(url: &str, resource: Resource) -> Result<Self, String> {
         let (bodies, received) = bounded(1);
         let (failed, failures) = bounded(1);
@@ -39,7 +39,7 @@ impl Push {
     }
 
     /// # Errors
-    /// One sentence, once: why the endpoint did not take a state.
+    /// A sentence for the user, once: why the endpoint did not take a state.
     pub(crate) fn show(&mut self, state: &LiveState) -> Result<(), String> {
         self.last.clone_from(state);
         if self.pushed.is_none_or(|pushed| pushed.elapsed() >= EVERY) {

@@ -58,7 +58,7 @@ impl SegmentFile {
     /// Skips a part that cannot be read, which begins with the next batch.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub(super) fn skip(&mut self, part: &DamagedPart) -> Result<(), Failure> {
         self.file.seek(SeekFrom::Start(part.bytes.end))?;
         (self.at, self.next_offset) = (part.bytes.end, part.offsets.end);

@@ -37,7 +37,7 @@ pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
 /// Sends as much as the socket accepts without blocking, with MSG_MORE as more output follows.
 ///
 /// # Errors
-/// Those of send(2).
+/// The errors of send(2).
 pub(crate) fn send(socket: Socket, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
     // SAFETY: the pointer and the length are those of a slice.

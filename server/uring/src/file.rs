@@ -32,7 +32,7 @@ impl File {
     /// necessary; where the file system does not support that, through the page cache. Blocks.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
         let direct = open(path, libc::O_DIRECT);
         match direct {
@@ -47,7 +47,7 @@ impl File {
     /// Blocks.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
         Ok(Self::buffered(open(path, 0)?))
     }
@@ -101,7 +101,7 @@ impl File {
     /// Reads up to the end of the buffer or of the file; waits for the disk.
     ///
     /// # Errors
-    /// Those of pread(2).
+    /// The errors of pread(2).
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.std().read_at(buf, offset) {

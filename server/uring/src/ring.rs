@@ -116,7 +116,7 @@ impl Ring {
     /// memory that other processes lock is not known in advance.
     ///
     /// # Errors
-    /// Those of [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn new_or_smaller(config: Config) -> Result<Self, SetupError> {
         match (Self::new(config), config.smaller()) {
             (Err(error), Some(smaller)) if error.is_memory() => Self::new_or_smaller(smaller),

@@ -42,7 +42,7 @@ const KEYS_FROM: i16 = 4;
 /// Deletes a group. A group that does not exist is no error, and no event.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn delete(
     shared: &Shared,
     group: GroupIndex,
@@ -70,7 +70,7 @@ pub(super) async fn delete(
 /// Reads the committed offsets of these partitions, as events.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn read_offsets(
     shared: &Shared,
     group: GroupIndex,
@@ -176,7 +176,7 @@ fn committed(
 /// request was sent, and what `read` makes of the answer: its error code, or something else.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn ask<R: Call, T>(
     shared: &Shared,
     id: &Arc<str>,
@@ -199,7 +199,7 @@ pub(super) async fn ask<R: Call, T>(
 /// Sets configs of a group, which need not exist.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn configure(
     shared: &Shared,
     id: &Arc<str>,
@@ -233,7 +233,7 @@ fn set((name, value): &(String, String)) -> AlterableConfig<'_> {
 /// Opens a channel to the group's coordinator, as soon as there is one.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn coordinator(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, GROUP).await
 }
@@ -241,7 +241,7 @@ pub(super) async fn coordinator(shared: &Shared, id: &Arc<str>) -> Result<Channe
 /// Opens a channel to the coordinator of a transactional id, as soon as there is one.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn of_transactions(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, TRANSACTIONS).await
 }

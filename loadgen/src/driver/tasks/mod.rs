@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome, String> {
     match task {
         Task::EnsureTopics { topics, replication } => {
@@ -108,7 +108,7 @@ async fn metadata<T>(
 }
 
 /// # Errors
-/// One sentence, if the cluster does not have the API.
+/// A sentence for the user, if the cluster does not have the API.
 fn version(shared: &Shared, api: ApiKey) -> Result<i16, String> {
     required(&shared.core.borrow().versions, api)
 }
@@ -116,7 +116,7 @@ fn version(shared: &Shared, api: ApiKey) -> Result<i16, String> {
 /// Sends a request and returns what `read` makes of its answer.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 async fn call<R: Call, T>(
     channel: &mut Channel,
     version: i16,

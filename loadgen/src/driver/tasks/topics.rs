@@ -56,7 +56,7 @@ struct Growth {
 /// leader.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn ensure(
     shared: &Shared,
     wanted: &Wanted,
@@ -85,7 +85,7 @@ pub(super) async fn ensure(
 /// Deletes topics. Topics that do not exist are no error.
 ///
 /// # Errors
-/// One sentence.
+/// A sentence for the user.
 pub(super) async fn delete(shared: &Shared, names: &[Arc<str>]) -> Result<(), String> {
     let mut controller = controller(shared).await?;
     for names in names.chunks(TOPICS_A_REQUEST) {

@@ -156,8 +156,8 @@ impl ConsumerGroup {
     /// The heartbeat of a classic member.
     ///
     /// # Errors
-    /// Those of [`Self::classic_member`], ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS if it has to
-    /// join again.
+    /// The errors of [`Self::classic_member`], ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS if it has
+    /// to join again.
     pub(crate) fn classic_heartbeat(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -196,7 +196,7 @@ impl ConsumerGroup {
     /// The SyncGroup of a classic member: returns the member, for its current assignment.
     ///
     /// # Errors
-    /// Those of [`Self::classic_member`], ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL;
+    /// The errors of [`Self::classic_member`], ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL;
     /// REBALANCE_IN_PROGRESS if it has to join again.
     pub(crate) fn classic_sync(
         &mut self,

@@ -90,7 +90,7 @@ pub(crate) fn write_group(
 /// Like [`write_group`], for some of a group's offsets, in order; also returns their topics.
 ///
 /// # Errors
-/// Those of [`write_group`].
+/// The errors of [`write_group`].
 pub(crate) fn write_offsets<'o>(
     offsets: impl Iterator<Item = (&'o Text, i32, &'o Committed)>,
     out: &mut Vec<u8>,

@@ -22,7 +22,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// # Errors
-    /// Those of bind(2) and listen(2).
+    /// The errors of bind(2) and listen(2).
     pub(super) fn bind(addr: SocketAddr, backlog: u32) -> io::Result<Self> {
         let socket = std::net::TcpListener::bind(addr)?;
         configure(&socket, backlog)?;
@@ -43,7 +43,7 @@ impl Listener {
     /// Accepts a client; None if none waits.
     ///
     /// # Errors
-    /// Those of accept(2), but for the lack of descriptors that has been reported.
+    /// The errors of accept(2), but for the lack of descriptors that has been reported.
     pub(super) fn accept(&mut self) -> io::Result<Option<TcpStream>> {
         let Some(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {

@@ -52,7 +52,7 @@ impl Cleaner {
     /// Decides on a batch. Records from `noted_to` on are kept; `out` is emptied first.
     ///
     /// # Errors
-    /// None for a batch that was read before.
+    /// The batch cannot be read. This cannot happen for a batch that was read before.
     pub(super) fn clean(
         &mut self,
         batch: &Batch<'_>,

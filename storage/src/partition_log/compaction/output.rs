@@ -72,7 +72,7 @@ impl Output {
     /// Ends the segment: its last batch is the last one that was read, perhaps empty.
     ///
     /// # Errors
-    /// None that is known.
+    /// None are known.
     pub(super) fn finish(&mut self) -> Result<()> {
         let Some(mut header) = self.tail else { return Ok(()) };
         header.clear_transaction();

@@ -41,7 +41,7 @@ trait Routed: Kind {
     /// Answers a member that joins or stays.
     ///
     /// # Errors
-    /// Those of [`modern::Group::heartbeat`].
+    /// The errors of [`modern::Group::heartbeat`].
     fn beat<'r>(
         group: &mut modern::Group<Self>,
         turn: &mut Turn<'_, 'r>,
