@@ -128,7 +128,7 @@ pub fn write_list_response(
     finish_frame(start, RESPONSE_BYTES_MAX, 0, out)
 }
 
-/// Fills in the length of the frame at `start`, of which `elsewhere` bytes are not in `out`.
+/// Fills in the length of the frame at `start`. `elsewhere` bytes of the frame are not in `out`.
 fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<u8>) -> Result<()> {
     let bytes = out.len() - start;
     if bytes > bytes_max {

@@ -186,7 +186,8 @@ pub struct Subtopology {
     pub sinks: Vec<String>,
     /// The repartition topics that it reads.
     pub repartitions: Vec<InternalTopic>,
-    /// Whether all that it reads must have the same number of partitions, as for a join.
+    /// Whether all topics that the part reads must have the same number of partitions, as for a
+    /// join.
     pub copartitioned: bool,
     pub tasks: u32,
 }
@@ -329,8 +330,8 @@ pub struct MemberPlan {
     /// `group.instance.id` of static members.
     pub instance_id: Option<Arc<str>>,
     pub rack: Option<Arc<str>>,
-    /// The process of its group that it is a thread of. In a group without threads each member is a
-    /// process.
+    /// The process to which the member belongs as a thread. In a group without threads each member
+    /// is a process.
     pub process: u32,
     pub workload: Workload,
 }
@@ -367,6 +368,6 @@ pub struct Load {
     /// The maximum of requests in flight. In an open loop requests beyond it wait, and their
     /// latency counts from when they were due.
     pub in_flight: u32,
-    /// Partitions in each request; 0 means all that are owned.
+    /// Partitions in each request; 0 means all owned partitions.
     pub partitions: u32,
 }

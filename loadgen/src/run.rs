@@ -272,8 +272,8 @@ pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     members.sum::<u64>() as usize
 }
 
-/// A producer or reader also connects to the leaders of its partitions, of which the number is not
-/// known yet.
+/// The connections of each member. A producer or reader also connects to the leaders of its
+/// partitions, whose number is not known yet.
 fn connections_each(group: &scenario::Group) -> u64 {
     if group.is_group() { 1 } else { 4 }
 }

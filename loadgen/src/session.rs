@@ -332,8 +332,8 @@ impl Session {
         self.measure.trigger(group, &cause.to_string(), at);
     }
 
-    /// Closes the rebalances of groups that have been stable for long enough; at the end those of
-    /// all that are stable, and of those that have no members left.
+    /// Closes the rebalances of groups that have been stable for long enough. At the end it closes
+    /// the rebalances of all stable groups, and of groups without members.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {

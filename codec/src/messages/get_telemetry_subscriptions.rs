@@ -19,7 +19,7 @@ message! {
         accepted_compression_types: Vec<i8>, 0..;
         push_interval_ms: i32, 0..;
         telemetry_max_bytes: i32, 0..;
-        /// Counters are pushed as what was added since the last push.
+        /// Counters are pushed as the increase since the last push.
         delta_temporality: bool, 0..;
         /// Beginnings of names; none for no metrics, `*` for all.
         requested_metrics: Vec<Str<'a>>, 0..;

@@ -273,8 +273,8 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
     put(batch, 0, base_offset.to_be_bytes());
 }
 
-/// Sets all that leads from a whole batch to the next one, none of which is in its checksum: base
-/// offset, length and magic.
+/// Sets the fields that lead from a whole batch to the next one: base offset, length and magic.
+/// None of them is in the checksum.
 ///
 /// # Panics
 /// If `batch` is shorter than a header.

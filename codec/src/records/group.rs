@@ -102,8 +102,8 @@ impl<'a> OffsetCommitValue<'a> {
         read.ok_or(DecodeError::UnexpectedNull)
     }
 
-    /// Reads the form of nearly all values, of which recovery reads millions: version 4, without
-    /// metadata and with a topic id, so that all fields have fixed places.
+    /// Reads the form that nearly all values have, and of which recovery reads millions: version 4,
+    /// without metadata and with a topic id, so that all fields have fixed places.
     #[inline]
     fn read_plain(value: &'a [u8]) -> Option<Self> {
         let value: &[u8; PLAIN_VALUE_BYTES] = value.try_into().ok()?;
@@ -202,7 +202,7 @@ macro_rules! group_records {
     };
 }
 
-/// The type of offsets committed before Kafka 0.9, and of those since.
+/// The type of offsets committed before Kafka 0.9. Newer offsets have type 1.
 const LEGACY_OFFSET_COMMIT: i16 = 0;
 const OFFSET_COMMIT: i16 = 1;
 const OFFSET_COMMIT_SCHEMA: Schema = schema(OFFSET_COMMIT, 0..=4, 4);

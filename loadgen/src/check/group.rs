@@ -54,7 +54,7 @@ pub(super) struct Member {
     pub(super) joining: Time,
     pub(super) joined: Time,
     is_in: bool,
-    /// The last generation of which it has the assignment.
+    /// The last generation whose assignment the member has.
     pub(super) synced: i32,
     /// The last epoch in which it had exactly its target assignment.
     pub(super) settled: i32,

@@ -39,11 +39,11 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     Err(reason)
 }
 
-/// Connects to the brokers at their advertised addresses, where members will connect to. Brokers
-/// that are reached are asked for the configuration that results depend on.
+/// Connects to the brokers at their advertised addresses, which members will use, too. Each reached
+/// broker is asked for the configs that results depend on.
 ///
 /// # Errors
-/// A sentence for the user, if none can be reached.
+/// A sentence for the user, if no broker can be reached.
 async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, String> {
     let attempt = |(id, host, port): &(i32, String, u16)| {
         let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);

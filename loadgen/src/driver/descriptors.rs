@@ -11,10 +11,10 @@ pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
     connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
 }
 
-/// Raises the soft limit to what is needed, or to the hard limit if that is less.
+/// Raises the soft limit to the needed number, or to the hard limit if that is less.
 ///
 /// # Errors
-/// A sentence for the user with the number needed, if the hard limit is below it.
+/// A sentence for the user with the needed number, if the hard limit is below it.
 pub fn ensure_descriptors(connections: usize, cores: usize) -> Result<(), String> {
     let needed = descriptors_needed(connections, cores);
     let limit = getrlimit(Resource::Nofile);

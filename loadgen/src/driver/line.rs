@@ -140,7 +140,7 @@ fn poll<O: Owner>(
     Poll::Pending
 }
 
-/// Writes what is queued, as much as the system takes.
+/// Writes queued requests, as much as the system takes.
 fn write<O: Owner>(
     owner: &mut O,
     at: usize,

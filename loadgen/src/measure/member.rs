@@ -10,7 +10,8 @@ pub(super) struct Member {
     pub(super) cut_off: bool,
     /// The epoch that it settled at; it counts as settled if that is the newest.
     pub(super) settled: Option<i32>,
-    /// The number of partitions that it believes to own, and of those that it is the holder of.
+    /// The number of partitions that the member believes to own, and below the number of partitions
+    /// of which it is the current holder.
     pub(super) owns: u32,
     pub(super) holds: u32,
     /// Counts up when all its partitions become free at once.

@@ -1,4 +1,4 @@
-//! A rebalance that is under way, and what is counted until it ends.
+//! A rebalance in progress, and the figures that are collected until it ends.
 
 use std::time::Duration;
 

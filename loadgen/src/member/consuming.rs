@@ -230,7 +230,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Takes what was fetched of a partition, if the member still reads it from there.
+    /// Takes the fetched records of a partition, if the member still reads it from this offset.
     fn take(
         &mut self,
         (partition, from): (Partition, i64),

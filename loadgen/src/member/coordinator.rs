@@ -26,7 +26,7 @@ pub(super) enum Key {
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
     found: Found,
-    /// Whether an answer since it was found has shown that it has loaded the group.
+    /// Whether an answer has shown that the coordinator has loaded the group since it was found.
     confirmed: bool,
     pub(super) retry: Retry,
 }

@@ -52,7 +52,7 @@ pub struct Span {
     pub of: SpanKind,
     /// The time when it was due: latency counts from then.
     pub due: Time,
-    /// When its first request left, and when the last answer arrived.
+    /// The time when the first request left, and below the time when the last answer arrived.
     pub began: Time,
     pub ended: Time,
     /// The time by which the machine that generates the load made it longer.

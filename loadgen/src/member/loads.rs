@@ -8,7 +8,8 @@ use super::offset_messages::Identity;
 use crate::plan::Fetching;
 
 impl Member {
-    /// Reads records from now on, or no more: what is under way is taken all the same.
+    /// Sets whether the member reads records from now on. Answers to requests in flight are used
+    /// either way.
     pub(super) fn consume(&mut self, records: Option<Fetching>, turn: &mut Turn<'_, '_>) {
         self.core.consumes = records.is_some();
         if self.core.consumes || self.consuming.is_some() {

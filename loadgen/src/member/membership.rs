@@ -202,7 +202,7 @@ impl Membership {
         Ok(())
     }
 
-    /// No answer to what was sent counts.
+    /// Ignores the answers to all requests in flight.
     pub(super) fn abandon(&mut self) {
         self.in_flight = None;
     }
@@ -389,7 +389,8 @@ impl Membership {
         core.failed(&mut self.heartbeats.retry, turn);
     }
 
-    /// The coordinator does not know it: loses all that it owned, and joins again with its own id.
+    /// The coordinator does not know the member: it loses all that it owned, and joins again with
+    /// its own id.
     fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);

@@ -263,7 +263,7 @@ impl Member {
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)
     }
 
-    /// When the transaction that has begun, and not ended, was due.
+    /// The time when the open transaction was due.
     pub fn unfinished(&self) -> Option<Time> {
         self.role.unfinished().filter(|_| !self.is_done())
     }

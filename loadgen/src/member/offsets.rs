@@ -45,7 +45,7 @@ pub(super) enum Purpose {
     Commit {
         id: u32,
     },
-    /// A commit of what was read of partitions that were given up, beside the load.
+    /// A commit of the positions in partitions that were given up, beside the load.
     LastCommit {
         id: u32,
     },

@@ -48,8 +48,8 @@ impl Owned {
         both.filter(|(_, position)| **position == UNKNOWN).map(|(one, _)| *one).collect()
     }
 
-    /// Replaces the owned partitions; the positions of those owned before stay. With `fetched` the
-    /// positions of the others have to be read, else they start at 0.
+    /// Replaces the owned partitions. Partitions that stay keep their positions. With `fetched` the
+    /// positions of the others must be read, else they start at 0.
     pub(super) fn replace(&mut self, partitions: Vec<Partition>, fetched: bool) {
         let fresh = if fetched { UNKNOWN } else { 0 };
         let position = |one: &Partition| self.position(one).unwrap_or(fresh);

@@ -1,11 +1,11 @@
-//! An assignment that is adopted when the member has given up what is not in it, which takes time.
+//! An assignment that is adopted later: when the member has given up the partitions that it loses.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
 pub(super) struct Reconciling<T> {
-    /// The time until which the member gives up, and the assignment that it has then.
+    /// The time at which the member has given up its partitions, and its assignment from then on.
     pending: Option<(Time, T)>,
 }
 

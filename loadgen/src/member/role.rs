@@ -51,7 +51,7 @@ impl Role {
         matches!(self, Self::Manual)
     }
 
-    /// Whether all that it does needs a coordinator.
+    /// Whether the member can do nothing without a coordinator.
     pub(super) fn needs_coordinator(&self, core: &Core) -> bool {
         match &core.group().protocol {
             Protocol::Producer(plan) => matches!(plan.delivery, Delivery::Transactions(_)),

@@ -9,7 +9,7 @@ pub enum State {
     Down,
     /// Looks up its coordinator.
     Searching,
-    /// Has sent a request to join, or waits for its assignment.
+    /// The member has sent a request to join, or waits for its assignment.
     Joining,
     /// Gives up partitions, or waits for some that others have to give up.
     Reconciling,

@@ -43,7 +43,7 @@ fn joined(overlapping: &[&Rebalance]) -> Option<Rebalance> {
     })
 }
 
-/// `10 × 500 left`, or what began it and the number of the others.
+/// `10 × 500 left`, or the first trigger and the number of the others.
 fn in_words(overlapping: &[&Rebalance]) -> String {
     let Some((first, others)) = overlapping.split_first() else { return String::new() };
     let first = &first.trigger;

@@ -70,7 +70,7 @@ impl Rule {
         matches!(self.metric, Metric::RoundTrip(..) | Metric::Rate(_))
     }
 
-    /// Whether it is broken by what was measured so far. Counts and sums are judged at the end.
+    /// Whether the figures so far break the rule. Counts and sums are judged at the end.
     pub fn is_broken_early(&self, so_far: &Report) -> bool {
         let is_early = match &self.metric {
             Metric::RoundTrip(_, statistic)

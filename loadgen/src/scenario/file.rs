@@ -329,7 +329,7 @@ pub struct Work {
 pub struct AddPartitions {
     #[serde(default)]
     pub topics: Words,
-    /// The number of new partitions in each topic: a count, or a share of those that it has.
+    /// The number of new partitions of each topic: a count, or a share of the existing partitions.
     pub by: Amount,
 }
 

@@ -34,7 +34,7 @@ pub struct SegmentCut {
 enum Piece {
     /// Bytes of the file.
     Kept(Range<u64>),
-    /// Bytes in place of what was cut out.
+    /// Bytes in place of a part that was cut out.
     New(Vec<u8>),
 }
 

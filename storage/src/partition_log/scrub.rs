@@ -183,7 +183,7 @@ impl Scrub {
         (self.at, self.batch, self.bad) = (self.end.position, None, None);
     }
 
-    /// Looks at the next bytes, of which `data` has those from `data_at` on.
+    /// Looks at the next bytes. `data` has the bytes from `data_at` on.
     fn step(
         &mut self,
         segment: &Segment,

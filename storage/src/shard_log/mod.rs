@@ -301,7 +301,7 @@ impl ShardLog {
         operations.unwrap_or_default().counted_from(self.opened_at, self.is_recovered())
     }
 
-    /// The partitions of which the last call of [`ShardLog::done`] flushed operations.
+    /// The partitions whose operations the last call of [`ShardLog::done`] flushed.
     pub fn flushed(&self) -> &[LogPartition] {
         &self.flushed
     }

@@ -361,8 +361,8 @@ impl Segments {
         can_seal
     }
 
-    /// The files get other names, of a backup: they are not to be written again, other than behind
-    /// the blocks that they have.
+    /// The files get other names, in a backup: they may be written again only after their present
+    /// blocks.
     pub(crate) fn give_names(&mut self) {
         self.named_before = self.next_sequence;
         self.retired.append(&mut self.spare);

@@ -36,7 +36,7 @@ pub(super) struct Jump {
 }
 
 impl Sharing {
-    /// `before` is what was known of some records of an acquired batch.
+    /// `before` has the state of some records of an acquired batch before the acquisition.
     pub(super) fn judge(
         &mut self,
         fetch: &Fetch<'_>,
@@ -188,7 +188,7 @@ impl Sharing {
         }
     }
 
-    /// Judges what has waited for long enough.
+    /// Judges the events that have waited for long enough.
     pub(super) fn settle(&mut self, now: Time, found: &mut Found) {
         let due = |jump: &mut Jump| jump.until <= now;
         for jump in self.jumps.extract_if(.., due) {

@@ -16,7 +16,8 @@ use crate::time::Time;
 pub(super) struct Transaction {
     pub(super) outcome: Outcome,
     pub(super) batches: Arc<[Written]>,
-    /// The progress of the readers that it is judged for, and before EndTxn is called of all.
+    /// The progress of the readers that must see the transaction; before EndTxn is called, the
+    /// progress of all readers.
     pub(super) progress: BTreeMap<MemberIndex, Progress>,
     /// The events of its end.
     proof: Vec<Event>,

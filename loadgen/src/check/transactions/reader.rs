@@ -91,8 +91,8 @@ impl Reader {
         false
     }
 
-    /// These records are of a transaction that ended before, and that all readers have passed: of
-    /// one that was committed they are not the first, and so out of order.
+    /// Judges records of a transaction that ended before, and that all readers have passed. If it
+    /// was committed, the reader has had its records already, so these are out of order.
     pub(super) fn is_of_the_past(&self, event: &Event, record: &Returned, found: &mut Found) {
         let ignored = self.ignored.get(&record.producer).is_some_and(|it| record.number <= *it);
         if ignored || !self.is_of_committed() {

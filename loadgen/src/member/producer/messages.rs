@@ -21,7 +21,7 @@ const WITH_FORMER: i16 = 3;
 const BY_ID: i16 = 13;
 const ALL_REPLICAS: i16 = -1;
 
-/// A transactional id with the producer id and epoch that it has now.
+/// A transactional id with its current producer id and epoch.
 #[derive(Clone)]
 pub(super) struct Writer {
     pub(super) transactional_id: Arc<str>,

@@ -21,7 +21,7 @@ pub(super) struct Log {
     pub(super) next: i64,
 }
 
-/// Reads what was fetched from the offset `from` on.
+/// Reads the fetched bytes from the offset `from` on.
 pub(super) fn read(
     partition: Partition,
     from: i64,

@@ -289,7 +289,7 @@ impl Reader {
         Ok(is_new)
     }
 
-    /// Takes what was fetched of a partition; returns whether its position moved.
+    /// Takes the fetched bytes of a partition; returns whether its position moved.
     fn take(
         &mut self,
         place: usize,

@@ -96,7 +96,7 @@ impl Share {
         Ok(())
     }
 
-    /// Takes what was acquired of a partition.
+    /// Takes the acquired records of a partition.
     fn acquire(
         &mut self,
         fetched: &Fetched,

@@ -139,7 +139,7 @@ impl Share {
         self.leaders.node(self.partitions.binary_search(&partition).ok()?)
     }
 
-    /// The partitions that it is to have in its session with this node.
+    /// The partitions that the member should have in its session with this node.
     fn wanted(&self, node: NodeIndex, core: &Core) -> Vec<Partition> {
         let owned = core.owned.partitions().iter().copied();
         owned.filter(|partition| self.leader(*partition) == Some(node)).collect()

@@ -48,7 +48,7 @@ pub(super) enum Purpose {
     Close,
 }
 
-/// Records that are to be acknowledged, with a number of the acquired batch that they are of.
+/// Records to acknowledge, with the number of the acquired batch that they belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     pub(super) batch: usize,

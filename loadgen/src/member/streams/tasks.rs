@@ -48,7 +48,7 @@ fn list(tasks: &[TaskIds<'_>], topology: &Topology) -> Option<Vec<Partition>> {
     Some(sorted(all))
 }
 
-/// Whether some of these are not among the others, which are sorted.
+/// Whether some of `tasks` are not in the other list, which is sorted.
 pub(super) fn any_besides(tasks: &[Partition], others: &[Partition]) -> bool {
     tasks.iter().any(|task| others.binary_search(task).is_err())
 }

@@ -4,8 +4,8 @@ use super::{Figure, Runs};
 use crate::report::disruptions::kind;
 use crate::report::model::{Phase, Report};
 
-/// How long a classic group waits for more members when it forms. It is in all that the members
-/// wait for then.
+/// How long a classic group waits for more members when it forms. All waits of its members at that
+/// time include it.
 const FORMATION: &str = "group.initial.rebalance.delay.ms";
 const CLASSIC: &str = "classic";
 /// How long the loss of members is not noticed.

@@ -25,8 +25,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether at least a tenth of this figure can be this machine's own. `undelayed` is the same
-    /// without its delays; what has none is as late as timers are.
+    /// Whether at least a tenth of this figure can be this machine's own delay. `undelayed` is the
+    /// figure without its delays; without `undelayed` the delay of timers counts.
     pub fn blurs(
         &self,
         latency: &Latency,

@@ -35,7 +35,8 @@ pub struct Subtopology {
     pub partitions: u32,
     /// Names of its stores: each has a changelog topic.
     pub stores: Words,
-    /// Whether all that it reads must have the same number of partitions, as for a join.
+    /// Whether all topics that the part reads must have the same number of partitions, as for a
+    /// join.
     pub copartitioned: bool,
 }
 

@@ -63,7 +63,7 @@ impl Output {
         Ok(())
     }
 
-    /// Skips a batch of which nothing is left.
+    /// Skips a batch without kept records.
     pub(super) fn skip(&mut self, header: &BatchHeader) {
         self.tail = Some(*header);
         self.is_changed = true;

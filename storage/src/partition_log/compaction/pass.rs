@@ -202,7 +202,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Rewrites the sources of which something was noted, and those before them.
+    /// Rewrites the sources with noted keys, and the sources before them.
     fn end_map(&mut self) {
         let noted_to = self.noted_to;
         self.sources.retain(|source| source.base_offset < noted_to);

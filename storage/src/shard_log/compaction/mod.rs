@@ -413,7 +413,8 @@ impl ShardLog {
         self.compaction.pace.pay(now, bytes, config.io_bytes_per_second);
     }
 
-    /// Renames a compacted segment to the first of those that it replaces, and drops these.
+    /// Renames a compacted segment to the first segment that it replaces, and drops the replaced
+    /// segments.
     fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;

@@ -21,8 +21,8 @@ pub(super) struct Notes {
     transactions: Transactions,
     /// Records of the committed transaction whose marker was read last that are not noted yet.
     committed: Vec<(KeyHash, i64)>,
-    /// The end of what was noted, if the memory is full. From there on only the markers of open
-    /// transactions are looked for.
+    /// The end of the noted blocks, if the memory is full. After it only the markers of open
+    /// transactions are noted.
     cut: Option<Place>,
 }
 

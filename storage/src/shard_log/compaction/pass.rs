@@ -29,7 +29,7 @@ pub(super) enum Work {
     Read { segment: u64, offset: u32, len: u32 },
     /// Write to the new segment.
     Write { offset: u32, data: Vec<u8> },
-    /// Replace the old segments by a new one, all of which is durable.
+    /// Replace the old segments by a new one, which is durable as a whole.
     Swap(Box<Output>),
     /// The pass has ended.
     End,
@@ -214,7 +214,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Pays for what was noted, or cuts the pass if the memory is full.
+    /// Pays for the noted keys, or cuts the pass if the memory is full.
     fn pay(&mut self, slice: &mut Slice, noted: std::result::Result<usize, Full>) {
         slice.pay(noted.unwrap_or(1));
         if let Err(Full) = noted {
@@ -222,9 +222,9 @@ impl Pass {
         }
     }
 
-    /// The end of what is compacted if the table is full: the block that is being read. If that is
-    /// the first, it counts as noted though its keys alone exceed the table: the next pass gets
-    /// further.
+    /// The end of the compacted blocks if the table is full: the block that is being read. If it is
+    /// the first block, it counts as noted although its keys alone exceed the table, so that the
+    /// next pass gets further.
     fn cut_when_full(&self) -> Place {
         let Place { source, block } = self.block;
         let is_first = self.block == self.part.dirty_from;

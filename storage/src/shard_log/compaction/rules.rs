@@ -52,8 +52,8 @@ pub(super) enum Treatment {
 }
 
 impl Part {
-    /// The treatment of a batch in a block, of which the last position is known too. Before the
-    /// dirty blocks, and before the cut, all transactions have ended.
+    /// The treatment of a batch in a block, given the last position of the block. Before the dirty
+    /// blocks, and before the cut, all transactions have ended.
     pub(super) fn treatment(
         &self,
         notes: &Notes,

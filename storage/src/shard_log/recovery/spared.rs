@@ -26,7 +26,8 @@ impl Recovered {
         self.spared.bytes.div_ceil(RECORD_BYTES_MIN) as i64
     }
 
-    /// Assigns no offset of these partitions again that a record in the damage may have had.
+    /// Skips offsets of these partitions, so that no offset is assigned again that a damaged record
+    /// may have had.
     pub fn skip_offsets(&mut self, partitions: impl IntoIterator<Item = LogPartition>) {
         let records = self.records_spared();
         for partition in partitions.into_iter().filter(|_| records > 0) {
