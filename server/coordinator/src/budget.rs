@@ -1,5 +1,5 @@
-//! The limits that the coordinators of a shard have together. Each call of one brings what the
-//! others have.
+//! The limits that all coordinators of a shard share. Each call of a coordinator brings the use of
+//! the others.
 
 use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, MEMBER_PROFILE_BYTES_MAX, groups_share};
 use core::ops::{Add, Sub};

@@ -71,7 +71,8 @@ pub struct Removal {
     pub client_id: Text,
     pub client_host: Text,
     pub why: Why,
-    /// The time since its last heartbeat, or other request that shows that it is alive.
+    /// The time since the member's last heartbeat, or since another request that shows that it is
+    /// alive.
     pub silent_ms: i64,
     /// The connection on which that came; None if it was before the load.
     pub connection: Option<u64>,

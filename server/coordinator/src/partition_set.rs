@@ -42,7 +42,7 @@ impl PartitionSet {
 
     /// The place of a partition among them.
     pub(crate) fn place(&self, partition: i32) -> Option<usize> {
-        // Mostly all partitions up to some are there.
+        // Most sets contain all partitions up to a number.
         let place = usize::try_from(partition).ok()?;
         if self.0.get(place) == Some(&partition) {
             return Some(place);

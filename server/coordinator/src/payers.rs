@@ -21,7 +21,7 @@ pub(crate) struct Payers {
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
-    /// The bytes that they have taken and released.
+    /// The bytes that addresses have taken and released.
     pub(crate) moves: Moves,
 }
 

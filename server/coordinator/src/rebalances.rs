@@ -177,7 +177,7 @@ impl Rebalances {
         self.by_beginning.first().map(|(began_ms, _)| *began_ms)
     }
 
-    /// Whether what is kept beside the rebalances agrees with them: for checks.
+    /// Whether the indexes agree with the rebalances: for checks.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn is_counted(&self) -> bool {
         let said = self.under_way.values().map(|it| it.causes.said_bytes());

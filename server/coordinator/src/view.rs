@@ -19,7 +19,7 @@ const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;
 /// The most topics that are listed of a member's subscription.
 const TOPICS_MAX: usize = 100;
 
-/// Which part of which group is wanted.
+/// The part of a group that is wanted.
 #[derive(Debug, Clone)]
 pub struct GroupAsked {
     pub group_id: Text,
@@ -69,7 +69,7 @@ pub struct MemberView {
     /// The first names of topics in its subscription, and its regular expression.
     pub topics: Vec<Text>,
     pub expression: Option<Text>,
-    /// The partitions that it has, and those that it is to have; None where that is not known.
+    /// The member's current partitions, and those of its target; None where they are not known.
     pub assigned: Option<Assigned>,
     pub target: Option<Assigned>,
 }
@@ -85,7 +85,7 @@ pub struct Assigned {
     text_bytes: usize,
 }
 
-/// That of which partitions are assigned.
+/// The topic, or the subtopology and role, whose partitions or tasks are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssignedTo {
     Topic(Text),
@@ -163,7 +163,7 @@ pub(crate) fn first_topics<'t>(topics: impl Iterator<Item = &'t Text>) -> Vec<Te
 }
 
 impl Assigned {
-    /// Adds partitions, of which the first are listed.
+    /// Adds partitions; only the first are listed.
     pub(crate) fn add(&mut self, to: AssignedTo, partitions: impl ExactSizeIterator<Item = i32>) {
         // All are listed until the list is full.
         let room = PARTITIONS_OF_MEMBER_MAX.saturating_sub(self.partitions);

@@ -50,7 +50,7 @@ macro_rules! broker_configs {
             pub(super) set: BTreeMap<&'static str, String>,
             /// The keys that the command line set, and the keys of listeners.
             pub(super) pinned: BTreeSet<String>,
-            /// Keys of one listener or mechanism, without their texts in what is printed.
+            /// Keys of one listener or mechanism. Their texts are not printed.
             pub(super) of_listeners: OfListeners,
             /// Keys that were set of what muster does not have, and that change nothing.
             pub(super) unserved: BTreeSet<String>,

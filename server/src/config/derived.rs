@@ -127,8 +127,8 @@ impl Config {
         self.shows_telemetry() || !self.client_telemetry_otlp_endpoint.trim().is_empty()
     }
 
-    /// Whether an API is served: those of consumer and streams groups may be switched off, and
-    /// those of telemetry are there if it is received.
+    /// Whether an API is served. The APIs of consumer and streams groups may be switched off. The
+    /// APIs of telemetry are served if it is received.
     pub fn serves(&self, api: ApiKey) -> bool {
         if matches!(api, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) {
             return self.receives_telemetry();
@@ -172,7 +172,7 @@ impl Config {
         self.with_overrides([of(ALL_BROKERS), of(&node_id.to_string())].into_iter().flatten())
     }
 
-    /// These configs with overrides, of which later ones win.
+    /// These configs with overrides; a later override wins.
     pub(crate) fn with_overrides<'o>(&self, all: impl Iterator<Item = &'o Overrides>) -> Self {
         let mut config = self.clone();
         for (name, value) in all.flatten() {
@@ -261,7 +261,7 @@ impl Config {
     }
 }
 
-/// The configs of a topic. `config` is that of the shard, with what was altered
+/// The configs of a topic. `config` is the shard's config, with what was altered
 /// ([`Config::with_dynamic`]).
 pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicConfig {
     let none = Overrides::new();
@@ -269,9 +269,9 @@ pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicC
     config.topic_defaults().with(overrides)
 }
 
-/// The compaction of the log of each of `shards` shards: that of the offsets topic, whose records
-/// the log holds; None if the topic is not compacted. `config` is that of the shard, with what was
-/// altered ([`Config::with_dynamic`]).
+/// The compaction of the log of each of `shards` shards: the compaction of the offsets topic, whose
+/// records the log holds. None if the topic is not compacted. `config` is the shard's config, with
+/// what was altered ([`Config::with_dynamic`]).
 pub fn compaction(
     config: &Config,
     altered: &impl Altered,
@@ -283,8 +283,8 @@ pub fn compaction(
     config.log_cleaner_enable.then(|| rules_of(config, &topic, shards))
 }
 
-/// The compaction of a partition of a user topic, on each of the shards. `config` is that of the
-/// shard, with what was altered.
+/// The compaction of a partition of a user topic on each shard. `config` is the shard's config,
+/// with what was altered.
 pub fn topic_compaction(
     config: &Config,
     topic: &TopicConfig,
@@ -315,8 +315,8 @@ pub fn group_config(config: &Config, altered: &impl Altered, group: &str) -> Gro
     GroupConfig::from(config).with(overrides).clamped(config)
 }
 
-/// The configs that a group has of its own, within the bounds of the broker. `config` is that of
-/// the shard, with what was altered ([`Config::with_dynamic`]).
+/// The configs that a group has of its own, within the bounds of the broker. `config` is the
+/// shard's config, with what was altered ([`Config::with_dynamic`]).
 pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);

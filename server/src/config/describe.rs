@@ -210,7 +210,7 @@ fn described<C>(
     Described { name: name.into(), value, text, source, config_type, read_only, synonyms }
 }
 
-/// A config with the name that it has for a listener. As in Kafka such names count as read-only.
+/// A config under the name that it has for a listener. As in Kafka such names count as read-only.
 fn named(name: &str, described: Described) -> Described {
     Described { name: name.to_owned().into(), ..described }
 }

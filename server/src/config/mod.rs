@@ -168,7 +168,7 @@ impl Config {
         }
     }
 
-    /// A key that changes nothing, of which the last value counts.
+    /// Notes a key without effect. If the key is repeated, the last value counts.
     fn without_effect(&mut self, name: &str, value: &str) -> Kind {
         let Some(instead) = broken_promise(name, value) else {
             self.promises.remove(name);

@@ -88,7 +88,7 @@ const LESS: &[[&str; 2]] = &[
 /// With a lower value a connection may be closed before its client has sent the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
-/// A rule that configs break, and the key to blame: of those that it is about, one that was set.
+/// A rule that configs break, and the key to blame: a key of the rule that was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) key: &'static str,

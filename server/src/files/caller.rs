@@ -47,7 +47,7 @@ impl Caller {
 
     /// Makes a call after the calls before it, and then wakes the shard.
     pub(super) fn call(&self, call: Call<File>, waker: Waker) {
-        // If the thread has ended, the shard is woken, and finds that it has.
+        // If the thread has ended, the shard is woken, and notices.
         drop(self.calls.send((call, Wake(waker))));
     }
 

@@ -116,8 +116,7 @@ pub trait Descriptor: Clone {
     fn is_in_use(&self) -> bool;
 }
 
-/// A file operation that must not fail did: what was being done, and why it failed. The process is
-/// to end.
+/// A file operation failed that must not fail: the operation, and the reason. The process must end.
 #[derive(Debug)]
 pub struct FileError(pub(crate) String);
 

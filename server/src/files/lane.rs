@@ -1,5 +1,6 @@
-//! A lane: a file id, with the file that is open under it and the operations that wait. They start
-//! in the order of their requests, and only those wait that depend on what is not done yet.
+//! A lane: a file id, the file that is open under it, and the operations that wait. Operations
+//! start in the order of their requests; an operation waits only for unfinished operations that it
+//! depends on.
 
 use muster_storage::{FileOp, OpenMode};
 use std::collections::VecDeque;

@@ -54,7 +54,7 @@ pub struct Files<I: FileIo> {
     counters: FileCounters,
 }
 
-/// A slice, of which some files are not open yet.
+/// A slice that waits until all of its files are open.
 #[derive(Debug)]
 struct WaitingSlice<C> {
     parts: Vec<Part>,

@@ -32,7 +32,7 @@ const API: &str = "/api/v1";
 /// The path by which `muster backup` begins.
 const BACKUP: &str = "/api/v1/backup";
 
-/// The path that removes all that clients have made, where the config allows it.
+/// The path that removes everything that clients have made, where the config allows it.
 const RESET: &str = "/reset";
 
 /// The paths of health checks.

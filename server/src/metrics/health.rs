@@ -1,4 +1,4 @@
-//! Whether the server lives, and whether it serves: `/healthz` and `/readyz`.
+//! Whether the server is alive, and whether it is ready: `/healthz` and `/readyz`.
 
 use crate::report::Report;
 use crate::volume::Volume;

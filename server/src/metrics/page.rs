@@ -1,5 +1,5 @@
-//! The page: one file, which asks the API for all that it shows. A browser runs and loads nothing
-//! but what is in it: the policy has the hashes of its script and its style.
+//! The page: one file, which asks the API for its data. A browser runs and loads only what the file
+//! contains: the policy has the hashes of its script and its style.
 
 use super::http::{Code, Response};
 use base64::Engine;

@@ -79,7 +79,7 @@ impl Operator {
         surveyed.last.clone()
     }
 
-    /// Removes all that clients have made.
+    /// Removes everything that clients have made.
     pub(crate) fn reset(&self) -> Answer {
         match self.shards.get() {
             Some(shards) => match reset::reset(shards) {

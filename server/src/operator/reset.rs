@@ -1,5 +1,5 @@
-//! The admin side of a reset, `POST /reset`: all that clients have made is removed, and the next
-//! test finds a server like a new one. Connections and users stay.
+//! The admin side of a reset, `POST /reset`: it removes everything that clients have made, so that
+//! the next test finds a server like a new one. Connections and users stay.
 
 use super::shards::Shards;
 use crate::inquiry::{About, Finding, Reset};
@@ -11,7 +11,7 @@ use tracing::info;
 /// The time in which all shards have removed all.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause before a shard is asked again for what was not done.
+/// The pause before a shard is asked again for the rest of the work.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Removes transactional ids first, as open transactions abort only while their partitions exist;
@@ -33,8 +33,9 @@ pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
     Ok(took_ms)
 }
 
-/// Has the controller remove what all shards share, and waits until each has the new image. The
-/// controller's own shard is first: once it has the image, that is in the mailboxes of the others.
+/// Lets the controller remove what all shards share, and waits until each shard has the new image.
+/// The controller's own shard comes first: once it has the image, the mailboxes of the others have
+/// it.
 fn reset_cluster(shards: &Shards, until: Instant) -> bool {
     let Some(Some(Reset::Taken { topics, access })) =
         ask(shards, until, CONTROLLER, Reset::Cluster)

@@ -282,8 +282,8 @@ impl<'s> Gathered<'s> {
         });
     }
 
-    /// Adds the lag of share groups, of which there may be none. Returns whether all shards have
-    /// answered in time.
+    /// Adds the lag of share groups, if there are any. Returns whether all shards have answered in
+    /// time.
     fn ask_shares(&mut self, shards: &Shards, until: Instant) -> bool {
         if self.share_groups.is_empty() {
             return true;

@@ -28,8 +28,9 @@ pub trait Io {
     /// The next completion that has come, of those that come before all others.
     fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
-    /// The next one of the others: new connections, bytes of connections that do not come first or
-    /// send much, and ends of slices. Those that are not taken are left for the next turn.
+    /// The next completion that does not come first: new connections, bytes of connections that do
+    /// not come first or send much, and ends of slices. Completions that are not taken stay for the
+    /// next turn.
     fn next_other(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
     /// Whether [`Self::next_other`] has something.

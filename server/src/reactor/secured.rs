@@ -168,7 +168,8 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Closes handshakes that take too long, or of which there are too many; returns the next time.
+    /// Closes handshakes that take too long, and handshakes beyond the limit; returns the next
+    /// time.
     pub(super) fn close_overdue(
         &mut self,
         io: &mut I,

@@ -23,7 +23,7 @@ const EVENTS_PER_LOOK: usize = 16;
 pub enum Share {
     #[default]
     First,
-    /// New connections, and bytes of the others.
+    /// New connections, and bytes of connections that do not come first.
     Others,
     Handshakes,
     /// Requests that wait.
@@ -31,7 +31,7 @@ pub enum Share {
 }
 
 impl<I: Io> Reactor<I> {
-    /// Handles what has come and what waits, in the shares of a turn.
+    /// Handles new completions and waiting work, in the shares of a turn.
     pub(super) fn share_turn(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         let has_first = self.serve_first(io, shard)?;
         let others_wait =

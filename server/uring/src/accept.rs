@@ -219,7 +219,7 @@ impl Ring {
         if self.is_full() { Some(POLL_EVERY) } else { rests.then_some(REST) }
     }
 
-    /// Connections, and accepts under way, each of which may become one.
+    /// Connections, and accepts in flight, which may become connections.
     fn held(&self) -> usize {
         let armed: usize = self.listeners.iter().map(|listener| listener.armed).sum();
         self.connections.len() + armed

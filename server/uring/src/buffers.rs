@@ -13,8 +13,8 @@ use io_uring::{IoUring, cqueue};
 use crate::aligned::AlignedBuf;
 use crate::config::Config;
 
-/// The buffers of connections that send little, and of those that send much: the latter never take
-/// the buffers of the former.
+/// The buffers of connections that send little, and of connections that send much. Neither takes
+/// the buffers of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Little = 0,

@@ -32,7 +32,7 @@ pub(crate) const SMALL_BYTES: usize = 2048;
 pub(crate) const SMALL_MIN: u8 = 8;
 /// The kernel fills up to this number of buffers of a connection at once.
 pub(crate) const BUFFERS_AT_ONCE: u16 = 32;
-/// Descriptors that a turn closes: with each the kernel frees what was not read.
+/// Descriptors that a turn closes. Closing one frees its unread bytes in the kernel.
 pub(crate) const CLOSES_PER_TURN: usize = 16;
 /// The kernel gathers at most UIO_MAXIOV buffers in one send.
 pub(crate) const SEND_BUFFERS_MAX: usize = 1024;

@@ -31,10 +31,10 @@ pub trait Driver {
     /// Only errors that leave the driver unusable.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// The next event of those that come before all others.
+    /// The next event that comes before all others.
     fn next_first(&mut self) -> Option<Event<Self::Data>>;
 
-    /// The next one of the others. Those that are not taken are left for the next turn.
+    /// The next of the other events. Events that are not taken stay for the next turn.
     fn next_other(&mut self) -> Option<Event<Self::Data>>;
 
     /// Whether [`Self::next_other`] may have an event.

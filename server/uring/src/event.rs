@@ -49,7 +49,7 @@ pub enum Event<D = RecvBuf> {
 }
 
 impl<D> Event<D> {
-    /// The connection that it is about.
+    /// The connection of the event.
     pub(crate) fn conn(&self) -> Option<ConnId> {
         match self {
             Self::Accepted { conn, .. }

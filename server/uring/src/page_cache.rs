@@ -31,8 +31,8 @@ pub(crate) struct PageCache {
     map: Option<Map>,
 }
 
-/// Addresses for a file, from its beginning on and possibly past its end. Nothing can be read
-/// through them: they are there to ask the kernel about.
+/// Addresses for a file, from its beginning on and possibly past its end. They cannot be read: they
+/// serve to ask the kernel about the page cache.
 #[derive(Debug)]
 struct Map {
     address: usize,

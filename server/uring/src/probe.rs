@@ -120,7 +120,7 @@ pub fn raise_open_files() -> io::Result<OpenFiles> {
     Ok(OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
-/// Opens the last of these descriptors for a moment. Without it the table grows later.
+/// Opens the last of these descriptors for a moment, so that the table grows now and not later.
 fn make_room_for_files(count: u64) {
     let Ok(any) = std::fs::File::open("/dev/null") else { return };
     let last = count.saturating_sub(1) as libc::c_int;

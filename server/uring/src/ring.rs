@@ -149,7 +149,7 @@ impl Ring {
         self.next_first().or_else(|| self.next_other())
     }
 
-    /// The next event of those that come before all others: all but new connections, bytes of
+    /// The next event that comes before all others: any event except new connections, bytes of
     /// connections that do not come first ([`Ring::put_first`]) or send much, and ends of slices.
     pub fn next_first(&mut self) -> Option<Event> {
         loop {
@@ -160,7 +160,7 @@ impl Ring {
         }
     }
 
-    /// The next one of the others. Those that are not taken are left for the next turn.
+    /// The next of the other events. Events that are not taken stay for the next turn.
     pub fn next_other(&mut self) -> Option<Event> {
         loop {
             let Some((completion, _)) = self.later.pop_front() else {

@@ -1,4 +1,4 @@
-//! Sending: output gathers per connection; one send in flight carries all that is queued.
+//! Sending: output gathers per connection; one send in flight carries all queued output.
 
 use std::io;
 

@@ -147,7 +147,7 @@ impl Members {
         self.enter_order(member_id);
     }
 
-    /// Removes a member. If it was the leader, the first of the others becomes it.
+    /// Removes a member. If it was the leader, the first remaining member becomes the leader.
     pub(crate) fn remove(&mut self, member_id: &str) -> Option<Member> {
         let member = self.members.remove(member_id)?;
         self.order.remove(&(self.buckets.of(member_id), member.inserted));

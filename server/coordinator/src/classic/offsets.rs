@@ -56,8 +56,8 @@ impl ClassicGroup {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
-    /// consumers.
+    /// NON_EMPTY_GROUP if members may be using the offsets. Only members that are consumers say
+    /// which topics they use.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.state == State::Empty || self.uses_consumer_protocol() {
             Ok(())

@@ -84,7 +84,7 @@ impl Coordinator {
     ) {
         self.written_at = position;
         for group_id in self.pending.groups_of(producer_id) {
-            // A snapshot has the group as of a later position: what is pending is of a later
+            // A snapshot has the group at a later position: the pending offsets belong to a later
             // transaction.
             if self.groups.unloaded.holds(&group_id, position) {
                 continue;

@@ -121,7 +121,7 @@ impl SnapshotWalk {
 }
 
 impl Groups {
-    /// See [`crate::Coordinator::write_snapshot`]. An error comes with the group that it is about.
+    /// See [`crate::Coordinator::write_snapshot`]. An error comes with its group.
     pub(crate) fn write_snapshot(
         &self,
         walk: &mut SnapshotWalk,

@@ -55,7 +55,7 @@ pub(crate) struct Target<T: Targets> {
     pub(crate) timer: Timer,
 }
 
-/// A computation under way, and the group epoch that it is for.
+/// A computation in progress, and the group epoch for which it computes.
 #[derive(Debug)]
 pub(crate) struct Computing<C> {
     computation: C,

@@ -19,7 +19,8 @@ pub(crate) enum RetentionBase {
 pub(crate) struct Expiry {
     /// The first expiry that a commit asked for.
     pub(crate) at: i64,
-    /// The time from which the retention of the others counts; `i64::MIN` without any offsets.
+    /// The time from which the retention of the other offsets counts; `i64::MIN` without any
+    /// offsets.
     pub(crate) since: i64,
 }
 

@@ -132,7 +132,7 @@ impl Unloaded {
         self.index.is_closed()
     }
 
-    /// A group of which at least the offsets are unloaded.
+    /// A group whose offsets, at least, are unloaded.
     pub(crate) fn with_offsets(&self, id: &str) -> Option<UnloadedGroup<'_>> {
         if self.is_closed() {
             return None;
@@ -159,7 +159,7 @@ impl Unloaded {
         numbers.filter_map(|number| self.group(number))
     }
 
-    /// The first id of a group of which anything is unloaded.
+    /// The first id of a group that is unloaded, as a whole or in part.
     pub(crate) fn first_id(&self) -> Option<Text> {
         let number = self.whole.next(0).or_else(|| self.offsets_only.next(0))?;
         self.group(number).map(|group| Text::from(group.id))

@@ -30,7 +30,7 @@ pub(crate) struct Configured {
     pub(crate) outcome: Result<Ready, Unready>,
 }
 
-/// All topics are there.
+/// A topology whose topics all exist.
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// The subtopologies in the order of their ids.

@@ -30,7 +30,7 @@ impl<'t> PartitionCounts<'t> {
         Self { topics, decided: BTreeMap::new() }
     }
 
-    /// The partitions of a topic: those that it has, or those that are decided.
+    /// The partitions of a topic: their existing number, or the decided number.
     pub(crate) fn of(&self, topic: &str) -> Option<i32> {
         self.topics.partitions(topic).or_else(|| self.decided.get(topic).copied())
     }
@@ -69,7 +69,7 @@ impl<'t> PartitionCounts<'t> {
         Ok(())
     }
 
-    /// Decides what follows from what is known; returns whether there is more to decide.
+    /// Decides the numbers that follow from the known ones; returns whether more can be decided.
     fn decide_round(
         &self,
         subtopologies: &[&Subtopology],

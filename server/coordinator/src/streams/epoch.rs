@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::records::GroupRecord;
 
-/// The configs of an assignment, in the order of their names.
+/// The configs that an assignment depends on, in the order of their names.
 pub(super) const STANDBYS: &str = "num.standby.replicas";
 const RACK_TAGS: &str = "rack.aware.assignment.tags";
 

@@ -111,7 +111,7 @@ fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Whether the topics that copartition groups refer to are there.
+/// Whether the topics of copartition groups exist in the topology.
 fn has_copartitioned_topics(of: &StreamsGroupSubtopology<'_>) -> bool {
     let lists = |group: &StreamsGroupCopartitionGroup| {
         let are_below = |indexes: &[i16], count: usize| {

@@ -110,8 +110,8 @@ impl<'q> Page<'q> {
         name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
     }
 
-    /// Takes the rows of the page out of all that were found, and counts these. The page ends early
-    /// if the names of its rows are long.
+    /// Takes the rows of the page out of all rows that were found, and counts them. The page ends
+    /// early if the names of its rows are long.
     fn of<'f, T>(
         &self,
         found: impl Iterator<Item = &'f T>,

@@ -24,8 +24,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Asks all shards for what has changed since; None if one does not answer in time, or does not
-    /// know it.
+    /// Asks all shards for the changes since the last survey. None if a shard does not answer in
+    /// time, or does not know the last survey.
     pub(super) fn renew(mut self, shards: &Shards, until: Instant) -> Option<Self> {
         let mut are_known = true;
         let take = |shard, found| match found {

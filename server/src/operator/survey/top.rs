@@ -1,4 +1,4 @@
-//! The partitions with the most lag, of all that are offered.
+//! The partitions with the most lag among all that are offered.
 
 use super::PartitionLag;
 use std::cmp::Reverse;

@@ -42,7 +42,7 @@ use slices::Slices;
 use sockets::Sockets;
 use workers::{Ended, Job, Workers};
 
-/// The most that one call reports; the next one reports the others.
+/// The most events that one call reports; the next call reports the rest.
 const EVENTS: usize = 1024;
 
 /// Sockets by readiness, and files by threads, for one thread. See the crate's documentation.

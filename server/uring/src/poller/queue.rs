@@ -107,7 +107,7 @@ impl Queue {
         self.left.len()
     }
 
-    /// When the oldest of the others and of those that were left came.
+    /// The time of the oldest event among the others and those that were left.
     pub(super) fn since(&self) -> Option<Instant> {
         let others = [self.much.front(), self.other.front()].into_iter().flatten();
         let left = self.left.front().map(|(_, since)| *since);

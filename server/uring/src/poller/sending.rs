@@ -99,7 +99,7 @@ impl Sending {
         self.queue.push_back(buffer);
     }
 
-    /// Counts what was appended to the last buffer.
+    /// Counts the bytes that were appended to the last buffer.
     fn count_last(&mut self) {
         self.unsent = self.unsent();
         self.counted_of_last = self.queue.back().map_or(0, Vec::len);

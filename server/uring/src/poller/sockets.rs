@@ -322,7 +322,7 @@ impl Sockets {
         }
     }
 
-    /// Leaves a connection, of which the kernel may have bytes, to the next turn.
+    /// Leaves a connection to the next turn. The kernel may still have bytes for it.
     fn leave(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if slot.is_readable && slot.receiving.begins_to_wait() {

@@ -100,7 +100,7 @@ impl Workers {
             Job::Sync { .. } => &self.syncs,
             Job::Write { .. } | Job::Read { .. } | Job::Slice { .. } => &self.others,
         };
-        // The threads receive as long as this is there.
+        // The threads receive jobs as long as this exists.
         let _ = lane.send(job);
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    /// The partitions of a topic that it has, with the topic.
+    /// The member's partitions of a topic, with the topic.
     fn of_topic(&self, topic: &Uuid) -> Option<(&Uuid, &Vec<i32>)> {
         self.target.get_key_value(topic)
     }
@@ -41,7 +41,7 @@ pub(crate) type Target = BTreeMap<Uuid, Vec<i32>>;
 /// The partitions that may be assigned, by topic.
 pub(crate) type Assignable = BTreeMap<Uuid, PartitionSet>;
 
-/// The new targets of members in Kafka's order of them, all of which subscribe to the same topics.
+/// The new targets of members in Kafka's order. All members subscribe to the same topics.
 pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
     let Some(subscribed) = subscribed else {

@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The new targets of members in Kafka's order of them, all of which subscribe to the same topics.
+/// The new targets of members in Kafka's order. All members subscribe to the same topics.
 pub(super) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
     let Some(subscribed) = subscribed else {

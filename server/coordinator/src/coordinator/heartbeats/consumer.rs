@@ -76,7 +76,7 @@ impl Routed for Consumer {
         group.leaving(draft, request)
     }
 
-    /// A group of which only classic members are left becomes a classic one.
+    /// A group that is left with classic members only becomes a classic group.
     fn fence(turn: &mut Turn<'_, '_>, draft: &mut Draft<'_>, entry: &mut Entry, number: u32) {
         migration::fence(turn, draft, entry, &[number]);
     }
