@@ -73,7 +73,7 @@ fn make(command: &BackupCommand, config: &Config, data: &Path) -> Result<BackupD
 /// The address at which this machine reaches the admin listener.
 fn admin(config: &Config, given: Option<&str>) -> Result<SocketAddr, String> {
     let listener = given.unwrap_or(&config.admin_listener).trim();
-    // A directory that no server uses needs none.
+    // The address is not used if no server runs.
     let listener = if listener.is_empty() { "127.0.0.1:9190" } else { listener };
     let address = resolve(&Address::of_listen(listener)?)?;
     let here = match address.ip() {

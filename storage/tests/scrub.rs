@@ -216,7 +216,7 @@ fn a_suspect_is_scrubbed_without_the_rest_of_its_segment() {
     let found = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
     let found = scrub_on(&mut world, found);
     assert_eq!(offsets(&found), [(30, 31)]);
-    // A pass that has been there finds the other one only.
+    // A pass that has already passed this place finds only the other damage.
     let found = scrub(&mut world);
     assert_eq!(offsets(&found), [(90, 91)]);
     assert!(world.log.scrub_suspect(&Suspect { segment: 7, position }).is_none());

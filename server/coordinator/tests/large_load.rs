@@ -119,7 +119,7 @@ fn commit_in_transaction(coordinator: &mut Coordinator, version: i16) -> ErrorCo
     ErrorCode::from_code(answer.topics[0].partitions[0].error_code).unwrap()
 }
 
-/// The error and the number of offsets of the group, and those of a small one beside it.
+/// The error and the number of offsets of the large group, and of a small group beside it.
 fn fetch(coordinator: &mut Coordinator) -> [(ErrorCode, usize); 2] {
     let group = |group_id: &'static str| OffsetFetchRequestGroup {
         group_id: group_id.into(),

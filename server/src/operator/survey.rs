@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use top::Top;
 
-/// The most rows of groups that were chosen, of partitions and of groups each.
+/// The most rows of chosen groups: this many for partitions, and this many for groups.
 const CHOSEN_ROWS_MAX: usize = 10_000;
 
 /// The kind of share groups.

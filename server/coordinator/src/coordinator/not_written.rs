@@ -1,9 +1,9 @@
-//! The way back of records that the log refused.
+//! Undoes the effects of records that the log refused.
 //!
 //! A handler changes volatile state before its records are replayed: it takes slots, starts timers,
-//! parks requests, feeds the assignors. If the records are not written, that state is of a change
-//! that never happens. The group is forgotten then, and made again from its durable state, as by a
-//! load: its parked requests are answered, and its sessions start again.
+//! parks requests, feeds the assignors. If the records are not written, this state belongs to a
+//! change that never happens. Then the group is forgotten, and rebuilt from its durable state, as
+//! by a load: its parked requests are answered, and its sessions start again.
 
 use super::Coordinator;
 use crate::classic::ClassicGroup;

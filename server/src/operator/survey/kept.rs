@@ -1,6 +1,6 @@
-//! The groups of all shards as they were last asked for, so that a shard is asked only for those
-//! that have changed since: pages as they came, of which a later one replaces the groups of earlier
-//! ones. Of very many groups nothing is kept, and all are asked for each time.
+//! The last survey of the groups of all shards, so that a shard is asked only for groups that have
+//! changed since. It consists of pages; a later page replaces groups of earlier pages. If there are
+//! very many groups, nothing is kept, and each survey asks for all groups.
 
 use super::Shards;
 use crate::inquiry::{About, Finding};
