@@ -93,7 +93,7 @@ impl History {
             delivery_count_limit: rng.i16(2..6),
             partition_max_record_locks: rng.i64(10..60),
             renew_acknowledge_enable: rng.bool(),
-            has_dead_letters: seed % 2 == 0,
+            has_dead_letters: seed.is_multiple_of(2),
         };
         Self {
             rng,

@@ -31,7 +31,7 @@ impl ShareConfig {
                 delivery_count_limit: group.share_delivery_count_limit as i16,
                 partition_max_record_locks: group.share_partition_max_record_locks.into(),
                 renew_acknowledge_enable: group.share_renew_acknowledge_enable,
-                has_dead_letters: !group.errors_deadletterqueue_topic_name.is_empty(),
+                has_dead_letters: false,
             },
             reset: Reset::of(&group.share_auto_offset_reset),
             reads_committed: group.share_isolation_level == "read_committed",
