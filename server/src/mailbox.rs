@@ -4,7 +4,8 @@
 //! another shard: changes of the cluster for the controller ([`Message::Admin`]), the first batch
 //! and the offsets of a transaction for its coordinator ([`Message::Letters`]), and requests for
 //! the offsets of share groups, or for their deletion, for the leaders of the partitions
-//! ([`Message::StateQuestion`]).
+//! ([`Message::StateQuestion`]). Dead letters of share groups go to the leaders of their queues
+//! ([`Message::DeadLetters`]).
 
 use crate::backup::BackupOrder;
 use crate::cluster::{self, ClusterImage, OfflineList};
@@ -14,7 +15,7 @@ use crate::report::Report;
 use crate::security::{Principal, TokenKeys};
 use crate::telemetry::Pushed;
 use crossbeam_channel::Sender;
-use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
+use muster_codec::{ApiKey, ControllerResponse, ErrorCode, Uuid};
 use muster_coordinator::{MissingTopic, RequestId, StateRequest, StateResult};
 use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
@@ -96,6 +97,11 @@ pub enum Message {
     StateQuestion(StateQuestion),
     /// The answer.
     StateAnswer(StateAnswer),
+    /// From the leader of a partition of a share group: for the dead letter queue of the group,
+    /// whose partition this shard leads.
+    DeadLetters(DeadLetters),
+    /// The answer.
+    DeadLettersAdded(DeadLettersAdded),
     /// To the controller: certificates were checked, and those for these shards are refused, with
     /// the reason.
     CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
@@ -158,6 +164,24 @@ pub struct StateAnswer {
     pub(crate) is_last: bool,
 }
 
+/// A batch of dead letters for the leader of a partition of their queue.
+#[derive(Debug)]
+pub struct DeadLetters {
+    /// The shard of the share partition, and its number there.
+    pub(crate) from: u32,
+    pub(crate) number: u64,
+    pub(crate) topic_id: Uuid,
+    pub(crate) partition: i32,
+    pub(crate) batch: Vec<u8>,
+}
+
+/// The end of such a batch.
+#[derive(Debug)]
+pub struct DeadLettersAdded {
+    pub(crate) number: u64,
+    pub(crate) error: ErrorCode,
+}
+
 impl Letter {
     /// About the bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
@@ -208,6 +232,8 @@ impl Message {
             | Self::LettersTaken { .. }
             | Self::StateQuestion(_)
             | Self::StateAnswer(_)
+            | Self::DeadLetters(_)
+            | Self::DeadLettersAdded(_)
             | Self::CertificatesChecked { .. }
             | Self::Tls(_)
             | Self::TokenKeys(_)

@@ -14,7 +14,7 @@ const GROUP_VERSION: &str = "group.version";
 /// partitions and groups by what they send to them (KIP-890).
 const TRANSACTION_VERSION: &str = "transaction.version";
 
-/// The feature of share groups (KIP-932).
+/// The feature of share groups (KIP-932). At level 2 they may have a dead letter queue (KIP-1191).
 const SHARE_VERSION: &str = "share.version";
 
 /// The feature of streams groups (KIP-1071).
@@ -23,7 +23,7 @@ const STREAMS_VERSION: &str = "streams.version";
 /// The features with their highest levels, which are finalized, in the order in which Kafka names
 /// the finalized ones.
 const FEATURES: [(&str, i16); 4] =
-    [(GROUP_VERSION, 1), (STREAMS_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)];
+    [(GROUP_VERSION, 1), (STREAMS_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)];
 
 /// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;

@@ -434,14 +434,14 @@ fn consumer_groups_and_transactions_are_finalized_features() {
         supported,
         [
             "group.version 0-1",
-            "share.version 0-1",
+            "share.version 0-2",
             "streams.version 0-1",
             "transaction.version 0-2",
         ]
     );
     assert_eq!(
         finalized,
-        ["group.version 1", "streams.version 1", "transaction.version 2", "share.version 1",]
+        ["group.version 1", "streams.version 1", "transaction.version 2", "share.version 2",]
     );
     // Older clients cannot decode a minimum level of 0.
     assert_eq!(features(3), (vec![], finalized));

@@ -173,6 +173,8 @@ impl Controller {
             | Message::LettersTaken { .. }
             | Message::StateQuestion(_)
             | Message::StateAnswer(_)
+            | Message::DeadLetters(_)
+            | Message::DeadLettersAdded(_)
             | Message::Report(_)
             | Message::BackUp(_)
             | Message::Inquiry(_)

@@ -4,7 +4,7 @@ use super::{LogRead, OpenBySlot, PartitionId, ShareReadEnd};
 use crate::cluster::ClusterImage;
 use crate::config::ListenerIndex;
 use crate::limit_refusals::Refused;
-use muster_codec::{Response, Wall};
+use muster_codec::{ErrorCode, Response, Wall};
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
 use muster_storage::{FileOp, FileRange};
@@ -41,6 +41,8 @@ pub struct Effects {
     pub messages: Vec<(u32, FromSlot)>,
     /// The ends of reads for share partitions, by number.
     pub(crate) share_reads: Vec<(u64, ShareReadEnd)>,
+    /// The ends of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
+    pub(crate) letters: Vec<(u64, ErrorCode)>,
     /// Partitions with further records, or that are gone, for which share partitions wait.
     pub(crate) grown: Vec<PartitionId>,
     /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
@@ -69,6 +71,7 @@ impl Effects {
             questions,
             messages,
             share_reads,
+            letters,
             grown,
             reports,
             refused,
@@ -80,6 +83,7 @@ impl Effects {
             && questions.is_empty()
             && messages.is_empty()
             && share_reads.is_empty()
+            && letters.is_empty()
             && grown.is_empty()
             && reports.is_none()
             && refused.is_empty()

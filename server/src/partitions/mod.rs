@@ -13,6 +13,7 @@ mod batch;
 mod checkpoint;
 mod compaction;
 mod counters;
+mod dead_letters;
 mod delete_records;
 mod describe_log_dirs;
 mod describe_producers;

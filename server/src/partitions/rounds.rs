@@ -43,6 +43,8 @@ enum Kind {
     Message { coordinator: u32, message: FromSlot },
     /// Ends with the transactions that were open when it began, or are now.
     Report(OpenBySlot),
+    /// Ends with the number of these dead letters.
+    Letters(u64),
 }
 
 impl Partitions {
@@ -205,6 +207,17 @@ impl Partitions {
         self.rounds.all.insert(number, Round { left, kind });
     }
 
+    /// A round of dead letters, which may wait for a write.
+    pub(super) fn letters_round(
+        &mut self,
+        round: u64,
+        waits: bool,
+        number: u64,
+        out: &mut Effects,
+    ) {
+        self.begin(round, usize::from(waits), Kind::Letters(number), out);
+    }
+
     /// Called when a partition of a round is done; false if the number is of no round.
     pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) -> bool {
         let Some(round) = self.rounds.all.get_mut(&number) else { return false };
@@ -228,6 +241,7 @@ impl Partitions {
                 }
                 out.reports = Some(open);
             }
+            Kind::Letters(number) => out.letters.push((number, ErrorCode::None)),
         }
     }
 
@@ -287,7 +301,7 @@ impl Partitions {
         self.open_by_slot().into_values().flatten()
     }
 
-    fn next_round(&mut self) -> u64 {
+    pub(super) fn next_round(&mut self) -> u64 {
         self.last_request += 1;
         self.last_request
     }

@@ -11,6 +11,9 @@ use crate::security::acls::{Operation, ResourceType};
 use crate::shares::{Asked, Client, Inputs, Shares};
 use muster_codec::ShareRequest;
 
+/// The creation of a dead letter queue that has failed is tried again after this time.
+const QUEUE_RETRY_MS: i64 = 1_000;
+
 impl Shard {
     pub(super) fn share_request(&mut self, call: &Call<'_>, request: &ShareRequest<'_>) {
         self.clients.answers().hold(call.request);
@@ -91,6 +94,7 @@ impl Shard {
                 break;
             }
         }
+        self.send_dead_letters();
         for (id, wait_ms) in self.shares.take_throttled() {
             self.clients.answers().throttle(id, wait_ms);
         }
@@ -101,6 +105,24 @@ impl Shard {
             self.clients.answers().reply(reply);
         }
         self.count_waiting();
+    }
+
+    /// Sends dead letters to the leaders of their queues, and has queues created that do not exist.
+    fn send_dead_letters(&mut self) {
+        let mail = self.shares.take_mail();
+        self.commands.extend(mail.into_iter().map(|(to, message)| Command::Mail { to, message }));
+        let Self { shares, to_controller, commands, times, .. } = self;
+        for topic in shares.take_wanted_topics() {
+            to_controller.create_missing(times.now, &[topic], (None, QUEUE_RETRY_MS), commands);
+        }
+        let dropped = self.shares.take_dropped_letters();
+        if dropped.count > 0 {
+            let words = format_args!(
+                "{} records did not come to the dead letter queue: {}",
+                dropped.count, dropped.first
+            );
+            self.errors.warn(self.times.now, "dead letters", words);
+        }
     }
 
     /// The power was lost: share state may know of records that logs have lost.
@@ -143,5 +165,8 @@ impl Shard {
             shares.answer_questions(inputs, out);
         });
         self.settle_shares();
+        if self.shares.has_late_archives() {
+            self.on_shares(|shares, inputs, _| shares.write_changes(inputs));
+        }
     }
 }

@@ -333,6 +333,12 @@ impl Shard {
             }
             Message::StateQuestion(question) => self.state_question(question),
             Message::StateAnswer(answer) => self.state_answer(answer),
+            Message::DeadLetters(letters) => {
+                self.on_shares(|shares, inputs, _| shares.append_letters(inputs, &letters));
+            }
+            Message::DeadLettersAdded(added) => {
+                self.on_shares(|shares, inputs, _| shares.letters_added(inputs, &added));
+            }
             // The reactor has taken them.
             Message::Tls(_) | Message::Report(_) | Message::BackUp(_) => {}
             Message::Inquiry(inquiry) => self.inquire(inquiry),

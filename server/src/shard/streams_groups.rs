@@ -39,7 +39,9 @@ impl Shard {
 
     /// The controller has answered a request for internal topics.
     pub(super) fn missing_created(&mut self, created: Created) {
-        if let Some((name, why)) = created.failed.first() {
+        let mut is_queue = false;
+        self.on_shares(|shares, inputs, _| is_queue = shares.topics_created(inputs, &created));
+        if let Some((name, why)) = created.failed.first().filter(|_| !is_queue) {
             let failed = created.failed.len();
             let words = format_args!(
                 "{failed} internal topics of a streams group were not created, the first is \

@@ -7,9 +7,9 @@ use crate::placement::Slot;
 use muster_codec::ErrorCode;
 use muster_codec::records::ShareRecord;
 use muster_faults::Fault;
-use muster_shares::SharePartitionKey;
 use muster_shares::sessions::Ended;
 use muster_shares::state::Refusal;
+use muster_shares::{SharePartition, SharePartitionKey};
 use muster_storage::AppendError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,8 @@ impl Shares {
 
     /// Writes the changes of all share partitions, unless a flush is under way: they gather until
     /// it has ended. Requests that wait for a record alone are answered.
-    pub(super) fn write_changes(&mut self, inputs: &mut Inputs<'_>) {
+    pub(crate) fn write_changes(&mut self, inputs: &mut Inputs<'_>) {
+        self.letters.have_ended = false;
         if self.open.has_changes() && can_write(inputs) {
             let written = self.write_records(inputs);
             self.answer_written(&written);
@@ -124,14 +125,19 @@ impl Shares {
         self.answer_written(&BTreeMap::new());
     }
 
-    /// Drops the share partitions of groups that have no session left.
+    /// Drops the share partitions of groups that have no session left, once their letters have
+    /// ended: otherwise these would be handed over again.
     fn drop_groups(&mut self) {
         for group_id in std::mem::take(&mut self.left_groups) {
-            if !self.sessions.has_group(&group_id) {
-                let keys = self.open.of_group(&group_id);
-                keys.iter().for_each(|key| {
-                    self.open.remove(key);
-                });
+            if self.sessions.has_group(&group_id) {
+                continue;
+            }
+            for key in self.open.of_group(&group_id) {
+                if self.open.get(&key).is_some_and(SharePartition::awaits_letters) {
+                    self.left_groups.insert(Arc::clone(&group_id));
+                } else {
+                    self.open.remove(&key);
+                }
             }
         }
     }

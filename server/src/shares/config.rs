@@ -2,6 +2,7 @@
 
 use crate::config::{Altered, Config, group_config};
 use muster_shares::Settings;
+use std::sync::Arc;
 
 /// The configs of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +11,10 @@ pub(super) struct ShareConfig {
     pub(super) reset: Reset,
     /// `share.isolation.level`
     pub(super) reads_committed: bool,
+    /// `errors.deadletterqueue.topic.name`
+    pub(super) dead_letter_topic: Arc<str>,
+    /// `errors.deadletterqueue.copy.record.enable`
+    pub(super) copies_dead_letters: bool,
 }
 
 /// `share.auto.offset.reset`: where a share partition begins that no reader has had.
@@ -31,10 +36,12 @@ impl ShareConfig {
                 delivery_count_limit: group.share_delivery_count_limit as i16,
                 partition_max_record_locks: group.share_partition_max_record_locks.into(),
                 renew_acknowledge_enable: group.share_renew_acknowledge_enable,
-                has_dead_letters: false,
+                has_dead_letters: !group.errors_deadletterqueue_topic_name.is_empty(),
             },
             reset: Reset::of(&group.share_auto_offset_reset),
             reads_committed: group.share_isolation_level == "read_committed",
+            dead_letter_topic: group.errors_deadletterqueue_topic_name.into(),
+            copies_dead_letters: group.errors_deadletterqueue_copy_record_enable,
         }
     }
 }

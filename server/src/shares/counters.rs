@@ -26,6 +26,14 @@ counters! {
         lock_timeouts: u64 = Counter of Count,
         /// Fetches that waited until their deadline.
         expired_fetches: u64 = Counter of Count,
+        /// Letters that were written to dead letter queues, one for each record.
+        dead_letters: u64 = Counter of Count,
+        /// Batches of letters that were sent to the leaders of their queues.
+        dead_letter_requests: u64 = Counter of Count,
+        /// Those of them that failed.
+        dead_letter_requests_failed: u64 = Counter of Count,
+        /// Letters that were dropped.
+        dead_letters_dropped: u64 = Counter of Count,
         /// Records of share state that were written.
         state_records: u64 = Counter of Count,
     }

@@ -7,6 +7,7 @@
 //! - the ends of its reads, and the partitions that have grown, of the effects of partitions
 //!   ([`Shares::took_effect`]);
 //! - requests of group coordinators about share state, of this shard and of others;
+//! - batches of dead letters of other shards, and their answers;
 //! - the positions that became durable ([`Shares::flushed`]);
 //! - connections that have ended, new images, and the end of a turn ([`Shares::turn`]).
 //!
@@ -24,6 +25,7 @@ mod config;
 mod counters;
 mod fetching;
 mod jobs;
+mod letters;
 mod opening;
 mod requests;
 mod starts;
@@ -50,6 +52,7 @@ use crate::net::{ConnectionId, Reply};
 use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
 use crate::placement::Slot;
 use config::ShareConfig;
+use letters::Letters;
 use muster_codec::ErrorCode;
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
@@ -96,6 +99,7 @@ pub(crate) struct Shares {
     configs: HashMap<Arc<str>, ShareConfig>,
     state_calls: StateCalls,
     state_questions: StateQuestions,
+    letters: Letters,
     /// Effects of partitions that are not taken yet.
     ended_reads: Vec<(u64, ShareReadEnd)>,
     grown: Vec<PartitionId>,
@@ -114,6 +118,8 @@ enum ReadFor {
     Request { id: u64, part: usize },
     /// The start of a share partition.
     Start(SharePartitionKey),
+    /// The source records of a group's dead letter.
+    Letter(Arc<str>),
 }
 
 /// The inputs of a call.
@@ -156,6 +162,7 @@ impl Shares {
             configs: HashMap::new(),
             state_calls: StateCalls::default(),
             state_questions: StateQuestions::default(),
+            letters: Letters::default(),
             ended_reads: Vec::new(),
             grown: Vec::new(),
             answers: Vec::new(),
@@ -196,6 +203,7 @@ impl Shares {
     pub(crate) fn took_effect(&mut self, effects: &mut Effects) {
         self.ended_reads.append(&mut effects.share_reads);
         self.grown.append(&mut effects.grown);
+        self.letters.appended.append(&mut effects.letters);
     }
 
     /// Whether [`Self::settle`] has nothing to do, no answer is to be taken, and no request of a
@@ -205,6 +213,7 @@ impl Shares {
             && self.grown.is_empty()
             && self.answers.is_empty()
             && self.state_calls.are_none_waiting()
+            && self.letters.are_settled()
     }
 
     /// Continues with reads that have ended and partitions that have grown; false if there were
@@ -212,11 +221,13 @@ impl Shares {
     pub(crate) fn settle(&mut self, inputs: &mut Inputs<'_>) -> bool {
         let ended = std::mem::take(&mut self.ended_reads);
         let grown = std::mem::take(&mut self.grown);
-        let is_idle = ended.is_empty() && grown.is_empty();
+        let have_letters = self.letters_appended(inputs);
+        let is_idle = ended.is_empty() && grown.is_empty() && !have_letters;
         for (number, end) in ended {
             match self.reads.remove(&number) {
                 Some(ReadFor::Request { id, part }) => self.read_ended(inputs, (id, part), end),
                 Some(ReadFor::Start(key)) => self.start_found(inputs, &key, end),
+                Some(ReadFor::Letter(group)) => self.letter_read(inputs, (&group, number), end),
                 None => {}
             }
         }
@@ -240,6 +251,7 @@ impl Shares {
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
         self.states.work(inputs.log, inputs.times, inputs.image);
         self.expire_locks(inputs, handled_until);
+        self.letters_turn(inputs);
         while let Some(id) = self.requests.due(inputs.times.now) {
             if let Some(request) = self.unpark(id) {
                 self.counters.expired_fetches += 1;
@@ -260,6 +272,7 @@ impl Shares {
             self.open.next_deadline(),
             self.requests.next_deadline(),
             self.state_calls_deadline(),
+            self.letters.deadline(),
         ])
     }
 

@@ -63,7 +63,7 @@ pub(super) fn update_features(world: &mut World) -> Request<'static> {
         let (feature, max_version_level) = world.one(&[
             ("group.version", 1),
             ("transaction.version", 2),
-            ("share.version", 1),
+            ("share.version", 2),
             ("group.version", 99),
             ("share.version", -1),
             ("no.such.feature", 1),

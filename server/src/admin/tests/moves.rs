@@ -150,12 +150,12 @@ fn features_stay_at_their_levels() {
         (code(answer.error_code), answer.results.len())
     };
     let (done, refused) = (ErrorCode::None, InvalidUpdateVersion);
-    assert_eq!(of(&[], 2, "share.version", 1, 1), (done, 0));
-    assert_eq!(of(&[], 1, "share.version", 1, 1), (done, 1));
-    assert_eq!(of(&[], 1, "share.version", 2, 1), (refused, 0));
-    assert_eq!(of(&[], 1, "share.version", 0, 2), (refused, 0));
+    assert_eq!(of(&[], 2, "share.version", 2, 1), (done, 0));
+    assert_eq!(of(&[], 1, "share.version", 2, 1), (done, 1));
+    assert_eq!(of(&[], 1, "share.version", 3, 1), (refused, 0));
+    assert_eq!(of(&[], 1, "share.version", 1, 2), (refused, 0));
     assert_eq!(of(&[], 0, "share.version", 0, 2), (refused, 0));
-    assert_eq!(of(&[], 1, "share.version", 1, 0), (refused, 0));
+    assert_eq!(of(&[], 1, "share.version", 2, 0), (refused, 0));
     assert_eq!(of(&[], 1, "metadata.version", 1, 1), (refused, 0));
     let classic = &["group.coordinator.rebalance.protocols=classic"];
     assert_eq!(of(classic, 1, "group.version", 1, 1), (refused, 0));

@@ -341,6 +341,12 @@ fn group_configs_are_within_the_bounds_of_their_broker() {
             "Invalid value foo for configuration share.isolation.level: String must be one of: \
              read_committed, read_uncommitted",
         ),
+        (
+            "g",
+            &[("errors.deadletterqueue.topic.name", 0, Some("__dlq"))],
+            InvalidConfig,
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
     ];
     for (name, ops, error, words) in cases {
         let refused = controller.alter(32, name, ops);

@@ -22,6 +22,14 @@ const fn row(
     Row { name, labels, of_type, help, value }
 }
 
+macro_rules! dead_letters {
+    ($name:literal, $help:literal, $number:literal) => {
+        row(concat!("kafka_server_sharegroupmetrics_", $name), &[], Type::Counter, $help, |it| {
+            it.now.number($number)
+        })
+    };
+}
+
 const GROUPS_OF_KIND: &str = "Groups of a protocol.";
 const CONSUMER_GROUPS: &str = "Consumer groups in a state.";
 const STREAMS_GROUPS: &str = "Streams groups in a state.";
@@ -255,6 +263,21 @@ pub(super) const ROWS: &[Row] = &[
         Type::Gauge,
         "Partitions of all share sessions.",
         |it| it.now.number("shares_session_partitions"),
+    ),
+    dead_letters!(
+        "deadletterqueuefailedproducerequests",
+        "Batches of letters that dead letter queues refused.",
+        "shares_dead_letter_requests_failed"
+    ),
+    dead_letters!(
+        "deadletterqueuerecordcount",
+        "Records that were written to dead letter queues.",
+        "shares_dead_letters"
+    ),
+    dead_letters!(
+        "deadletterqueuetotalproducerequests",
+        "Batches of letters that were sent to dead letter queues.",
+        "shares_dead_letter_requests"
     ),
     acknowledged(&[("ackType", "Accept")], |it| it.now.number("shares_accepted_records")),
     acknowledged(&[("ackType", "Reject")], |it| it.now.number("shares_rejected_records")),
