@@ -2,6 +2,7 @@
 //! and shards.
 
 mod coordinators;
+mod dead_letters;
 
 use crate::support::{Client, Server, create_topic, produce, produce_to_all, topic_id};
 use muster_codec::messages::*;
