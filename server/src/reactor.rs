@@ -23,7 +23,7 @@ pub use secured::TlsCounters;
 pub use shares::Share;
 
 use crate::clock::{Times, earliest};
-use crate::files::{FileError, Files, PartsTo};
+use crate::files::{CallEnd, FileError, Files, PartsTo};
 use crate::net::ConnectionId;
 use crate::report::Report;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
@@ -236,10 +236,7 @@ impl<I: Io> Reactor<I> {
             }
             Completion::StreamFailed { conn, error } => {
                 self.files.slice_ended(conn);
-                if let Some(connection) = self.name(io, conn) {
-                    let reason = error.to_string();
-                    self.step(io, shard, Event::StreamFailed { connection, reason });
-                }
+                self.stream_failed(io, shard, conn, error.to_string());
             }
             Completion::Writable { conn } => {
                 if let Some(connection) = self.name(io, conn) {
@@ -261,10 +258,7 @@ impl<I: Io> Reactor<I> {
                 let done = self.files.synced(token, result)?;
                 self.step(io, shard, Event::File(done));
             }
-            Completion::Called => {
-                let looked = self.files.called(io.files())?;
-                looked.into_iter().for_each(|done| self.step(io, shard, Event::File(done)));
-            }
+            Completion::Called => self.called(io, shard)?,
             Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
             Completion::Mail(Message::Report(to)) => self.report_all(io, shard, &to),
             Completion::Mail(Message::BackUp(order)) => self.back_up(io, shard, order),
@@ -272,6 +266,22 @@ impl<I: Io> Reactor<I> {
         }
         self.files.resume(io.files());
         self.execute(io)
+    }
+
+    fn called(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
+        for end in self.files.called(io.files())? {
+            match end {
+                CallEnd::Done(done) => self.step(io, shard, Event::File(done)),
+                CallEnd::NotSent { conn, reason } => self.stream_failed(io, shard, conn, reason),
+            }
+        }
+        Ok(())
+    }
+
+    fn stream_failed(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn, reason: String) {
+        if let Some(connection) = self.name(io, conn) {
+            self.step(io, shard, Event::StreamFailed { connection, reason });
+        }
     }
 
     fn report_all(&mut self, io: &I, shard: &mut Shard, to: &Sender<Report>) {

@@ -38,6 +38,17 @@ pub enum OpenMode {
     Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
+    /// As `Cached`, for a file that has to exist: opening never creates it. If it cannot be opened,
+    /// its reads complete with [`FileDone::ReadFailed`], its writes and syncs with
+    /// [`FileDone::Lost`]; the next operation tries again.
+    Existing,
+}
+
+impl OpenMode {
+    /// Whether writes go to the page cache.
+    pub fn is_cached(self) -> bool {
+        matches!(self, Self::Cached | Self::Existing)
+    }
 }
 
 /// One operation. Operations on one file that overlap take effect in the order in which they were
@@ -53,7 +64,8 @@ pub enum OpenMode {
 /// directory, as a file may be acknowledged only under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
-    /// Opens a file for reading and writing, and creates it (and its directory) if it is missing.
+    /// Opens a file for reading and writing, and creates it (and its directory) if it is missing
+    /// and the mode is not `Existing`.
     Open {
         file: FileId,
         path: PathBuf,
@@ -132,6 +144,12 @@ pub enum FileDone {
     NoSpace {
         token: FileToken,
     },
+    /// The file could not be opened for a write or sync: nothing was done. Only for files opened
+    /// `Existing`.
+    Lost {
+        token: FileToken,
+        reason: String,
+    },
     Read {
         token: FileToken,
         data: Vec<u8>,
@@ -157,6 +175,7 @@ impl FileDone {
     pub fn token(&self) -> FileToken {
         let (Self::Written { token, .. }
         | Self::NoSpace { token }
+        | Self::Lost { token, .. }
         | Self::Read { token, .. }
         | Self::ReadFailed { token, .. }
         | Self::Synced { token }

@@ -104,7 +104,7 @@ impl OpenFiles {
         let mut ids = Vec::with_capacity(keys.len());
         for key in keys {
             let Some(path) = self.held.path(*key) else { continue };
-            ids.push(self.open(*key, OpenMode::Cached, || path, ops));
+            ids.push(self.open(*key, OpenMode::Existing, || path, ops));
             self.keep_open(&[*key], true);
         }
         self.keep_open(keys, false);

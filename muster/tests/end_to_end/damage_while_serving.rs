@@ -195,6 +195,40 @@ fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
     }
 }
 
+/// Nothing looks at the file before it is opened.
+#[test]
+fn a_segment_that_lost_its_name_is_not_made_again() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = filled(data.path(), &[]).0;
+    for offset in 0..3 {
+        assert_eq!(produce(&mut server.client(0), "orders", b"a"), Some(offset));
+    }
+    assert!(server.stop().success());
+    let unwatched = "state.check.max.bytes.per.second=0";
+    let mut server = Server::start(data.path(), 1, &[unwatched]);
+    let topics = fs::read_dir(data.path().join("topics")).unwrap();
+    let of_partition = topics.map(|it| it.unwrap().path()).find(|it| it.is_dir()).unwrap();
+    let segment = of_partition.join("00000000000000000000.log");
+    let elsewhere = data.path().join("elsewhere");
+    fs::rename(&segment, &elsewhere).unwrap();
+    let mut client = server.client(0);
+    assert_eq!(fetched(&mut client, "orders", 0), (KAFKA_STORAGE_ERROR, None));
+    server.says("a read of orders-0 failed: could not open ");
+    assert_eq!(refused(&mut client), KAFKA_STORAGE_ERROR);
+    server.says("Produces are refused until the next start");
+    assert_eq!(fetched(&mut client, "orders", 2), (KAFKA_STORAGE_ERROR, None));
+    assert!(!segment.exists());
+    assert!(server.stop().success());
+    let mut server = Server::start(data.path(), 1, &[unwatched]);
+    server.says("orders-0 is offline");
+    assert_eq!(refused(&mut server.client(0)), KAFKA_STORAGE_ERROR);
+    assert!(server.stop().success() && !segment.exists());
+    fs::rename(&elsewhere, &segment).unwrap();
+    let server = Server::start(data.path(), 1, &[unwatched]);
+    assert_eq!(fetched(&mut server.client(0), "orders", 2), (0, Some(2)));
+    assert_eq!(produce(&mut server.client(0), "orders", b"a"), Some(3));
+}
+
 /// The server reads old segments again by itself.
 #[test]
 fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {

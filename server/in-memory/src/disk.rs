@@ -1,8 +1,10 @@
 //! The disk in memory.
 
 use muster::files::{Call, CallDone, Descriptor};
+use muster_storage::OpenMode;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::rc::Rc;
 use test_disk::SparseFile;
@@ -33,6 +35,9 @@ impl Disk {
     /// A call takes effect.
     pub(crate) fn make(&mut self, call: Call<File>) -> CallDone<File> {
         match call {
+            Call::Open { path, mode: OpenMode::Existing } if !self.files.contains_key(&path) => {
+                return CallDone::NotOpened(ErrorKind::NotFound.into());
+            }
             Call::Open { path, .. } => {
                 return CallDone::Opened(self.files.entry(path).or_default().clone());
             }

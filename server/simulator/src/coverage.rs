@@ -120,6 +120,8 @@ seen! {
     LogFlipped "flipped bits of logs that were served",
     LogCut "files of logs that were cut while they were served",
     LogNameLost "files of logs that lost their name while they were served",
+    FileNameLost "files of partitions that lost their name while they were served",
+    FileMissed "opens of files that had lost their name",
     LogRewritten "damaged logs that were rewritten",
     BatchFlipped "flipped bits of batches of user topics",
     BatchRefused "damaged batches that were refused",

@@ -74,7 +74,7 @@ impl Drop for Wake {
 /// knows its name and inode.
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
     match mode {
-        OpenMode::Cached => File::open_cached(&data.join(path)),
+        OpenMode::Cached | OpenMode::Existing => File::open_cached(&data.join(path)),
         // Such files are rare, and others may be created in the same step.
         OpenMode::Durable | OpenMode::Aside => None,
     }
@@ -91,6 +91,12 @@ impl Directory {
     fn make(&self, call: Call<File>) -> Ended {
         let Self { data, freeing } = self;
         match call {
+            Call::Open { path, mode: OpenMode::Existing } => {
+                return Ok(match File::open_existing(&data.join(path)) {
+                    Ok(file) => CallDone::Opened(file),
+                    Err(error) => CallDone::NotOpened(error),
+                });
+            }
             Call::Open { path, mode } => {
                 let path = data.join(path);
                 // If the data directory is gone, opening a new file must not begin a log of its
@@ -151,7 +157,7 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
     }
     let file = match mode {
         OpenMode::Durable | OpenMode::Aside => File::open_direct(path)?,
-        OpenMode::Cached => File::open_buffered(path)?,
+        OpenMode::Cached | OpenMode::Existing => File::open_buffered(path)?,
     };
     if mode == OpenMode::Durable && !existed {
         directories::sync_names(data, path)?;

@@ -113,7 +113,7 @@ impl<D: Driver> FileIo for DrivenIo<D> {
         aligned.extend_from_slice(data);
         let durability = match mode {
             OpenMode::Durable | OpenMode::Aside => Durability::Durable,
-            OpenMode::Cached => Durability::Cached,
+            OpenMode::Cached | OpenMode::Existing => Durability::Cached,
         };
         self.driver.write(file, offset, aligned, durability, token.0);
     }

@@ -2,7 +2,7 @@
 //! disk of the simulator.
 
 use crate::backup::Links;
-use muster_storage::{FileToken, OpenMode};
+use muster_storage::{FileDone, FileToken, OpenMode};
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -57,7 +57,8 @@ pub trait FileIo {
 /// A call of the file system. Paths are relative to the data directory.
 #[derive(Debug)]
 pub enum Call<F> {
-    /// Opens a file for reading and writing, and creates it if it is missing.
+    /// Opens a file for reading and writing, and creates it if it is missing, unless it has to
+    /// exist.
     Open {
         path: PathBuf,
         mode: OpenMode,
@@ -104,10 +105,23 @@ pub enum Call<F> {
 #[derive(Debug)]
 pub enum CallDone<F> {
     Opened(F),
+    /// A file that has to exist cannot be opened.
+    NotOpened(io::Error),
     /// The length of the file; None if the path leads to no file, or to another than the open one.
     Looked(io::Result<Option<u64>>),
     /// The end of any other call.
     Done,
+}
+
+/// A completion at the end of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub enum CallEnd<C> {
+    Done(FileDone),
+    /// A slice of this connection: a file of it cannot be opened.
+    NotSent {
+        conn: C,
+        reason: String,
+    },
 }
 
 /// An open file. Clones share the descriptor.

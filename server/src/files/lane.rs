@@ -25,6 +25,8 @@ enum State<F> {
     /// The file is to be opened.
     Wanted,
     Opening,
+    /// It could not be opened; the next operation tries again.
+    Missing,
     Open(F),
     Truncating(F),
 }
@@ -60,13 +62,13 @@ impl<F: Clone> Lane<F> {
     pub(super) fn file(&self) -> Option<&F> {
         match &self.state {
             State::Open(file) | State::Truncating(file) => Some(file),
-            State::Closed | State::Wanted | State::Opening => None,
+            State::Closed | State::Wanted | State::Opening | State::Missing => None,
         }
     }
 
     /// Whether it takes a descriptor.
     pub(super) fn has_descriptor(&self) -> bool {
-        !matches!(self.state, State::Closed | State::Wanted)
+        !matches!(self.state, State::Closed | State::Wanted | State::Missing)
     }
 
     /// Whether it is to be opened now.
@@ -134,6 +136,25 @@ impl<F: Clone> Lane<F> {
         self.state = State::Open(file);
     }
 
+    /// It could not be opened. Takes what waits for it, up to its close.
+    pub(super) fn not_opened(&mut self) -> Vec<Waiting> {
+        self.state = State::Missing;
+        let end = self.queue.iter().position(Waiting::ends_file).unwrap_or(self.queue.len());
+        let failed: Vec<_> = self.queue.drain(..end).collect();
+        self.turns -= failed.iter().filter(|it| it.is_turn()).count();
+        failed
+    }
+
+    /// Whether it could not be opened.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self.state, State::Missing)
+    }
+
+    /// It is to be opened after it could not be.
+    pub(super) fn open_again(&mut self) {
+        self.state = State::Wanted;
+    }
+
     /// Returns the file that is to be truncated.
     pub(super) fn truncate(&mut self) -> Option<F> {
         let file = self.close()?;
@@ -151,7 +172,7 @@ impl<F: Clone> Lane<F> {
     pub(super) fn close(&mut self) -> Option<F> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(file) | State::Truncating(file) => Some(file),
-            State::Closed | State::Wanted | State::Opening => None,
+            State::Closed | State::Wanted | State::Opening | State::Missing => None,
         }
     }
 
@@ -159,6 +180,7 @@ impl<F: Clone> Lane<F> {
         let is_open = matches!(self.state, State::Open(_));
         match op {
             FileOp::Open { .. } => matches!(self.state, State::Closed),
+            FileOp::Close { .. } if self.is_missing() => true,
             FileOp::Close { .. } | FileOp::Truncate { .. } => is_open && self.users == 0,
             FileOp::Write { .. } | FileOp::Sync { .. } => is_open && !held,
             FileOp::Read { .. }
@@ -173,6 +195,11 @@ impl<F: Clone> Lane<F> {
 }
 
 impl Waiting {
+    /// Whether another file, or none, has the id after it.
+    fn ends_file(&self) -> bool {
+        matches!(self, Self::Op { op: FileOp::Open { .. } | FileOp::Close { .. }, .. })
+    }
+
     fn is_turn(&self) -> bool {
         use FileOp::{Close, Open, Truncate};
         matches!(self, Self::Op { op: Open { .. } | Close { .. } | Truncate { .. }, .. })

@@ -9,6 +9,7 @@ mod driven;
 mod freeing;
 mod io;
 mod lane;
+mod missing;
 mod order;
 mod slices;
 #[cfg(test)]
@@ -18,7 +19,7 @@ pub use caller::Caller;
 pub use counters::{FileCounters, FileGauges};
 pub use driven::{DrivenIo, block_bytes};
 pub use freeing::Freeing;
-pub use io::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
+pub use io::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, PartsTo};
 
 use crate::backup::Links;
 use crate::shard::Part;
@@ -60,7 +61,7 @@ struct WaitingSlice<C> {
     parts: Vec<Part>,
     to: PartsTo<C>,
     /// The files that are not open.
-    missing: usize,
+    missing: Vec<FileId>,
 }
 
 /// A write under way: the log's own buffer, and the mode of the file.
@@ -158,22 +159,24 @@ impl<I: FileIo> Files<I> {
         self.begin_calls(io);
     }
 
-    /// The next call has ended. Starts the operations that waited for it; returns the completion of
-    /// a look.
+    /// The next call has ended. Starts the operations that waited for it; returns what it
+    /// completes: a look, or what waited for a file that cannot be opened.
     ///
     /// # Errors
     /// The call failed, or an operation that waited for it: the process has to end.
-    pub fn called(&mut self, io: &mut I) -> Result<Option<FileDone>, FileError> {
-        let Some(done) = io.ended().transpose()? else { return Ok(None) };
-        let mut looked = None;
+    pub fn called(&mut self, io: &mut I) -> Result<Vec<CallEnd<I::Conn>>, FileError> {
+        let Some(done) = io.ended().transpose()? else { return Ok(Vec::new()) };
+        let mut ends = Vec::new();
         match self.calls.ended(self.now) {
-            Some(Purpose::Open(file)) => {
-                self.counters.opens += 1;
-                if let CallDone::Opened(opened) = done {
+            Some(Purpose::Open(file)) => match done {
+                CallDone::NotOpened(error) => self.not_opened(io, file, &error, &mut ends)?,
+                CallDone::Opened(opened) => {
+                    self.counters.opens += 1;
                     self.lane_mut(file)?.opened(opened);
+                    self.start_waiting(io, vec![file])?;
                 }
-                self.start_waiting(io, vec![file])?;
-            }
+                CallDone::Looked(_) | CallDone::Done => {}
+            },
             Some(Purpose::Truncate(file)) => {
                 self.lane_mut(file)?.truncated();
                 self.start_waiting(io, vec![file])?;
@@ -185,16 +188,16 @@ impl<I: FileIo> Files<I> {
             Some(Purpose::Look { token, .. }) => {
                 if let CallDone::Looked(found) = done {
                     let failed = |error: std::io::Error| error.to_string();
-                    looked = Some(match found.map_err(failed) {
+                    ends.push(CallEnd::Done(match found.map_err(failed) {
                         Ok(len) => FileDone::Looked { token, len },
                         Err(reason) => FileDone::ReadFailed { token, reason },
-                    });
+                    }));
                 }
             }
             Some(Purpose::Name { is_rename: false } | Purpose::Close) | None => {}
         }
         self.begin_calls(io);
-        Ok(looked)
+        Ok(ends)
     }
 
     /// A write ended; None for an unknown token. Starts the syncs that waited for it.
@@ -378,6 +381,7 @@ impl<I: FileIo> Files<I> {
         if held {
             self.held.push(file);
         }
+        self.open_if_missing(io, file);
         Ok(())
     }
 
@@ -389,8 +393,7 @@ impl<I: FileIo> Files<I> {
             match lane.next(rename) {
                 Some(Waiting::Op { op, .. }) => self.start(io, file, op)?,
                 Some(Waiting::Slice(number)) => {
-                    lane.keep();
-                    lanes.extend(self.start_if_whole(io, number)?);
+                    lanes.extend(self.start_if_whole(io, number, file)?);
                 }
                 None => {
                     let held = rename.is_some() && lane.has_waiting();
@@ -409,14 +412,16 @@ impl<I: FileIo> Files<I> {
         match op {
             FileOp::Open { path, mode, .. } => lane.open_next(path, mode),
             FileOp::Close { .. } => {
-                let Some(closed) = lane.close() else { return Err(not_open(file)) };
+                let is_missing = lane.is_missing();
+                let closed = lane.close();
                 if !lane.has_waiting() {
                     self.lanes.remove(&file);
                 }
-                if closed.is_in_use() {
-                    self.closing.push(closed);
-                } else {
-                    self.calls.close(io, closed, self.now);
+                match closed {
+                    Some(closed) if closed.is_in_use() => self.closing.push(closed),
+                    Some(closed) => self.calls.close(io, closed, self.now),
+                    None if is_missing => {}
+                    None => return Err(not_open(file)),
                 }
             }
             FileOp::Truncate { len, .. } => {
@@ -430,7 +435,7 @@ impl<I: FileIo> Files<I> {
                 self.counters.written_bytes += data.len() as u64;
                 let mode = lane.mode();
                 io.write(open_file(file, lane)?, mode, offset, &data, token);
-                let place = (mode == OpenMode::Cached).then(|| self.syncs.write(file));
+                let place = mode.is_cached().then(|| self.syncs.write(file));
                 let since = self.now;
                 self.writing.insert(token, Writing { since, file, buffer: data, mode, place });
             }

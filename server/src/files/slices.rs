@@ -24,30 +24,36 @@ impl<I: FileIo> Files<I> {
         }
         let number = self.next_slice;
         self.next_slice += 1;
-        let mut missing = 0;
+        let mut missing = Vec::new();
         for file in files_of(&parts) {
             let lane = self.lane_mut(file)?;
             if lane.is_readable() {
                 lane.keep();
             } else {
                 lane.wait(Waiting::Slice(number));
-                missing += 1;
+                missing.push(file);
             }
         }
+        let again = missing.clone();
         self.slices.insert(number, WaitingSlice { parts, to, missing });
+        again.into_iter().for_each(|file| self.open_if_missing(io, file));
         Ok(())
     }
 
-    /// One more file of a slice is open. If it was the last, the slice starts. Returns the files
-    /// that the slice no longer needs.
+    /// One more file of a slice is open, and stays open for it. If it was the last, the slice
+    /// starts. Returns the files that the slice no longer needs.
     pub(super) fn start_if_whole(
         &mut self,
         io: &mut I,
         number: u64,
+        file: FileId,
     ) -> Result<Vec<FileId>, FileError> {
+        // It was given up if another of its files could not be opened.
         let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
-        slice.missing -= 1;
-        if slice.missing > 0 {
+        slice.missing.retain(|missing| *missing != file);
+        let is_whole = slice.missing.is_empty();
+        self.lane_mut(file)?.keep();
+        if !is_whole {
             return Ok(Vec::new());
         }
         let Some(WaitingSlice { parts, to, .. }) = self.slices.remove(&number) else {
@@ -59,6 +65,21 @@ impl<I: FileIo> Files<I> {
             self.lane_mut(*file)?.release();
         }
         Ok(files)
+    }
+
+    /// A file of a slice cannot be opened: nothing of the slice is sent. Returns its destination,
+    /// and the files that it no longer needs.
+    pub(super) fn give_up_slice(
+        &mut self,
+        number: u64,
+    ) -> Result<Option<(PartsTo<I::Conn>, Vec<FileId>)>, FileError> {
+        let Some(slice) = self.slices.remove(&number) else { return Ok(None) };
+        let mut kept = files_of(&slice.parts);
+        kept.retain(|file| !slice.missing.contains(file));
+        for file in &kept {
+            self.lane_mut(*file)?.release();
+        }
+        Ok(Some((slice.to, kept)))
     }
 
     fn start_slice(

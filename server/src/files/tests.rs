@@ -1,6 +1,6 @@
 //! Stories of files on a disk whose calls end when the story says so.
 
-use super::{Call, CallDone, Descriptor, FileError, FileIo, Files, PartsTo};
+use super::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::event::Part;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::collections::VecDeque;
@@ -136,15 +136,26 @@ impl Story {
 
     /// The next call ends; returns the completion of a look.
     fn ends(&mut self) -> Option<FileDone> {
+        match self.all_ends().pop()? {
+            CallEnd::Done(done) => Some(done),
+            CallEnd::NotSent { reason, .. } => panic!("{reason}"),
+        }
+    }
+
+    /// The next call ends; returns what it completes.
+    fn all_ends(&mut self) -> Vec<CallEnd<u32>> {
         let done = match self.disk.calls.pop_front().expect("a call is under way") {
+            Call::Open { path, mode: OpenMode::Existing } if path.starts_with("gone") => {
+                CallDone::NotOpened(std::io::ErrorKind::NotFound.into())
+            }
             Call::Open { path, .. } => CallDone::Opened(Open(Rc::new(path.display().to_string()))),
             Call::Look { file, .. } => CallDone::Looked(Ok(file.map(|_| 4_096))),
             _ => CallDone::Done,
         };
         self.disk.ended.push_back(done);
-        let looked = self.files.called(&mut self.disk).unwrap();
+        let ends = self.files.called(&mut self.disk).unwrap();
         self.files.resume(&mut self.disk);
-        looked
+        ends
     }
 
     /// All operations under way end.
@@ -407,4 +418,54 @@ fn a_look_that_waits_keeps_no_file_from_being_closed() {
     story.started(&["close a/1", "close b/1"]);
     (0..3).for_each(|_| drop(story.ends()));
     story.started(&["open e/1", "look c/1 for no file", "look d/1 for no file"]);
+}
+
+#[test]
+fn operations_on_a_file_that_is_gone_fail_and_the_next_one_tries_again() {
+    let mut story = Story::new();
+    let open = |path: &str| FileOp::Open { file: A, path: path.into(), mode: OpenMode::Existing };
+    story.perform(open("gone/1"));
+    story.read(A);
+    story.write(A);
+    story.perform(FileOp::Sync { token: FileToken(3), file: A });
+    story.perform(FileOp::Truncate { file: A, len: 0 });
+    story.started(&["open gone/1"]);
+    let reason = || "could not open gone/1: entity not found".to_owned();
+    let lost = |token| CallEnd::Done(FileDone::Lost { token: FileToken(token), reason: reason() });
+    let failed =
+        |token| CallEnd::Done(FileDone::ReadFailed { token: FileToken(token), reason: reason() });
+    assert_eq!(story.all_ends(), [failed(1), lost(2), lost(3)]);
+    assert!(!story.files.is_busy());
+    assert_eq!(story.files.descriptors(), 0);
+    story.started(&[]);
+    story.tokens = 3;
+    story.read(A);
+    story.started(&["open gone/1"]);
+    // The id is used for another file meanwhile.
+    story.close(A);
+    story.perform(open("b/1"));
+    story.read(A);
+    assert_eq!(story.all_ends(), [failed(4)]);
+    story.started(&["open b/1"]);
+    assert_eq!(story.all_ends(), []);
+    story.started(&["read b/1"]);
+}
+
+#[test]
+fn a_slice_with_a_file_that_is_gone_is_not_sent_and_keeps_no_file_open() {
+    let mut story = Story::new();
+    story.disk.cached = vec!["a/1"];
+    story.open(A, "a/1");
+    story.perform(FileOp::Open { file: B, path: "gone/1".into(), mode: OpenMode::Existing });
+    story.send(&[A, B]);
+    story.close(A);
+    story.started(&["open gone/1"]);
+    let reason = "could not open gone/1: entity not found".to_owned();
+    assert_eq!(story.all_ends(), [CallEnd::NotSent { conn: 0, reason }]);
+    story.started(&["close a/1"]);
+    assert_eq!(story.files.standing().operation_since, Some(0), "the close");
+    story.ends();
+    story.close(B);
+    assert!(!story.files.is_busy());
+    assert_eq!(story.files.descriptors(), 0);
 }

@@ -57,7 +57,8 @@ impl LogReads {
             FileDone::Written { .. }
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
-            | FileDone::NoSpace { .. } => {
+            | FileDone::NoSpace { .. }
+            | FileDone::Lost { .. } => {
                 unreachable!("the log is only read here")
             }
         };

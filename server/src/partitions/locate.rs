@@ -75,7 +75,9 @@ impl Partitions {
         index: i32,
     ) -> Result<PartitionId, ErrorCode> {
         let topic = named(self.image(), topic, index)?;
-        self.locate_served(topic, index).map_err(|missing| missing.error)
+        let id = self.locate_served(topic, index).map_err(|missing| missing.error)?;
+        let has_lost_writes = self.partitions.get(&id).is_some_and(|it| it.has_lost_writes);
+        if has_lost_writes { Err(ErrorCode::KafkaStorageError) } else { Ok(id) }
     }
 
     /// Clients find none of these partitions until the shard's log is flushed up to a position.

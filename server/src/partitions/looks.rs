@@ -25,6 +25,11 @@ impl Partitions {
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
+    /// Whether the file of a segment is known to be lost.
+    pub(super) fn is_known_lost(&self, id: PartitionId, base_offset: i64) -> bool {
+        self.looks.lost.contains_key(&(id, base_offset))
+    }
+
     /// The time of the next looks; None while some are under way.
     pub(super) fn looks_deadline(&self) -> Option<i64> {
         let is_free = self.has_looks() && self.looks.under_way == 0;
@@ -75,13 +80,14 @@ impl Partitions {
             // It is not known.
             FileDone::Written { .. }
             | FileDone::NoSpace { .. }
+            | FileDone::Lost { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Synced { .. } => return,
         };
         let is_active = partition.log.active_segment() == *base_offset;
         partition.is_lost = is_active && what.is_some() || partition.is_lost && !is_active;
-        let refuses = partition.is_lost;
+        let (refuses, has_lost_writes) = (partition.is_lost, partition.has_lost_writes);
         let name = self.name(id);
         match (what, self.looks.lost.contains_key(&place)) {
             (Some(what), false) => {
@@ -90,6 +96,7 @@ impl Partitions {
                 self.io.counters.files_lost += 1;
                 self.looks.lost.insert(place, what);
             }
+            (None, true) if is_active && has_lost_writes => {}
             (None, true) => {
                 info!(target: "damage", "{name}: {path} is no longer lost");
                 self.looks.lost.remove(&place);

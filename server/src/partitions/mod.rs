@@ -29,6 +29,7 @@ mod load;
 mod locate;
 mod looks;
 mod lookups;
+mod lost_writes;
 mod markers;
 mod offline;
 mod partition;

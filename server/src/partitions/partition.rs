@@ -48,6 +48,8 @@ pub(super) struct Partition {
     pub durably_stable: DurablyStable,
     /// The file of the active segment is lost.
     pub is_lost: bool,
+    /// A write or a sync found no file: nothing more is written before the next start.
+    pub has_lost_writes: bool,
 }
 
 /// A batch that is being written.
@@ -140,6 +142,7 @@ impl Partition {
             point_written: None,
             durably_stable: DurablyStable::default(),
             is_lost: false,
+            has_lost_writes: false,
         }
     }
 
@@ -171,7 +174,7 @@ impl Partition {
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
-        if self.is_lost {
+        if self.is_lost || self.has_lost_writes {
             return Err(Refusal::of(ErrorCode::KafkaStorageError));
         }
         let wall = origin.wall;
@@ -214,6 +217,9 @@ impl Partition {
         io: &mut Io,
         out: &mut Effects,
     ) -> Result<Appended, Refusal> {
+        if self.has_lost_writes {
+            return Err(Refusal::of(ErrorCode::KafkaStorageError));
+        }
         let End { producer, outcome, coordinator_epoch, .. } = *end;
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let batch = marker.batch(producer.id, producer.epoch, wall.0);
@@ -432,7 +438,7 @@ impl Partition {
 
     /// Whether a sync may have something to do.
     pub(super) fn may_be_unsynced(&self) -> bool {
-        self.may_be_unsynced || self.log.is_sync_behind()
+        !self.has_lost_writes && (self.may_be_unsynced || self.log.is_sync_behind())
     }
 
     /// Syncs the active segment, and closed segments that are not synced yet.
@@ -441,6 +447,16 @@ impl Partition {
         let token = io.token();
         let end = self.log.sync(token, &mut io.files, &mut out.ops);
         io.begin(token, Job::Flush(self.id, end), &out.ops);
+    }
+
+    /// A write or a sync found no file. Returns the produces and rounds that wait: what they wait
+    /// for never comes.
+    pub(super) fn lost_write(&mut self, io: &mut Io) -> Vec<u64> {
+        self.has_lost_writes = true;
+        self.unwritten.drain(..).for_each(|it| io.written(it.address, it.len));
+        let produces = self.awaiting.drain(..).map(|awaiting| awaiting.produce);
+        let rounds = self.awaiting_sync.drain(..).map(|(_, round)| round);
+        produces.chain(rounds).collect()
     }
 
     /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that

@@ -69,7 +69,7 @@ pub struct Partitions {
     /// Partitions of internal topics that were reported or fetched.
     pub(super) internal: BTreeMap<PartitionId, InternalPartition>,
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
-    by_number: HashMap<u32, PartitionId>,
+    pub(super) by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
     /// Numbers the requests of producers.
     pub(super) last_request: u64,
@@ -278,6 +278,10 @@ impl Partitions {
             Some(Job::LookForScrub(id, file)) => return self.looked_for_scrub(id, &file, &done),
             _ => {}
         }
+        if let (Some(Job::Flush(id, _)), FileDone::Lost { reason, .. }) = (&job, &done) {
+            self.sync_ended(*id);
+            return self.lost_write(*id, reason, out);
+        }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
             FileDone::Read { data, .. } => Some(data),
@@ -290,6 +294,7 @@ impl Partitions {
             FileDone::Written { .. }
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
+            | FileDone::Lost { .. }
             | FileDone::NoSpace { .. } => None,
         };
         match job {
@@ -312,7 +317,11 @@ impl Partitions {
     }
 
     fn log_done(&mut self, number: u32, done: FileDone, out: &mut Effects) {
-        if let Some(id) = self.by_number.get(&number).copied()
+        let id = self.by_number.get(&number).copied();
+        if let (Some(id), FileDone::Lost { reason, .. }) = (id, &done) {
+            return self.lost_write(id, reason, out);
+        }
+        if let Some(id) = id
             && let Some(partition) = self.partitions.get_mut(&id)
         {
             let grown = partition.written(&done, &mut self.io);
@@ -328,6 +337,7 @@ impl Partitions {
             FileDone::Written { buffer, .. } => self.io.recycle(buffer),
             FileDone::Synced { .. } => self.checkpoint.advanced(),
             FileDone::NoSpace { .. }
+            | FileDone::Lost { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Looked { .. } => {}

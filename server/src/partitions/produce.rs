@@ -4,7 +4,7 @@ use super::batch::{self, Refusal, ZSTD_SINCE};
 use super::locate::Missing;
 use super::partition::Appended;
 use super::partition_set::PartitionId;
-use super::produce_answers::{failed, knows_log_start, unanswered};
+use super::produce_answers::{failed, knows_log_start, place_of, unanswered};
 use super::producers::Origin;
 use super::questions::AskedBatch;
 use super::{Call, Effects, Outcome, Partitions, Reply};
@@ -26,11 +26,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct PendingProduce {
     request: RequestId,
-    response: Response<'static>,
+    pub(super) response: Response<'static>,
     /// The number of partitions that must be written, or that wait for their coordinator.
     writes: usize,
     acks: i16,
-    error: Option<ErrorCode>,
+    pub(super) error: Option<ErrorCode>,
 }
 
 /// A request while its partitions are handled.
@@ -285,6 +285,11 @@ impl Partitions {
         if self.round_done(produce, out) {
             return;
         }
+        self.part_ended(produce, out);
+    }
+
+    /// One of the writes of a produce has ended; answers after the last.
+    pub(super) fn part_ended(&mut self, produce: u64, out: &mut Effects) {
         let Some(pending) = self.produces.get_mut(&produce) else { return };
         pending.writes -= 1;
         if pending.writes == 0
@@ -324,14 +329,8 @@ impl PendingProduce {
         let AskedBatch { id, topic: name, .. } = asked;
         let error = ErrorCode::from_code(answer.error_code).filter(|it| *it != ErrorCode::None);
         self.error = self.error.or(error);
-        let is_topic = |topic: &&mut TopicProduceResponse<'_>| {
-            topic.topic_id == id.topic || (topic.topic_id.is_zero() && *topic.name == **name)
-        };
         let Response::Produce(response) = &mut self.response else { return };
-        let topics = response.responses.iter_mut().filter(is_topic);
-        let mut partitions = topics.flat_map(|topic| &mut topic.partition_responses);
-        let place = partitions.find(|it| it.index == id.index && it.error_code == 0);
-        if let Some(place) = place {
+        if let Some(place) = place_of(response, (id.topic, id.index), name) {
             *place = answer;
         }
     }

@@ -1,8 +1,8 @@
 //! The answers of a produce for one partition.
 
 use super::batch::Refusal;
-use muster_codec::ErrorCode;
-use muster_codec::messages::PartitionProduceResponse;
+use muster_codec::messages::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
+use muster_codec::{ErrorCode, Uuid};
 
 /// Kafka answers the log start offset with errors that its log raises, but not with these
 /// (`ReplicaManager.appendToLocalLog`).
@@ -32,4 +32,18 @@ pub(super) fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'
         error_message: refusal.message.map(Into::into),
         ..Default::default()
     }
+}
+
+/// The answer for a partition, unless it is an error.
+pub(super) fn place_of<'r>(
+    response: &'r mut ProduceResponse<'static>,
+    (topic_id, index): (Uuid, i32),
+    name: &str,
+) -> Option<&'r mut PartitionProduceResponse<'static>> {
+    let is_topic = |topic: &&mut TopicProduceResponse<'_>| {
+        topic.topic_id == topic_id || (topic.topic_id.is_zero() && *topic.name == *name)
+    };
+    let topics = response.responses.iter_mut().filter(is_topic);
+    let mut partitions = topics.flat_map(|topic| &mut topic.partition_responses);
+    partitions.find(|it| it.index == index && it.error_code == 0)
 }

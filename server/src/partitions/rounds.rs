@@ -2,6 +2,7 @@
 //! after a decision, and what becomes of the transactions that a crash has left open. Work that
 //! needs the disk is a *round*, which ends with a message when all of its partitions are done.
 
+use super::partition::Partition;
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
 use crate::cluster::transaction_slot;
@@ -230,6 +231,21 @@ impl Partitions {
         true
     }
 
+    /// A partition of a round has lost writes; false if the number is of no round. A coordinator
+    /// gets no answer, and sends its message again; letters have failed.
+    pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) -> bool {
+        match self.rounds.all.get(&number).map(|round| &round.kind) {
+            Some(Kind::Message { .. }) => self.rounds.all.remove(&number).is_some(),
+            Some(Kind::Report(_)) => self.round_done(number, out),
+            Some(&Kind::Letters(letters)) => {
+                self.rounds.all.remove(&number);
+                out.letters.push((letters, ErrorCode::KafkaStorageError));
+                true
+            }
+            None => false,
+        }
+    }
+
     fn end_round(&mut self, kind: Kind, out: &mut Effects) {
         match kind {
             Kind::Message { coordinator, message } => out.messages.push((coordinator, message)),
@@ -288,7 +304,8 @@ impl Partitions {
         }
         self.look_at_active(&synced, out);
         if self.io.is_quiet() {
-            if self.partitions.values().any(|partition| partition.log.is_sync_behind()) {
+            let is_behind = |it: &Partition| !it.has_lost_writes && it.log.is_sync_behind();
+            if self.partitions.values().any(is_behind) {
                 return true;
             }
             self.last_checkpoint(out);

@@ -34,7 +34,7 @@ impl File {
     /// # Errors
     /// The errors of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
-        let direct = open(path, libc::O_DIRECT);
+        let direct = open(path, true, libc::O_DIRECT);
         match direct {
             // tmpfs before Linux 6.6, and other file systems without direct I/O.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
@@ -49,11 +49,18 @@ impl File {
     /// # Errors
     /// The errors of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
-        Ok(Self::buffered(open(path, 0)?))
+        Ok(Self::buffered(open(path, true, 0)?))
     }
 
-    /// Opens a file that exists, as [`Self::open_buffered`] does, if the kernel finds its name
-    /// without a disk.
+    /// Opens a file that exists for reading and writing through the page cache. Blocks.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn open_existing(path: &Path) -> io::Result<Self> {
+        Ok(Self::buffered(open(path, false, 0)?))
+    }
+
+    /// Opens a file as [`Self::open_existing`] does, if the kernel finds its name without a disk.
     pub fn open_cached(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: all zeros is a valid open_how.
@@ -154,9 +161,9 @@ pub fn is_open_only_here(file: &StdFile) -> bool {
 /// A read of a file that was written since the last one would set its access time, and ext4 waits
 /// for its journal to do so, even if the bytes are in the page cache: O_NOATIME. The kernel permits
 /// it to the owner of the file; anyone else opens it without.
-fn open(path: &Path, flags: libc::c_int) -> io::Result<StdFile> {
+fn open(path: &Path, creates: bool, flags: libc::c_int) -> io::Result<StdFile> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+    options.read(true).write(true).create(creates).truncate(false);
     match options.custom_flags(flags | libc::O_NOATIME).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             options.custom_flags(flags).open(path)

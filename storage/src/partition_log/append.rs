@@ -52,12 +52,13 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
+        // Before the segment has the batches: the first ones create its file.
+        let file = self.file(self.active(), files, ops);
         self.place(&mut batches)?;
         assert_eq!(self.log_end_offset(), next_offset);
         let segment = self.active().base_offset;
         let sequence = self.next_sequence;
         self.next_sequence = (sequence + 1) & SEQUENCE_MASK;
-        let file = self.file(self.active(), files, ops);
         let token = self.token(sequence);
         ops.push(FileOp::Write { token, file, offset: position, data: batches });
         let end = position + len;

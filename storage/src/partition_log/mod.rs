@@ -239,6 +239,7 @@ impl PartitionLog {
                 self.synced.done(|closed| sync_count(closed) == token.0 & TOKEN_MASK);
             }
             FileDone::NoSpace { .. }
+            | FileDone::Lost { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Looked { .. } => {}
@@ -421,7 +422,10 @@ impl PartitionLog {
 
     fn file(&self, segment: &Segment, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(segment_file_name(segment.base_offset));
-        files.open(self.key(segment.file), OpenMode::Cached, path, ops)
+        // A segment with records whose file is gone must not get an empty one.
+        let is_new = segment.size == 0;
+        let mode = if is_new { OpenMode::Cached } else { OpenMode::Existing };
+        files.open(self.key(segment.file), mode, path, ops)
     }
 
     fn key(&self, segment: u64) -> FileKey {

@@ -4,7 +4,7 @@ use super::batch_place::BatchPlace;
 use super::damaged_part::{DamagedPart, Suspect};
 use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
-use crate::file_op::{FileOp, FileRange, FileToken};
+use crate::file_op::{FileKey, FileOp, FileRange, FileToken};
 use crate::limits::{PARTITION_HEADERS_READ_BYTES, RECENT_BATCHES_MAX};
 use crate::open_files::OpenFiles;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -220,6 +220,12 @@ impl PartitionLog {
     /// Forgets the places of batches in the segments with these base offsets.
     pub(super) fn forget_recent(&mut self, segments: std::ops::Range<i64>) {
         self.recent.retain(|recent| !segments.contains(&recent.place.segment));
+    }
+
+    /// Forgets the places of batches in a file that could not be sent: the next reader looks for
+    /// them in the file, and learns why.
+    pub fn forget_places_in(&mut self, file: FileKey) {
+        self.recent.retain(|recent| recent.place.file != file.segment);
     }
 
     /// Forgets the places of batches in a damaged part.

@@ -239,6 +239,7 @@ impl ShardLog {
             FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::NoSpace { .. }
+            | FileDone::Lost { .. }
             | FileDone::Looked { .. } => {
                 unreachable!("only compaction reads, and only its writes may fail")
             }

@@ -16,7 +16,7 @@ mod sparse;
 pub use sparse::SparseFile;
 
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,8 @@ pub struct Disk {
     pub live: Files,
     pub durable: Files,
     open: HashMap<FileId, (PathBuf, OpenMode)>,
+    /// Files that had to exist when they were opened, and did not.
+    missing: HashSet<FileId>,
     /// The number of writes and syncs.
     pub writes: usize,
     /// The number of syncs.
@@ -48,8 +50,12 @@ impl Disk {
 
     pub fn perform(&mut self, op: FileOp) -> Option<FileDone> {
         match op {
+            _ if self.is_of_missing(&op) => return without_file(&op),
             FileOp::Open { file, path, mode } => self.create(file, path, mode),
-            FileOp::Close { file } => drop(self.open.remove(&file).expect("an open file")),
+            FileOp::Close { file } => {
+                self.missing.remove(&file);
+                drop(self.open.remove(&file).expect("an open file"));
+            }
             FileOp::Write { token, file, offset, data } => {
                 let (path, mode) = self.open[&file].clone();
                 if self.is_full && mode == OpenMode::Aside {
@@ -156,16 +162,32 @@ impl Disk {
     }
 
     fn create(&mut self, file: FileId, path: PathBuf, mode: OpenMode) {
-        self.live.entry(path.clone()).or_default();
-        self.durable.entry(path.clone()).or_default();
+        if mode == OpenMode::Existing && !self.live.contains_key(&path) {
+            self.missing.insert(file);
+        } else {
+            self.live.entry(path.clone()).or_default();
+            self.durable.entry(path.clone()).or_default();
+        }
         assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open twice");
         assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
+    }
+
+    /// Whether the file of an operation had to exist when it was opened, and does not now either.
+    fn is_of_missing(&self, op: &FileOp) -> bool {
+        let (FileOp::Write { file, .. }
+        | FileOp::Read { file, .. }
+        | FileOp::Sync { file, .. }
+        | FileOp::Truncate { file, .. }) = op
+        else {
+            return false;
+        };
+        self.missing.contains(file) && !self.live.contains_key(&self.open[file].0)
     }
 
     fn write(&mut self, path: &Path, mode: OpenMode, offset: u64, data: &[u8]) {
         self.writes += 1;
         overwrite(self.live.get_mut(path).unwrap(), offset as usize, data);
-        if mode != OpenMode::Cached {
+        if !mode.is_cached() {
             let block = self.block_bytes.max(512);
             let is_aligned = (offset as usize).is_multiple_of(block);
             assert!(is_aligned && data.len().is_multiple_of(block), "not blocks");
@@ -176,6 +198,20 @@ impl Disk {
     fn read(&self, path: &Path, offset: u64, len: u32) -> Vec<u8> {
         let bytes = self.live[path].get(offset as usize..).unwrap_or_default();
         bytes[..bytes.len().min(len as usize)].to_vec()
+    }
+}
+
+/// The completion of an operation whose file cannot be opened.
+fn without_file(op: &FileOp) -> Option<FileDone> {
+    let reason = || "ENOENT".to_owned();
+    match op {
+        FileOp::Read { token, .. } => {
+            Some(FileDone::ReadFailed { token: *token, reason: reason() })
+        }
+        FileOp::Write { token, .. } | FileOp::Sync { token, .. } => {
+            Some(FileDone::Lost { token: *token, reason: reason() })
+        }
+        _ => None,
     }
 }
 

@@ -24,7 +24,7 @@ impl SparseFile {
         assert!(end <= FILE_BYTES_MAX, "a write at {offset}");
         self.len = self.len.max(end);
         // The blocks of a shard's log begin with a word that is not zero.
-        let is_durable = mode != OpenMode::Cached;
+        let is_durable = !mode.is_cached();
         if is_durable && data[..8] == [0; 8] {
             return self.pieces.retain(|at, _| !(offset..end).contains(at));
         }

@@ -53,6 +53,7 @@ impl Disk {
         match mode {
             OpenMode::Durable => self.sync_directory(path),
             OpenMode::Aside | OpenMode::Cached => self.created.push(path.to_owned()),
+            OpenMode::Existing => unreachable!("it is not there"),
         }
         inode
     }
@@ -65,7 +66,12 @@ impl Disk {
     /// The file with this name, and its length.
     pub(crate) fn look(&self, path: &Path) -> Option<(Inode, u64)> {
         let inode = *self.names.get(path)?;
-        Some((inode, self.files[inode.0].seen.len() as u64))
+        Some((inode, self.len(inode)))
+    }
+
+    /// The length of a file.
+    pub(crate) fn len(&self, inode: Inode) -> u64 {
+        self.files[inode.0].seen.len() as u64
     }
 
     /// Starts a write; returns its number.
@@ -80,7 +86,7 @@ impl Disk {
     pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
         match mode {
             OpenMode::Durable | OpenMode::Aside => self.files[inode.0].flushed(write),
-            OpenMode::Cached => self.files[inode.0].done(write),
+            OpenMode::Cached | OpenMode::Existing => self.files[inode.0].done(write),
         }
     }
 

@@ -257,7 +257,8 @@ impl LogCheck {
             FileDone::Written { .. }
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
-            | FileDone::NoSpace { .. } => {
+            | FileDone::NoSpace { .. }
+            | FileDone::Lost { .. } => {
                 unreachable!("the check reads only")
             }
         };

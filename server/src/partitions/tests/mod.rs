@@ -6,6 +6,7 @@ mod fetching;
 mod idempotence;
 mod limits;
 mod looks;
+mod lost_writes;
 mod model;
 mod offline;
 mod offsets;

@@ -153,7 +153,10 @@ impl Compaction {
                 self.failed = Some(CompactionEnd::Damaged { suspect, reason });
             }
             FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
-            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
+            FileDone::Written { .. }
+            | FileDone::Lost { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. } => {}
         }
     }
 }

@@ -277,7 +277,10 @@ impl ShardLog {
                 self.compaction.news = Some(CompactionNews::NoSpace);
                 self.give_up();
             }
-            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
+            FileDone::Written { .. }
+            | FileDone::Lost { .. }
+            | FileDone::Synced { .. }
+            | FileDone::Looked { .. } => {}
         }
     }
 

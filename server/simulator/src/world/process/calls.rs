@@ -10,6 +10,7 @@ use muster::files::{Call, CallDone};
 use muster_storage::OpenMode;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -49,7 +50,7 @@ impl World {
     }
 
     pub(super) fn open_existing(&mut self, path: &Path, mode: OpenMode) -> Option<OpenFile> {
-        let is_there = mode == OpenMode::Cached && self.disk.has(path);
+        let is_there = mode.is_cached() && self.disk.has(path);
         let opens = is_there && self.disk_random.chance(AT_ONCE_CHANCE);
         opens.then(|| self.open(self.process.turning, path, mode))
     }
@@ -57,6 +58,11 @@ impl World {
     /// The call takes effect.
     fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
+            Call::Open { path, mode: OpenMode::Existing } if !self.disk.has(&path) => {
+                self.note(format_args!("shard {shard} misses {}", path.display()));
+                self.coverage.saw(Seen::FileMissed);
+                return CallDone::NotOpened(ErrorKind::NotFound.into());
+            }
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => {
                 let path = self.path_of(&file);
@@ -104,6 +110,7 @@ impl World {
         self.rot.opened(shard, path);
         let inode = self.disk.open(path, mode);
         if is_new {
+            self.judge_new_file(path);
             self.judge_images(shard, path, Seen::ImageOfNames, None);
         }
         OpenFile { inode, mode, descriptor: Rc::default() }

@@ -1,0 +1,63 @@
+//! Files that have to exist and cannot be opened, as those that lost their names: what waits for
+//! one fails, and the next operation tries again.
+
+use super::calls::Purpose;
+use super::lane::Waiting;
+use super::{Call, CallEnd, FileError, FileIo, Files, PartsTo};
+use muster_storage::{FileDone, FileId, FileOp};
+
+impl<I: FileIo> Files<I> {
+    /// A file could not be opened: ends what waits for it.
+    pub(super) fn not_opened(
+        &mut self,
+        io: &mut I,
+        file: FileId,
+        error: &std::io::Error,
+        ends: &mut Vec<CallEnd<I::Conn>>,
+    ) -> Result<(), FileError> {
+        let lane = self.lane_mut(file)?;
+        let reason = format!("could not open {}: {error}", lane.path().display());
+        let mut free = vec![file];
+        for waiting in lane.not_opened() {
+            match waiting {
+                Waiting::Op { op, .. } => ends.extend(failed(op, &reason).map(CallEnd::Done)),
+                Waiting::Slice(number) => {
+                    let Some((to, kept)) = self.give_up_slice(number)? else { continue };
+                    free.extend(kept);
+                    if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
+                        ends.push(CallEnd::NotSent { conn, reason: reason.clone() });
+                    }
+                }
+            }
+        }
+        self.start_waiting(io, free)
+    }
+
+    /// Opens a file again that could not be opened, for what waits now.
+    pub(super) fn open_if_missing(&mut self, io: &mut I, file: FileId) {
+        let Some(lane) = self.lanes.get_mut(&file).filter(|lane| lane.is_missing()) else { return };
+        lane.open_again();
+        let (path, mode) = (lane.path().clone(), lane.mode());
+        self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
+    }
+}
+
+/// The end of an operation whose file cannot be opened; None if nothing waits for it.
+fn failed(op: FileOp, reason: &str) -> Option<FileDone> {
+    let reason = reason.to_owned();
+    match op {
+        FileOp::Read { token, .. } => Some(FileDone::ReadFailed { token, reason }),
+        FileOp::Write { token, .. } | FileOp::Sync { token, .. } => {
+            Some(FileDone::Lost { token, reason })
+        }
+        FileOp::Open { .. }
+        | FileOp::Close { .. }
+        | FileOp::Truncate { .. }
+        | FileOp::Rename { .. }
+        | FileOp::RemoveFile { .. }
+        | FileOp::RemoveDir { .. }
+        | FileOp::MoveDir { .. }
+        | FileOp::Keep { .. }
+        | FileOp::Look { .. } => None,
+    }
+}

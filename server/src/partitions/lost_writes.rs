@@ -1,0 +1,67 @@
+//! Writes and syncs that found no file: its name was lost while the file was closed, and with it
+//! what it held. What was appended is not acknowledged, and nothing more is written before the next
+//! start, which decides what is left. Reads of the other segments continue.
+
+use super::Effects;
+use super::batch::Refusal;
+use super::partition_set::{PartitionId, Partitions};
+use super::produce::PendingProduce;
+use super::produce_answers::{failed, place_of};
+use muster_codec::{ErrorCode, Response};
+use muster_storage::FileKey;
+use tracing::error;
+
+impl Partitions {
+    /// A write or a sync of a partition found no file.
+    pub(super) fn lost_write(&mut self, id: PartitionId, reason: &str, out: &mut Effects) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let (is_first, segment) = (!partition.has_lost_writes, partition.log.active_segment());
+        let waiting = partition.lost_write(&mut self.io);
+        let topic = self.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
+        let topic = topic.unwrap_or_default();
+        if is_first {
+            let consequence = "Produces are refused until the next start, which needs the file";
+            error!(target: "damage", "{topic}-{}: {reason}. {consequence}", id.index);
+            self.io.counters.files_lost += 1;
+            self.looks.lost.entry((id, segment)).or_insert_with(|| reason.to_owned());
+        }
+        for produce in waiting {
+            self.produce_lost(produce, (id, &topic), out);
+        }
+    }
+
+    /// Batches of a produce or of a round are lost in a partition.
+    fn produce_lost(&mut self, produce: u64, (id, topic): (PartitionId, &str), out: &mut Effects) {
+        if self.round_lost(produce, out) {
+            return;
+        }
+        self.produces.get_mut(&produce).into_iter().for_each(|pending| pending.lost(id, topic));
+        self.part_ended(produce, out);
+    }
+
+    /// A file could not be sent to a client: the next fetch reads it, and gets the error.
+    pub(crate) fn not_sent(&mut self, file: FileKey) {
+        let id = self.by_number.get(&file.log);
+        if let Some(partition) = id.and_then(|id| self.partitions.get_mut(id)) {
+            partition.log.forget_places_in(file);
+        }
+    }
+}
+
+impl PendingProduce {
+    /// Its batches are lost in a partition.
+    fn lost(&mut self, id: PartitionId, topic: &str) {
+        let error = ErrorCode::KafkaStorageError;
+        self.error = self.error.or(Some(error));
+        if let Response::Produce(response) = &mut self.response {
+            let place = place_of(response, (id.topic, id.index), topic);
+            place.into_iter().for_each(|it| *it = failed(id.index, Refusal::of(error)));
+        } else if let Response::WriteTxnMarkers(response) = &mut self.response {
+            let topics = response.markers.iter_mut().flat_map(|marker| &mut marker.topics);
+            let partitions =
+                topics.filter(|it| *it.name == *topic).flat_map(|it| &mut it.partitions);
+            let marked = partitions.filter(|it| it.partition_index == id.index);
+            marked.for_each(|it| it.error_code = error.code());
+        }
+    }
+}

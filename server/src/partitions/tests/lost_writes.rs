@@ -1,0 +1,78 @@
+//! Files that lose their names while they are closed: nothing makes them again.
+
+use super::super::{PartitionId, layout};
+use super::support::*;
+use super::transactions::{ABORT, COMMIT, transactional};
+use muster_codec::ErrorCode;
+use std::path::PathBuf;
+
+/// A world in which no file is open, and the segment of its partition 0, which lost its name.
+fn bereft(fill: impl FnOnce(&mut World)) -> (World, PathBuf, Vec<u8>) {
+    let mut world = World::new();
+    fill(&mut world);
+    world.append(1, &batch(1));
+    world.reopen();
+    let id = PartitionId { topic: topic_id(), index: 0 };
+    let path = layout::directory(id).join(&world.segments(0)[0]);
+    let bytes = world.disk.live.remove(&path).unwrap();
+    (world, path, bytes)
+}
+
+fn appended(world: &mut World, partition: i32) -> (ErrorCode, i64) {
+    let answer = world.produce(partition, &batch(1));
+    (error(answer.error_code), answer.base_offset)
+}
+
+#[test]
+fn a_fetch_of_a_file_that_is_gone_fails_until_it_is_back() {
+    let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    for _ in 0..2 {
+        assert_eq!(error(world.fetch(0, 0).error_code), ErrorCode::KafkaStorageError);
+        assert!(!world.disk.live.contains_key(&path));
+    }
+    assert_eq!(ranges(&world.fetch(1, 0)), [(0, 0)]);
+    world.disk.live.insert(path, bytes);
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 2)]);
+    assert_eq!(appended(&mut world, 0), (ErrorCode::None, 3));
+}
+
+#[test]
+fn a_batch_whose_file_is_gone_is_refused_and_so_are_all_before_the_next_start() {
+    let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
+    assert!(!world.disk.live.contains_key(&path));
+    assert!(world.partitions.is_quiet(), "the bytes of the batch are not held any more");
+    let trouble = world.partitions.files_trouble().unwrap();
+    assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
+    assert_eq!(appended(&mut world, 1), (ErrorCode::None, 1));
+    // A batch after the refused one would leave a gap.
+    world.disk.live.insert(path, bytes);
+    assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 2)]);
+    world.reopen();
+    assert_eq!(world.partitions.files_trouble(), None);
+    assert_eq!(appended(&mut world, 0), (ErrorCode::None, 3));
+}
+
+#[test]
+fn the_end_of_a_transaction_whose_file_is_gone_is_refused() {
+    for outcome in [COMMIT, ABORT] {
+        let (mut world, path, bytes) = bereft(|world| {
+            assert_eq!(world.transact(transactional(2, 7, 0, 0)), (ErrorCode::None, 0));
+        });
+        assert_eq!(world.end((7, 0), outcome, 1), ErrorCode::KafkaStorageError);
+        assert_eq!(world.end((7, 0), outcome, 1), ErrorCode::KafkaStorageError);
+        assert!(!world.disk.live.contains_key(&path));
+        world.disk.live.insert(path, bytes);
+        world.reopen();
+        assert_eq!(world.end((7, 0), outcome, 1), ErrorCode::None);
+    }
+}
+
+#[test]
+fn a_clean_stop_ends_without_the_sync_of_a_file_that_is_gone() {
+    let (mut world, path, _) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    world.sync_all();
+    assert!(world.partitions.is_quiet());
+    assert!(!world.disk.live.contains_key(&path));
+}
