@@ -5,6 +5,9 @@
 //!
 //! A bit of a batch of a user topic changes, too: the batch has to be refused to its readers some
 //! time later, in this process or in the next one.
+//!
+//! A segment of a user topic loses its name: its records are lost once the file is closed. The
+//! shard has to notice, must not make another file of this name, and must not leave a gap in it.
 
 use crate::disk::Inode;
 use crate::profile::{MS, SECOND};
@@ -19,6 +22,10 @@ const ROTTING_CHANCE: f64 = 0.25;
 
 /// The share of damages that hit a batch of a user topic.
 pub(crate) const BATCH_CHANCE: f64 = 0.5;
+
+/// The share of those that take names of segments instead, and of the segments that lose theirs.
+pub(crate) const NAME_CHANCE: f64 = 0.3;
+pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
 
 /// The first byte of a batch of which the others say where the next one begins.
 pub(crate) const FRAMED_FROM: usize = 17;
@@ -38,6 +45,15 @@ pub(crate) struct Rot {
     pub(crate) logs: BTreeMap<u32, DamagedLog>,
     /// The damaged batches of partitions that are not refused yet.
     pub(crate) batches: Vec<DamagedBatch>,
+    /// The segments of partitions that have lost their names while this process runs.
+    pub(crate) names: Vec<LostName>,
+}
+
+/// A segment of a user topic that has lost its name.
+pub(crate) struct LostName {
+    pub(crate) path: PathBuf,
+    /// The time by which its shard has to know.
+    pub(crate) until: u64,
 }
 
 /// A batch of a user topic.
@@ -93,7 +109,7 @@ impl Rot {
         let rots = random.chance(ROTTING_CHANCE) && !is_crowd;
         let every = random.pick(&[100 * MS, SECOND]);
         let every = if rots { every } else { 0 };
-        Self { random, every, logs: BTreeMap::new(), batches: Vec::new() }
+        Self { random, every, logs: BTreeMap::new(), batches: Vec::new(), names: Vec::new() }
     }
 
     /// Whether a log is damaged, and not rewritten.
@@ -103,7 +119,7 @@ impl Rot {
 
     /// Whether all damage was found.
     pub(crate) fn is_over(&self) -> bool {
-        self.logs.is_empty() && self.batches.is_empty()
+        self.logs.is_empty() && self.batches.is_empty() && self.names.is_empty()
     }
 
     /// Whether something acknowledged may be in memory only.
@@ -137,6 +153,7 @@ impl Rot {
 
     /// The process has ended: the damage of logs that it has not rewritten stays.
     pub(crate) fn process_ended(&mut self) {
+        self.names.clear();
         self.logs.retain(|_, log| !log.is_mended());
     }
 

@@ -112,6 +112,20 @@ impl Partitions {
         of.any(|(_, partition)| partition.log.damaged().any(is_in))
     }
 
+    /// Whether a segment is served whose file is not known to be lost: for checks.
+    pub(crate) fn serves_unlooked(&self, segment: &Path) -> bool {
+        let mut of = self.partitions.iter().filter(|(id, _)| {
+            segment.parent().is_some_and(|directory| directory == layout::directory(**id))
+        });
+        of.any(|(id, partition)| {
+            let mut served = partition
+                .log
+                .segments()
+                .filter(|base_offset| segment.ends_with(segment_file_name(*base_offset)));
+            served.any(|base_offset| !self.is_known_lost(*id, base_offset))
+        })
+    }
+
     pub(super) fn count_damage(&mut self) {
         let parts = self.partitions.values().map(|it| it.log.damaged().count());
         self.damaged_parts = parts.sum();

@@ -263,6 +263,11 @@ impl<'s> Inspection<'s> {
         self.0.partitions.is_damaged_at(segment, at)
     }
 
+    /// Whether a segment of a partition is served whose file is not known to be lost.
+    pub fn serves_unlooked(self, segment: &Path) -> bool {
+        self.0.partitions.serves_unlooked(segment)
+    }
+
     /// Whether the disk has so little free space that produces are refused.
     pub fn is_disk_short(self) -> bool {
         self.0.partitions.is_disk_short()

@@ -45,6 +45,11 @@ impl PartitionLog {
         })
     }
 
+    /// The base offsets of the segments with records.
+    pub fn segments(&self) -> impl Iterator<Item = i64> {
+        self.segments.iter().filter(|it| it.written > 0).map(|it| it.base_offset)
+    }
+
     /// The base offset of the segment that takes the next batch.
     pub fn active_segment(&self) -> i64 {
         self.active().base_offset

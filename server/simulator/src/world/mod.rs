@@ -303,6 +303,7 @@ impl World {
     fn check(&mut self) {
         self.queue.after(CHECK_EVERY, TimedEvent::Check);
         self.judge_damaged_batches();
+        self.judge_lost_names();
         let now = self.queue.now();
         match self.phase {
             Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {

@@ -86,7 +86,8 @@ impl World {
         self.judge_restarted();
         self.judge.expect_shards(started.len(), &self.config);
         self.coverage.saw(Seen::StartCompared);
-        let is_intact = self.coverage.count(Seen::MisdirectedWrite) == 0;
+        let spoiled = [Seen::MisdirectedWrite, Seen::FileNameLost];
+        let is_intact = spoiled.iter().all(|what| self.coverage.count(*what) == 0);
         for (number, StartedShard { shard, position, records, .. }) in (0..).zip(started) {
             let shard = shard.inspect();
             let offline = shard.offline_partitions();

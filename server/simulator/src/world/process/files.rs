@@ -7,6 +7,7 @@ use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::world::World;
 use muster::files::{Call, CallDone, Descriptor, FileError, FileIo, PartsTo};
+use muster::partitions::layout::TOPICS;
 use muster::reactor::Completion;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
 use muster_storage::{FileToken, OpenMode};
@@ -96,6 +97,7 @@ impl FileIo for World {
     fn write(&mut self, file: &OpenFile, _: OpenMode, offset: u64, data: &[u8], token: FileToken) {
         let shard = self.process.turning;
         self.judge_write(shard, file, offset, data);
+        self.judge_gap(file, offset);
         let write = self.disk.write(file.inode, offset, data);
         let path = self.path_of(file);
         self.judge_images(shard, &path, Seen::ImageInWrite, Some(write));
@@ -191,6 +193,16 @@ impl World {
     /// The file's name, or the last one that it had.
     pub(crate) fn path_of(&self, file: &OpenFile) -> PathBuf {
         self.disk.name(file.inode).to_owned()
+    }
+
+    /// A segment of a partition has no gap.
+    fn judge_gap(&mut self, file: &OpenFile, offset: u64) {
+        let (path, len) = (self.path_of(file), self.disk.len(file.inode));
+        let is_segment = path.starts_with(TOPICS) && path.extension().is_some_and(|it| it == "log");
+        if is_segment && offset > len {
+            let path = path.display();
+            self.violate(format_args!("a batch at {offset} of {path}, which has {len} bytes"));
+        }
     }
 
     fn write_fails(&mut self, file: &OpenFile, end: u64) -> Option<io::ErrorKind> {

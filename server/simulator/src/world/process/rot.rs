@@ -5,7 +5,8 @@ use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::rot::{
-    BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, Snapshot,
+    BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, LostName, NAME_CHANCE,
+    NAME_LOST_CHANCE, Snapshot,
 };
 use crate::world::World;
 use muster::partitions::layout::TOPICS;
@@ -62,17 +63,21 @@ impl World {
         self.rot.logs.insert(number, log);
     }
 
-    /// Flips a bit of a batch of a topic that ordinary producers write to.
+    /// Flips a bit of a batch of a topic that ordinary producers write to, or takes the names of
+    /// segments.
     fn damage_batch(&mut self) {
         let ids: Vec<String> = self.topics.iter().map(|(_, it)| it.id.to_string()).collect();
         let is_wanted = |path: &Path| {
             let directory = path.strip_prefix(TOPICS).ok().and_then(Path::to_str);
             directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))
         };
-        let batches = self.disk.batches(is_wanted);
+        let batches = self.disk.batches(&is_wanted);
         let random = &mut self.rot.random;
         let chosen = random.below(batches.len() as u64) as usize;
         let Some((path, inode, place)) = batches.into_iter().nth(chosen) else { return };
+        if random.chance(NAME_CHANCE) {
+            return self.lose_names(is_wanted);
+        }
         let (start, last) = (place.start, place.end as u64 - 1);
         let at = random.between((start + FRAMED_FROM) as u64, last) as usize;
         self.disk.flip(inode, at, random.below(8));
@@ -81,6 +86,51 @@ impl World {
         self.note(format_args!("Flip at byte {at} of {}", path.display()));
         let until = self.queue.now() + FOUND_MAX;
         self.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
+    }
+
+    /// Some of the segments with batches lose their names.
+    fn lose_names(&mut self, is_wanted: impl Fn(&Path) -> bool) {
+        let mut paths: Vec<_> = self.disk.batches(is_wanted).into_iter().map(|it| it.0).collect();
+        paths.dedup();
+        let until = self.queue.now() + FOUND_MAX;
+        for path in paths {
+            if self.rot.random.chance(NAME_LOST_CHANCE) {
+                self.disk.lose(&path);
+                self.coverage.saw(Seen::FileNameLost);
+                self.note(format_args!("{} loses its name", path.display()));
+                self.rot.names.push(LostName { path, until });
+            }
+        }
+    }
+
+    /// Now and then: whether the shards know of the names that were lost.
+    pub(crate) fn judge_lost_names(&mut self) {
+        let now = self.queue.now();
+        let waits = self.process.disk_is_full || now < self.process.hangs_until;
+        for mut lost in std::mem::take(&mut self.rot.names) {
+            let shards = self.process.shards.iter();
+            let is_unknown = shards.map(|it| it.inspect()).any(|it| it.serves_unlooked(&lost.path));
+            // Compaction may have put another file in its place.
+            if !is_unknown || self.disk.has(&lost.path) {
+                continue;
+            }
+            if now > lost.until && self.process.is_up() && !waits {
+                let path = lost.path.display().to_string();
+                return self.violate(format_args!("{path} has lost its name, which is not found"));
+            }
+            if waits {
+                lost.until = lost.until.max(now + FOUND_MAX);
+            }
+            self.rot.names.push(lost);
+        }
+    }
+
+    /// A shard makes a file: of a name that was lost it must not.
+    pub(super) fn judge_new_file(&mut self, path: &Path) {
+        if self.rot.names.iter().any(|lost| lost.path == path) {
+            let path = path.display();
+            self.violate(format_args!("{path} has lost its name, and is made again"));
+        }
     }
 
     /// Now and then: whether the damaged batches are refused in time.
