@@ -98,6 +98,9 @@ MUSTER = Server(
     command="{bin}/muster serve --listen 127.0.0.1:{port} --data {dir}/data --shards 1 "
     + " ".join(GROUP_PROPERTIES.split()),
 )
+MUSTER_POLL = dataclasses.replace(
+    MUSTER, name="muster-poll", title="muster, polling", command=f"{MUSTER.command} io.driver=poll"
+)
 #: A build of muster from before a change, given by `--earlier`: what the change costs.
 EARLIER = dataclasses.replace(
     MUSTER,
@@ -159,6 +162,7 @@ SERVERS = [
         title="Kafka, flushed",
         files=KAFKA.with_property("log.flush.interval.messages=1"),
     ),
+    MUSTER_POLL,
     dataclasses.replace(
         MUSTER,
         name="muster-1s",

@@ -15,6 +15,8 @@ PAIRS = [
     ("muster", "echo"),
     ("muster", "durable-echo"),
     ("muster-1s", "kafka-1s"),
+    ("muster-poll", "muster"),
+    ("muster-poll", "kafka"),
 ]
 
 

@@ -348,7 +348,7 @@ WORKLOADS = [
         scenario="heartbeat.toml",
         sizes={"64": "--groups 64", "1,000": "--groups 1000"},
         metrics=throughput("heartbeat"),
-        servers=("muster", "kafka", "muster-tls", "kafka-tls", "echo"),
+        servers=("muster", "muster-poll", "kafka", "muster-tls", "kafka-tls", "echo"),
         echo={
             "64": "--connections 64 --in-flight 1",
             "1,000": "--connections 1000 --in-flight 1",
@@ -363,6 +363,7 @@ WORKLOADS = [
         metrics=throughput("commit"),
         servers=(
             "muster",
+            "muster-poll",
             "muster-ram",
             "kafka",
             "kafka-flushed",
