@@ -6,6 +6,7 @@ mod clock_jumps;
 mod commit_path;
 mod counters;
 mod crashes;
+mod dead_letters;
 mod deleted_topics;
 mod descriptions;
 pub(crate) mod frames;
