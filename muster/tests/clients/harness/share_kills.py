@@ -10,13 +10,16 @@ MEMBER_KILLED_ONE_IN = 20
 
 class ShareKills(Kills, ShareStory):
     """Each input is delivered until it has its end, which was confirmed once at the most; the start
-    offsets of the group never decrease."""
+    offsets of the group never decrease. What was rejected is in the dead letter queue."""
 
     name = "shares"
     clients = ("java", "franz-go")
 
     def create_topics(self):
         self.create_group_and_topic(TOPIC_PARTITIONS)
+        self.queue = f"dlq.{self.topic}"
+        self.control.ask(f"share_queue {self.queue}", "queue_created")
+        self.configure(f"errors.deadletterqueue.topic.name={self.queue}")
         self.admin = self.start_judge("admin", self.topic)
         self.starts = {}
 
@@ -64,8 +67,23 @@ class ShareKills(Kills, ShareStory):
     def each_input_counts_once(self):
         self.all_inputs()
         self.judge(crashed=True)
+        self.letters_came()
         self.next_id = 1 + max(id for id, *_ in self.control.records)
         self.note(f"all of {self.next_id} inputs have their end")
+
+    def letters_came(self):
+        """A letter is there of each record whose rejection was confirmed, and of no record that was
+        neither rejected nor delivered as often as it may be. A kill may repeat letters, as in Kafka."""
+        letters = self.admin.ask(f"share_letters {self.queue}", "letters", 60)["letters"]
+        found = {(partition, offset) for partition, offset, _ in letters}
+        must, may = self.ledger.update().of_letters()
+        if not must:
+            raise Failure("no rejection was confirmed")
+        if must - found:
+            raise Failure(f"no letter of {sorted(must - found)[:5]}")
+        if found - may:
+            raise Failure(f"letters of {sorted(found - may)[:5]}, which were not rejected")
+        self.note(f"{len(found)} records have letters, {len(letters) - len(found)} of them two")
 
     def everyone_leaves(self):
         for processor in self.processors:

@@ -74,6 +74,16 @@ class Ledger:
         return {place: d.count for place, found in self.deliveries.items()
                 for d in found if d.member == member}
 
+    def of_letters(self):
+        """The places that must have a dead letter, and those that may."""
+        must, may = set(), set()
+        for place, found in self.deliveries.items():
+            if any(d.verdict == "reject" and d.ended for d in found):
+                must.add(place)
+            if any(d.verdict == "reject" or d.count == self.limit for d in found):
+                may.add(place)
+        return must, may
+
     def history(self, place):
         return ", ".join(map(str, self.deliveries[place]))
 

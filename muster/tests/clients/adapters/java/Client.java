@@ -80,7 +80,9 @@ public final class Client {
                 case "committed" -> committed(topic);
                 case "committed_of" -> committed(words[1]);
                 case "group_state" -> groupState();
-                case "share_configure", "share_state", "share_offsets" -> share(words);
+                case "share_configure", "share_state", "share_offsets", "share_queue" ->
+                    share(words);
+                case "share_letters" -> letters(words[1]);
                 case "dump" -> dump();
                 case "transact" -> transact();
                 case "connect" -> connect(Security.place(words));
@@ -194,8 +196,18 @@ public final class Client {
                 case "share_configure" -> ShareAdmin.configure(
                     admin, group, Arrays.asList(words).subList(1, words.length));
                 case "share_state" -> ShareAdmin.state(admin, group);
+                case "share_queue" -> ShareAdmin.createQueue(admin, words[1]);
                 default -> ShareAdmin.offsets(admin, group);
             }
+        }
+    }
+
+    private void letters(String queue) {
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(common())) {
+            List<TopicPartition> partitions = new ArrayList<>();
+            consumer.partitionsFor(queue).forEach(
+                it -> partitions.add(new TopicPartition(queue, it.partition())));
+            ShareAdmin.letters(consumer, partitions);
         }
     }
 

@@ -1,13 +1,21 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
+import org.apache.kafka.common.header.Header;
 
 /** The verbs about share groups: their configs, their state and how far they are. */
 final class ShareAdmin {
@@ -24,6 +32,33 @@ final class ShareAdmin {
         }
         admin.incrementalAlterConfigs(Map.of(resource, changes)).all().get();
         Events.emit("configured", "");
+    }
+
+    /** A topic that may be the dead letter queue of a group. */
+    static void createQueue(Admin admin, String name) throws Exception {
+        NewTopic queue = new NewTopic(name, Optional.of(2), Optional.empty());
+        queue.configs(Map.of("errors.deadletterqueue.group.enable", "true"));
+        admin.createTopics(List.of(queue)).all().get();
+        Events.emit("queue_created", "");
+    }
+
+    /** Of each letter of a queue, read to its end: partition and offset of the record, and why. */
+    static void letters(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> partitions) {
+        List<String> letters = new ArrayList<>();
+        consumer.assign(partitions);
+        consumer.seekToBeginning(partitions);
+        Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+        while (partitions.stream().anyMatch(p -> consumer.position(p) < ends.get(p))) {
+            consumer.poll(Duration.ofMillis(500)).forEach(letter -> letters.add(
+                "[" + header(letter, "partition") + "," + header(letter, "offset") + ",\""
+                    + header(letter, "message") + "\"]"));
+        }
+        Events.emit("letters", ",\"letters\":[" + String.join(",", letters) + "]");
+    }
+
+    private static String header(ConsumerRecord<byte[], byte[]> letter, String name) {
+        Header header = letter.headers().lastHeader("__dlq.errors." + name);
+        return new String(header.value(), StandardCharsets.UTF_8);
     }
 
     static void state(Admin admin, String group) throws Exception {
