@@ -298,6 +298,17 @@ fn producer_ids_come_in_blocks_that_do_not_overlap() {
 }
 
 #[test]
+fn a_dead_letter_queue_is_no_internal_topic() {
+    let mut controller = Controller::new(&[]);
+    let key = "errors.deadletterqueue.topic.name";
+    let words = format!("{key}: DLQ topic name must not start with '__'");
+    let refused = controller.alter(32, "g", &[(key, 0, Some("__dlq"))]);
+    assert_eq!(refused, Err((InvalidConfig, words)));
+    // Neither its prefix nor whether it exists is looked at before a record is to be queued.
+    assert_eq!(controller.alter(32, "g", &[(key, 0, Some("any"))]), Ok(()));
+}
+
+#[test]
 fn group_configs_are_within_the_bounds_of_their_broker() {
     let mut controller = Controller::new(&[]);
     let session = "consumer.session.timeout.ms";
@@ -340,12 +351,6 @@ fn group_configs_are_within_the_bounds_of_their_broker() {
             InvalidConfig,
             "Invalid value foo for configuration share.isolation.level: String must be one of: \
              read_committed, read_uncommitted",
-        ),
-        (
-            "g",
-            &[("errors.deadletterqueue.topic.name", 0, Some("__dlq"))],
-            InvalidConfig,
-            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
         ),
     ];
     for (name, ops, error, words) in cases {
