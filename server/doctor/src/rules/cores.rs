@@ -9,8 +9,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::one_of(&["performance"]),
-        why: "others lower the clock while a shard waits, and the next batch starts slow. Matters \
-              at low and middling load, and costs power",
+        why: "other governors lower the clock while a shard waits, so the next batch starts \
+              slowly. Matters at low and medium load, and costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -20,8 +20,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::one_of(&["1"]),
-        why: "idle states that take more than 20 us to leave, disabled (1): a shard sleeps in the \
-              kernel between batches, so that each wake-up pays. Costs power",
+        why: "disables idle states (1) that take more than 20 us to leave: a shard sleeps in the \
+              kernel between batches, so each wake-up pays for them. Costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -31,7 +31,7 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "two shards on one core share its caches and units",
+        why: "two shards on one physical core share its caches and execution units",
         change: Change::ByHand("nosmt on the kernel's command line, or half as many --shards"),
         undo: WORD,
         effect: UNMEASURED,
@@ -53,8 +53,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::Any,
-        why: "no timer tick while a core runs one task, but dearer system calls: it may cost more \
-              than it gains for a server that enters the kernel for each batch. Measure first",
+        why: "no timer tick while a core runs one task, but more expensive system calls: for a \
+              server that enters the kernel for each batch it may cost more than it gains. \
+              Measure first",
         change: Change::ByHand("nohz_full=LIST rcu_nocbs=LIST on the kernel's command line"),
         undo: WORD,
         effect: UNMEASURED,

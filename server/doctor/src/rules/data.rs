@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Stops,
         profiles: ALL,
         wanted: yes,
-        why: "muster writes there as the user that it runs as",
-        change: Change::ByHand("chown it to muster's user, or take another --data"),
+        why: "muster writes there as its own user",
+        change: Change::ByHand("chown it to muster's user, or choose another --data"),
         undo: "chown it back",
         effect: "all or nothing",
     },
@@ -22,8 +22,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Stops,
         profiles: ALL,
         wanted: yes,
-        why: "one process at a time has a data directory",
-        change: Change::ByHand("stop the other server, or take another --data"),
+        why: "only one process at a time can use a data directory",
+        change: Change::ByHand("stop the other server, or choose another --data"),
         undo: "start it again",
         effect: "all or nothing",
     },
@@ -53,7 +53,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: yes,
-        why: "without O_DIRECT the log is written through the page cache and fdatasync follows",
+        why: "without O_DIRECT muster writes the log through the page cache, and then calls \
+              fdatasync",
         change: Change::ByHand("put --data on ext4 or xfs"),
         undo: "another file system",
         effect: UNMEASURED,
@@ -63,8 +64,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::one_of(&["ext4", "xfs"]),
-        why: "both take O_DIRECT with O_DSYNC on files that are already written once, as muster's \
-              segments are; others are not tested",
+        why: "both support O_DIRECT with O_DSYNC on files that were written before, as muster's \
+              segments are; other file systems are not tested",
         change: Change::ByHand("put --data on ext4 or xfs"),
         undo: "another file system",
         effect: "which of the two is faster is not measured",
@@ -74,8 +75,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::AtMost(SLOW_MICROS),
-        why: "the median of 16 durable writes of 4 KiB just now, one after the other: no change is \
-              acknowledged sooner",
+        why: "the median of 16 durable writes of 4 KiB, one after the other, measured just now: \
+              no change is acknowledged sooner",
         change: Change::ByHand(
             "another disk; one whose cache survives a power loss takes 20 to 50",
         ),
@@ -87,10 +88,10 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::one_of(&["write through", "write back, fua"]),
-        why: "a durable write to a disk with a volatile cache and without FUA is a write and a \
-              flush of the whole cache; a disk whose cache survives a power loss says `write \
-              through`. Never write that into queue/write_cache of a disk whose cache does not: \
-              what was acknowledged is lost then",
+        why: "on a disk with a volatile cache and without FUA, each durable write flushes the \
+              whole cache. A disk whose cache survives a power loss says `write through`. Never \
+              write this word into queue/write_cache of another disk: a power loss then loses \
+              acknowledged data",
         change: Change::ByHand("another disk"),
         undo: NOTHING,
         effect: UNMEASURED,
@@ -110,7 +111,7 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::one_of(&["noatime"]),
-        why: "with `relatime` a fetch still writes an inode once a day",
+        why: "with `relatime` a fetch still writes the access time of a file once a day",
         change: Change::ByHand("noatime in fstab, or mount -o remount,noatime"),
         undo: WORD,
         effect: UNMEASURED,
@@ -120,8 +121,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::one_of(&["none"]),
-        why: "a shard writes its log in order with one write in flight: nothing to sort, and on \
-              NVMe a lock less",
+        why: "a shard writes its log in order with one write in flight: there is nothing to sort, \
+              and on NVMe there is one lock less",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: "measured on a virtio disk: none seen",
@@ -131,8 +132,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(2_000),
-        why: "throttles write-back of the page cache while others wait for the disk: it protects \
-              the log from the topics. 0 is off; the kernel's own value for solid state is 2 ms",
+        why: "throttles write-back of the page cache while other requests wait for the disk, so \
+              it protects the log from the topics. 0 is off; the kernel's default for solid-state \
+              disks is 2 ms",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,

@@ -19,7 +19,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtMost(1),
-        why: "where there is swap, and memory is short, the page cache should give way first",
+        why: "if there is swap, and memory is short, the kernel should drop page cache before it \
+              swaps",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -51,8 +52,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtMost(5),
-        why: "percent of memory that may be dirty before it is written out: only records of topics \
-              are in the page cache, and a large burst of theirs competes with durable writes",
+        why: "the percentage of memory that may be dirty before the kernel writes it out: only \
+              records of topics are in the page cache, and a large burst of them competes with \
+              durable writes",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -62,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "reclaims a node's page cache before it takes another node's free memory",
+        why: "reclaims the page cache of a node before it uses free memory of another node",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -72,8 +74,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "unmaps pages now and then to see who uses them; a pinned shard's memory is already \
-              where it belongs",
+        why: "unmaps pages now and then to see which core uses them; the memory of a pinned shard \
+              is already in the right place",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: "not measured: one node",
@@ -83,12 +85,12 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::one_of(&["0"]),
-        why: "with more than one node memory of the other is further away",
+        why: "with more than one node, memory of the other node is further away",
         change: Change::ByHand(
             "start one muster for each node, with numactl --cpunodebind=N --membind=N, on the node \
              of its NIC and disk",
         ),
-        undo: "start it without",
+        undo: "start it without numactl",
         effect: "not measured: one node",
     },
 ];

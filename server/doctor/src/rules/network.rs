@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(4_096),
-        why: "caps the queue of connections not yet accepted: when thousands of members reconnect \
-              at once, SYNs past it are dropped and sent again after a second",
+        why: "limits the queue of connections that are not accepted yet: when thousands of \
+              members reconnect at once, further SYNs are dropped, and sent again after a second",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -23,7 +23,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(4_096),
-        why: "caps connections half open; past it, without SYN cookies, SYNs are dropped",
+        why: "limits half-open connections: beyond the limit, without SYN cookies, SYNs are \
+              dropped",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -34,8 +35,8 @@ pub(super) const RULES: &[Rule] = &[
         profiles: HOSTS,
         wanted: |_| Wanted::one_of(&["cubic", "reno"]),
         why: "bbr paces each connection by a timer and models its path, which small answers on a \
-              LAN do not need. Keep it for clients far away over lossy paths; open sockets keep \
-              what they have",
+              LAN do not need. Keep it for distant clients over lossy paths; open sockets keep \
+              their setting",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: "measured: cubic ahead of bbr by 6 to 8 % of CPU time in the medians, within the \
@@ -46,8 +47,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: netdev_budget,
-        why: "packets that one softirq handles before it yields; more is asked for only where the \
-              kernel counted that it ran out (third column of /proc/net/softnet_stat)",
+        why: "the packets that one softirq handles before it yields; raise it only if the kernel \
+              counted that it ran out (third column of /proc/net/softnet_stat)",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -57,9 +58,10 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |facts| Wanted::AtLeast(shards(facts)),
-        why: "with fewer receive queues than shards one core's interrupts serve several shards",
-        change: Change::ByHand("ethtool -L NIC combined N, where the NIC has as many"),
-        undo: "ethtool -L NIC combined with the number before",
+        why: "with fewer receive queues than shards, the interrupts of one core serve several \
+              shards",
+        change: Change::ByHand("ethtool -L NIC combined N, if the NIC has this many"),
+        undo: "ethtool -L NIC combined with the old number",
         effect: UNMEASURED,
     },
     Rule {
@@ -67,9 +69,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "RPS hands packets on to other cores after the interrupt: with a queue for each shard \
-              that costs an interrupt between cores for nothing. With fewer queues than shards it \
-              can help: then leave it, on the shards' cores",
+        why: "RPS passes packets to other cores after the interrupt. With a queue for each shard \
+              this costs an interrupt between cores, and gains nothing. With fewer queues than \
+              shards it can help: then leave it on, on the shards' cores",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: "not measured: loopback does not interrupt",
@@ -79,9 +81,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: irq_affinity,
-        why: "which cores serve the NIC's interrupts, changed only where --irq-cpus says so. With \
-              a queue for each shard: one on each shard's core, which irqbalance must not undo; \
-              with few queues: on cores that have no shard",
+        why: "the cores that serve the NIC's interrupts, changed only if --irq-cpus names them. \
+              With a queue for each shard, use each shard's core, and keep irqbalance from \
+              undoing it. With few queues, use cores without a shard",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,

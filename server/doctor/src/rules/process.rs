@@ -19,10 +19,10 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::Version(6, 1),
-        why: "muster does its I/O through io_uring with features of Linux 6.1; before, it polls \
-              its sockets",
-        change: Change::ByHand("install a newer kernel; a container has that of its host"),
-        undo: "boot the kernel before",
+        why: "muster uses features of io_uring that came with Linux 6.1; on older kernels it \
+              polls its sockets",
+        change: Change::ByHand("install a newer kernel; a container uses its host's"),
+        undo: "boot the old kernel",
         effect: UNMEASURED,
     },
     Rule {
@@ -30,9 +30,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |_| Wanted::one_of(&["works"]),
-        why: "without rings muster polls its sockets, which takes more CPU time; the value is what \
-              the kernel answered to a ring",
-        change: Change::ByHand("as the value says, and the findings beside it"),
+        why: "without io_uring muster polls its sockets, which takes more CPU time; the value is \
+              the kernel's answer when muster set up a ring",
+        change: Change::ByHand("as the value and the other findings say"),
         undo: NOTHING,
         effect: UNMEASURED,
     },
@@ -41,7 +41,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: io_uring_disabled,
-        why: "2 refuses io_uring to everybody, 1 to all but the group of kernel.io_uring_group",
+        why: "2 refuses io_uring to all processes, 1 to all but those in the group \
+              kernel.io_uring_group",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: UNMEASURED,
@@ -51,13 +52,13 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: seccomp,
-        why: "a filter of system calls (2) that leaves out io_uring, as those of container engines \
-              do by default",
+        why: "a filter of system calls (2) refuses io_uring, as container engines' default \
+              filters do",
         change: Change::ByHand(
             "start the container with packaging/seccomp.json, or allow io_uring_setup, \
-             io_uring_enter and io_uring_register in the filter that there is",
+             io_uring_enter and io_uring_register in its filter",
         ),
-        undo: "start it with the filter before",
+        undo: "start it with the old filter",
         effect: UNMEASURED,
     },
     Rule {
@@ -65,8 +66,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast((shards(facts) + 1) * SMALLEST_RING_KIB),
-        why: "KiB that the process may lock: below it the smallest rings do not fit, and muster \
-              polls its sockets",
+        why: "KiB of memory that the process may lock: with less the smallest rings do not fit, \
+              and muster polls its sockets",
         change: Change::ByHand("LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1:-1"),
         undo: LINE,
         effect: UNMEASURED,
@@ -76,8 +77,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast((shards(facts) + 1) * RING_KIB),
-        why: "KiB that the process may lock: below it rings are smaller than they should be, and a \
-              turn does less at once",
+        why: "KiB of memory that the process may lock: with less rings are smaller than they \
+              should be, and a turn does less at once",
         change: Change::ByHand("LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1:-1"),
         undo: LINE,
         effect: A_LIMIT,
@@ -87,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Stops,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast(OF_ALL_SHARDS + shards(facts) * DESCRIPTORS),
-        why: "open files, of which each shard has some before any client connects",
+        why: "open files: each shard needs some before any client connects",
         change: Change::ByHand("LimitNOFILE=1048576 in the unit, or ulimit -Hn 1048576"),
         undo: LINE,
         effect: "all or nothing",
@@ -97,8 +98,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: super::HOSTS,
         wanted: |_| Wanted::AtLeast(MANY_DESCRIPTORS),
-        why: "a connection is a descriptor, and so is a segment file: seven eighths are for \
-              connections, the others for partitions; matters from the first thousand clients",
+        why: "a connection takes a descriptor, and so does a segment file: seven eighths are for \
+              connections, the rest for partitions; matters from the first thousand clients",
         change: Change::ByHand("LimitNOFILE=1048576 in the unit, or ulimit -Hn 1048576"),
         undo: LINE,
         effect: A_LIMIT,
@@ -108,9 +109,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast(shards(facts)),
-        why: "a shard is a thread that is pinned to a core: two on one core take turns",
+        why: "a shard is a thread that is pinned to a core: two shards on one core take turns",
         change: Change::ByHand("start with fewer --shards, or allow more cores (taskset, cpuset)"),
-        undo: "start with the number before; a data directory opens with any",
+        undo: "start with the old number; a data directory opens with any number",
         effect: UNMEASURED,
     },
     Rule {
@@ -118,9 +119,10 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: ALL,
         wanted: |facts| Wanted::AtLeast(shards(facts) * 100),
-        why: "when the quota of a control group is used up all shards stand still, up to 100 ms",
+        why: "when the quota of the control group is used up, all shards stand still for up to \
+              100 ms",
         change: Change::ByHand("raise CPUQuota= or --cpus, or start with fewer --shards"),
-        undo: "set the quota before",
+        undo: "set the old quota",
         effect: UNMEASURED,
     },
     Rule {
@@ -128,9 +130,12 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Stops,
         profiles: ALL,
         wanted: |_| Wanted::one_of(&["none"]),
-        why: "each shard listens on a port of its own: the first that of the listener, the others \
-              the next ones",
-        change: Change::ByHand("stop what listens there (ss -ltnp), or take another --listen"),
+        why: "each shard listens on a port of its own: shard 0 on the listener's port, the others \
+              on the next ports",
+        change: Change::ByHand(
+            "stop the program that listens there (ss -ltnp), or choose another \
+                                --listen",
+        ),
         undo: NOTHING,
         effect: "all or nothing",
     },
@@ -139,8 +144,12 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Stops,
         profiles: ALL,
         wanted: zero,
-        why: "muster does not start with a line that is wrong or asks for what it does not have",
-        change: Change::ByHand("muster serve --check-config FILE has each line, and what to do"),
+        why: "muster does not start with a line that is wrong, or that asks for something that \
+              muster does not have",
+        change: Change::ByHand(
+            "muster serve --check-config FILE names each line, and says what \
+                                to do",
+        ),
         undo: NOTHING,
         effect: "all or nothing",
     },
