@@ -32,7 +32,7 @@ impl AnswerBudget {
         left.is_some()
     }
 
-    /// Reserves the `least` answer of each element, so that a long answer for the first leaves
+    /// Reserves the `least` answer of each element, so that a long answer to the first leaves
     /// enough for the error of the last. Elements whose least answer does not fit are dropped.
     pub fn reserve<'a, E, T: Field<'a>>(&mut self, elements: &mut Vec<E>, least: impl Fn(&E) -> T) {
         let fitting = elements.iter().take_while(|element| self.take(&least(element))).count();

@@ -44,7 +44,8 @@ pub enum EventKind {
     Alive { sent: Time, epoch: i32 },
     /// A heartbeat that does not count in this way was answered: the coordinator is back.
     Reached,
-    /// The coordinator assigned these, in addition to those that it owns. It owns them from now.
+    /// The coordinator assigned these partitions, in addition to those that the member owns. It
+    /// owns them from now on.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },
     /// A classic group's member learned that a rebalance is under way, or a consumer group's member
     /// was asked to give up partitions, by the answer to a request that left at `sent`: the
@@ -113,8 +114,8 @@ pub enum EventKind {
     LeaderLost { partitions: Arc<[Partition]> },
     /// Acknowledgements were sent. `id`, unique within the member, pairs them with their answer.
     AcknowledgeSent { id: u32, session: u32, batches: Arc<[AcknowledgedBatch]> },
-    /// The answer to them: the error codes of partitions whose acknowledgements were refused, all
-    /// that the request had; empty if all were accepted.
+    /// The answer to the acknowledgements: the error codes of refused partitions, for all
+    /// partitions of the request; empty if all were accepted.
     Acknowledged { id: u32, refused: Arc<[(Partition, i16)]> },
     /// These acknowledgements will never be answered: they may have taken effect.
     AcknowledgeUnknown { id: u32 },

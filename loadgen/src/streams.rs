@@ -1,5 +1,5 @@
-//! The state of a run for other programs while it runs: lines of JSON, an endpoint to ask, and one
-//! to which it is pushed.
+//! The state of a run for other programs while it runs: lines of JSON, an endpoint that they ask,
+//! and an endpoint to which the state is pushed.
 
 mod endpoint;
 mod push;

@@ -42,8 +42,8 @@ enum Action {
         target: Target,
         #[command(flatten)]
         server: ServerConfig,
-        /// A file with more of them, in the form of Kafka's server.properties: for passwords, which
-        /// all users of the machine can read among arguments.
+        /// A file with more pairs, in the form of Kafka's server.properties. Use it for passwords:
+        /// all users of the machine can read arguments.
         #[arg(long, value_name = "FILE")]
         add_config_file: Option<PathBuf>,
         #[arg(value_name = "KEY=VALUE", required_unless_present = "add_config_file",

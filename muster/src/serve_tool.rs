@@ -230,7 +230,7 @@ fn read_text(file: &Path) -> Result<String, String> {
     Ok(text(bytes))
 }
 
-/// Java reads such files as Latin-1, in which every byte is a character.
+/// Read as Latin-1, as Java does: every byte is a character.
 pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())

@@ -96,8 +96,8 @@ impl OpenFiles {
         self.max as usize
     }
 
-    /// The ids of held files, in their order; opens those that are not open. All of them are open
-    /// at the same time: there may be up to [`OpenFiles::max`].
+    /// The ids of held files, in their order. It opens files that are not open. All of them are
+    /// open at the same time: there may be up to [`OpenFiles::max`].
     pub fn open_held(&mut self, keys: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
         assert!(keys.len() <= self.max(), "{} files at one time", keys.len());
         self.keep_open(keys, true);
@@ -146,8 +146,8 @@ impl OpenFiles {
         self.held.replace_segment(key, dir, names, ops);
     }
 
-    /// Removes the directory of a deleted log, whose files are closed; later if one of them is
-    /// held.
+    /// Removes the directory of a deleted log, whose files are closed. If one of the files is held,
+    /// it is removed later.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         self.held.remove_log(number, dir, ops);
     }

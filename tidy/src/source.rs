@@ -44,7 +44,7 @@ impl Source {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// The items of the file; none if it is not Rust, which a rule of its own finds.
+    /// The items of the file; None if it is not Rust. Another rule reports that.
     pub(crate) fn file(&self) -> Option<&syn::File> {
         self.parsed().as_ref().ok().map(|it| &it.file)
     }

@@ -12,7 +12,7 @@ const KEPT_OF_EACH_RULE: u64 = 20;
 /// The violations that a checker found.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Found {
-    /// The first ones of each rule, in the order in which they were found.
+    /// The first violations of each rule, in the order in which they were found.
     pub violations: Vec<Violation>,
     /// The number of further violations.
     pub omitted: u64,

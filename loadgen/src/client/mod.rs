@@ -26,8 +26,8 @@ use self::process::Process;
 
 /// The time that a client has to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time after the end of a process in which its last lines are read: a process that it left
-/// behind may keep them open.
+/// The time after the end of a process in which its last lines are read: a child of the process may
+/// keep its output open.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Lines that are read and not yet taken; clients wait for room.
 const LINES: usize = 1024;

@@ -61,9 +61,9 @@ mod stamped {
         }
     }
 
-    /// The stamp is of the wall clock, which may be set meanwhile. If it was set back, the stamp is
-    /// in the future, and counts as none; if it was set forward, the result is too long, and the
-    /// meter bounds it by the time of the request.
+    /// The stamp is a time of the wall clock, which may be set meanwhile. If it was set back, the
+    /// stamp lies in the future, and is ignored. If it was set forward, the result is too long, and
+    /// the meter limits it to the time of the request.
     fn waited(read: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
         let stamp = read.cmsgs().ok()?.find_map(|message| match message {
             ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),

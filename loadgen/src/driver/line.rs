@@ -39,7 +39,7 @@ pub(super) enum Ended {
     Malformed(Malformed),
 }
 
-/// When bytes were read, and how long the last of them had waited for that, if it is known.
+/// The time when bytes were read, and how long the last of them had waited, if that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReadAt {
     pub(super) now: Time,

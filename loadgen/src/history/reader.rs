@@ -75,7 +75,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// The field `line` decides which of the two it is: serde's own error for an untagged enum would
+/// The field `line` decides whether it is an event: serde's own error for an untagged enum would
 /// not say what is wrong.
 fn parse(bytes: &[u8]) -> Result<Line, String> {
     #[derive(serde::Deserialize)]

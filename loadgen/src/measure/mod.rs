@@ -161,9 +161,9 @@ impl Measure {
         }
     }
 
-    /// Closes the rebalance of a group that has been stable for long enough, which ended at
-    /// `stable_since`, or drops it if all members have left. Otherwise, or if none is open, it has
-    /// no effect.
+    /// Closes the rebalance of a group that has been stable for long enough; it ended at
+    /// `stable_since`. Drops the rebalance if all members have left. Otherwise, or without a
+    /// rebalance, it does nothing.
     pub fn close_rebalance(&mut self, group: GroupIndex) {
         if let Some(group) = self.groups.get_mut(&group)
             && (group.status().stable_since.is_some() || group.is_emptied())

@@ -19,7 +19,7 @@ pub struct PhaseFigures {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
     pub unowned_partition_seconds: f64,
-    /// Records, and those of them that were not delivered for the first time.
+    /// Delivered records, and below the records that had been delivered before.
     pub delivered: u64,
     pub redelivered: u64,
 }

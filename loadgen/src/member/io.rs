@@ -80,8 +80,8 @@ pub enum Destination {
     Any,
     /// The member's own connection to this node.
     Node(NodeIndex),
-    /// A second one to it, for requests that wait for records: those to the coordinator do not wait
-    /// for them.
+    /// A second connection to a node, for requests that wait for records, so that requests to the
+    /// coordinator do not wait for them.
     Leader(NodeIndex),
 }
 
@@ -115,7 +115,7 @@ pub type Request = muster_codec::Request<'static>;
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     addresses: Vec<(String, u16)>,
-    /// The leaders that members which consume have learned: those of a core ask once for all.
+    /// The leaders that consuming members have learned. All members of a core share them.
     leaders: HashMap<Partition, NodeIndex>,
 }
 

@@ -176,7 +176,7 @@ impl Runs {
         differences
     }
 
-    /// Configs of brokers that are not the same, of those that all of them report.
+    /// Configs of brokers that differ, among those that all brokers report.
     fn config_differences(&self) -> Vec<String> {
         let first = self.runs.first().map(|(_, report)| &report.run.configs);
         let keys = first.into_iter().flatten().map(|(key, _)| key);

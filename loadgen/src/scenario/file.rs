@@ -223,7 +223,7 @@ pub struct OfClients {
 pub struct StopClients {
     #[serde(default)]
     pub clients: Words,
-    /// Kills them, instead of asking them to end.
+    /// Kills the clients, instead of asking them to end.
     #[serde(default)]
     pub kill: bool,
 }

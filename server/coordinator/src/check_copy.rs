@@ -27,7 +27,7 @@ pub const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
 const OFFSET_BYTES: usize = 100;
 const GROUP_BYTES: usize = 500;
 
-/// A sample of the groups: one of two to the power of `halvings`, which ones depends on `salt`.
+/// A sample of the groups: one in two to the power of `halvings`; `salt` decides which ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub salt: u64,

@@ -56,7 +56,8 @@ pub struct Rebalance {
 /// The partitions that were given to members which did not have them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// The members that were given some; of a classic group those whose assignment differs.
+    /// The members that were given partitions; in a classic group the members whose assignment
+    /// differs.
     pub members: u32,
     pub partitions: u32,
     /// Whether assignments were too long to be compared, or not those of consumers: then

@@ -72,8 +72,8 @@ fn is_leave(records: &[GroupRecord<'_>]) -> bool {
         && others.iter().all(GroupRecord::is_tombstone)
 }
 
-/// The bytes of a record before which an operation may end, or of several that stay together; None
-/// if none may end there.
+/// The bytes of a record, or of several records that stay together, before which an operation may
+/// end; None if it may not end there.
 fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option<usize> {
     let (group_id, own) = match (record, next) {
         (GroupRecord::OffsetCommit(key, None), _) => (&key.group, key.topic.len()),

@@ -23,8 +23,8 @@ pub struct Answer<'a> {
 #[must_use]
 pub struct Output<'a> {
     pub records: Vec<GroupRecord<'a>>,
-    /// The producer of the transaction that all records are part of, if they are: they are written
-    /// as a transactional batch of their own, and replayed by
+    /// The producer of the transaction, if all records are part of one. Then they are written as a
+    /// transactional batch of their own, and replayed by
     /// [`crate::Coordinator::replay_in_transaction`].
     pub producer: Option<Producer>,
     pub answers: Vec<Answer<'a>>,

@@ -159,8 +159,8 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Whether a client left as its application did not poll in time. The reason is a text for people;
-/// Kafka's clients and those that follow them have these words in it.
+/// Whether a client left because its application did not poll in time. The reason is a text for
+/// people; Kafka's clients, and clients that imitate them, use these words in it.
 fn is_poll_timeout(reason: &str) -> bool {
     const WORDS: &[u8] = b"poll timeout has expired";
     let reason = reason.as_bytes();

@@ -11,8 +11,8 @@ const MEMBERS_MAX: usize = 100;
 const PARTITIONS_OF_MEMBER_MAX: usize = 500;
 const PARTITIONS_MAX: usize = 4_000;
 
-/// The bytes of texts after which no further member is added: clients choose them. Those after
-/// which no further topics of a member's subscription, and of its assignment each, are listed.
+/// The bytes of texts after which no more members are added, because clients choose the texts. The
+/// second is the limit for the topics of a member's subscription, and for those of its assignment.
 const TEXT_BYTES_MAX: usize = 128 << 10;
 const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;
 

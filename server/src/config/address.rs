@@ -20,7 +20,7 @@ impl Address {
     /// The value of `--listen`: `HOST:PORT`; a host that is empty or `*` is all interfaces.
     ///
     /// # Errors
-    /// The text is of no such form; it says which there are.
+    /// The text has another form; the error names the valid forms.
     pub fn of_listen(text: &str) -> Result<Self, String> {
         let malformed = || format!("--listen {text}: expected {LISTEN_FORMS}");
         let (host, port) = split(text).ok_or_else(malformed)?;

@@ -108,7 +108,7 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, key.get(&default), false), overrides)
     }
 
-    /// The value of a topic or group itself, then those of its broker.
+    /// The value of the topic or group itself, then the values of its broker.
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
         let own = overrides.get(key.name).map(|text| key.printed(text));

@@ -60,7 +60,7 @@ impl<C> Key<C> {
             .map_err(|invalid| InvalidValue { key: self.name, invalid })
     }
 
-    /// A text as Kafka prints the value that it stands for; a text that stands for none, as it is.
+    /// A text as Kafka prints its value. A text that is no value stays as it is.
     pub fn printed(&self, text: &str) -> String {
         let trimmed = trimmed(text);
         let printed = match self.config_type {
@@ -146,9 +146,8 @@ macro_rules! key_name {
 
 pub(super) use key_name;
 
-/// Declares the configs of something that overrides those of its broker: a type, whose fields are
-/// Kafka's keys with underscores for dots, its table of keys in the order of names, and its
-/// defaults.
+/// Declares configs that override those of the broker: a type, its table of keys in the order of
+/// names, and its defaults. The fields are Kafka's keys with underscores for dots.
 macro_rules! derived_configs {
     ($(#[$doc:meta])* $name:ident;
         $($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]

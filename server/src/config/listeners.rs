@@ -136,8 +136,8 @@ impl Config {
         Ok(listeners)
     }
 
-    /// The listeners of a key. Those named in `controller.listener.names` are left out: the
-    /// controller of muster is its first shard, which needs none.
+    /// The listeners of a key, without those in `controller.listener.names`: muster's controller is
+    /// its first shard, which needs no listener.
     fn listeners_of(&self, key: &str, texts: &[String]) -> Result<Vec<Listener>, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
         let mut found = Vec::new();

@@ -151,7 +151,7 @@ impl Config {
         of(listener.to_ascii_lowercase()).or_else(|| of(String::new()))
     }
 
-    /// Takes a key of a listener or mechanism; None if it is no such key.
+    /// Takes a key of a listener or mechanism; None for any other key.
     ///
     /// # Errors
     /// The value is invalid.

@@ -147,7 +147,7 @@ impl Error for FileError {}
 pub enum PartsTo<C> {
     /// The socket of a connection.
     Socket(C),
-    /// The reactor, which encrypts them for the connection.
+    /// The reactor gets the bytes, and encrypts them for the connection.
     Reactor(C),
     /// The connection is gone.
     Nowhere,

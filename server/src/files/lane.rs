@@ -35,8 +35,8 @@ enum State<F> {
 pub(super) enum Waiting {
     Op {
         op: FileOp,
-        /// The last rename that was requested before it. Later ones do not hold it: one of them
-        /// may wait for an open that waits for this operation.
+        /// The last rename that was requested before the operation. Later renames do not delay it:
+        /// one of them may wait for an open that waits for this operation.
         last_rename: u64,
     },
     /// The number of a slice with a part of the file.

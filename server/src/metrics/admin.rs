@@ -136,8 +136,8 @@ impl Admin {
         let stream = Arc::new(stream);
         let Some(place) = self.0.places.enter(&stream) else { return };
         let admin = self.clone();
-        // A client that has left, or does not read, gets no answer; nor does one for which there is
-        // no thread. The place is free before the client sees the end of its connection.
+        // A client that has left, or does not read, gets no answer; nor does a client for which no
+        // thread is free. The place is free before the client sees the end of its connection.
         let serve = move || {
             let _ = admin.serve(&stream, &place);
             drop(place);

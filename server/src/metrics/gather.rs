@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time in which shards answer; those that do not are left out.
+/// The time in which shards must answer. Numbers of slower shards are left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Requests within this time get the same numbers, so that they cost the shards little however many

@@ -140,7 +140,7 @@ pub(super) fn read(stream: &TcpStream) -> Result<Option<Request>, Refusal> {
 /// The request whose head these bytes begin with; None if more of it is to come.
 ///
 /// # Errors
-/// It is refused.
+/// The request is refused.
 fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
     let mut headers = [EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// The time in which all shards have to meet. None does anything else meanwhile.
+/// The time in which all shards must meet. They do nothing else meanwhile.
 const MEETING: Duration = Duration::from_secs(1);
 
 /// The time in which the files of all shards get their second names.

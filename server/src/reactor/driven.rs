@@ -30,14 +30,14 @@ pub struct Parts<D> {
     pub clock: Clock,
 }
 
-/// The time for which the frames of one connection are handled before those of the next one, and
-/// the time after which frames of a turn that come first are queued.
+/// The time for the frames of one connection, before the next connection has its turn. After this
+/// time, frames of a turn that come first are queued.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
 impl Share {
-    /// Its time. What is under way then is finished: a slice, a request, or a handshake, which
-    /// takes about a millisecond with an RSA key.
+    /// The length of a share. Work in progress at its end is finished: a slice, a request, or a
+    /// handshake, which takes about a millisecond with an RSA key.
     fn length(self) -> Duration {
         Duration::from_micros(match self {
             Self::First => 1_000,

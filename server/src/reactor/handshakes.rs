@@ -22,8 +22,8 @@ pub(crate) const SESSION_BYTES: usize = 8 << 10;
 pub(super) struct Handshakes {
     /// Connections with input to handle, in order. Some may have ended.
     waiting: VecDeque<ConnectionId>,
-    /// All, with the time when they are closed, in the order in which they began. Some may have
-    /// ended: the oldest of them never.
+    /// All handshakes, with the time when they are closed, in the order in which they began. Some
+    /// may have ended, but never the oldest.
     under_way: VecDeque<(i64, ConnectionId)>,
     open: usize,
     bytes: usize,

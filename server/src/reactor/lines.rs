@@ -74,8 +74,8 @@ impl ConnectionLines {
         }
     }
 
-    /// A client can have a reason for each connection, such as the name of a user: what its address
-    /// has no lines left for takes no place among those that repeat.
+    /// A client can have a new reason for each connection, such as the name of a user. If its
+    /// address has no lines left, the reason takes no place among those that repeat.
     fn admits(&mut self, now: i64, ip: Option<IpAddr>, reason: &str) -> bool {
         !self.by_client.refuses(now, &ip)
             && self.repeated.admits(now, (ip, reason.to_owned()))

@@ -127,9 +127,9 @@ impl File {
         };
     }
 
-    /// A part that is in the page cache may be marked as one at which the kernel reads ahead, and
-    /// then it waits where the queue of the disk is full. POSIX_FADV_RANDOM: it marks none, and the
-    /// ring reads ahead.
+    /// The kernel may mark a cached part as a place at which it reads ahead. Such a read waits if
+    /// the queue of the disk is full. With POSIX_FADV_RANDOM it marks no part, and the ring reads
+    /// ahead itself.
     fn buffered(file: StdFile) -> Self {
         // SAFETY: it takes a descriptor and numbers. It is advice: a refusal changes nothing.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };

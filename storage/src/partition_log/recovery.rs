@@ -84,7 +84,7 @@ impl RecoveredPartition {
         self.torn
     }
 
-    /// Segments that will be removed: those after a torn end, and empty ones before others.
+    /// Segments that will be removed: segments after a torn end, and empty segments before others.
     pub fn removed(&self) -> &[i64] {
         &self.removed
     }

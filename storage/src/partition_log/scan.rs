@@ -152,8 +152,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         if let Some(what) = self.wrong(segment, at, from, &header, is_checked)? {
             return Ok(Err(what));
         }
-        // Base offsets are in no checksum. Where offsets are missing before a batch whose own
-        // overlap those of the next one, it is this batch that is wrong.
+        // Base offsets are in no checksum. If offsets are missing before a batch, and the batch's
+        // offsets overlap those of the next batch, then this batch is wrong.
         if header.base_offset > from
             && let Ok(next) = self.framed(at + header.total_len() as u64)?
             && (from..header.next_offset()).contains(&next.base_offset)

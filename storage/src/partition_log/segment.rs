@@ -26,8 +26,8 @@ pub(super) struct Boundary {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) base_offset: i64,
-    /// The number of its file among those that the log has had: the base offset, unless compaction
-    /// wrote it.
+    /// The number of the file among all files that the log has had: the base offset, unless
+    /// compaction wrote the file.
     pub(super) file: u64,
     /// The offset after the last record.
     pub(super) next_offset: i64,
@@ -142,7 +142,7 @@ impl Segment {
         self.next_damage(position).filter(|it| it.bytes.contains(&position))
     }
 
-    /// A position, or the end of the damaged part in which it is.
+    /// A position, or the end of the damaged part that contains it.
     pub(super) fn behind_damage(&self, position: u64) -> u64 {
         self.damage_of(position).map_or(position, |it| it.bytes.end)
     }

@@ -186,7 +186,7 @@ impl Partition {
         self.indexed_bytes += u64::from(entry.push_to(&mut last.entries));
     }
 
-    /// The bytes of the blocks in which it has batches, and of some between them.
+    /// The bytes of the blocks in which the partition has batches, and of some blocks between them.
     pub(crate) fn indexed_bytes(&self) -> u64 {
         self.indexed_bytes
     }

@@ -96,7 +96,7 @@ pub struct SnapshotHeader {
     pub log_id: u64,
     /// All operations up to this position are in the snapshot; groups may be of later positions.
     pub from: u64,
-    /// The latest position of its parts, those without content included: a log that ends before it
+    /// The latest position of its parts, including parts without content: a log that ends before it
     /// has lost records.
     pub newest: u64,
     pub file_bytes: u64,

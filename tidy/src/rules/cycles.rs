@@ -41,8 +41,8 @@ impl Rule for Unreached {
     }
 }
 
-/// The components of more than one file. The ratchet has each file of one, with the size of the
-/// component: none may grow, and none may join.
+/// The components of more than one file. The ratchet names each file of a component, with the size
+/// of the component. No component may grow, and no file may join one.
 pub(super) struct Components;
 
 impl Rule for Components {

@@ -7,8 +7,8 @@ use syn::visit::{self, Visit};
 /// The most lines from `fn` to the last brace.
 const LINES: usize = 70;
 
-/// Tests count as well: a story that does not fit on a screen hides which step failed. Not seen are
-/// functions in macros, as those of `proptest!`.
+/// Tests count as well: a story that does not fit on a screen hides which step failed. The rule
+/// does not see functions in macros, such as `proptest!`.
 pub(super) struct LongFunctions;
 
 impl Rule for LongFunctions {

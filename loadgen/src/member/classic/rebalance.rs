@@ -204,8 +204,8 @@ impl Classic {
         self.phase = Phase::Revoking(until, Then::Adopt(assigned));
     }
 
-    /// Ends a revocation whose time has come. A cooperative one is followed by another rebalance,
-    /// which assigns the freed partitions to others.
+    /// Ends a revocation whose time is over. After a cooperative revocation there is another
+    /// rebalance, which assigns the freed partitions to others.
     pub(super) fn finish_revocation(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Revoking(until, _) if until <= turn.now()) {
             return;

@@ -9,8 +9,8 @@ use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Round {
-    /// The microsecond of the run at which it began, so that it is higher than those of the process
-    /// before; 0 if no reader reads it.
+    /// The microsecond of the run at which the round began. So the number is higher than those of
+    /// the previous process. 0 if no reader reads it.
     pub(super) number: u64,
     pub(super) due: Time,
     pub(super) stage: Stage,
@@ -90,8 +90,8 @@ impl Round {
         }
     }
 
-    /// The time from which requests that are sent now count: the first ones from when the round was
-    /// due.
+    /// The time from which requests that are sent now count. The first requests count from when the
+    /// round was due.
     pub(super) fn due_at(&self, now: Time) -> Time {
         if self.asked { now } else { self.due }
     }
@@ -132,7 +132,7 @@ impl Round {
         self.batches.iter().all(|batch| batch.state == BatchState::Done)
     }
 
-    /// The time that it took until then; nothing if none of its requests left.
+    /// The time from the start of the round until `ended`; None if none of its requests left.
     pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
         let began = self.began.unwrap_or(ended);
         let delayed = self.delayed + self.delayed_now;

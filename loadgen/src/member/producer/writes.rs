@@ -171,7 +171,7 @@ impl Producer {
         }
     }
 
-    /// Continues as soon as all batches are written, or the last of those under way is answered.
+    /// Continues as soon as all batches are written, or the last batch in flight is answered.
     fn next_if_written(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = &mut self.round else { return };
         if round.is_sending() || !(round.failed || round.is_written()) {

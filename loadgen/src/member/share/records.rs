@@ -25,7 +25,7 @@ pub(super) struct Record {
 /// All records of these batches, without those of control batches.
 ///
 /// # Errors
-/// The mistake in them.
+/// The mistake in the batches.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
     let mut all = Vec::new();
     for batch in batches(bytes) {

@@ -205,7 +205,7 @@ mod tests {
         report.phases.iter().map(|phase| (phase.name.as_str(), phase.began, phase.ended)).collect()
     }
 
-    /// The moments with members, and those of them in which the run waits for others.
+    /// The moments with members, and the moments in which the run waits for others.
     fn moments(report: &Report) -> (Vec<f64>, Vec<f64>) {
         let points = &report.series.points;
         assert!(points.iter().all(|point| !point.members.is_empty()), "a gap looks like an outage");

@@ -174,7 +174,7 @@ fn singly(rebalances: &[Rebalance], run: &Run) -> String {
     table.end()
 }
 
-/// The parts of its time, below its trigger: a column of its own would be cut off.
+/// The parts of a rebalance's time, below its trigger: a column of their own would be cut off.
 fn reason(rebalance: &Rebalance, run: &Run) -> String {
     let reason = made_of(rebalance, run);
     let shown = |reason: String| format!("<span class=\"reason\">{}</span>", escape(&reason));

@@ -22,8 +22,8 @@ pub struct TargetAssignment {
     topics: Vec<Topic>,
     topics_by_id: HashMap<Uuid, TopicIndex>,
     topics_unused: Vec<TopicIndex>,
-    /// Unused since the last computation began. A running one may still name them, so they are not
-    /// reused yet.
+    /// Topics that are unused since the last computation began. A running computation may still
+    /// name them, so they are not reused yet.
     topics_forgotten: Vec<TopicIndex>,
     members: Vec<Option<Member>>,
     subscriptions: Vec<Subscription>,

@@ -13,7 +13,7 @@ use muster_codec::messages::JoinGroupRequestProtocol;
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     members: HashMap<Text, Member>,
-    /// The members in the order in which Kafka iterates over them.
+    /// The members in Kafka's order of iteration.
     order: BTreeMap<(usize, u64), Text>,
     buckets: Buckets,
     inserted: u64,

@@ -92,7 +92,7 @@ impl ConsumerGroup {
         self.own.owners.len() + self.target.by_member.assignment.assigned()
     }
 
-    /// A hash of the counts over the members, which the audit compares with those of a replay.
+    /// A hash of the members' counts. The audit compares it with the hash after a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Consumer { profile_bytes, assignors, classic_members, classic_protocols, .. } =
             &self.own;

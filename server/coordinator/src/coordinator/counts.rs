@@ -15,7 +15,7 @@ pub struct Counts {
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// The gauges as they are kept, and as they are if they are counted again.
+    /// The gauges as they are kept, and below as a new count finds them.
     pub gauges: Gauges,
     pub recounted: Gauges,
 }

@@ -1,5 +1,5 @@
-//! Loads the offsets of a group when they are needed. Too many for one call are loaded slice by
-//! slice, and requests that need them are refused meanwhile.
+//! Loads the offsets of a group when they are needed. If they are too many for one call, they are
+//! loaded slice by slice. Meanwhile requests that need them are refused.
 
 use super::Coordinator;
 use crate::context::Context;

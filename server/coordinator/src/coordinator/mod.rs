@@ -61,8 +61,8 @@ pub struct Caller<'r> {
     pub client_id: &'r str,
     /// The address, printed as Kafka does: `/127.0.0.1`.
     pub client_host: &'r str,
-    /// The topics that the client may describe; None for all. The topics of its group's regular
-    /// expressions are those, as in Kafka, if it is the client whose heartbeat has them resolved.
+    /// The topics that the client may describe; None for all. As in Kafka, the regular expressions
+    /// of a group match these topics of the client whose heartbeat resolves them.
     pub describes: Option<&'r Arc<dyn Describes>>,
 }
 

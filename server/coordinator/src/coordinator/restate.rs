@@ -107,8 +107,8 @@ impl Coordinator {
         Ok(self.restate_offsets(id, offsets, after, count, take))
     }
 
-    /// Passes some offsets of a group. A committed offset supersedes the pending ones before it:
-    /// those that it supersedes are passed before it, others after it.
+    /// Passes some offsets of a group. A committed offset supersedes earlier pending offsets: the
+    /// superseded ones are passed before it, others after it.
     fn restate_offsets(
         &self,
         id: &Text,

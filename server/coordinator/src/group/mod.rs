@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     pub(crate) written_at: u64,
     /// The group as the gauges count it.
     pub(crate) counted: Counted,
-    /// The list of [`Changes`] in which it was noted last; 0 for none.
+    /// The list of [`Changes`] in which the group was last noted; 0 for no list.
     pub(crate) noted: u32,
 }
 
@@ -319,8 +319,9 @@ impl Group {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets: their topics are known only of
-    /// consumers and streams groups. GROUP_ID_NOT_FOUND for a share group, which has none.
+    /// NON_EMPTY_GROUP if members may be using the offsets: only members of consumer and streams
+    /// groups say which topics they use. GROUP_ID_NOT_FOUND for a share group, which has no
+    /// offsets.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),

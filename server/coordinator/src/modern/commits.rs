@@ -34,7 +34,7 @@ pub(crate) trait Commits: Kind {
 pub(crate) enum Assigned<K> {
     By(K),
     Never,
-    /// There is no such topic: it is refused by itself.
+    /// The topic does not exist: it is refused by itself.
     Unknown,
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct ProfileEffect<F> {
     pub(crate) is_changed: bool,
     /// Whether the group epoch is bumped.
     pub(crate) bumps: bool,
-    /// Whether the topics are compared with those of the group epoch, which is bumped if they
-    /// differ.
+    /// Whether the topics are compared with the topics of the group epoch. If they differ, the
+    /// epoch is bumped.
     pub(crate) is_outdated: bool,
     /// The fields that go with the group epoch, which is bumped if they differ.
     pub(crate) fields: F,

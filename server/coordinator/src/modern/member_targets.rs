@@ -1,4 +1,4 @@
-//! Targets that are kept as their records have them, for assignors that compute them from the start
+//! Targets that are kept as in their records, for assignors that compute all targets from the start
 //! each time; with the order in which Kafka visits the members.
 
 use super::Group;

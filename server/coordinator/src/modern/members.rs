@@ -47,7 +47,7 @@ pub(crate) struct MemberTimers<T> {
 
 /// The timers of a member that only one kind has.
 pub(crate) trait OwnTimers: Debug + Default {
-    /// The timer of a key; None if it is none of these.
+    /// The timer of a key; None if the kind has no such timer.
     fn of(&mut self, key: &TimerKey) -> Option<&mut Timer>;
 
     fn cancel(&mut self, timers: &mut Timers);

@@ -47,7 +47,7 @@ pub(crate) trait Targets: Debug + Default {
 #[derive(Debug)]
 pub(crate) struct Target<T: Targets> {
     pub(crate) epoch: i32,
-    /// Time of its computation, in milliseconds since the epoch; 0 if there was none.
+    /// The time of the computation, in milliseconds since the epoch; 0 if nothing was computed.
     pub(crate) timestamp: i64,
     pub(crate) by_member: T,
     /// A long computation, which the timer continues.

@@ -113,7 +113,7 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
-        // Kafka compares those of the whole topology. Nothing that is decided below changes them.
+        // Kafka compares the numbers of the whole topology. The decisions below do not change them.
         let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {

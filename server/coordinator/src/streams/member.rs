@@ -16,7 +16,7 @@ use muster_codec::records::{
 
 pub(crate) type Member = crate::modern::member::Member<Profile, TaskKey>;
 
-/// The current assignment of such a member. Only active tasks have epochs; those of others are 0.
+/// The current assignment of such a member. Only active tasks have epochs; other tasks have 0.
 pub(crate) type Current = crate::modern::member::Current<TaskKey>;
 
 /// The properties of a member as it sends them: its metadata record.

@@ -47,7 +47,7 @@ enum Source {
     Connection(ConnId),
 }
 
-/// The index in a token from which on it is a listener's.
+/// Tokens from this index on belong to listeners.
 const LISTENERS: usize = CONNECTIONS_LIMIT as usize;
 
 impl Source {
@@ -407,8 +407,9 @@ impl Sockets {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
-    /// Requests [`Event::Writable`] when the socket can take output again. The kernel looks at it
-    /// again: a short send is no proof that it is full, so that there might be no edge.
+    /// Requests [`Event::Writable`] for when the socket can take output again. The kernel checks
+    /// the socket now, because a short send does not prove that it is full: then there might be no
+    /// edge.
     pub(super) fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if mem::replace(&mut slot.awaits_room, true) {

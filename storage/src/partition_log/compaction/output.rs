@@ -82,8 +82,8 @@ impl Output {
         self.push(&batch)
     }
 
-    /// The next write: the place in the file, and the bytes, which are whole blocks. None if fewer
-    /// bytes than a whole write are pending; with `all`, if none are.
+    /// The next write: the place in the file, and the bytes, which are whole blocks. None if less
+    /// than a whole write is pending; with `all`, if nothing is pending.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u64, Vec<u8>)> {
         let whole = COMPACTION_IO_BYTES as usize;
         let pending = self.pending.len();

@@ -210,8 +210,8 @@ impl ShardLog {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
 
-    /// The position of the newest tombstone or marker that compaction dropped, 0 if there is none.
-    /// State of an earlier position cannot be brought up to date with this log, which lacks some
+    /// The position of the newest tombstone or marker that compaction dropped; 0 without any. State
+    /// of an earlier position cannot be brought up to date with this log, because it lacks some
     /// deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()

@@ -15,7 +15,7 @@ pub(super) struct Spread<'s> {
     wanted: Vec<u32>,
     /// The members of each partition.
     holders: Vec<Holders>,
-    /// The partitions in the order in which Kafka's map got them.
+    /// The partitions in the order of their insertion into Kafka's map.
     inserted: Vec<u32>,
     /// The partitions of each member.
     partitions: Vec<Vec<u32>>,
