@@ -50,7 +50,7 @@ macro_rules! apis {
         }
 
         impl ApiKey {
-            /// All of them, by ascending key.
+            /// All APIs, by ascending key.
             pub const ALL: &[Self] = &ascending([$($(Self::$name,)*)*]);
 
             pub fn from_key(key: i16) -> Option<Self> {

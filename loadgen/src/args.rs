@@ -221,7 +221,7 @@ pub(crate) struct Clean {
     /// The beginning of the names of topics and groups [default: muster-load-].
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
-    /// Only lists them.
+    /// Only lists the topics and groups.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Does not ask.
@@ -245,7 +245,7 @@ pub(crate) struct Echo {
     /// Connections of each core.
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) connections: usize,
-    /// Heartbeats on their way on each connection.
+    /// Heartbeats in flight on each connection.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub(crate) in_flight: usize,
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]

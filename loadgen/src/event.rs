@@ -186,7 +186,7 @@ pub struct Written {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Returned {
     pub partition: Partition,
-    /// The offset of the first of them.
+    /// The offset of the first record.
     pub offset: i64,
     pub producer: MemberIndex,
     /// The number of the transaction.

@@ -84,7 +84,7 @@ pub enum Protocol {
     Manual { partitions: Arc<[Partition]> },
     /// No group at all: records are produced.
     Producer(ProducerPlan),
-    /// No group either: what producers write is read.
+    /// A reader of the records that producers write. It has no group either.
     Reader(ReaderPlan),
     /// ShareGroupHeartbeat (KIP-932): records are acquired and acknowledged.
     Share(SharePlan),

@@ -3,7 +3,7 @@
 /// A queue of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The queued bytes are those from `taken` on.
+    /// The queued bytes begin at `taken`.
     buffer: Vec<u8>,
     taken: usize,
 }

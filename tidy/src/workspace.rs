@@ -65,7 +65,7 @@ impl Workspace {
         workspace
     }
 
-    /// One without files that depends on these crates.
+    /// A workspace without files that depends on these crates.
     pub(crate) fn depending(packages: Vec<Package>, deny: Deny) -> Self {
         Self { packages, deny, ..Self::default() }
     }

@@ -73,7 +73,7 @@ fn read_all(reader: impl Read, max: usize, out: &mut Vec<u8>) -> io::Result<()> 
     if out.len() > max { Err(too_long()) } else { Ok(()) }
 }
 
-/// One frame after the other.
+/// Decompresses one frame after the other.
 fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     while !bytes.is_empty() {
         // The decoder keeps as much as a window before it returns anything.

@@ -61,7 +61,7 @@ struct Connection {
     established: bool,
     /// Whether any request was answered.
     answered: bool,
-    /// The current timer; earlier ones are ignored.
+    /// The time of the current timer; earlier timers are ignored.
     armed: Time,
 }
 

@@ -313,7 +313,7 @@ impl Core {
         });
     }
 
-    /// Adds topics to those that all cores know.
+    /// Adds topics to the topics that all cores know.
     pub(super) fn learn(&mut self, topics: Vec<crate::topics::Topic>) -> Arc<Topics> {
         let mut learned = lock(&self.learned);
         let known = Arc::make_mut(&mut learned);

@@ -29,7 +29,7 @@ struct Entry {
     /// Counts the starts: answers to requests from before the last start are dropped.
     life: u32,
     stopping: bool,
-    /// The current timer; earlier ones are ignored.
+    /// The time of the current timer; earlier timers are ignored.
     armed: Time,
     /// The state in which it is counted.
     state: State,

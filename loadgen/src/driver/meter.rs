@@ -73,7 +73,7 @@ impl Histograms {
         let _ = histogram.record_correct(took, every);
     }
 
-    /// A number of them took this time.
+    /// Records a number of round trips that took this time.
     fn record_many(&mut self, kind: RoundTrip, took: Duration, count: u64) {
         let Some(histogram) = self.of(kind) else { return };
         let _ = histogram.record_n(micros(took).max(1), count);

@@ -21,7 +21,7 @@ const WAITING_LEAST: Duration = Duration::from_secs(1);
 pub(super) struct Owed {
     pub(super) kind: RoundTrip,
     pub(super) due: Time,
-    /// The interval of further ones, which were not sent while this one waited.
+    /// The interval of later requests of this kind, which were not sent while this one waited.
     pub(super) every: Option<Duration>,
 }
 

@@ -147,7 +147,7 @@ impl Begin {
 }
 
 /// # Errors
-/// Something of it is out of bounds.
+/// A value of the plan is out of bounds.
 pub(super) fn check_group(plan: &GroupPlan) -> Result<(), String> {
     let spans = [plan.heartbeat_interval, plan.backoff.initial, plan.backoff.max];
     let long = [plan.session_timeout, plan.rebalance_timeout, plan.revocation_takes];
@@ -184,7 +184,7 @@ impl Member {
     }
 
     /// # Errors
-    /// Something of it is out of bounds.
+    /// A value of the plan is out of bounds.
     pub(super) fn plan(self, group: Arc<GroupPlan>, begin: &Begin) -> Result<MemberPlan, String> {
         check_member(self.index, begin)?;
         check_workload(&self.workload)?;

@@ -58,7 +58,7 @@ enum Phase {
     Unjoined,
     /// JoinGroup is under way.
     Joining,
-    /// Will send SyncGroup, with these assignments.
+    /// The member will send SyncGroup with these assignments.
     Joined(Vec<SyncGroupRequestAssignment<'static>>),
     /// SyncGroup is under way.
     Syncing,
@@ -353,7 +353,7 @@ impl Classic {
         self.next_heartbeat.max(self.retry.until())
     }
 
-    /// Whether it has another subscription than when it joined.
+    /// Whether the member's subscription has changed since it joined.
     fn differs(&self, core: &Core) -> bool {
         let topics = core.group().subscription.topics();
         self.joined_to.as_ref().is_some_and(|it| !Arc::ptr_eq(it, topics) && it != topics)

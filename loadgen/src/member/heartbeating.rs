@@ -27,7 +27,7 @@ pub(super) trait Heartbeating {
 
     fn beat<'a>(answer: &'a Self::Answer<'_>) -> Beat<'a>;
 
-    /// Takes what an answer has besides the membership.
+    /// Takes the part of an answer that is not about the membership.
     fn take(
         &mut self,
         heard: Heard,

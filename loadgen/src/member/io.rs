@@ -18,7 +18,7 @@ pub struct Outgoing {
     pub request: Request,
     /// The time when the request was due: latency counts from then.
     pub due: Time,
-    /// The interval at which further ones of its kind are due, also while it is not answered.
+    /// The interval at which later requests of its kind are due, even while it is not answered.
     pub every: Option<Duration>,
     /// Returned in [`Answer::token`]; unique among the requests in flight of this member.
     pub token: u32,

@@ -45,7 +45,7 @@ pub(super) struct Membership {
 struct InFlight {
     token: u32,
     incarnation: u32,
-    /// Whether it reports what the member owns.
+    /// Whether the heartbeat reports what the member owns.
     reports_owned: bool,
 }
 

@@ -109,7 +109,7 @@ impl Owned {
         partitions.iter().filter_map(&mut step).collect()
     }
 
-    /// All of them, with the offsets to read next.
+    /// All owned partitions, with the offsets to read next.
     pub(super) fn positions(&self) -> impl Iterator<Item = (Partition, i64)> {
         self.partitions.iter().copied().zip(self.positions.iter().copied())
     }

@@ -65,7 +65,7 @@ impl Schedule {
         self.done = self.done.max(past as u64);
     }
 
-    /// The time since which a request of an open loop is due, and the interval of further ones.
+    /// The time since which a request of an open loop is due, and the interval of later requests.
     pub(super) fn overdue(&self, now: Time) -> Option<(Time, Duration)> {
         let (due, rate) = (self.due(), self.load.rate?);
         let every = Duration::try_from_secs_f64(1.0 / rate).ok()?;

@@ -34,9 +34,10 @@ pub struct Report {
     /// group was stable.
     #[serde(default)]
     pub disruptions: Vec<Rebalance>,
-    /// The latencies by name of the [`crate::driver::command::RoundTrip`] (`commit`, `heartbeat`,
-    /// `join`, ...), from the time a request was due to its answer. A request that was never
-    /// answered counts as long as it was due, and so do those that could not be sent meanwhile.
+    /// The latencies by the name of the [`crate::driver::command::RoundTrip`] (`commit`,
+    /// `heartbeat`, `join`, ...), from the time when a request was due to its answer. A request
+    /// without an answer counts with its age, and so does a request that could not be sent
+    /// meanwhile.
     pub latencies: BTreeMap<String, Latency>,
     /// The same latencies without the delays of this machine. They serve to judge the others: see
     /// [`Pace::blurs`].

@@ -76,7 +76,7 @@ pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
 
 const INITIAL_DELAY: &str = "group.initial.rebalance.delay.ms";
 
-/// The distribution of those that settled.
+/// The distribution of the times of settled rebalances.
 pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalance>) -> Latency {
     let mut took: Vec<_> = rebalances.into_iter().filter_map(|r| r.took).collect();
     took.sort_by(f64::total_cmp);

@@ -440,7 +440,7 @@ fn violations(report: &Report, paint: Paint, width: usize) -> String {
 }
 
 fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
-    // The text around them takes 30 columns.
+    // The text around the rule and the group takes 30 columns.
     let rest = width.saturating_sub(violation.rule.chars().count() + 30);
     let group = group_name(&violation.group, rest.min(24));
     let rule = paint.bad(&plain(&violation.rule));

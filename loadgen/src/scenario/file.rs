@@ -249,7 +249,7 @@ pub struct Stopping {
     #[serde(default = "all")]
     pub members: Amount,
     pub over: Option<Span>,
-    /// Starts each again this long after it has stopped.
+    /// Each member starts again this long after it has stopped.
     pub return_after: Option<Span>,
 }
 
@@ -360,7 +360,7 @@ impl Scenario {
         of_group.any(|change| change.protocol.is_some_and(|protocol| protocol != group.protocol))
     }
 
-    /// Whether it has transactional producers.
+    /// Whether the scenario has transactional producers.
     pub fn has_transactions(&self) -> bool {
         self.groups.iter().filter_map(|group| group.producer.as_ref()).any(|it| it.transactional)
     }

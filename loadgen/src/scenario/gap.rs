@@ -55,7 +55,7 @@ impl Gap {
         self.began
     }
 
-    /// Whether it has begun, and is over.
+    /// Whether the gap has begun, and is over.
     pub(super) fn is_over(&self) -> bool {
         self.began.is_some() && self.without_answer.is_empty()
     }

@@ -17,7 +17,7 @@ macro_rules! library {
     };
 }
 
-/// All of them, the default first.
+/// All built-in scenarios, the default first.
 pub const BUILT_IN: &[BuiltIn] = library![
     "quick",
     "join-storm",

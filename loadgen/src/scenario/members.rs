@@ -73,12 +73,12 @@ impl Members {
         members.all(|presence| matches!(presence, Presence::Down | Presence::Failed))
     }
 
-    /// Whether it has failed, and won't be up again.
+    /// Whether the member has failed, and won't start again.
     pub(super) fn has_failed(&self, member: MemberIndex) -> bool {
         self.presence[member.0 as usize] == Presence::Failed
     }
 
-    /// Whether a member of it was ever started.
+    /// Whether a member of the group was ever started.
     pub(super) fn was_begun(&self, group: GroupIndex) -> bool {
         self.begun[group.0 as usize]
     }

@@ -62,7 +62,7 @@ impl RunState {
         }
     }
 
-    /// The checks know nothing of what producers commit.
+    /// The checks do not know the commits of producers.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let reads = match self.plan.group(group).protocol {
             Protocol::Classic { .. }

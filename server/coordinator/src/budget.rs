@@ -8,7 +8,7 @@ use muster_fairness::{Address, Exceeded, Holders, Shares};
 /// The limits that all coordinators of a shard have together.
 #[derive(Debug)]
 pub struct Budget {
-    /// The part of the other coordinators.
+    /// The use of the other coordinators.
     pub others: Held,
     /// The shares of addresses in groups.
     shares: Shares,

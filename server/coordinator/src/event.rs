@@ -257,7 +257,7 @@ impl Causes {
         self.named.iter().map(CausedBy::said_bytes).sum()
     }
 
-    /// Keeps of members their ids alone.
+    /// Forgets clients and reasons; only the ids of members stay.
     pub(crate) fn forget_said(&mut self) {
         self.named.iter_mut().for_each(|it| (it.client, it.reason) = (None, None));
     }

@@ -3,7 +3,7 @@
 use crate::event::{Causes, Moved, Rejection, Removal};
 use alloc::vec::Vec;
 
-/// The most events that wait to be taken; further ones are counted.
+/// The most events that wait to be taken; more events are only counted.
 pub const EVENTS_MAX: usize = 256;
 
 /// The notes of one call on one group.

@@ -40,7 +40,7 @@ impl PartitionSet {
         self.0.is_empty()
     }
 
-    /// The place of a partition among them.
+    /// The place of a partition in the list.
     pub(crate) fn place(&self, partition: i32) -> Option<usize> {
         // Most sets contain all partitions up to a number.
         let place = usize::try_from(partition).ok()?;

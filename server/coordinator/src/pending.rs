@@ -117,7 +117,7 @@ impl OfPartition {
         self.by_producer.insert(placed.1.producer.id, placed);
     }
 
-    /// A record is committed that follows all of these.
+    /// Notes a committed record that follows all of these pending offsets.
     fn supersede(&mut self) {
         self.superseded = self.newest;
     }
@@ -369,7 +369,7 @@ impl PendingOffsets {
         Some(taken)
     }
 
-    /// Removes a partition from those of a transaction.
+    /// Removes a partition from the partitions of a transaction.
     fn close(&mut self, group_id: &str, topic: &str, partition: i32, producer_id: i64) {
         let Some(open) = self.producers.get_mut(&producer_id) else { return };
         if let Some(of_group) = open.groups.get_mut(group_id) {

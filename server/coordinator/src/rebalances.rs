@@ -23,9 +23,9 @@ pub(crate) const SAID_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     under_way: HashMap<Text, UnderWay>,
-    /// When each of these began, and its group.
+    /// The rebalances under way by the time when they began, with their groups.
     by_beginning: BTreeSet<(i64, Text)>,
-    /// Bytes of clients and reasons in these: [`Causes::said_bytes`].
+    /// Bytes of clients and reasons in the rebalances under way: [`Causes::said_bytes`].
     said_bytes: usize,
     events: Vec<Event>,
     /// Events that were not kept, as there were too many.

@@ -151,13 +151,13 @@ impl Coordinator {
     }
 }
 
-/// Whether there is something to show of it.
+/// Whether a survey shows the group.
 fn has_row(entry: &Entry) -> bool {
     entry.group.is_some() || !entry.offsets.is_empty()
 }
 
 impl GroupsPage {
-    /// The groups, in order. The topics of one come in any order.
+    /// The groups, in order. The topics of a group come in any order.
     pub fn iter(&self) -> impl Iterator<Item = SurveyedGroup<'_>> {
         let (mut text, mut topics, mut offsets) =
             (&*self.text, &self.topics[..], &self.offsets[..]);

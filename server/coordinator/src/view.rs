@@ -79,9 +79,9 @@ pub struct MemberView {
 pub struct Assigned {
     /// The number of all.
     pub partitions: usize,
-    /// The first of them.
+    /// The first partitions.
     pub first: Vec<(AssignedTo, Vec<i32>)>,
-    /// The bytes of texts in these.
+    /// The bytes of texts in the first partitions.
     text_bytes: usize,
 }
 

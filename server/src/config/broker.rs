@@ -33,7 +33,7 @@ const LOG_PARTITIONS: i64 = PARTITIONS_MAX as i64;
 /// Kafka's own way of writing dead letters: the only one here.
 const DLQ_MANAGER: &str = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager";
 
-/// The coordinator's configs have their defaults there.
+/// The defaults of the coordinator's configs.
 const GROUPS: Coordinator = Coordinator::DEFAULT;
 
 fn assignors() -> Vec<String> {

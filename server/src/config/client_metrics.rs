@@ -43,7 +43,7 @@ pub enum ClientAttribute {
 }
 
 impl ClientAttribute {
-    /// All of them, with their names.
+    /// All attributes, with their names.
     pub const ALL: [(&'static str, Self); 6] = [
         ("client_instance_id", Self::InstanceId),
         ("client_id", Self::ClientId),
@@ -180,7 +180,7 @@ impl ClientPatterns {
         self.0.iter().all(|(attribute, regex)| of(*attribute).is_some_and(|it| regex.matches(it)))
     }
 
-    /// The work of matching a client grows with these.
+    /// The size of the expressions, with which the work of matching a client grows.
     pub fn instructions(&self) -> usize {
         self.0.values().map(Regex::instructions).sum()
     }

@@ -29,7 +29,7 @@ impl Config {
         window(self.quota_window_num, self.quota_window_size_seconds)
     }
 
-    /// The window of their changes of the cluster.
+    /// The window over which changes of topics are measured for quotas.
     pub(crate) fn controller_quota_window(&self) -> Window {
         window(self.controller_quota_window_num, self.controller_quota_window_size_seconds)
     }

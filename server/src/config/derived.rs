@@ -116,7 +116,7 @@ impl Config {
         self.serves_protocol("streams")
     }
 
-    /// Whether what clients push is shown at `/metrics`.
+    /// Whether `/metrics` shows what clients push.
     pub fn shows_telemetry(&self) -> bool {
         self.client_telemetry_metrics_enable && !self.admin_listener.trim().is_empty()
     }

@@ -80,14 +80,14 @@ impl<'a> Describer<'a> {
         &self.effective
     }
 
-    /// A config of a topic that overrides these.
+    /// Describes a config of a topic with these overrides.
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
         let synonyms = self.overridden(key, Source::DynamicTopic, overrides);
         let described = described(key, synonyms, key.get(&self.topic_defaults), false);
         with_own_text(described, overrides)
     }
 
-    /// A config of a group that overrides these.
+    /// Describes a config of a group with these overrides.
     pub fn group(&self, key: &Key<GroupConfig>, overrides: &Overrides) -> Described {
         let mut synonyms = self.overridden(key, Source::DynamicGroup, overrides);
         let default = key.get(&self.group_defaults);
@@ -97,7 +97,7 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, default, false), overrides)
     }
 
-    /// A config of a subscription that overrides these.
+    /// Describes a config of a subscription with these overrides.
     pub fn client_metrics(
         &self,
         key: &Key<ClientMetricsConfig>,

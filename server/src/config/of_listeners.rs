@@ -67,7 +67,7 @@ const OF_MECHANISM: [&str; 3] =
 const OF_TOKENS: &str = "sasl.oauthbearer.";
 
 impl Config {
-    /// These configs with those of a listener.
+    /// These configs, with the keys of a listener in place of the common ones.
     pub(crate) fn of_listener(&self, listener: &str) -> Self {
         let mut config = self.clone();
         let listener = listener.to_ascii_lowercase();

@@ -44,7 +44,7 @@ pub(super) struct Calls<F> {
 #[derive(Debug, Default)]
 struct Busy {
     calls: usize,
-    /// The numbers of the renames among them.
+    /// The numbers of the renames among the waiting calls.
     renames: VecDeque<u64>,
 }
 

@@ -26,10 +26,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The pause after each directory of small files.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// The most files held open for this; further ones are freed at once.
+/// The most files held open for this; more files are freed at once.
 const FILES_MAX: usize = 256;
 
-/// The most directories that wait; further ones are removed at once.
+/// The most directories that wait; more directories are removed at once.
 const DIRECTORIES_MAX: usize = 1 << 18;
 
 /// A directory with more bytes is removed before smaller ones: the disk may need the space.

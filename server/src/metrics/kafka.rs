@@ -177,7 +177,7 @@ pub(super) const REQUESTS: (&str, &str) =
 pub(super) const ERRORS: (&str, &str) =
     ("kafka_network_requestmetrics_errors", "Error codes in answers, by API; no successes.");
 
-/// Adds all of them.
+/// Adds all of Kafka's metrics.
 pub(super) fn add(families: &mut Families, recent: &Recent<'_>) {
     for row in ROWS {
         let labels = row.labels.iter().map(|(label, value)| (*label, (*value).to_owned()));

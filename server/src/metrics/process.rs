@@ -17,7 +17,7 @@ pub(super) const ROWS: &[(&str, &str, Type)] = &[
     ("process_virtual_memory_bytes", "Address space of the process.", Type::Gauge),
 ];
 
-/// Adds what can be read of them.
+/// Adds the metrics of the process that can be read.
 pub(super) fn add(families: &mut Families) {
     for (name, help, of_type) in ROWS {
         if let Some(value) = value(name) {

@@ -78,7 +78,7 @@ impl Sums {
     }
 }
 
-/// The sums now, and those of a while ago.
+/// The current sums, and the sums of a while ago.
 #[derive(Debug)]
 pub(super) struct Recent<'s> {
     pub(super) now: &'s Sums,
@@ -103,7 +103,7 @@ impl Recent<'_> {
 /// Earlier sums, from which the present ones are counted.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// The older ones, and those since [`WINDOW`] or less.
+    /// The older sums, and the sums since [`WINDOW`] or less.
     older: (Instant, Sums),
     newer: (Instant, Sums),
 }

@@ -30,7 +30,7 @@ pub(super) const SHARE: &str = "share";
 /// Which rows of single partitions are kept.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// The number of those with the most lag.
+    /// The number of groups, and of partitions, with the most lag.
     top: usize,
     /// Ids of groups all of whose rows are kept; a star at the end stands for any end.
     chosen: Vec<String>,
@@ -197,7 +197,7 @@ struct Gathered<'s> {
     image: &'s ClusterImage,
     ends: &'s Ends,
     groups: Vec<GroupLag>,
-    /// The places of share groups among them.
+    /// The places of share groups in the list.
     share_groups: HashMap<Arc<str>, usize>,
     counts: BTreeMap<(&'static str, &'static str), usize>,
     left_out: usize,

@@ -41,7 +41,7 @@ pub(crate) struct Streaming {
 }
 
 impl Streaming {
-    /// Whether an operation of it is in flight.
+    /// Whether an operation of the stream is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.reads_in_flight > 0 || self.is_on_socket()
     }

@@ -68,7 +68,7 @@ pub(super) struct Expected {
 /// Reads the batches of a file through a window of bounded size.
 pub(super) struct Scan<'s, S: ?Sized> {
     source: &'s S,
-    /// The bytes of it that are looked at.
+    /// The number of bytes that are scanned.
     len: u64,
     expected: Expected,
     window: Vec<u8>,
@@ -108,7 +108,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(None)
     }
 
-    /// Like [`Self::run`], for the bytes before a place at which it ends.
+    /// Like [`Self::run`], for the bytes before `end`.
     pub(super) fn run_to(&mut self, segment: &mut Segment, end: u64) -> io::Result<()> {
         self.len = end;
         self.run(segment, |_| {})?;

@@ -122,7 +122,7 @@ impl Partition {
         self.skipped_to = self.next_offset;
     }
 
-    /// Whether it has a part in the open block.
+    /// Whether the partition has a part in the open block.
     pub(crate) fn is_open(&self) -> bool {
         !self.builder.is_empty() || self.closed.count > 0
     }

@@ -138,7 +138,7 @@ impl<'w> Crate<'w> {
         Some(self.add(Module { is_test, ..Module::new(path, file, parent, items) }, &place))
     }
 
-    /// Adds a module and those below it.
+    /// Adds a module and the modules below it.
     fn add(&mut self, module: Module<'w>, place: &Place) -> ModuleId {
         let id = self.modules.len();
         let (items, is_test) = (module.items, module.is_test);

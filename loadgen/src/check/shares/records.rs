@@ -64,7 +64,7 @@ impl Records {
         }
     }
 
-    /// The delivery that may still have them locked.
+    /// The delivery that may still hold the locks of the records.
     pub(super) fn held(&self) -> Option<Hold> {
         self.hold.filter(|_| self.freed.is_none() && self.done.is_none())
     }

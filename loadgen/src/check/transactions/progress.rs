@@ -44,9 +44,9 @@ pub(super) enum Outcome {
 pub(super) struct Progress {
     /// The number of records of each partition.
     records: Vec<(Partition, u32)>,
-    /// The first of them.
+    /// The first event in which the reader had records of the transaction.
     first: Option<Event>,
-    /// When the last of them arrived.
+    /// The time when its last records arrived.
     arrived: Time,
     /// Whether it is counted as visible.
     is_counted: bool,

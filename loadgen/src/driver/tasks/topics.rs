@@ -127,7 +127,7 @@ async fn delete_some(
     refused.await?.map_or(Ok(()), Err)
 }
 
-/// Describes those of these topics that exist.
+/// Describes the existing topics among these.
 async fn describe(
     shared: &Shared,
     server: &mut Channel,

@@ -191,7 +191,7 @@ impl Classic {
         let Phase::Synced(assigned) = std::mem::replace(&mut self.phase, Phase::Stable) else {
             return;
         };
-        // No heartbeat is due before it has its assignment.
+        // No heartbeat is due before the member has its assignment.
         self.next_heartbeat = self.next_heartbeat.max(turn.now());
         if difference(core.owned.partitions(), &assigned).is_empty() {
             self.adopt(assigned, core, turn);

@@ -200,7 +200,7 @@ impl Producer {
         found && self.leaders.are_known() && !matches!(self.identity, Identity::Needed(_))
     }
 
-    /// Asks for what a round needs.
+    /// Asks for the ids and leaders that a round needs.
     fn prepare(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.leaders.advance(&self.partitions, core, turn)?;
         if self.commits_offsets() && self.group.due(turn.now()) {

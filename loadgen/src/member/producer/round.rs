@@ -19,7 +19,7 @@ pub(super) struct Round {
     pub(super) aborts: bool,
     /// Whether an error allows no more than to abort it.
     pub(super) failed: bool,
-    /// Whether the coordinator may know of it.
+    /// Whether the coordinator may know of the transaction.
     pub(super) started: bool,
     /// Whether EndTxn was sent to commit it, or to abort it.
     pub(super) ending: Option<bool>,

@@ -37,7 +37,7 @@ pub(super) struct Session {
 pub(super) struct Call {
     pub(super) token: u32,
     pub(super) of: Purpose,
-    /// Whose acknowledgements it has.
+    /// The partitions whose acknowledgements the request contains.
     pub(super) acknowledges: Vec<Partition>,
 }
 

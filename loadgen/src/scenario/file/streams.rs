@@ -14,7 +14,7 @@ pub struct Streams {
     pub endpoints: bool,
     /// If left out, one that reads all topics of the group, with a store.
     pub subtopologies: Vec<Subtopology>,
-    /// Configs of the group. Those that are left out stay as the cluster has them.
+    /// Configs of the group. A config that is left out keeps the cluster's value.
     pub standbys: Option<u32>,
     pub initial_delay: Option<Span>,
     pub assignment_interval: Option<Span>,

@@ -22,7 +22,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// [`NO_MEMBER`] if it has no owner.
+    /// The owner of a partition; [`NO_MEMBER`] without an owner.
     pub(super) fn get(&self, partition: u32) -> MemberIndex {
         let found = self.table.get(partition as usize).or_else(|| self.beyond.get(&partition));
         found.copied().unwrap_or(NO_MEMBER)

@@ -5,7 +5,7 @@ use crate::timers::Timer;
 use alloc::collections::VecDeque;
 use muster_codec::ErrorCode;
 
-/// One after the other.
+/// Deletions of groups, which are done one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     pub(super) timer: Timer,

@@ -7,7 +7,7 @@ use crate::text::Text;
 use crate::timers::{Timer, TimerKey, Timers};
 use alloc::collections::VecDeque;
 
-/// One after the other.
+/// Loads of offsets, which are done one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     timer: Timer,

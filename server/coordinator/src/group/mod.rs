@@ -160,7 +160,7 @@ impl Entry {
         self.group_items() + self.offsets.len()
     }
 
-    /// Whether it has nothing, and may be removed.
+    /// Whether the group is empty in every respect, and may be removed.
     pub(crate) fn is_vacant(&self) -> bool {
         self.group.is_none() && self.successor.is_none() && self.offsets.is_empty()
     }

@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     entries: HashMap<Text, Box<Entry>>,
-    /// For iterations over all groups.
+    /// The ids of all groups, for iterations.
     ids: BTreeSet<Text>,
     pub(crate) unloaded: Unloaded,
 }

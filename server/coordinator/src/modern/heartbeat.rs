@@ -41,7 +41,7 @@ pub(crate) struct Updated<K: Kind> {
     pub(crate) after: MemberOf<K>,
     /// The slot of the static member that it replaces.
     replaces: Option<u32>,
-    /// Why it has no newer target.
+    /// The reason why the member has no newer target.
     delay: Option<Delay>,
 }
 

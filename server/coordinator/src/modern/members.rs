@@ -40,7 +40,7 @@ pub(crate) struct MemberTimers<T> {
     pub(crate) heard_on: Option<u64>,
     /// Rebalance timeout: the time to revoke partitions.
     pub(crate) rebalance: Timer,
-    /// The epoch in which it has to revoke them.
+    /// The epoch in which the member must revoke partitions.
     pub(crate) rebalance_epoch: i32,
     pub(crate) own: T,
 }

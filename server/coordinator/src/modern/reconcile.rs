@@ -59,7 +59,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         Ok(next.filter(|next| next != current))
     }
 
-    /// The whole target. The epochs stay if it is not a new one, as in Kafka.
+    /// The whole target. The epochs of its partitions stay unless the target is new, as in Kafka.
     fn at_once(&self) -> CurrentOf<K> {
         let current = &self.member.current;
         let is_new = current.epoch != self.target.epoch;

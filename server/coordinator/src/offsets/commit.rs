@@ -57,7 +57,7 @@ impl Commit {
         }
     }
 
-    /// Whether it names topics by their id.
+    /// Whether the request names topics by their ids.
     pub(crate) fn by_id(self) -> bool {
         match self {
             Self::Plain { version } => version >= TOPIC_IDS_FROM,

@@ -59,7 +59,7 @@ impl Holders {
         active + others.map(Vec::len).sum::<usize>()
     }
 
-    /// A process has these tasks.
+    /// Notes that a process has these tasks.
     pub(crate) fn add(&mut self, process: &Text, tasks: &Owned<TaskKey>) {
         for of_key in tasks.by_key() {
             let (role, subtopology) = (of_key.key.role, of_key.key.subtopology.clone());
@@ -79,7 +79,7 @@ impl Holders {
         }
     }
 
-    /// A process no longer has them.
+    /// Notes that a process no longer has these tasks.
     pub(crate) fn remove(&mut self, process: &Text, tasks: &Owned<TaskKey>) {
         for of_key in tasks.by_key() {
             let (role, subtopology) = (of_key.key.role, &of_key.key.subtopology);

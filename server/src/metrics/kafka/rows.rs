@@ -37,8 +37,8 @@ const SHARE_GROUPS: &str = "Share groups in a state.";
 const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
 const LOAD: &str = "The time of the last load of a shard, in ms.";
 
-/// The numbers with one value for each name and labels. Gauges of Kafka's whose name ends like that
-/// of a counter have no type, as the exporter leaves it.
+/// The metrics with one value for each name and labels. Some of Kafka's gauges have names that end
+/// like a counter's. They have no type, as with the JMX exporter.
 pub(super) const ROWS: &[Row] = &[
     row(classic!("numgroups"), &[], Type::Gauge, "Classic groups.", classic_groups),
     row(

@@ -35,7 +35,7 @@ const REPLACED_SUFFIX: &str = ".replaced";
 pub struct Cleanable {
     /// The part of the bytes whose keys were not compared yet.
     pub ratio: f64,
-    /// Some of them are older than `max.compaction.lag.ms`.
+    /// Some of the bytes are older than `max.compaction.lag.ms`.
     pub is_overdue: bool,
     /// The number of segments.
     segments: usize,

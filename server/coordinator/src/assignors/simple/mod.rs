@@ -126,7 +126,7 @@ impl Known {
         known
     }
 
-    /// The place of a topic among them.
+    /// The place of a topic in the list.
     fn rank(&self, topic: Uuid) -> Option<usize> {
         self.topics.binary_search_by(|it| it.id.cmp(&topic)).ok()
     }

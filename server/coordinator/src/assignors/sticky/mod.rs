@@ -40,7 +40,7 @@ pub struct StickyMember<'m> {
 #[derive(Debug, Clone, Copy)]
 pub struct TasksOf {
     pub partitions: u32,
-    /// Whether it has state, and so standbys.
+    /// Whether the subtopology has state, and so standbys.
     pub is_stateful: bool,
 }
 
