@@ -93,8 +93,8 @@ impl Turn<'_, '_> {
         self.noted.causes.add_left(member_id, client, reason);
     }
 
-    /// A member of a client, of this id and host, is removed that was last heard at a time on a
-    /// connection.
+    /// Notes that a member was removed: its client's id and host, and the time and connection of
+    /// its last request.
     pub(crate) fn removed(
         &mut self,
         member_id: &str,

@@ -13,7 +13,7 @@ pub(super) struct Lane<F> {
     /// The path of the file, for errors.
     path: PathBuf,
     queue: VecDeque<Waiting>,
-    /// Waiting operations after which the file is another one, or is not open.
+    /// The number of waiting operations that end with another file, or with none, under this id.
     turns: usize,
     /// Slices that wait for other files, and need this one to stay open.
     users: usize,

@@ -7,8 +7,8 @@ use crate::shard::Part;
 use muster_storage::FileId;
 
 impl<I: FileIo> Files<I> {
-    /// Sends or reads a slice of parts of files, or drops it. If one is being opened, the slice
-    /// waits; others do not wait for it.
+    /// Sends or reads a slice of parts of files, or drops it. If one of its files is being opened,
+    /// this slice waits, but other slices do not.
     ///
     /// # Errors
     /// As for [`Self::perform`].

@@ -22,7 +22,8 @@ type Row = [String; 3];
 fn rows(section: &str) -> Vec<Row> {
     let rows = section.lines().filter_map(|line| {
         let cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
-        let [key, default, _effect, restart] = cells.collect::<Vec<_>>().try_into().ok()?;
+        let cells: Vec<&str> = cells.collect();
+        let [key, default, _effect, restart]: [&str; 4] = cells.try_into().ok()?;
         // A remark in brackets follows some defaults: "`10000` (10 s)".
         let default = default.split(" (").next().unwrap_or_default();
         key.starts_with('`').then(|| [key, default, restart].map(str::to_owned))
