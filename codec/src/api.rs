@@ -299,6 +299,9 @@ apis! {
             AlterShareGroupOffsetsRequest<'a> => AlterShareGroupOffsetsResponse<'a>;
         DeleteShareGroupOffsets = 92, 0..=0, flexible 0, LISTS, SMALL,
             DeleteShareGroupOffsetsRequest<'a> => DeleteShareGroupOffsetsResponse<'a>;
+        StreamsGroupTopologyDescriptionUpdate = 93, 0..=0, flexible 0, LISTS, SMALL,
+            StreamsGroupTopologyDescriptionUpdateRequest<'a>
+                => StreamsGroupTopologyDescriptionUpdateResponse<'a>;
     }
     /// The APIs of partitions, answered by their leader.
     Partition, PartitionRequest => PartitionResponse {

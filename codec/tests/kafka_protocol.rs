@@ -34,7 +34,12 @@ macro_rules! apis {
                 $((ApiKey::$name, true) => through_crate::<$request>(version, body),
                 (ApiKey::$name, false) => through_crate::<$response>(version, body),)*
                 // The crate lacks them.
-                (ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe, _) => None,
+                (
+                    ApiKey::StreamsGroupHeartbeat
+                    | ApiKey::StreamsGroupDescribe
+                    | ApiKey::StreamsGroupTopologyDescriptionUpdate,
+                    _,
+                ) => None,
             }
         }
 
@@ -176,6 +181,7 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::StreamsGroupHeartbeat, 1),
         (ApiKey::StreamsGroupDescribe, 0),
         (ApiKey::StreamsGroupDescribe, 1),
+        (ApiKey::StreamsGroupTopologyDescriptionUpdate, 0),
     ];
     let lacks: BTreeSet<_> = lacking.iter().map(|(api, version, _)| (*api, *version)).collect();
     assert_eq!(lacks, newest.into(), "versions that the crate lacks");

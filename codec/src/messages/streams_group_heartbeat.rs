@@ -37,7 +37,6 @@ message! {
         shutdown_application: bool, 0..;
     }
 
-    /// Also the value of records of type 23.
     pub struct StreamsGroupTopology<'a> {
         epoch: i32, 0..;
         subtopologies: Vec<StreamsGroupSubtopology<'a>>, 0..;

@@ -9,11 +9,11 @@ use super::{
     ConsumerGroupTargetAssignmentMetadataValue, KEY, Schema,
     ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue, ShareGroupMetadataValue,
     ShareGroupStatePartitionMetadataValue, StreamsGroupCurrentMemberAssignmentValue,
-    StreamsGroupMemberMetadataValue, StreamsGroupMetadataValue,
+    StreamsGroupMemberMetadataValue, StreamsGroupMetadataValue, StreamsGroupTopologyValue,
 };
 use crate::declare::message;
 use crate::field::Field;
-use crate::messages::{StreamsGroupAssignment, StreamsGroupTopology};
+use crate::messages::StreamsGroupAssignment;
 use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
@@ -264,7 +264,7 @@ group_records! {
         ConsumerGroupMemberKey<'a> => StreamsGroupCurrentMemberAssignmentValue<'a>,
         group group_id, writes |_| 0;
     StreamsGroupTopology = 23, 0..=0, flexible 0,
-        ConsumerGroupKey<'a> => StreamsGroupTopology<'a>, group group_id, writes |_| 0;
+        ConsumerGroupKey<'a> => StreamsGroupTopologyValue<'a>, group group_id, writes |_| 0;
 }
 
 const fn schema(record_type: i16, versions: RangeInclusive<i16>, flexible_from: i16) -> Schema {

@@ -1,9 +1,11 @@
 //! Kafka's coordinator records of streams groups (KIP-1071). All are of version 0. Keys, and the
 //! value of type 20, are those of consumer groups; the value of type 21 is an assignment of
-//! StreamsGroupDescribe, that of type 23 a topology as a member sends it.
+//! StreamsGroupDescribe.
 
 use crate::declare::message;
-use crate::messages::{StreamsGroupEndpoint, StreamsGroupKeyValue};
+use crate::messages::{
+    StreamsGroupEndpoint, StreamsGroupKeyValue, StreamsGroupSubtopology, StreamsTopologyDescription,
+};
 use crate::types::Str;
 
 message! {
@@ -22,6 +24,15 @@ message! {
         stored_description_topology_epoch: i32 = -1, 0.., tag 2;
         /// The epoch of the topology whose description was refused for good; -1 if none was.
         failed_description_topology_epoch: i32 = -1, 0.., tag 3;
+    }
+
+    /// Type 23: a topology as a member sends it.
+    pub struct StreamsGroupTopologyValue<'a> {
+        epoch: i32, 0..;
+        subtopologies: Vec<StreamsGroupSubtopology<'a>>, 0..;
+        /// The description of the topology: a field of muster's own, which Kafka passes over.
+        #[cfg_attr(feature = "serde", serde(skip))]
+        description: Option<StreamsTopologyDescription<'a>>, 0.., tag 28021;
     }
 
     /// Type 19.

@@ -140,7 +140,9 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         ApiKey::DescribeGroups | ApiKey::DeleteGroups | ApiKey::FindCoordinator => Some(OnGroup),
         ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe => Some(OnGroup),
         ApiKey::ShareGroupHeartbeat | ApiKey::ShareGroupDescribe => Some(OnGroup),
-        ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe => Some(OnGroup),
+        ApiKey::StreamsGroupHeartbeat
+        | ApiKey::StreamsGroupDescribe
+        | ApiKey::StreamsGroupTopologyDescriptionUpdate => Some(OnGroup),
         ApiKey::ShareFetch | ApiKey::ShareAcknowledge => Some(OnGroup),
         ApiKey::InitializeShareGroupState
         | ApiKey::ReadShareGroupState

@@ -39,6 +39,10 @@ pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 /// Bytes of the topology of a streams group. Past it: UNKNOWN_SERVER_ERROR, as above.
 pub const TOPOLOGY_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
+/// Bytes of the description of a topology. Past it: STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, and
+/// the group is not asked for it again.
+pub const TOPOLOGY_DESCRIPTION_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
+
 /// Names of topics that are looked at to decide the partitions of repartition topics, where these
 /// depend on each other: some tenths of a second. Past it: STREAMS_INVALID_TOPOLOGY.
 pub const STREAMS_TOPOLOGY_STEPS_MAX: usize = 1 << 20;

@@ -133,7 +133,13 @@ impl Config {
         if matches!(api, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) {
             return self.receives_telemetry();
         }
-        if matches!(api, ApiKey::StreamsGroupHeartbeat | ApiKey::StreamsGroupDescribe) {
+        let is_of_streams_groups = matches!(
+            api,
+            ApiKey::StreamsGroupHeartbeat
+                | ApiKey::StreamsGroupDescribe
+                | ApiKey::StreamsGroupTopologyDescriptionUpdate
+        );
+        if is_of_streams_groups {
             return self.serves_streams_groups();
         }
         let is_of_consumer_groups =

@@ -28,6 +28,8 @@ const OLD_QUOTAS: &str =
 const PROVIDERS: &str =
     "muster resolves no placeholders: a value such as ${file:...} stays as it is";
 const TIERED: &str = "muster has no tiered storage: all records stay in the data directory";
+const DESCRIPTIONS: &str =
+    "muster keeps the descriptions of topologies itself, without plug-ins of Java";
 const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
 /// Name, the missing feature if the key is anything but harmless, and the value that counts on
@@ -60,6 +62,7 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("group.share.enable", None, ""),
     ("group.share.max.groups", None, ""),
     ("group.share.persister.class.name", None, ""),
+    ("group.streams.topology.description.plugin.class", Some(DESCRIPTIONS), ""),
     ("host.name", Some(OLD_ADDRESS), ""),
     ("inter.broker.protocol.version", None, ""),
     ("internal.metadata.delete.delay.millis", None, ""),

@@ -139,7 +139,7 @@ impl Coordinator {
         output.answer(caller.request, response, visible_at);
     }
 
-    pub(crate) fn describe_streams_groups<'r>(
+    pub(crate) fn describe_streams<'r>(
         &mut self,
         caller: Caller<'r>,
         request: StreamsGroupDescribeRequest<'r>,

@@ -17,6 +17,7 @@ mod restate;
 mod share_offsets;
 mod shared_limits;
 mod snapshots;
+mod topology_descriptions;
 mod view;
 
 pub use describe::Listing;
@@ -193,16 +194,17 @@ impl Coordinator {
                 self.share_group_heartbeat(context, caller, &body, out);
             }
             GroupRequest::ShareGroupDescribe(body) => {
-                self.describe_share_groups(context, caller, body, out);
+                self.describe_share_groups(context, caller, body, out)
             }
             GroupRequest::StreamsGroupHeartbeat(body) => {
                 self.streams_group_heartbeat(context, caller, *body, out);
             }
-            GroupRequest::StreamsGroupDescribe(body) => {
-                self.describe_streams_groups(caller, body, out);
+            GroupRequest::StreamsGroupTopologyDescriptionUpdate(body) => {
+                self.update_topology_description(context, caller, &body, out);
             }
+            GroupRequest::StreamsGroupDescribe(body) => self.describe_streams(caller, body, out),
             GroupRequest::DescribeShareGroupOffsets(body) => {
-                self.describe_share_offsets(context, caller, body, out);
+                self.describe_share_offsets(context, caller, body, out)
             }
             GroupRequest::AlterShareGroupOffsets(body) => {
                 self.alter_share_offsets(context, caller, body, out);
@@ -210,9 +212,7 @@ impl Coordinator {
             GroupRequest::DeleteShareGroupOffsets(body) => {
                 self.delete_share_offsets(context, caller, body, out);
             }
-            GroupRequest::TxnOffsetCommit(body) => {
-                self.txn_offset_commit(context, caller, body, out);
-            }
+            GroupRequest::TxnOffsetCommit(body) => self.txn_commit(context, caller, body, out),
         }
         self.connection = None;
         output

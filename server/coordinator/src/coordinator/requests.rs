@@ -169,7 +169,7 @@ impl Coordinator {
 
     /// Commits offsets in the transaction of a producer. They are pending until
     /// [`Self::replay_end_transaction`].
-    pub(crate) fn txn_offset_commit<'r>(
+    pub(crate) fn txn_commit<'r>(
         &mut self,
         context: &mut Context<'_>,
         caller: Caller<'r>,

@@ -25,6 +25,7 @@ pub(crate) struct Asked {
 /// The status of the description of a topology.
 const NOT_REQUESTED: i8 = 0;
 const NOT_STORED: i8 = 1;
+const AVAILABLE: i8 = 3;
 
 impl StreamsGroup {
     /// None if not all members fit into `budget`.
@@ -35,6 +36,8 @@ impl StreamsGroup {
         mut budget: AnswerBudget,
     ) -> Option<DescribedStreamsGroup<'r>> {
         let topology = self.own.topology.as_ref().map(|it| self.describe_topology(it));
+        let description = self.own.description.as_ref().filter(|_| asked.includes_description);
+        let description = description.map(|it| it.0.clone());
         let members = self.members.numbers_by_id().into_iter();
         let described = members.filter_map(|number| self.describe_member(number));
         let members = described.map(|member| budget.fit(member)).collect::<Option<_>>()?;
@@ -45,11 +48,12 @@ impl StreamsGroup {
             assignment_epoch: self.target.epoch,
             topology,
             members,
-            topology_description_status: if asked.includes_description {
-                NOT_STORED
-            } else {
-                NOT_REQUESTED
+            topology_description_status: match &description {
+                Some(_) => AVAILABLE,
+                None if asked.includes_description => NOT_STORED,
+                None => NOT_REQUESTED,
             },
+            topology_description: description,
             assignor_name: Some(Str::Borrowed(asked.assignor.name())),
             ..Default::default()
         })

@@ -61,7 +61,7 @@ impl StreamsGroup {
                 if sent.bytes() > TOPOLOGY_BYTES_MAX {
                     return refuse(ErrorCode::UnknownServerError, "The topology is too large.");
                 }
-                let value = Some(sent.0.clone());
+                let value = Some(sent.to_record(None));
                 draft.push(GroupRecord::StreamsGroupTopology(group_key(&self.id), value));
                 Ok(sent)
             }

@@ -64,7 +64,7 @@ impl<'r> Beat<'r> {
         let tasks = lists.into_iter().flatten().flatten().map(Reported::new);
         Asked {
             is_static: self.request.instance_id.is_some(),
-            topology: topology.map(|it| Arc::new(Topology::read(it))),
+            topology: topology.map(|it| Arc::new(Topology::read(it.epoch, &it.subtopologies))),
             tasks: tasks.collect(),
             report: Report::read(&self.request),
         }
@@ -86,7 +86,9 @@ impl StreamsGroup {
     ) -> Result<StreamsGroupHeartbeatResponse<'r>, Refusal> {
         self.own.asked = beat.asked();
         self.own.is_full = self.len() >= max_size(turn.config);
-        self.heartbeat(turn, draft, client, beat)
+        let mut answer = self.heartbeat(turn, draft, client, beat)?;
+        answer.topology_description_required = self.asks_for_description(turn.now, beat, &answer);
+        Ok(answer)
     }
 }
 
@@ -313,12 +315,11 @@ impl Kind for Streams {
     fn remove_old_records(_: &StreamsGroup, _: &mut Draft<'_>) {}
 
     fn own_records(group: &StreamsGroup, out: &mut Draft<'_>) {
-        let topology = group.own.topology.iter();
-        out.extend(
-            topology.map(|it| {
-                GroupRecord::StreamsGroupTopology(group_key(&group.id), Some(it.0.clone()))
-            }),
-        );
+        out.extend(group.own.topology.iter().map(|it| {
+            let description = group.own.description.as_ref().map(|it| it.0.clone());
+            let value = it.to_record(description);
+            GroupRecord::StreamsGroupTopology(group_key(&group.id), Some(value))
+        }));
     }
 
     fn group_tombstones(group: &StreamsGroup, out: &mut Draft<'_>) {

@@ -13,6 +13,7 @@ mod answer;
 mod configured;
 mod counts;
 mod describe;
+mod description;
 mod endpoints;
 mod epoch;
 mod gathering;
@@ -26,6 +27,7 @@ mod targets;
 mod task;
 mod task_offsets;
 mod topology;
+mod updates;
 pub(crate) mod validate;
 
 use crate::modern::Group;
@@ -37,6 +39,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use configured::Configured;
+use description::{Asking, Description};
 use endpoints::Endpoints;
 use holders::Holders;
 use muster_codec::messages::StreamsGroupTaskIds;
@@ -57,6 +60,7 @@ pub(crate) type StreamsGroup = Group<Streams>;
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     topology: Option<Arc<Topology>>,
+    description: Option<Description>,
     recorded: Recorded,
     // Derived from the members by replay, so that no request has to walk over them:
     /// Bytes of the members' profiles.
@@ -72,6 +76,7 @@ pub(crate) struct Streams {
     configured: Option<Configured>,
     endpoints: Endpoints,
     task_offsets: TaskOffsets,
+    asking: Asking,
     /// The first member that asked for a shutdown of the application.
     shutdown: Option<Text>,
     /// The time in which members gather before the first target.
@@ -144,10 +149,12 @@ impl StreamsGroup {
         group
     }
 
-    /// Approximate bytes of the members' profiles and reports, and of the topology.
+    /// Approximate bytes of the members' profiles and reports, and of the topology with its
+    /// description.
     pub(crate) fn member_bytes(&self) -> usize {
         let topology = self.own.topology.as_ref().map_or(0, |it| it.bytes());
-        self.own.profile_bytes + self.own.task_offsets.bytes() + topology
+        let description = self.own.description.as_ref().map_or(0, Description::bytes);
+        self.own.profile_bytes + self.own.task_offsets.bytes() + topology + description
     }
 
     /// Tasks that members own, plus those in their targets.

@@ -1,5 +1,6 @@
 //! Reads the records of a streams group, and counts what only such a group has.
 
+use super::description::Description;
 use super::member::{Member, Profile, current_from_record, tags};
 use super::task::target_part;
 use super::topology::Topology;
@@ -9,10 +10,9 @@ use crate::text::Text;
 use crate::timers::Timers;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use muster_codec::messages::StreamsGroupTopology;
 use muster_codec::records::{
     ConsumerGroupTargetAssignmentMetadataValue as TargetEpoch, GroupRecord,
-    StreamsGroupMetadataValue,
+    StreamsGroupMetadataValue, StreamsGroupTopologyValue,
 };
 
 impl StreamsGroup {
@@ -84,8 +84,14 @@ impl StreamsGroup {
         self.own.recorded = Recorded { validated, configs: tags(configs), description };
     }
 
-    fn replay_topology(&mut self, value: Option<&StreamsGroupTopology<'_>>) {
-        self.own.topology = value.map(|value| Arc::new(Topology::read(value)));
+    fn replay_topology(&mut self, value: Option<&StreamsGroupTopologyValue<'_>>) {
+        let topology = value.map(|it| Arc::new(Topology::read(it.epoch, &it.subtopologies)));
+        // The topology as it is configured stays, if only its description is another one.
+        if topology != self.own.topology {
+            self.own.topology = topology;
+        }
+        let description = value.and_then(|it| it.description.as_ref());
+        self.own.description = description.map(Description::read);
         self.subscriptions = subscriptions(self.own.topology.as_deref());
     }
 

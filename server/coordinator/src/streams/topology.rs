@@ -7,7 +7,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use muster_codec::messages::{
     StreamsGroupKeyValue, StreamsGroupSubtopology, StreamsGroupTopicInfo, StreamsGroupTopology,
+    StreamsTopologyDescription,
 };
+use muster_codec::records::StreamsGroupTopologyValue;
 
 /// The epoch of a topology that there is not.
 pub(crate) const NO_TOPOLOGY: i32 = -1;
@@ -19,8 +21,8 @@ pub(crate) type Subtopology = StreamsGroupSubtopology<'static>;
 pub(crate) struct Topology(pub(crate) StreamsGroupTopology<'static>);
 
 impl Topology {
-    pub(crate) fn read(sent: &StreamsGroupTopology<'_>) -> Self {
-        let subtopologies = sent.subtopologies.iter().map(|it| StreamsGroupSubtopology {
+    pub(crate) fn read(epoch: i32, subtopologies: &[StreamsGroupSubtopology<'_>]) -> Self {
+        let subtopologies = subtopologies.iter().map(|it| StreamsGroupSubtopology {
             subtopology_id: text(&it.subtopology_id),
             source_topics: it.source_topics.iter().map(|it| text(it)).collect(),
             source_topic_regex: it.source_topic_regex.iter().map(|it| text(it)).collect(),
@@ -29,7 +31,16 @@ impl Topology {
             repartition_source_topics: it.repartition_source_topics.iter().map(internal).collect(),
             copartition_groups: it.copartition_groups.clone(),
         });
-        Self(StreamsGroupTopology { epoch: sent.epoch, subtopologies: subtopologies.collect() })
+        Self(StreamsGroupTopology { epoch, subtopologies: subtopologies.collect() })
+    }
+
+    /// Its record.
+    pub(crate) fn to_record(
+        &self,
+        description: Option<StreamsTopologyDescription<'static>>,
+    ) -> StreamsGroupTopologyValue<'static> {
+        let StreamsGroupTopology { epoch, subtopologies } = self.0.clone();
+        StreamsGroupTopologyValue { epoch, subtopologies, description }
     }
 
     pub(crate) fn epoch(&self) -> i32 {

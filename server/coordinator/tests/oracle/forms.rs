@@ -74,6 +74,8 @@ served! {
         => AlterShareGroupOffsetsResponse<'static>;
     DeleteShareGroupOffsets: DeleteShareGroupOffsetsRequest<'static>
         => DeleteShareGroupOffsetsResponse<'static>;
+    StreamsGroupTopologyDescriptionUpdate: StreamsGroupTopologyDescriptionUpdateRequest<'static>
+        => StreamsGroupTopologyDescriptionUpdateResponse<'static>;
 }
 
 /// The bytes of a request's body; each of its fields must be known to muster.
@@ -237,7 +239,7 @@ records! {
     StreamsGroupCurrentMemberAssignment = "STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT", 22:
         ConsumerGroupMemberKey<'static> => StreamsGroupCurrentMemberAssignmentValue<'static>;
     StreamsGroupTopology = "STREAMS_GROUP_TOPOLOGY", 23:
-        ConsumerGroupKey<'static> => StreamsGroupTopology<'static>;
+        ConsumerGroupKey<'static> => StreamsGroupTopologyValue<'static>;
 }
 
 /// A record in Kafka's JSON, in the form of [`record_json`].

@@ -11,6 +11,7 @@ mod outcome;
 mod persister;
 mod placement;
 mod replay;
+mod rivals;
 mod scope;
 mod tasks;
 mod transactional;

@@ -7,6 +7,7 @@ use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
 use crate::outcome::{Outcome, Pending, kafka_records, kafka_written, unanswered, without_missing};
 use crate::placement;
+use crate::rivals::Rivals;
 use crate::scope::{Asked, Scope, group_of};
 use crate::tasks;
 use crate::transactional;
@@ -84,6 +85,7 @@ struct Replay {
     /// Groups that became classic since the last load.
     downgraded: BTreeSet<String>,
     votes: Votes,
+    rivals: Rivals,
     report: Report,
 }
 
@@ -224,7 +226,8 @@ impl Replay {
         }
     }
 
-    /// Leaves out a group in which Kafka raises the epoch at each heartbeat of a member.
+    /// Leaves out a group in which Kafka raises the epoch at each heartbeat of a member, or has
+    /// forgotten the target of one.
     fn lose_tied(
         &mut self,
         line: &Line,
@@ -232,13 +235,17 @@ impl Replay {
         muster: &mut Outcome,
         subject: &mut impl Subject,
     ) {
-        if let Some(group) = self.votes.tied(line, kafka, muster) {
+        let tied = self.votes.tied(line, kafka, muster).map(|group| ("assignor-tie", group));
+        let is_muster = subject.muster().is_some();
+        let rival = || self.rivals.differing(line, kafka, muster).filter(|_| is_muster);
+        if let Some((difference, group)) = tied.or_else(|| Some(("refused-rival", rival()?))) {
             subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose("assignor-tie", [group.to_owned()], subject);
+            self.lose(difference, [group.to_owned()], subject);
             kafka.narrow(&self.scope, &self.pending);
             muster.narrow(&self.scope, &self.pending);
         }
         self.votes.observe(line);
+        self.rivals.observe(line);
     }
 
     /// Leaves out groups whose partitions Kafka assigned by chance.

@@ -4,6 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod descriptions;
 mod history;
 mod shard;
 #[path = "../snapshots/mod.rs"]

@@ -33,6 +33,8 @@ pub struct Answer {
     pub epoch: i32,
     pub tasks: Option<Tasks>,
     pub statuses: Vec<i8>,
+    /// Whether the member is to send the description of its topology.
+    pub asks: bool,
     /// The internal topics that are to be created.
     pub missing: Vec<(String, i32)>,
 }
@@ -141,6 +143,7 @@ impl Shard {
             epoch: answer.member_epoch,
             tasks: tasks.map(|(active, standby)| [set(active), set(standby)]),
             statuses: answer.status.unwrap().iter().map(|it| it.status_code).collect(),
+            asks: answer.topology_description_required,
             missing,
         })
     }
@@ -154,7 +157,7 @@ impl Shard {
         request: GroupRequest<'static>,
     ) -> Option<(Response<'static>, Vec<(String, i32)>)> {
         let request_id = RequestId { connection: 1, sequence: self.position() };
-        let caller = caller(request_id, 0);
+        let caller = caller(request_id, 1);
         let at = (self.now, self.position());
         let output = call(&mut self.coordinator, at, &mut NoIds, &self.topics, |it, context| {
             it.handle(context, caller, request)
@@ -207,9 +210,36 @@ impl Shard {
         self.now = until;
     }
 
+    /// A member sends the description of its topology; returns the error.
+    pub fn update(
+        &mut self,
+        request: StreamsGroupTopologyDescriptionUpdateRequest<'static>,
+    ) -> i16 {
+        let response = self.ask(request.into()).unwrap().0;
+        let Response::StreamsGroupTopologyDescriptionUpdate(answer) = response else { panic!() };
+        answer.error_code
+    }
+
+    /// The status of the description of the topology, and the description.
+    pub fn shown(&mut self) -> (i8, Option<StreamsTopologyDescription<'static>>) {
+        let described = self.described();
+        (described.topology_description_status, described.topology_description)
+    }
+
+    pub fn delete(&mut self) {
+        let request = DeleteGroupsRequest { groups_names: vec![GROUP.into()] };
+        let Response::DeleteGroups(answer) = self.ask(request.into()).unwrap().0 else { panic!() };
+        assert_eq!(answer.results[0].error_code, 0);
+    }
+
     pub fn described(&mut self) -> DescribedStreamsGroup<'static> {
         let group_ids = vec![GROUP.into()];
-        let request = StreamsGroupDescribeRequest { group_ids, ..Default::default() };
+        let include_topology_description = true;
+        let request = StreamsGroupDescribeRequest {
+            group_ids,
+            include_topology_description,
+            ..Default::default()
+        };
         let Response::StreamsGroupDescribe(mut answer) = self.ask(request.into()).unwrap().0 else {
             panic!()
         };

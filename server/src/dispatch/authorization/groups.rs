@@ -38,6 +38,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         GroupRequest::ConsumerGroupHeartbeat(body) => by.group(Read, &body.group_id),
         GroupRequest::ShareGroupHeartbeat(body) => by.group(Read, &body.group_id),
         GroupRequest::StreamsGroupHeartbeat(body) => by.group(Read, &body.group_id),
+        GroupRequest::StreamsGroupTopologyDescriptionUpdate(body) => by.group(Read, &body.group_id),
         GroupRequest::AlterShareGroupOffsets(body) => by.group(Read, &body.group_id),
         GroupRequest::DeleteShareGroupOffsets(body) => by.group(Delete, &body.group_id),
         GroupRequest::TxnOffsetCommit(body) => by
@@ -68,7 +69,8 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         GroupRequest::JoinGroup(_)
         | GroupRequest::Heartbeat(_)
         | GroupRequest::LeaveGroup(_)
-        | GroupRequest::SyncGroup(_) => Verdict::Passed,
+        | GroupRequest::SyncGroup(_)
+        | GroupRequest::StreamsGroupTopologyDescriptionUpdate(_) => Verdict::Passed,
         GroupRequest::ListGroups(_) => Verdict::Restricted,
         GroupRequest::OffsetCommit(body) => commit(body, by),
         GroupRequest::TxnOffsetCommit(body) => txn_commit(body, by),
@@ -97,11 +99,8 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         }
         GroupRequest::DescribeShareGroupOffsets(body) => describe_share_offsets(body, by),
         GroupRequest::AlterShareGroupOffsets(body) => {
-            let Some(responses) =
-                take_refused(&mut body.topics, |it| by.topic(Read, &it.topic_name))
-            else {
-                return Verdict::Passed;
-            };
+            let taken = take_refused(&mut body.topics, |it| by.topic(Read, &it.topic_name));
+            let Some(responses) = taken else { return Verdict::Passed };
             let response = AlterShareGroupOffsetsResponse { responses, ..Default::default() };
             Verdict::InPart(response.into())
         }

@@ -100,10 +100,9 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
             }
         }
         Response::CreateTopics(body) => {
+            let is_denied = |it: &str| !by.allow_on_topic(Operation::DescribeConfigs, it);
             let created = body.topics.iter_mut().filter(|it| it.error_code == 0);
-            created
-                .filter(|it| !by.allow_on_topic(Operation::DescribeConfigs, &it.name))
-                .for_each(hide_configs);
+            created.filter(|it| is_denied(&it.name)).for_each(hide_configs);
         }
         // Their parts are allowed or denied by the request.
         Response::OffsetCommit(_)
@@ -120,6 +119,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::StreamsGroupHeartbeat(_)
         | Response::AlterShareGroupOffsets(_)
         | Response::DeleteShareGroupOffsets(_)
+        | Response::StreamsGroupTopologyDescriptionUpdate(_)
         | Response::ShareFetch(_)
         | Response::ShareAcknowledge(_)
         | Response::InitializeShareGroupState(_)

@@ -154,7 +154,7 @@ group_apis! {
         OffsetFetch, ShareGroupDescribe, StreamsGroupDescribe;
     of one: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, OffsetCommit,
         OffsetDelete, TxnOffsetCommit, ListGroups, ShareGroupHeartbeat, StreamsGroupHeartbeat,
-        AlterShareGroupOffsets, DeleteShareGroupOffsets
+        AlterShareGroupOffsets, DeleteShareGroupOffsets, StreamsGroupTopologyDescriptionUpdate
 }
 
 /// Removes the parts of a request that the coordinator must not get (unknown topics, groups of

@@ -1,5 +1,5 @@
-//! The heartbeats and descriptions of consumer, share and streams groups: requests and answers that
-//! differ in their names alone.
+//! The heartbeats and descriptions of consumer, share and streams groups, and the descriptions of
+//! topologies: requests and answers that differ in their names alone.
 
 use super::list::{BySlot, GroupList, extract, once, runs};
 use super::{
@@ -12,12 +12,13 @@ use muster_codec::messages::{
     DescribedStreamsGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
 };
 use muster_codec::{ErrorCode, Response};
 use muster_coordinator::Topics;
 
 macro_rules! heartbeat {
-    ($request:ty, $response:ident $(, $screen:path)?) => {
+    ($request:ty, $response:ident $(, screen $screen:path)? $(, invalid $invalid:path)?) => {
         impl GroupApi for $request {
             fn named(&mut self, _version: i16) -> NamedGroups<'_> {
                 NamedGroups::One(&self.group_id)
@@ -25,6 +26,10 @@ macro_rules! heartbeat {
 
             $(fn screen_topics(&mut self, _version: i16, _topics: &dyn Topics) -> ScreenedTopics {
                 $screen(self)
+            })?
+
+            $(fn invalid(&self, _version: i16) -> Option<ErrorCode> {
+                $invalid(self)
             })?
 
             fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
@@ -100,8 +105,19 @@ heartbeat!(ShareGroupHeartbeatRequest<'_>, ShareGroupHeartbeatResponse);
 heartbeat!(
     Box<StreamsGroupHeartbeatRequest<'_>>,
     StreamsGroupHeartbeatResponse,
-    streams_topics::screen
+    screen streams_topics::screen
 );
+heartbeat!(
+    StreamsGroupTopologyDescriptionUpdateRequest<'_>,
+    StreamsGroupTopologyDescriptionUpdateResponse,
+    invalid without_ids
+);
+
+/// INVALID_REQUEST if a description names no group or no member.
+fn without_ids(request: &StreamsGroupTopologyDescriptionUpdateRequest<'_>) -> Option<ErrorCode> {
+    let is_named = !request.group_id.is_empty() && !request.member_id.is_empty();
+    (!is_named).then_some(ErrorCode::InvalidRequest)
+}
 
 describe!(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedConsumerGroup);
 describe!(ShareGroupDescribeRequest, ShareGroupDescribeResponse, DescribedShareGroup);

@@ -85,8 +85,7 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         ApiKey::AddOffsetsToTxn => AddOffsetsToTxnRequest::default().into(),
         ApiKey::EndTxn => EndTxnRequest::default().into(),
         ApiKey::DescribeTransactions => {
-            let transactional_ids = names(form, "no-such-id");
-            DescribeTransactionsRequest { transactional_ids }.into()
+            DescribeTransactionsRequest { transactional_ids: names(form, "no-such-id") }.into()
         }
         ApiKey::ListTransactions => ListTransactionsRequest::default().into(),
         ApiKey::DescribeProducers => {
@@ -153,6 +152,7 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         }
         ApiKey::StreamsGroupHeartbeat => dense_streams::heartbeat(form, target).into(),
         ApiKey::StreamsGroupDescribe => dense_streams::describe(form, target).into(),
+        ApiKey::StreamsGroupTopologyDescriptionUpdate => dense_streams::nodes(form, target).into(),
         ApiKey::ShareGroupHeartbeat
         | ApiKey::ShareGroupDescribe
         | ApiKey::DescribeShareGroupOffsets

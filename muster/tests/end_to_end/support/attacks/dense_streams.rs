@@ -32,3 +32,27 @@ pub(super) fn describe(form: Form, target: &Target) -> StreamsGroupDescribeReque
         include_topology_description: true,
     }
 }
+
+/// A source node with many topics.
+pub(super) fn nodes(
+    form: Form,
+    target: &Target,
+) -> StreamsGroupTopologyDescriptionUpdateRequest<'static> {
+    let source = StreamsTopologyDescriptionNode {
+        name: "source".into(),
+        node_type: 1,
+        source_topics: names(form, &target.topic),
+        ..Default::default()
+    };
+    let subtopology =
+        StreamsTopologyDescriptionSubtopology { subtopology_id: "0".into(), nodes: vec![source] };
+    StreamsGroupTopologyDescriptionUpdateRequest {
+        group_id: target.consumer.clone().into(),
+        member_id: "m".into(),
+        topology_epoch: 0,
+        topology_description: StreamsTopologyDescription {
+            subtopologies: vec![subtopology],
+            ..Default::default()
+        },
+    }
+}
