@@ -120,6 +120,6 @@ fn linger_zero_survives_a_crash_at_every_write() {
 
 #[test]
 fn a_log_of_growing_segments_survives_a_crash_at_every_write() {
-    // Most blocks are longer than the first two segments, which are made longer for them.
+    // Most blocks are longer than the first two segments.
     crash_at_every_write(&LogConfig { first_segment_bytes: 1 << 10, ..small_config() });
 }

@@ -350,24 +350,33 @@ fn segments_of_a_new_log_grow() {
     }
     let grown = [4, 4, 8, 16, 32, 32, 32].map(|kib| kib << 10);
     assert_eq!(lengths(&disk), grown);
+    disk.crash();
     let (mut log, _) = open(&disk, config);
     settle(&mut log, &mut disk, 0);
     assert_eq!(lengths(&disk), grown, "the last segment is used as it is");
 }
 
 #[test]
-fn a_segment_grows_for_a_block_that_is_longer() {
-    let config = LogConfig { first_segment_bytes: 2 << 10, ..small_config() };
+fn a_segment_that_is_too_short_for_a_block_stays_without() {
+    let config =
+        LogConfig { first_segment_bytes: 2 << 10, operation_bytes_max: 16 << 10, ..small_config() };
     let (mut log, mut disk) = ready(config.clone());
     append(&mut log, 0, &[1; 3_000]);
     settle(&mut log, &mut disk, 0);
-    assert_eq!(lengths(&disk), [32 << 10, 2 << 10]);
+    assert_eq!(lengths(&disk), [2 << 10, 4 << 10, 4 << 10]);
+    disk.crash();
+    let (mut log, replayed) = open(&disk, config.clone());
+    assert_eq!(replayed.len(), 1);
+    append(&mut log, 0, &[2; 7_000]);
+    settle(&mut log, &mut disk, 0);
+    let long = [2 << 10, 4 << 10, 4 << 10, 8 << 10, 16 << 10];
+    assert_eq!(lengths(&disk), long);
     disk.crash();
     let (mut log, replayed) = open(&disk, config);
-    assert_eq!(replayed.len(), 1);
+    assert_eq!(replayed.len(), 2);
     append(&mut log, 0, b"b");
     settle(&mut log, &mut disk, 0);
-    assert_eq!(lengths(&disk), [32 << 10, 2 << 10], "the first one has room");
+    assert_eq!(lengths(&disk), long, "the fourth one has room");
 }
 
 #[test]

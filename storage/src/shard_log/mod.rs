@@ -205,7 +205,7 @@ impl ShardLog {
             }
             self.submit(ops);
         }
-        // After the block, which may need another segment, or a longer one.
+        // After the block, which may need another segment.
         let readers = &self.readers;
         let is_read = |segment| readers.contains_key(&segment);
         if let Some(step) = self.segments.start_step(&self.config, is_read) {
@@ -350,7 +350,7 @@ impl ShardLog {
         let Some(block) = self.gather.first_sealed() else { return };
         let block_bytes = self.config.block_bytes;
         let len = block.buffer.len().next_multiple_of(block_bytes as usize) as u32;
-        let Some((segment, start)) = self.segments.place(&self.config, len) else { return };
+        let Some((segment, start)) = self.segments.place(len) else { return };
         let Some(mut block) = self.gather.pop_sealed() else { return };
         block.finish(self.config.log_id, segment, block_bytes);
         assert_eq!(block.buffer.len(), len as usize);

@@ -103,6 +103,8 @@ pub(crate) struct Segments {
     retired: VecDeque<u64>,
     /// The files of segments before this number may have other names, of a backup: none is reused.
     named_before: u64,
+    /// The block that waits for a segment is this long; 0 if none waits.
+    needed: u32,
     /// The bytes of blocks that got a place.
     placed_bytes: u64,
     /// The highest [`Segment::dropped_position`] there was: each turn asks for it.
@@ -124,6 +126,7 @@ impl Segments {
             spare: VecDeque::new(),
             retired: VecDeque::new(),
             named_before: 0,
+            needed: 0,
             placed_bytes: 0,
             dropped_position,
         };
@@ -162,8 +165,8 @@ impl Segments {
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
             return;
         }
-        let sizes = [config.segment_bytes, config.new_segment_bytes(sequence)];
-        let fits = last.block_bytes == config.block_bytes && sizes.contains(&last.segment_bytes);
+        let lengths = config.new_segment_bytes(sequence)..=config.segment_bytes;
+        let fits = last.block_bytes == config.block_bytes && lengths.contains(&last.segment_bytes);
         if !fits && self.list.len() == 1 {
             return;
         }
@@ -177,7 +180,7 @@ impl Segments {
 
     /// The segment and the place in it for a block of `len` bytes. None until a segment with enough
     /// space is ready.
-    pub(crate) fn place(&mut self, config: &LogConfig, len: u32) -> Option<(u64, u32)> {
+    pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
         if !self.is_tail_synced {
             return None;
         }
@@ -186,7 +189,8 @@ impl Segments {
         if !active.is_some_and(fits) {
             let next = self.ready.take()?;
             if !fits(&self.list[&next]) {
-                self.enlarge(config, next);
+                // It stays without blocks. The one that is prepared now is long enough.
+                self.needed = len;
                 return None;
             }
             let before = self.last_position_before(next);
@@ -204,16 +208,6 @@ impl Segments {
         segment.end += len;
         self.placed_bytes += u64::from(len);
         Some((active, at))
-    }
-
-    /// Prepares the segment that was ready once more, as long as any: the next block is longer.
-    fn enlarge(&mut self, config: &LogConfig, ready: u64) {
-        let Some(small) = self.list.remove(&ready) else { unreachable!("it was ready") };
-        let bytes = config.segment_bytes;
-        assert!(small.segment_bytes < bytes, "a block longer than a segment");
-        self.next_sequence = ready;
-        self.steps.push_back(Step::Zero { segment: ready, from: small.segment_bytes, to: bytes });
-        self.steps.push_back(Step::Header { segment: ready, bytes });
     }
 
     /// Notes position and timestamp of the last block of a segment.
@@ -265,7 +259,10 @@ impl Segments {
         if let Some(from) = spare.and_then(|at| self.spare.remove(at)) {
             self.steps.push_back(Step::Recycle { from, segment });
         } else {
-            let bytes = config.new_segment_bytes(segment);
+            let mut bytes = config.new_segment_bytes(segment);
+            while bytes < config.segment_bytes && bytes - config.block_bytes < self.needed {
+                bytes = bytes.saturating_mul(2).min(config.segment_bytes);
+            }
             self.steps.push_back(Step::Zero { segment, from: 0, to: bytes });
             self.steps.push_back(Step::Header { segment, bytes });
         }
@@ -301,7 +298,7 @@ impl Segments {
     fn adopt_new(&mut self, config: &LogConfig, segment: u64, bytes: u32) {
         assert!(self.ready.is_none() && segment == self.next_sequence);
         self.list.insert(segment, Segment::new(segment, config.block_bytes, bytes, 0));
-        self.ready = Some(segment);
+        (self.ready, self.needed) = (Some(segment), 0);
         self.next_sequence += 1;
     }
 
