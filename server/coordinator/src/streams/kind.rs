@@ -86,7 +86,10 @@ impl StreamsGroup {
     ) -> Result<StreamsGroupHeartbeatResponse<'r>, Refusal> {
         self.own.asked = beat.asked();
         self.own.is_full = self.len() >= max_size(turn.config);
-        let mut answer = self.heartbeat(turn, draft, client, beat)?;
+        let answer = self.heartbeat(turn, draft, client, beat);
+        // A refused heartbeat leaves nothing in memory.
+        self.own.asked = Asked::default();
+        let mut answer = answer?;
         answer.topology_description_required = self.asks_for_description(turn.now, beat, &answer);
         Ok(answer)
     }
@@ -121,6 +124,10 @@ impl Kind for Streams {
 
     fn reported<'h>(beat: &'h Beat<'_>) -> Option<&'h Owned<TaskKey>> {
         beat.tasks.as_ref()
+    }
+
+    fn is_known(group: &StreamsGroup, beat: &Beat<'_>) -> bool {
+        group.has_sender(&beat.request.member_id, beat.request.instance_id.as_deref())
     }
 
     fn existing(

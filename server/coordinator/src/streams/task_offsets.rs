@@ -34,8 +34,8 @@ pub(crate) struct Reports {
 #[derive(Debug, Default)]
 struct Offsets(Vec<(Text, BTreeMap<i32, i64>)>);
 
-/// Approximate bytes of an offset in memory.
-const OFFSET_BYTES: usize = 32;
+/// Approximate bytes of an offset in memory, and in a description beside the id of its subtopology.
+const OFFSET_BYTES: usize = 40;
 
 impl Offsets {
     /// The last one of several offsets for a task counts.
@@ -65,7 +65,7 @@ impl Offsets {
 
     fn bytes(&self) -> usize {
         let of = |(id, offsets): &(Text, BTreeMap<i32, i64>)| {
-            TEXT_BYTES + id.len() + OFFSET_BYTES * offsets.len()
+            TEXT_BYTES + id.len() + (OFFSET_BYTES + id.len()) * offsets.len()
         };
         self.0.iter().map(of).sum()
     }

@@ -404,8 +404,11 @@ impl Candidates {
                 let found = it.offsets.binary_search_by_key(&task, |(task, _)| *task);
                 found.map_or(0, |at| it.offsets[at].1)
             };
-            let standbys = it.standby.iter().map(|task| (*task, false, Reverse(reported(*task))));
-            let others = it.offsets.iter().filter(|(task, _)| !it.standby.contains(task));
+            let mut standby = it.standby.to_vec();
+            standby.sort_unstable();
+            let standbys = standby.iter().map(|task| (*task, false, Reverse(reported(*task))));
+            let is_other = |task: &TaskNumber| standby.binary_search(task).is_err();
+            let others = it.offsets.iter().filter(|(task, _)| is_other(task));
             let others = others.map(|(task, offset)| (*task, true, Reverse(*offset)));
             all.extend(standbys.chain(others).map(|rank| (rank, member)));
         }

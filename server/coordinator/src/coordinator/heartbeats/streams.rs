@@ -82,10 +82,11 @@ impl Routed for Streams {
         draft: &mut Draft<'_>,
         beat: &Beat<'_>,
     ) -> Result<Option<u32>, Refusal> {
+        let left = group.leaving(draft, beat)?;
         if beat.request.shutdown_application {
             group.shut_down(&beat.request.member_id);
         }
-        group.leaving(draft, beat)
+        Ok(left)
     }
 
     fn left<'r>(beat: &Self::Heartbeat<'r>) -> Self::Answer<'r> {
