@@ -92,10 +92,14 @@ impl Directory {
         let Self { data, freeing } = self;
         match call {
             Call::Open { path, mode: OpenMode::Existing } => {
-                return Ok(match File::open_existing(&data.join(path)) {
-                    Ok(file) => CallDone::Opened(file),
-                    Err(error) => CallDone::NotOpened(error),
-                });
+                let path = data.join(path);
+                return match File::open_existing(&path) {
+                    Ok(file) => Ok(CallDone::Opened(file)),
+                    Err(error) if is_absent(&error) && data.exists() => {
+                        Ok(CallDone::NotOpened(error))
+                    }
+                    Err(error) => Err(failed("open", &path, &error)),
+                };
             }
             Call::Open { path, mode } => {
                 let path = data.join(path);
@@ -167,9 +171,7 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
 
 fn look(path: &Path, open: Option<&File>) -> io::Result<Option<u64>> {
     let found = match fs::metadata(path) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+        Err(error) if is_absent(&error) => return Ok(None),
         found => found?,
     };
     let open = open.map(|file| file.std().metadata()).transpose()?;
@@ -179,4 +181,9 @@ fn look(path: &Path, open: Option<&File>) -> io::Result<Option<u64>> {
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {
     FileError(format!("could not {what} {}: {error}", path.display()))
+}
+
+/// Whether a file has lost its name, or its directory has.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

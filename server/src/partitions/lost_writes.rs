@@ -39,6 +39,11 @@ impl Partitions {
         self.part_ended(produce, out);
     }
 
+    /// Whether a partition lacks what it was to write, such as a marker.
+    pub(crate) fn have_lost_writes(&self) -> bool {
+        self.partitions.values().any(|partition| partition.has_lost_writes)
+    }
+
     /// A file could not be sent to a client: the next fetch reads it, and gets the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
         let id = self.by_number.get(&file.log);

@@ -361,7 +361,12 @@ impl Partition {
         self.producers.transactions.stable(high_watermark, log_start)
     }
 
+    /// After a lost write the recovery point stays: the file may lack what the log has behind it.
     pub(super) fn synced(&mut self, end: LogEnd) {
+        if self.has_lost_writes {
+            self.synced = self.synced.max(end.offset.min(self.log.high_watermark()));
+            return;
+        }
         self.synced = self.synced.max(end.offset);
         self.log.synced(end);
     }

@@ -44,7 +44,7 @@ impl Partitions {
             return;
         }
         while let Some(mut begun) = self.next_scrub(now) {
-            // To open a file by a name that it has lost would create another one.
+            // A file that has lost its name cannot be opened.
             if self.looks.lost.contains_key(&(begun.id, begun.scrub.segment())) {
                 continue;
             }
@@ -117,8 +117,7 @@ impl Partitions {
         self.scrubber.begun.last().map(|begun| begun.id)
     }
 
-    /// Has the file looked at that the scrub is about to open: if it cannot be opened, the process
-    /// ends.
+    /// Has the file looked at that the scrub is about to open: one that is gone is found so.
     fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
         let (token, path) = (self.io.token(), of.path.clone());
         out.ops.push(FileOp::Look { token, path, file: None });

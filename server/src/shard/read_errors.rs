@@ -16,9 +16,10 @@ impl Shard {
 
     /// A file could not be read in the middle of an answer, whose length can no longer be kept.
     pub(super) fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
-        let file = self.clients.streamed_file(connection);
-        file.into_iter().for_each(|file| self.partitions.not_sent(file));
-        let path = file.and_then(|file| self.partitions.held_path(file)).unwrap_or_default();
+        let files = self.clients.streamed_files(connection);
+        files.iter().for_each(|file| self.partitions.not_sent(*file));
+        let first = files.first().and_then(|file| self.partitions.held_path(*file));
+        let path = first.unwrap_or_default();
         let of = partition_of(&path).map(|id| format!(" of {}", self.in_words(id)));
         let (of, path) = (of.unwrap_or_default(), path.display());
         let words = format_args!("{path}{of} or a file sent with it could not be read: {reason}");

@@ -107,7 +107,7 @@ impl Shard {
     pub(super) fn reports_synced(&mut self, mut open: OpenBySlot) {
         let of_groups = self.groups.open_transactions();
         open.entry(self.broker.number()).or_default().extend(of_groups);
-        let is_whole = self.partitions.offline() == 0;
+        let is_whole = self.partitions.offline() == 0 && !self.partitions.have_lost_writes();
         self.transactions.synced(self.times.now, &open, is_whole);
     }
 

@@ -244,9 +244,9 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// The first file of the answer that a connection is sent.
-    pub(crate) fn streamed_file(&self, id: ConnectionId) -> Option<FileKey> {
-        self.connections.get(id).and_then(|it| it.stream.files().next())
+    /// The files of the answer that a connection is sent.
+    pub(crate) fn streamed_files(&self, id: ConnectionId) -> Vec<FileKey> {
+        self.connections.get(id).map(|it| it.stream.files().collect()).unwrap_or_default()
     }
 
     /// The socket accepts output again.
