@@ -14,6 +14,7 @@ const PARTITIONS: i32 = 2;
 
 const MISSING_INTERNAL_TOPICS: i8 = 3;
 const TOPIC_RESOURCE: i8 = 2;
+const GROUP_RESOURCE: i8 = 32;
 
 const CONFIGS: [&str; 3] = [
     "group.streams.initial.rebalance.delay.ms=0",
@@ -60,9 +61,12 @@ fn formed(server: &Server) -> Vec<StreamsMember> {
 }
 
 fn described(client: &mut Client) -> DescribedStreamsGroup<'static> {
-    let request =
-        StreamsGroupDescribeRequest { group_ids: vec![GROUP.into()], ..Default::default() };
-    let Response::StreamsGroupDescribe(answer) = client.call(0, request.into()) else { panic!() };
+    let request = StreamsGroupDescribeRequest {
+        group_ids: vec![GROUP.into()],
+        include_topology_description: true,
+        ..Default::default()
+    };
+    let Response::StreamsGroupDescribe(answer) = client.call(1, request.into()) else { panic!() };
     answer.groups.into_iter().next().unwrap()
 }
 
@@ -90,6 +94,61 @@ fn cleanup_policy(client: &mut Client, name: &'static str) -> String {
     let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
     let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
     body.results[0].configs[0].value.clone().unwrap().into_owned()
+}
+
+/// The description of a topology of one source.
+fn description() -> StreamsTopologyDescription<'static> {
+    let source = StreamsTopologyDescriptionNode {
+        name: "source".into(),
+        node_type: 1,
+        source_topics: vec![WORDS.into()],
+        ..Default::default()
+    };
+    let (subtopology_id, nodes) = ("0".into(), vec![source]);
+    let subtopologies = vec![StreamsTopologyDescriptionSubtopology { subtopology_id, nodes }];
+    StreamsTopologyDescription { subtopologies, ..Default::default() }
+}
+
+#[test]
+fn the_description_of_a_topology_and_altered_configs_outlive_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = started(data.path());
+    let mut members = formed(&server);
+    let request = StreamsGroupTopologyDescriptionUpdateRequest {
+        group_id: GROUP.into(),
+        member_id: members[0].id.into(),
+        topology_epoch: 0,
+        topology_description: description(),
+    };
+    let client = &mut members[0].client;
+    let answer = client.call(0, request.into());
+    let Response::StreamsGroupTopologyDescriptionUpdate(answer) = answer else { panic!() };
+    assert_eq!((answer.error_code, answer.error_message), (0, None));
+    let epoch = described(client).group_epoch;
+    let config = AlterableConfig {
+        name: "streams.num.standby.replicas".into(),
+        config_operation: 0,
+        value: Some("0".into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type: GROUP_RESOURCE,
+        resource_name: GROUP.into(),
+        configs: vec![config],
+    };
+    let request =
+        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let answer = server.client(0).call(1, request.into());
+    let Response::IncrementalAlterConfigs(answer) = answer else { panic!() };
+    assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
+    let has_no_standbys = |all: &[StreamsMember]| all.iter().all(|it| it.standby.is_empty());
+    StreamsMember::beat_until(&mut members, "a running group obeys its configs", has_no_standbys);
+
+    server.kill();
+    let server = server.restart();
+    let group = described(&mut server.coordinator(GROUP));
+    assert_eq!(group.topology_description, Some(description()));
+    assert_eq!(group.assignor_name.as_deref(), Some("sticky"));
+    assert!(group.group_epoch > epoch, "{} after {epoch}", group.group_epoch);
 }
 
 #[test]

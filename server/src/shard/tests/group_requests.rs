@@ -72,6 +72,7 @@ fn collect(value: &Value, errors: &mut BTreeSet<i64>) {
 /// A request of each group API that names groups, about one group.
 fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
     let name = || Str::Owned(group.to_owned());
+    let of_share = DescribeShareGroupOffsetsRequestGroup { group_id: name(), topics: None };
     vec![
         join(group, "").into(),
         sync(group, "m", 1, &[]).into(),
@@ -87,15 +88,18 @@ fn requests(group: &str, topic_id: Uuid) -> Vec<Request<'static>> {
         commit_in_transaction(group, topic_id).into(),
         share_beat(group).into(),
         ShareGroupDescribeRequest { group_ids: vec![name()], ..Default::default() }.into(),
-        DescribeShareGroupOffsetsRequest {
-            groups: vec![DescribeShareGroupOffsetsRequestGroup { group_id: name(), topics: None }],
-        }
-        .into(),
+        DescribeShareGroupOffsetsRequest { groups: vec![of_share] }.into(),
         AlterShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
         DeleteShareGroupOffsetsRequest { group_id: name(), topics: Vec::new() }.into(),
         streams_beat(group).into(),
         StreamsGroupDescribeRequest { group_ids: vec![name()], ..Default::default() }.into(),
+        describe_topology(group).into(),
     ]
+}
+
+fn describe_topology(group: &str) -> StreamsGroupTopologyDescriptionUpdateRequest<'static> {
+    let (group_id, member_id) = (group.to_owned().into(), "m".into());
+    StreamsGroupTopologyDescriptionUpdateRequest { group_id, member_id, ..Default::default() }
 }
 
 fn join(group: &str, member_id: &str) -> JoinGroupRequest<'static> {
@@ -142,11 +146,9 @@ fn share_beat(group: &str) -> ShareGroupHeartbeatRequest<'static> {
 }
 
 fn streams_beat(group: &str) -> StreamsGroupHeartbeatRequest<'static> {
-    let subtopology = StreamsGroupSubtopology {
-        subtopology_id: "0".into(),
-        source_topics: vec!["t".into()],
-        ..Default::default()
-    };
+    let (subtopology_id, source_topics) = ("0".into(), vec!["t".into()]);
+    let subtopology =
+        StreamsGroupSubtopology { subtopology_id, source_topics, ..Default::default() };
     let topology = StreamsGroupTopology { epoch: 0, subtopologies: vec![subtopology] };
     StreamsGroupHeartbeatRequest {
         group_id: group.to_owned().into(),
@@ -244,8 +246,7 @@ fn each_group_request_to_the_wrong_shard_is_answered_not_coordinator() {
             assert!(refused.contains(&NOT_COORDINATOR), "{:?} v{version}", foreign.api_key());
             assert!(refused.is_subset(&BTreeSet::from([0, NOT_COORDINATOR])), "{refused:?}");
         }
-        let version = *own.api_key().versions().end();
-        let api = own.api_key();
+        let (api, version) = (own.api_key(), *own.api_key().versions().end());
         let served = errors(&ask(&mut world, version, own));
         assert!(!served.contains(&NOT_COORDINATOR), "{api:?} v{version}");
     }
