@@ -238,7 +238,7 @@ impl Replay {
         let tied = self.votes.tied(line, kafka, muster).map(|group| ("assignor-tie", group));
         let is_muster = subject.muster().is_some();
         let rival = || self.rivals.differing(line, kafka, muster).filter(|_| is_muster);
-        if let Some((difference, group)) = tied.or_else(|| Some(("refused-rival", rival()?))) {
+        if let Some((difference, group)) = tied.or_else(|| Some(("target-at-hand", rival()?))) {
             subject.muster().into_iter().for_each(|muster| muster.take_back(group));
             self.lose(difference, [group.to_owned()], subject);
             kafka.narrow(&self.scope, &self.pending);

@@ -1,29 +1,43 @@
-//! Streams groups in which Kafka has refused a rival of a static member. It forgets that member's
-//! target then, and gives it nothing when it comes back.
+//! Streams groups in which Kafka's copy of the last target differs from it: Kafka has refused a
+//! rival of a static member, or has removed a member, which may join again.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, kafka_records};
+use crate::scope::group_of;
 use crate::transcript::Line;
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID
 const REFUSED: [i64; 2] = [111, 82];
 
-/// The groups since the last load.
+/// Since the last load.
 #[derive(Debug, Default)]
-pub struct Rivals(BTreeSet<String>);
+pub struct Rivals {
+    /// The groups of refused rivals.
+    groups: BTreeSet<String>,
+    /// Groups with members that were removed.
+    removed: BTreeSet<(String, String)>,
+}
 
 impl Rivals {
     pub fn observe(&mut self, line: &Line) {
         if line.input["op"] == "reload" {
-            self.0.clear();
+            *self = Self::default();
         }
         let code = line.output["response"]["errorCode"].as_i64();
         let group = line.input["body"]["groupId"].as_str();
         if line.input["api"] == "StreamsGroupHeartbeat"
             && code.is_some_and(|code| REFUSED.contains(&code))
         {
-            self.0.extend(group.map(str::to_owned));
+            self.groups.extend(group.map(str::to_owned));
         }
+        let is_gone = |record: &&Value| {
+            record["type"] == "STREAMS_GROUP_MEMBER_METADATA" && record["value"].is_null()
+        };
+        self.removed.extend(kafka_records(line).filter(is_gone).map(|record| {
+            let member_id = record["key"]["data"]["memberId"].as_str().unwrap_or_default();
+            (group_of(record).to_owned(), member_id.to_owned())
+        }));
     }
 
     /// The group of a heartbeat after which the records differ.
@@ -39,6 +53,9 @@ impl Rivals {
             of_group.flat_map(|(_, records)| records.clone()).collect()
         };
         let beats = line.input["api"] == "StreamsGroupHeartbeat";
-        (beats && self.0.contains(group) && of(kafka) != of(muster)).then_some(group)
+        let member = line.input["body"]["memberId"].as_str()?;
+        let has_left = || self.removed.contains(&(group.to_owned(), member.to_owned()));
+        let differs = || of(kafka) != of(muster);
+        (beats && (self.groups.contains(group) || has_left()) && differs()).then_some(group)
     }
 }
