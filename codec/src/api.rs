@@ -403,6 +403,8 @@ apis! {
             UpdateFeaturesRequest<'a> => UpdateFeaturesResponse<'a>;
         UnregisterBroker = 64, 0..=0, flexible 0, SHORT, SMALL,
             UnregisterBrokerRequest => UnregisterBrokerResponse<'a>;
+        UnregisterController = 94, 0..=0, flexible 0, SHORT, SMALL,
+            UnregisterControllerRequest => UnregisterControllerResponse<'a>;
         DescribeCluster = 60, 0..=2, flexible 0, SHORT, SMALL,
             DescribeClusterRequest => DescribeClusterResponse<'a>;
         ListConfigResources = 74, 0..=1, flexible 0, SHORT, LARGE,

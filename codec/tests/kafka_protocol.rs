@@ -40,6 +40,7 @@ macro_rules! apis {
                     | ApiKey::StreamsGroupTopologyDescriptionUpdate,
                     _,
                 ) => None,
+                (ApiKey::UnregisterController, _) => None,
             }
         }
 
@@ -182,6 +183,7 @@ fn both_codecs_agree_on_what_kafka_wrote() {
         (ApiKey::StreamsGroupDescribe, 0),
         (ApiKey::StreamsGroupDescribe, 1),
         (ApiKey::StreamsGroupTopologyDescriptionUpdate, 0),
+        (ApiKey::UnregisterController, 0),
     ];
     let lacks: BTreeSet<_> = lacking.iter().map(|(api, version, _)| (*api, *version)).collect();
     assert_eq!(lacks, newest.into(), "versions that the crate lacks");

@@ -163,6 +163,7 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
         ApiKey::ElectLeaders | ApiKey::DescribeQuorum | ApiKey::UpdateFeatures => Some(OnCluster),
         ApiKey::AlterClientQuotas | ApiKey::DescribeClientQuotas => Some(OnCluster),
         ApiKey::ListConfigResources | ApiKey::UnregisterBroker => Some(OnCluster),
+        ApiKey::UnregisterController => Some(OnCluster),
         ApiKey::CreateDelegationToken => Some(ErrorCode::DelegationTokenAuthorizationFailed),
         ApiKey::RenewDelegationToken
         | ApiKey::ExpireDelegationToken

@@ -17,6 +17,7 @@ mod list_config_resources;
 mod metadata;
 mod sasl;
 mod unregister_broker;
+mod unregister_controller;
 mod update_features;
 
 #[cfg(test)]
@@ -44,6 +45,9 @@ pub use list_config_resources::{ResourceList, list_config_resources};
 pub use metadata::{asks_for_all, metadata, refusal_of_metadata};
 pub use sasl::{sasl_authenticate, sasl_handshake};
 pub use unregister_broker::{refused as refused_unregistration, unregister_broker};
+pub use unregister_controller::{
+    refused as refused_controller_unregistration, unregister_controller,
+};
 pub use update_features::{refused as refused_features, update_features};
 
 pub(crate) use crate::cluster::is_timed_out;

@@ -32,6 +32,7 @@ pub(crate) fn cluster_response<'r>(
         }
         ClusterRequest::UpdateFeatures(body) => admin::update_features(view, version, body).into(),
         ClusterRequest::UnregisterBroker(body) => admin::unregister_broker(view, body).into(),
+        ClusterRequest::UnregisterController(body) => admin::unregister_controller(body).into(),
         ClusterRequest::ListPartitionReassignments(_) => {
             ListPartitionReassignmentsResponse { error_message: None, ..Default::default() }.into()
         }

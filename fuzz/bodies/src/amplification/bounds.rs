@@ -73,7 +73,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::ApiVersions => of(256 * KIB, 4 * KIB, 16),
         ApiKey::InitProducerId => of(256 * KIB, KIB, 16),
         ApiKey::DescribeCluster => of(256 * KIB, 4 * KIB, 16),
-        ApiKey::UnregisterBroker => of(256 * KIB, KIB, 16),
+        ApiKey::UnregisterBroker | ApiKey::UnregisterController => of(256 * KIB, KIB, 16),
         ApiKey::RenewDelegationToken => of(256 * KIB, KIB, 16),
         ApiKey::ExpireDelegationToken => of(256 * KIB, KIB, 16),
         ApiKey::DescribeDelegationToken => of(MIB, KIB, 64),

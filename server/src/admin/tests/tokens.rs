@@ -3,8 +3,8 @@
 use super::*;
 use crate::security::Principal;
 use ErrorCode::{
-    BrokerIdNotRegistered, DelegationTokenAuthDisabled, DelegationTokenAuthorizationFailed,
-    DelegationTokenRequestNotAllowed, InvalidPrincipalType,
+    BrokerIdNotRegistered, ControllerIdNotRegistered, DelegationTokenAuthDisabled,
+    DelegationTokenAuthorizationFailed, DelegationTokenRequestNotAllowed, InvalidPrincipalType,
 };
 
 fn created(requester: &Principal, owner: Option<&'static str>, renewer: &'static str) -> ErrorCode {
@@ -53,4 +53,19 @@ fn shards_stay_registered_and_nothing_else_is() {
     };
     assert_eq!([0, 1].map(of), [InvalidRequest; 2]);
     assert_eq!([-1, 2, 77].map(of), [BrokerIdNotRegistered; 3]);
+}
+
+#[test]
+fn shard_0_stays_the_controller_and_no_other_is_registered() {
+    let of = |controller_id| {
+        let request = UnregisterControllerRequest { controller_id };
+        let answer = unregister_controller(&request);
+        (code(answer.error_code), answer.error_message.unwrap().into_owned())
+    };
+    let active = "Controller cannot unregister itself while it is active.".to_owned();
+    assert_eq!(of(0), (InvalidRequest, active));
+    let unknown = |id| format!("Controller ID {id} is not currently registered.");
+    for id in [-1, 1, 77] {
+        assert_eq!(of(id), (ControllerIdNotRegistered, unknown(id)));
+    }
 }

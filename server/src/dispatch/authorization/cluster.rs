@@ -3,8 +3,8 @@
 use super::Verdict;
 use super::by::{By, take_denied, words};
 use crate::admin::{
-    refused_elections, refused_features, refused_reassignments, refused_unregistration,
-    unknown_type,
+    refused_controller_unregistration, refused_elections, refused_features, refused_reassignments,
+    refused_unregistration, unknown_type,
 };
 use crate::dispatch::answer::owned;
 use crate::security::acls::Operation::{Alter, ClusterAction, Describe, DescribeConfigs};
@@ -39,6 +39,9 @@ pub(super) fn screen(request: &mut ClusterRequest<'_>, by: &By<'_>) -> Verdict {
         ClusterRequest::UnregisterBroker(_) => {
             Verdict::whole(by.cluster(Alter), |error| refused_unregistration(error, words(error)))
         }
+        ClusterRequest::UnregisterController(_) => Verdict::whole(by.cluster(Alter), |error| {
+            refused_controller_unregistration(error, words(error))
+        }),
         ClusterRequest::ListPartitionReassignments(body) => {
             Verdict::whole(by.cluster(Describe), |error| {
                 let (error_code, error_message) = (error.code(), words(error));

@@ -48,9 +48,8 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         }
         Response::DescribeCluster(body) => of_cluster(&mut body.cluster_authorized_operations, by),
         Response::DescribeGroups(body) => {
-            for group in &mut body.groups {
-                of_group(&mut group.authorized_operations, &group.group_id, by);
-            }
+            let groups = body.groups.iter_mut();
+            groups.for_each(|it| of_group(&mut it.authorized_operations, &it.group_id, by));
         }
         Response::ConsumerGroupDescribe(body) => {
             for group in &mut body.groups {
@@ -157,6 +156,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
         | Response::ListPartitionReassignments(_)
         | Response::UpdateFeatures(_)
         | Response::UnregisterBroker(_)
+        | Response::UnregisterController(_)
         | Response::DescribeClientQuotas(_)
         | Response::DescribeUserScramCredentials(_)
         | Response::ListConfigResources(_)

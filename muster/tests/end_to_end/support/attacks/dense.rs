@@ -96,13 +96,12 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
         ApiKey::DescribeConfigs => describe_configs(form, target).into(),
         ApiKey::CreatePartitions => create_partitions(form, target).into(),
         ApiKey::DeleteGroups => {
-            let groups_names = match form {
-                Form::All => Vec::new(),
-                form => names(form, "no-such-group"),
-            };
+            let is_all = matches!(form, Form::All);
+            let groups_names = if is_all { Vec::new() } else { names(form, "no-such-group") };
             DeleteGroupsRequest { groups_names }.into()
         }
         ApiKey::UnregisterBroker => UnregisterBrokerRequest { broker_id: 1 << 20 }.into(),
+        ApiKey::UnregisterController => UnregisterControllerRequest::default().into(),
         ApiKey::CreateDelegationToken => dense_tokens::create(form).into(),
         ApiKey::RenewDelegationToken => RenewDelegationTokenRequest::default().into(),
         ApiKey::ExpireDelegationToken => ExpireDelegationTokenRequest::default().into(),
