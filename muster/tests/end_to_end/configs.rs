@@ -60,14 +60,40 @@ fn a_limit_of_zero_that_would_lock_clients_out_is_refused() {
     assert!(is_served(&mut server.client(0)));
 }
 
+/// As tools and libraries set them: kafka-reassign-partitions the rates, Cruise Control its own.
 #[test]
-fn a_broker_config_without_effect_cannot_be_altered() {
+fn broker_configs_without_effect_are_kept_and_shown() {
     let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), 1, &[]);
-    let (error, message) = alter(&mut server.client(0), "log.cleaner.threads", Some("2"));
-    assert_eq!(error, ErrorCode::InvalidRequest.code());
-    assert!(message.contains("they change nothing in muster: [log.cleaner.threads]"), "{message}");
-    assert_eq!(alter(&mut server.client(0), "log.cleaner.threads", None).0, 0, "it can be removed");
+    let mut server = Server::start(directory.path(), 1, &[]);
+    let mut client = server.client(0);
+    let rate = "leader.replication.throttled.rate";
+    for (key, value) in [("log.cleaner.threads", "2"), (rate, "1000"), ("x.secret", "hush")] {
+        assert_eq!(alter(&mut client, key, Some(value)), (0, String::new()), "{key}");
+        server.says(&format!("altered by a client, but without effect in muster: {key}"));
+    }
+    assert_eq!(alter_of(&mut client, "0", rate, Some("70")).0, 0);
+    let threads = [("2", 3), ("1", 5)].map(|(it, of)| (it.to_owned(), of));
+    let rates = [("70", 2), ("1000", 3)].map(|(it, of)| (it.to_owned(), of));
+    for _ in 0..2 {
+        let mut client = server.client(0);
+        assert_eq!(described(&mut client, 0, "log.cleaner.threads")[1..], threads);
+        assert_eq!(described(&mut client, 0, rate)[1..], rates);
+        assert_eq!(hidden(&mut client, "x.secret"), (None, 3, true));
+        assert!(server.stop().success());
+        server = Server::start(directory.path(), 1, &[]);
+        server.says("altered for all brokers, but without effect in muster: leader.replication.");
+    }
+    let mut client = server.client(0);
+    let refused = |client: &mut Client, key: &str, value: &str| {
+        let (error, message) = alter(client, key, Some(value));
+        assert_ne!(error, 0, "{key}");
+        message
+    };
+    assert!(refused(&mut client, rate, "fast").contains("Not a number of type LONG"));
+    assert!(refused(&mut client, "ssl.provider", "x").starts_with("Cannot update these configs"));
+    let large = "x".repeat(16_384);
+    assert!(refused(&mut client, "y", &large).contains("UNSERVED_CONFIG_BYTES_MAX"));
+    assert_eq!(alter(&mut client, "x.secret", None).0, 0, "it can be removed");
 }
 
 #[test]
@@ -113,6 +139,20 @@ fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String,
     let value = (text(&config.value), config.config_source);
     let synonyms = config.synonyms.iter().map(|it| (text(&it.value), it.source));
     [value].into_iter().chain(synonyms).collect()
+}
+
+/// The value of a broker's config, its source, and whether it is sensitive.
+fn hidden(client: &mut Client, key: &'static str) -> (Option<String>, i8, bool) {
+    let resource = DescribeConfigsResource {
+        resource_type: BROKERS,
+        resource_name: "0".into(),
+        configuration_keys: Some(vec![key.into()]),
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
+    let config = &body.results[0].configs[0];
+    let value = config.value.as_deref().map(str::to_owned);
+    (value, config.config_source, config.is_sensitive)
 }
 
 #[test]

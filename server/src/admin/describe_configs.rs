@@ -7,8 +7,7 @@ use crate::cluster::{
     TOPIC_RESOURCE, check_topic_name,
 };
 use crate::config::{
-    ClientMetricsConfig, Config, ConfigType, Described, Describer, GroupConfig, Key, Synonym,
-    TopicConfig,
+    ClientMetricsConfig, Config, Described, Describer, GroupConfig, Key, Synonym, TopicConfig,
 };
 use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
@@ -138,12 +137,15 @@ fn describe(
             Ok(broker_keys
                 .filter_map(|key| describer.all_brokers(key))
                 .chain(of_listeners)
+                .chain(describer.unserved_of_all(is_asked))
                 .collect())
         }
         BROKER_RESOURCE => {
             let describer = describers.of_broker(node(view, name)?);
             let of_listeners = describer.of_listeners(is_asked);
-            Ok(broker_keys.map(|key| describer.broker(key)).chain(of_listeners).collect())
+            let unserved = describer.all_unserved(is_asked);
+            let served = broker_keys.map(|key| describer.broker(key));
+            Ok(served.chain(of_listeners).chain(unserved).collect())
         }
         LOGGER_RESOURCE => Err(invalid("muster has no broker loggers.")),
         other => Err(invalid(format!("Unknown resource type {other}"))),
@@ -212,7 +214,7 @@ fn over_budget<'r>(resource: &'r DescribeConfigsResource<'_>) -> DescribeConfigs
 
 fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceResult<'static> {
     let synonyms = described.synonyms.into_iter().filter(|_| with_synonyms);
-    let is_sensitive = described.config_type == ConfigType::Password;
+    let is_sensitive = described.config_type.is_secret();
     DescribeConfigsResourceResult {
         name: described.name,
         value: described.value.filter(|_| !is_sensitive).map(Str::Owned),

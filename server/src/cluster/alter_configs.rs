@@ -4,14 +4,14 @@
 
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::client_metrics::SubscriptionBudget;
-use super::limits::{GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED};
+use super::limits::{
+    GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED, UNSERVED_CONFIG_BYTES_MAX,
+};
 use super::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View,
     check_topic_name,
 };
-use crate::config::{
-    Config, ConfigType, Describer, Flags, GroupConfig, TopicConfig, is_of_certificates,
-};
+use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, is_of_certificates};
 use muster_codec::ErrorCode;
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -44,6 +44,15 @@ pub fn alter_configs(
     let how = How { replaces: true, validate_only: request.validate_only, refused };
     let change = alter_all(view, creator, &setting_all(request), how);
     change.map(|responses| AlterConfigsResponse { responses, ..Default::default() })
+}
+
+/// The names of configs of brokers that records set and that change nothing, for the log.
+pub fn set_without_effect(records: &[ClusterRecord<'_>]) -> impl Iterator<Item = String> {
+    records.iter().filter_map(|record| {
+        let ClusterRecord::Config(key, Some(_)) = record else { return None };
+        let is_inert = key.resource_type == BROKER_RESOURCE && Config::is_without_effect(&key.name);
+        is_inert.then(|| key.name.escape_debug().to_string())
+    })
 }
 
 /// The configs that resources are to have, as operations that set them.
@@ -161,9 +170,26 @@ fn alter(
             budgets.groups.check(before, &after)?;
         }
         CLIENT_METRICS_RESOURCE => budgets.subscriptions.check(name, &after)?,
-        _ => view.config.validate_dynamic(&after).map_err(invalid)?,
+        _ => {
+            view.config.validate_dynamic(&after).map_err(invalid)?;
+            check_unserved_bytes(&after)?;
+        }
     }
     Ok(difference(resource_type, name, before, &after))
+}
+
+/// Any number of names may be altered, as Kafka takes those that it does not know.
+fn check_unserved_bytes(after: &Overrides) -> Result<(), Refused> {
+    let unserved = after.iter().filter(|(name, _)| Config::is_altered_unserved(name));
+    let bytes: usize = unserved.map(|(name, value)| name.len() + value.len()).sum();
+    if bytes <= UNSERVED_CONFIG_BYTES_MAX {
+        return Ok(());
+    }
+    let words = format!(
+        "Configs of a broker that change nothing in muster have at most \
+         {UNSERVED_CONFIG_BYTES_MAX} bytes (UNSERVED_CONFIG_BYTES_MAX)."
+    );
+    Err(Refused::new(ErrorCode::PolicyViolation, words))
 }
 
 /// The configs that a resource would have, whose values are not checked.
@@ -302,7 +328,6 @@ fn check_topic(view: &View<'_>, name: &str) -> Result<(), Refused> {
     }
 }
 
-/// Kafka also accepts unknown names, for plug-ins; muster has none.
 fn check_broker(
     view: &View<'_>,
     broker: &str,
@@ -319,11 +344,10 @@ fn check_broker(
     }
     check_operations(configs)?;
     let of_listener = |name: &str| view.config.altered_of_listener(name).is_some();
-    let has = |name: &str, flag: fn(&Flags) -> bool| {
-        of_listener(name) || Config::key(name).is_some_and(|key| flag(&key.flags))
+    let is_dynamic = |name: &str| {
+        let is_of_muster = || Config::key(name).is_some_and(|key| key.flags.dynamic);
+        of_listener(name) || is_of_muster() || Config::is_altered_unserved(name)
     };
-    let is_dynamic = |name: &str| has(name, |flags| flags.dynamic);
-    let is_obeyed = |name: &str| has(name, |flags| flags.obeyed);
     let refuse = |refused: &dyn Fn(&str) -> bool, words: &str| {
         let set = configs.iter().filter(|config| config.config_operation != DELETE);
         let names: Vec<&str> = set.map(|config| &*config.name).filter(|it| refused(it)).collect();
@@ -336,7 +360,6 @@ fn check_broker(
     refuse(&is_of_certificates, OF_LISTENERS)?;
     refuse(&|name| broker.is_empty() && Config::is_of_one_broker(name), OF_BROKERS)?;
     refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
-    refuse(&|name| !is_obeyed(name), &format!("{NOT_DYNAMIC}, as they change nothing in muster"))?;
     let why = format!("{NOT_DYNAMIC}, as the server's command line sets them");
     refuse(&|name| view.config.is_pinned(name), &why)
 }
@@ -351,8 +374,7 @@ fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
     if let Some(config) = configs.iter().find(|config| !is_operation(config.config_operation)) {
         return Err(invalid(format!("Unknown config operation {}", config.config_operation)));
     }
-    let is_list =
-        |name: &str| Config::key(name).is_some_and(|key| key.config_type == ConfigType::List);
+    let is_list = |name: &str| Config::altered_type(name) == Some(ConfigType::List);
     let extends = |config: &&AlterableConfig<'_>| config.config_operation >= APPEND;
     match configs.iter().filter(extends).find(|config| !is_list(&config.name)) {
         Some(config) => Err(not_a_list(config.config_operation, &config.name)),
@@ -399,7 +421,10 @@ fn list(
         GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
         // Kafka's controller does not know their types.
         CLIENT_METRICS_RESOURCE => return None,
-        _ => describer.broker(Config::key(name)?),
+        _ => match Config::key(name) {
+            Some(key) => describer.broker(key),
+            None => describer.unserved(name)?,
+        },
     };
     let text = before.get(name).cloned().or(config.text).unwrap_or_default();
     (config.config_type == ConfigType::List).then_some(text)

@@ -25,6 +25,10 @@ pub const GROUP_CONFIGS_MAX: usize = 100_000;
 /// Bytes of the configs of one group.
 pub const GROUP_CONFIG_BYTES_MAX: usize = 4_096;
 
+/// Bytes of the configs of one broker, or of all brokers, that change nothing. Among them are names
+/// that Kafka does not know.
+pub const UNSERVED_CONFIG_BYTES_MAX: usize = 16_384;
+
 /// Subscriptions to metrics of clients, and bytes of the names and configs of all of them.
 pub const CLIENT_METRICS_MAX: usize = 256;
 pub const CLIENT_METRICS_BYTES_MAX: usize = 65_536;

@@ -43,7 +43,7 @@ pub use crate::config::{
 pub(crate) use acls::acl_of;
 pub use alter_acls::{create_acls, delete_acls};
 pub use alter_client_quotas::alter_client_quotas;
-pub use alter_configs::{alter_configs, incremental_alter_configs};
+pub use alter_configs::{alter_configs, incremental_alter_configs, set_without_effect};
 pub use alter_user_scram_credentials::alter_user_scram_credentials;
 pub use change::{Change, Creator, config_record};
 pub use create_missing::create_missing;

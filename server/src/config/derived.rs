@@ -3,10 +3,10 @@
 
 use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
-use super::value::HIDDEN;
+use super::value::{HIDDEN, Invalid};
 use super::{
-    Altered, BROKER_RESOURCE, Config, GROUP_RESOURCE, GroupConfig, Overrides, TOPIC_RESOURCE,
-    TopicConfig, rules,
+    Altered, BROKER_RESOURCE, Config, ConfigType, GROUP_RESOURCE, GroupConfig, Overrides,
+    TOPIC_RESOURCE, TopicConfig, rules, unserved,
 };
 use crate::placement::Placement;
 use muster_codec::ApiKey;
@@ -204,9 +204,19 @@ impl Config {
         overrides.into_iter().flatten().filter_map(words).collect()
     }
 
+    /// The names that clients have altered for a broker, or for all, and that change nothing.
+    pub fn altered_without_effect(altered: &impl Altered, resource: &str) -> Vec<String> {
+        let overrides = altered.configs(BROKER_RESOURCE, resource).into_iter().flatten();
+        let names = overrides.map(|(name, _)| name).filter(|it| Self::is_without_effect(it));
+        names.map(|name| name.escape_debug().to_string()).collect()
+    }
+
     /// Takes a stored value over.
     fn alter(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let Some(key) = Self::key(name) else { return self.alter_of_listener(name, value) };
+        let Some(key) = Self::key(name) else {
+            let is_unserved = Self::is_altered_unserved(name);
+            return if is_unserved { Ok(()) } else { self.alter_of_listener(name, value) };
+        };
         match self.set_text(name) {
             Some(text) if self.is_pinned(name) && text == value => Ok(()),
             Some(text) if self.is_pinned(name) => {
@@ -226,6 +236,22 @@ impl Config {
         self.take_of_listener(name, value).unwrap_or(Ok(()))
     }
 
+    /// Whether a client may alter a name that is no key of muster's: the value is kept and shown,
+    /// and changes nothing.
+    pub fn is_altered_unserved(name: &str) -> bool {
+        Self::key(name).is_none() && unserved::alterable(name).is_some()
+    }
+
+    /// The type of a config of a broker that clients may name.
+    pub fn altered_type(name: &str) -> Option<ConfigType> {
+        Self::key(name).map(|key| key.config_type).or_else(|| unserved::alterable(name))
+    }
+
+    /// Whether a config of a broker changes nothing.
+    pub fn is_without_effect(name: &str) -> bool {
+        Self::key(name).map_or_else(|| Self::is_altered_unserved(name), |key| !key.flags.obeyed)
+    }
+
     /// Whether these overrides could hold for a broker.
     ///
     /// # Errors
@@ -239,6 +265,10 @@ impl Config {
                 let set = of_listener.key.set(&mut config.clone(), value);
                 set.map_err(|error| error.to_string())?;
                 config.alter_of_listener(name, value)?;
+            } else {
+                unserved::check_altered(name, value).map_err(|Invalid { value, rule }| {
+                    format!("Invalid value {value} for configuration {name}: {rule}")
+                })?;
             }
         }
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))

@@ -153,6 +153,48 @@ impl<'a> Describer<'a> {
         described.collect()
     }
 
+    /// The configs that were altered for the broker, or for all brokers, and are no keys of
+    /// muster's.
+    pub fn all_unserved(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
+        let names = [self.of_broker, self.of_all_brokers].into_iter().flatten().flatten();
+        let names: BTreeSet<_> = names.map(|(name, _)| name).filter(|it| is_asked(it)).collect();
+        names.into_iter().filter_map(|name| self.unserved(name)).collect()
+    }
+
+    /// Those that were altered for all brokers.
+    pub fn unserved_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
+        let names = self.of_all_brokers.into_iter().flatten().map(|(name, _)| name);
+        let names = names.filter(|name| is_asked(name));
+        names.filter_map(|name| self.unserved_by(name, &[Source::DynamicDefaultBroker])).collect()
+    }
+
+    /// A config that a client may alter and that is no key of muster's.
+    pub fn unserved(&self, name: &str) -> Option<Described> {
+        self.unserved_by(name, &[Source::DynamicBroker, Source::DynamicDefaultBroker])
+    }
+
+    fn unserved_by(&self, name: &str, sources: &[Source]) -> Option<Described> {
+        if !Config::is_altered_unserved(name) {
+            return None;
+        }
+        let own = |source: &Source| {
+            let value = self.text(*source, name)?;
+            Some(Synonym { name: name.to_owned().into(), value, source: *source })
+        };
+        let synonyms: Vec<_> = sources.iter().filter_map(own).collect();
+        let text = synonyms.first().map(|first| first.value.clone());
+        Some(Described {
+            name: name.to_owned().into(),
+            value: text.clone(),
+            text,
+            source: synonyms.first().map_or(Source::Default, |first| first.source),
+            config_type: Config::altered_type(name).unwrap_or(ConfigType::Unknown),
+            // As in Kafka, though they can be altered.
+            read_only: true,
+            synonyms,
+        })
+    }
+
     fn of_listener(&self, name: &str) -> Option<Described> {
         use Source::{DynamicBroker, DynamicDefaultBroker, StaticBroker};
         let key = self.fixed.altered_of_listener(name)?.key;

@@ -56,6 +56,7 @@ impl ConfigType {
             Self::Double => "double",
             Self::List => "list",
             Self::Password => "password",
+            Self::Unknown => "of any type",
         }
     }
 }

@@ -54,6 +54,7 @@ impl<C> Key<C> {
             | ConfigType::Short
             | ConfigType::Long
             | ConfigType::Double
+            | ConfigType::Unknown
             | ConfigType::Password => Cow::Borrowed(trimmed(text)),
         };
         (self.set)(configs, &text, self.valid)
@@ -68,7 +69,7 @@ impl<C> Key<C> {
             ConfigType::Short | ConfigType::Int | ConfigType::Long => printed::<i64>(trimmed),
             ConfigType::Double => printed::<f64>(trimmed),
             ConfigType::Password => Some(HIDDEN.to_owned()),
-            ConfigType::String => Some(trimmed.to_owned()),
+            ConfigType::String | ConfigType::Unknown => Some(trimmed.to_owned()),
             ConfigType::List => Some(self.items(text).join(",")),
         };
         printed.unwrap_or_else(|| text.to_owned())

@@ -3,7 +3,8 @@
 //! feature that muster lacks: the server refuses to start with them, so that no operator relies on
 //! the feature.
 
-use super::Config;
+use super::value::{ConfigValue, Invalid, Valid, at_least};
+use super::{Config, ConfigType};
 
 /// The handling of a key that [`Config`] does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,6 +199,67 @@ const PREFIXES: &[(&str, Option<&str>)] = &[
     ("zookeeper.", None),
 ];
 
+/// A key that clients may alter in Kafka.
+struct Alterable {
+    name: &'static str,
+    config_type: ConfigType,
+    valid: Valid,
+}
+
+impl Alterable {
+    const fn new(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
+        Self { name, config_type, valid }
+    }
+}
+
+/// The keys of a broker that clients may alter in Kafka, without those of [`Config`].
+const ALTERABLE: &[Alterable] = &[
+    Alterable::new("cordoned.log.dirs", ConfigType::List, Valid::Any),
+    Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
+    Alterable::new("leader.replication.throttled.rate", ConfigType::Long, at_least(0)),
+    Alterable::new("metric.reporters", ConfigType::List, Valid::Any),
+    Alterable::new("remote.fetch.max.wait.ms", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.list.offsets.request.timeout.ms", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.index.file.cache.total.size.bytes", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.copier.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.manager.copy.max.bytes.per.second", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.expiration.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.manager.fetch.max.bytes.per.second", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.follower.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.reader.threads", ConfigType::Int, at_least(1)),
+    Alterable::new("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType::Long, at_least(0)),
+];
+
+/// The type of a key that clients may alter, and that [`Config`] does not have: Kafka also takes
+/// names that it does not know, for plug-ins. None if the key cannot be altered.
+pub(super) fn alterable(name: &str) -> Option<ConfigType> {
+    let known = ALTERABLE.iter().find(|it| it.name == name).map(|it| it.config_type);
+    let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
+    known.or_else(|| is_other().then_some(ConfigType::Unknown))
+}
+
+/// Checks the value of a key that clients may alter.
+///
+/// # Errors
+/// The text is no value that it can have.
+pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
+    let Some(Alterable { config_type, valid, .. }) = ALTERABLE.iter().find(|it| it.name == name)
+    else {
+        return Ok(());
+    };
+    match config_type {
+        ConfigType::Int => valid.check(i32::parse(text.trim())?.value()),
+        ConfigType::Long => valid.check(i64::parse(text.trim())?.value()),
+        ConfigType::Unknown
+        | ConfigType::Boolean
+        | ConfigType::String
+        | ConfigType::Short
+        | ConfigType::Double
+        | ConfigType::List
+        | ConfigType::Password => Ok(()),
+    }
+}
+
 /// The key of one listener begins with this and the name of the listener.
 const OF_LISTENER: &str = "listener.name.";
 
@@ -248,6 +310,22 @@ mod tests {
     fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
         assert!(KEYS.is_sorted_by(|a, b| a.0 < b.0));
         assert!(names().all(|name| Config::key(name).is_none()));
+    }
+
+    #[test]
+    fn clients_alter_what_kafka_lets_them_and_names_that_it_does_not_know() {
+        assert!(ALTERABLE.is_sorted_by(|a, b| a.name < b.name));
+        assert!(ALTERABLE.iter().all(|it| names().any(|name| name == it.name)));
+        assert_eq!(alterable("leader.replication.throttled.rate"), Some(ConfigType::Long));
+        assert_eq!(alterable("cruise.control.metrics.topic"), Some(ConfigType::Unknown));
+        assert_eq!(alterable("ssl.provider"), None);
+        assert_eq!(alterable("listener.name.internal.what"), None);
+        assert_eq!(check_altered("remote.log.reader.threads", " 10 "), Ok(()));
+        assert_eq!(check_altered("any.thing", "what"), Ok(()));
+        let why = check_altered("leader.replication.throttled.rate", "fast").unwrap_err();
+        assert_eq!(why.rule, "Not a number of type LONG");
+        let why = check_altered("leader.replication.throttled.rate", "-1").unwrap_err();
+        assert_eq!(why.rule, "Value must be at least 0");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigType {
+    /// That of a name that Kafka does not know: it hides the value, as it may be a secret.
+    Unknown = 0,
     Boolean = 1,
     String = 2,
     Int = 3,
@@ -16,6 +18,13 @@ pub enum ConfigType {
     Double = 6,
     List = 7,
     Password = 9,
+}
+
+impl ConfigType {
+    /// Whether a value of this type is hidden.
+    pub fn is_secret(self) -> bool {
+        matches!(self, Self::Password | Self::Unknown)
+    }
 }
 
 /// The text of a password or key, which no log and no answer shows.

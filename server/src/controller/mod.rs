@@ -41,7 +41,7 @@ use muster_fairness::Shares;
 use muster_storage::AppendError;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tracing::error;
+use tracing::{error, info};
 
 /// The most records in one operation of the log.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
@@ -208,6 +208,10 @@ impl Controller {
             }
         };
         let change = self.change(&mut inputs, admin, &body, &refused);
+        let inert = cluster::set_without_effect(&change.records).collect::<Vec<_>>().join(", ");
+        if !inert.is_empty() {
+            info!("altered by a client, but without effect in muster: {inert}");
+        }
         let response = Box::new(change.response);
         let message = Message::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);

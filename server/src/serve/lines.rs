@@ -90,9 +90,17 @@ pub(super) fn log_file_size_limit() {
     }
 }
 
-/// Logs altered configs that have no effect because the command line sets them.
+/// Logs altered configs that have no effect: because the command line sets them, or at all.
 pub(super) fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());
     of_all.iter().chain(&of_this).for_each(|line| warn!("{line}"));
+    let of = |resource: &str| Config::altered_without_effect(image, resource);
+    let of_all = if number == CONTROLLER { of("") } else { Vec::new() };
+    for (names, of) in [(of_all, "all brokers"), (of(&number.to_string()), "its own broker")] {
+        if !names.is_empty() {
+            let names = names.join(", ");
+            info!("shard {number}: altered for {of}, but without effect in muster: {names}");
+        }
+    }
 }

@@ -82,7 +82,7 @@ fn a_change_of_certificates_has_those_checked_that_it_leads_to() {
 #[test]
 fn what_is_refused_anyway_is_not_checked() {
     let mut controller = controller();
-    let other: &[Op] = &[(LOCATION, 0, Some("/new.pem")), ("nonsense", 0, Some("1"))];
+    let other: &[Op] = &[(LOCATION, 0, Some("/new.pem")), ("ssl.provider", 0, Some("1"))];
     let plain: &[Op] = &[("listener.name.in.ssl.keystore.location", 0, Some("/new.pem"))];
     let set: &[Op] = &[(LOCATION, 0, Some("/new.pem"))];
     let all = [(BROKER, "0", other), (BROKER, "1", plain), (BROKER, "9", set), (BROKER, "", set)];

@@ -4,7 +4,7 @@
 use super::{Answer, Refused, late};
 use crate::admin::describe_configs;
 use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
-use crate::config::{Config, ConfigType};
+use crate::config::Config;
 use crate::operator::Query;
 use crate::operator::shards::Shards;
 use muster_codec::Str;
@@ -46,13 +46,13 @@ fn resource(query: &Query) -> (i8, &str) {
 }
 
 fn config(config: &DescribeConfigsResourceResult<'_>, is_of_broker: bool) -> Value {
-    let obeyed = Config::key(&config.name).filter(|_| is_of_broker).map(|key| key.flags.obeyed);
+    let obeyed = is_of_broker.then(|| !Config::is_without_effect(&config.name));
     json!({
         "name": &*config.name,
         "value": config.value.as_deref(),
         "source": source(config.config_source),
         "read_only": config.read_only,
-        "secret": config.is_sensitive || config.config_type == ConfigType::Password as i8,
+        "secret": config.is_sensitive,
         "obeyed": obeyed,
         "synonyms": config.synonyms.iter().map(synonym).collect::<Vec<_>>(),
     })
