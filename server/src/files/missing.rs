@@ -3,6 +3,7 @@
 
 use super::calls::Purpose;
 use super::lane::Waiting;
+use super::slices::GivenUp;
 use super::{Call, CallEnd, FileError, FileIo, Files, PartsTo};
 use muster_storage::{FileDone, FileId, FileOp};
 
@@ -22,7 +23,8 @@ impl<I: FileIo> Files<I> {
             match waiting {
                 Waiting::Op { op, .. } => ends.extend(failed(op, &reason).map(CallEnd::Done)),
                 Waiting::Slice(number) => {
-                    let Some((to, kept)) = self.give_up_slice(number)? else { continue };
+                    let Some(given_up) = self.give_up_slice(number)? else { continue };
+                    let GivenUp { to, kept } = given_up;
                     free.extend(kept);
                     if let PartsTo::Socket(conn) | PartsTo::Reactor(conn) = to {
                         ends.push(CallEnd::NotSent { conn, reason: reason.clone() });

@@ -6,6 +6,13 @@ use super::{FileError, FileIo, Files, PartsTo, WaitingSlice, open_file};
 use crate::shard::Part;
 use muster_storage::FileId;
 
+/// A slice of which nothing is sent.
+pub(super) struct GivenUp<C> {
+    pub(super) to: PartsTo<C>,
+    /// The files that it no longer needs.
+    pub(super) kept: Vec<FileId>,
+}
+
 impl<I: FileIo> Files<I> {
     /// Sends or reads a slice of parts of files, or drops it. If one of its files is being opened,
     /// this slice waits, but other slices do not.
@@ -67,19 +74,18 @@ impl<I: FileIo> Files<I> {
         Ok(files)
     }
 
-    /// A file of a slice cannot be opened: nothing of the slice is sent. Returns its destination,
-    /// and the files that it no longer needs.
+    /// A file of a slice cannot be opened. None if the slice was given up before.
     pub(super) fn give_up_slice(
         &mut self,
         number: u64,
-    ) -> Result<Option<(PartsTo<I::Conn>, Vec<FileId>)>, FileError> {
+    ) -> Result<Option<GivenUp<I::Conn>>, FileError> {
         let Some(slice) = self.slices.remove(&number) else { return Ok(None) };
         let mut kept = files_of(&slice.parts);
         kept.retain(|file| !slice.missing.contains(file));
         for file in &kept {
             self.lane_mut(*file)?.release();
         }
-        Ok(Some((slice.to, kept)))
+        Ok(Some(GivenUp { to: slice.to, kept }))
     }
 
     fn start_slice(
