@@ -87,7 +87,8 @@ fn records_match_what_kafkas_share_coordinator_writes() {
 
 #[test]
 fn share_records_match_kafkas_golden_bytes() {
-    let text = std::fs::read_to_string("tests/data/record-vectors.tsv").unwrap();
+    let of = |name| std::fs::read_to_string(format!("tests/data/{name}")).unwrap();
+    let text = of("record-vectors.tsv") + &of("record-vectors-4.4.tsv");
     let mut seen = 0;
     for line in text.lines().filter(|line| line.starts_with("share\t")) {
         let columns: Vec<&str> = line.split('\t').collect();
@@ -99,7 +100,7 @@ fn share_records_match_kafkas_golden_bytes() {
         assert_eq!((written_key, written_value), (key, value), "{line}");
         seen += 1;
     }
-    assert_eq!(seen, 4, "a small and a full one of each type");
+    assert_eq!(seen, 6, "a small and a full one of each type, and two with states of Kafka 4.4");
 }
 
 #[test]
