@@ -7,7 +7,7 @@ use crate::cluster::{
     TOPIC_RESOURCE, check_topic_name,
 };
 use crate::config::{
-    ClientMetricsConfig, Config, Described, Describer, GroupConfig, Key, Synonym, TopicConfig,
+    ClientMetricsConfig, Config, Described, Describer, GroupConfig, Synonym, TopicConfig,
 };
 use muster_codec::messages::{
     DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
@@ -117,10 +117,10 @@ fn describe(
         GROUP_RESOURCE if name.is_empty() => Err(invalid("Group name must not be empty")),
         GROUP_RESOURCE => {
             let describer = describers.of_broker(view.shard);
-            let is_shown =
-                |key: &&Key<GroupConfig>| !key.flags.internal || overrides.contains_key(key.name);
-            let keys = GroupConfig::KEYS.iter().filter(|key| is_asked(key.name));
-            let keys = keys.filter(is_shown);
+            // Internal ones are described if the group sets them, as in Kafka.
+            let keys = GroupConfig::KEYS.iter().filter(|key| {
+                is_asked(key.name) && (!key.flags.internal || overrides.contains_key(key.name))
+            });
             Ok(keys.map(|key| describer.group(key, overrides)).collect())
         }
         CLIENT_METRICS_RESOURCE if name.is_empty() => {

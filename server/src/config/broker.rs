@@ -1,7 +1,7 @@
 //! The configs of a broker: one row each, and everything else is derived from the rows.
 //!
 //! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
-//! Kafka 4.3 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
+//! Kafka 4.4 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
 //! `offsets.topic.segment.bytes`, for the most partitions of internal topics, and for values that
 //! would lock out all clients. Keys of features that muster does not have at all (authorizers,
 //! tiered storage, plug-ins) are in `unserved`.
@@ -26,6 +26,9 @@ const RESERVE_BYTES: i64 = 64 << 20;
 
 /// `socket.request.max.bytes`
 pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
+
+/// `max.decompressed.message.bytes`: the longest array of Java.
+pub(super) const RECORD_BYTES_MAX: i64 = 2_147_483_639;
 
 /// Kafka has no limit for partitions of internal topics.
 const LOG_PARTITIONS: i64 = PARTITIONS_MAX as i64;
@@ -164,6 +167,7 @@ broker_configs! {
     fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     group_consumer_assignment_interval_ms: i32 = GROUPS.group_consumer_assignment_interval_ms,
         at_least(0), [obeyed dynamic];
+    group_consumer_assignor_offload_enable: bool = true, Valid::Any, [dynamic internal];
     group_consumer_assignors: Vec<String> = assignors(), Valid::Any, [obeyed];
     group_consumer_heartbeat_interval_ms: i32 = GROUPS.group_consumer_heartbeat_interval_ms,
         at_least(1), [obeyed];
@@ -192,6 +196,7 @@ broker_configs! {
     group_max_size: i32 = GROUPS.group_max_size, at_least(1), [obeyed];
     group_min_session_timeout_ms: i32 = GROUPS.group_min_session_timeout_ms, Valid::Any, [obeyed];
     group_share_assignment_interval_ms: i32 = 1_000, at_least(0), [obeyed dynamic];
+    group_share_assignor_offload_enable: bool = true, Valid::Any, [dynamic internal];
     group_share_assignors: Vec<String> = words("simple"), Valid::Any, [];
     group_share_delivery_count_limit: i32 = 5, between(2, 10), [obeyed];
     group_share_dlq_manager_class_name: String = DLQ_MANAGER.into(), Valid::Any, [internal];
@@ -274,6 +279,8 @@ broker_configs! {
     log_message_timestamp_type: TimestampType =
         TimestampType::CreateTime, Valid::Any, [obeyed dynamic];
     log_preallocate: bool = false, Valid::Any, [dynamic];
+    log_remote_copy_lag_bytes: i64 = -1, at_least(-1), [dynamic];
+    log_remote_copy_lag_ms: i64 = 0, at_least(-1), [dynamic];
     log_retention_bytes: i64 = -1, Valid::Any, [obeyed dynamic];
     log_retention_check_interval_ms: i64 = 300_000, at_least(1), [obeyed];
     log_retention_hours: i32 = 168, Valid::Any, [obeyed];
@@ -292,6 +299,7 @@ broker_configs! {
     max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip_overrides: String = String::new(), Valid::Any, [obeyed dynamic];
+    max_decompressed_message_bytes: i32 = i32::MAX - 8, between(1, RECORD_BYTES_MAX), [dynamic];
     max_incremental_fetch_session_cache_slots: i32 = 1_000, at_least(0), [];
     max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
     message_max_bytes: i32 = 1_048_588, at_least(0), [obeyed dynamic];

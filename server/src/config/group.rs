@@ -11,6 +11,8 @@ derived_configs! {
     GroupConfig;
     consumer_assignment_interval_ms: i32 = |c| c.group_consumer_assignment_interval_ms,
         at_least(0), [obeyed], from ["group.consumer.assignment.interval.ms"];
+    consumer_assignor_offload_enable: bool = |c| c.group_consumer_assignor_offload_enable,
+        Valid::Any, [internal], from ["group.consumer.assignor.offload.enable"];
     consumer_heartbeat_interval_ms: i32 = |c| c.group_consumer_heartbeat_interval_ms,
         at_least(1), [obeyed], from ["group.consumer.heartbeat.interval.ms"];
     consumer_session_timeout_ms: i32 = |c| c.group_consumer_session_timeout_ms,
@@ -19,6 +21,8 @@ derived_configs! {
     errors_deadletterqueue_topic_name: String = |_c| String::new(), Valid::Any, [obeyed];
     share_assignment_interval_ms: i32 = |c| c.group_share_assignment_interval_ms,
         at_least(0), [], from ["group.share.assignment.interval.ms"];
+    share_assignor_offload_enable: bool = |c| c.group_share_assignor_offload_enable,
+        Valid::Any, [internal], from ["group.share.assignor.offload.enable"];
     share_auto_offset_reset: String = |_c| "latest".into(), Valid::OffsetReset, [];
     share_delivery_count_limit: i32 = |c| c.group_share_delivery_count_limit,
         at_least(2), [], from ["group.share.delivery.count.limit"];
@@ -145,17 +149,19 @@ impl GroupConfig {
     /// # Errors
     /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.
     pub fn validate(defaults: &Config, overrides: &Overrides) -> Result<(), String> {
+        if let Some(name) = overrides.keys().find(|name| Self::key(name).is_none()) {
+            return Err(format!("Unknown group config name: {name}"));
+        }
         let mut config = Self::from(defaults);
         for (name, value) in overrides {
-            let key =
-                Self::key(name).ok_or_else(|| format!("Unknown group config name: {name}"))?;
+            let Some(key) = Self::key(name) else { continue };
             key.set(&mut config, value).map_err(|error| error.to_string())?;
             if *name == *RACK_TAGS && has_duplicates(value) {
                 return Err(format!("{RACK_TAGS} must not contain duplicate tag keys."));
             }
         }
         config.check_assignor(defaults)?;
-        config.check_rules(defaults)
+        config.check_rules(defaults, |name| overrides.contains_key(name))
     }
 
     fn check_assignor(&self, broker: &Config) -> Result<(), String> {
@@ -170,21 +176,30 @@ impl GroupConfig {
         ))
     }
 
-    fn check_rules(&self, broker: &Config) -> Result<(), String> {
-        for [name, min, max] in BOUNDS {
-            let value = self.number(name);
-            if broker_number(broker, min).is_some_and(|min| value < Some(min)) {
-                return Err(format!("{name} must be greater than or equal to {min}"));
-            }
-            if broker_number(broker, max).is_some_and(|max| value > Some(max)) {
-                return Err(format!("{name} must be less than or equal to {max}"));
-            }
+    /// Only rules about values that the group sets are checked; those of the broker stand in for
+    /// others.
+    fn check_rules(&self, broker: &Config, is_set: impl Fn(&str) -> bool) -> Result<(), String> {
+        for [name, min, max] in BOUNDS.iter().filter(|[name, ..]| is_set(name)) {
+            let Some(value) = self.number(name) else { continue };
+            let (min, max) = (broker_number(broker, min), broker_number(broker, max));
+            let is_within =
+                min.is_none_or(|min| min <= value) && max.is_none_or(|max| value <= max);
+            let bounds = match (min, max) {
+                _ if is_within => continue,
+                (Some(min), Some(max)) => format!("in the range {min} to {max} inclusive."),
+                (Some(min), None) => format!("greater than or equal to {min}"),
+                (None, max) => format!("less than or equal to {}", max.unwrap_or(i64::MAX)),
+            };
+            return Err(format!("{name} must be {bounds}"));
         }
         if self.errors_deadletterqueue_topic_name.starts_with("__") {
             let rule = "DLQ topic name must not start with '__'";
             return Err(format!("errors.deadletterqueue.topic.name: {rule}"));
         }
-        let broken = GREATER.iter().find(|[more, less]| self.number(more) <= self.number(less));
+        let is_broken = |[more, less]: &&[&str; 2]| {
+            (is_set(more) || is_set(less)) && self.number(more) <= self.number(less)
+        };
+        let broken = GREATER.iter().find(is_broken);
         broken.map_or(Ok(()), |[more, less]| Err(format!("{more} must be greater than {less}")))
     }
 

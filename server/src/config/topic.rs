@@ -1,5 +1,6 @@
 //! The configs of a topic, one row each, and where their defaults come from.
 
+use super::broker::RECORD_BYTES_MAX;
 use super::key::{Key, derived_configs, find};
 use super::value::{CleanupPolicy, CompressionType, Valid, at_least, between};
 use super::{Config, Overrides};
@@ -39,6 +40,8 @@ derived_configs! {
         from ["log.local.retention.ms"];
     max_compaction_lag_ms: i64 = |c| c.log_cleaner_max_compaction_lag_ms, at_least(1), [obeyed],
         from ["log.cleaner.max.compaction.lag.ms"];
+    max_decompressed_message_bytes: i32 = |c| c.max_decompressed_message_bytes,
+        between(1, RECORD_BYTES_MAX), [], from ["max.decompressed.message.bytes"];
     max_message_bytes: i32 = |c| c.message_max_bytes, at_least(0), [obeyed],
         from ["message.max.bytes"];
     message_timestamp_after_max_ms: i64 = |c| c.log_message_timestamp_after_max_ms, at_least(0),
@@ -55,6 +58,10 @@ derived_configs! {
         from ["min.insync.replicas"];
     preallocate: bool = |c| c.log_preallocate, Valid::Any, [],
         from ["log.preallocate"];
+    remote_copy_lag_bytes: i64 = |c| c.log_remote_copy_lag_bytes, at_least(-1), [],
+        from ["log.remote.copy.lag.bytes"];
+    remote_copy_lag_ms: i64 = |c| c.log_remote_copy_lag_ms, at_least(-1), [],
+        from ["log.remote.copy.lag.ms"];
     remote_log_copy_disable: bool = |_c| false, Valid::Any, [];
     remote_log_delete_on_disable: bool = |_c| false, Valid::Any, [];
     remote_storage_enable: bool = |_c| false, Valid::Any, [];

@@ -73,7 +73,7 @@ fn topic_configs_have_their_sources() {
             "segment.bytes=16777216 1w 1:segment.bytes=16777216 5:log.segment.bytes=1073741824",
         ]
     );
-    assert_eq!(describe(&cluster, 2, "t1", &[]).unwrap().len(), 34);
+    assert_eq!(describe(&cluster, 2, "t1", &[]).unwrap().len(), 37);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn invalid_resources_are_refused() {
     let resources = vec![resource.clone(), resource];
     let request = DescribeConfigsRequest { resources, ..Default::default() };
     let results = describe_configs(&cluster.view(), &request).results;
-    assert_eq!((results[0].error_code, results[0].configs.len()), (0, 34));
+    assert_eq!((results[0].error_code, results[0].configs.len()), (0, 37));
     assert!(results[0].configs.iter().all(|config| config.synonyms.is_empty()));
     assert_eq!(code(results[1].error_code), InvalidRequest);
     let of = |resource_type, name: &'static str| DescribeConfigsResource {

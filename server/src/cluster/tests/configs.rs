@@ -326,15 +326,13 @@ fn group_configs_are_within_the_bounds_of_their_broker() {
             "g",
             &[(session, 0, Some("1"))],
             InvalidConfig,
-            "consumer.session.timeout.ms must be greater than or equal to \
-             group.consumer.min.session.timeout.ms",
+            "consumer.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "g",
             &[("consumer.heartbeat.interval.ms", 0, Some("5000000"))],
             InvalidConfig,
-            "consumer.heartbeat.interval.ms must be less than or equal to \
-             group.consumer.max.heartbeat.interval.ms",
+            "consumer.heartbeat.interval.ms must be in the range 5000 to 15000 inclusive.",
         ),
         ("g", &[("bad.name", 0, Some("1"))], InvalidConfig, "Unknown group config name: bad.name"),
         (
@@ -470,4 +468,24 @@ fn subscriptions_to_metrics_are_limited() {
     assert_eq!(controller.alter(16, "s3", slow), Ok(()));
     assert_eq!(controller.alter(16, "s4", slow).unwrap_err().0, PolicyViolation);
     assert_eq!(controller.alter(16, "s2", &[("match", 1, None)]), Ok(()));
+}
+
+#[test]
+fn of_the_configs_of_a_group_those_that_it_sets_are_checked() {
+    let mut controller = Controller::new(&[]);
+    let (session, heartbeat) = ("share.session.timeout.ms", "share.heartbeat.interval.ms");
+    let mut refused = |ops: &[Op]| controller.alter(32, "g", ops).unwrap_err();
+    let standbys = "streams.num.standby.replicas must be less than or equal to 2";
+    let of_standbys = refused(&[("streams.num.standby.replicas", 0, Some("3"))]);
+    assert_eq!(of_standbys, (InvalidConfig, standbys.to_owned()));
+    let unknown = refused(&[(session, 0, Some("-1")), ("zzz", 0, Some("1"))]);
+    assert_eq!(unknown, (InvalidConfig, "Unknown group config name: zzz".to_owned()));
+    // The broker's bounds leave no room between both.
+    let bounds =
+        ["group.share.max.heartbeat.interval.ms=45000", "group.share.heartbeat.interval.ms=44999"];
+    let mut controller = Controller::new(&bounds);
+    let words = format!("{session} must be greater than {heartbeat}");
+    let altered = controller.alter(32, "g", &[(heartbeat, 0, Some("45000"))]);
+    assert_eq!(altered, Err((InvalidConfig, words)), "than the broker's session timeout");
+    assert_eq!(controller.alter(32, "g", &[(session, 0, Some("45000"))]), Ok(()));
 }
