@@ -6,7 +6,7 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// Coverage marks that a few seeds may miss; a thousand do not.
-const RARE: [Seen; 21] = [
+const RARE: [Seen; 23] = [
     Seen::OpenDeferred,
     Seen::FileBack,
     Seen::FileLost,
@@ -28,6 +28,8 @@ const RARE: [Seen; 21] = [
     Seen::DiedWithDamage,
     Seen::BatchFlipped,
     Seen::BatchRefused,
+    Seen::FileNameLost,
+    Seen::FileMissed,
 ];
 
 /// Counters that a few seeds do not reach. Those of the first lines are counted in tests of their
@@ -48,7 +50,7 @@ const UNREACHED: [&str; 27] = [
     "files_opens_delayed",
     "stalls_begun",
     "log_damaged",
-    // Names of logs of shards are lost, and none of partitions.
+    // Names of partitions' files are lost in few runs (`Seen::FileNameLost`).
     "partitions_files_lost",
     // Batches rot in few runs (`Seen::BatchFlipped`).
     "partitions_damage_found",
