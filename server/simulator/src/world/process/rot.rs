@@ -71,7 +71,7 @@ impl World {
             let directory = path.strip_prefix(TOPICS).ok().and_then(Path::to_str);
             directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))
         };
-        let batches = self.disk.batches(&is_wanted);
+        let batches = self.disk.batches(is_wanted);
         let random = &mut self.rot.random;
         let chosen = random.below(batches.len() as u64) as usize;
         let Some((path, inode, place)) = batches.into_iter().nth(chosen) else { return };
