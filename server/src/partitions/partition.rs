@@ -361,7 +361,7 @@ impl Partition {
         self.producers.transactions.stable(high_watermark, log_start)
     }
 
-    /// After a lost write the recovery point stays: the file may lack what the log has behind it.
+    /// After a lost write the recovery point stays: the file may lack what follows it in the log.
     pub(super) fn synced(&mut self, end: LogEnd) {
         if self.has_lost_writes {
             self.synced = self.synced.max(end.offset.min(self.log.high_watermark()));

@@ -416,8 +416,7 @@ impl ShardLog {
         self.compaction.pace.pay(now, bytes, config.io_bytes_per_second);
     }
 
-    /// Renames a compacted segment to the first segment that it replaces, and drops the replaced
-    /// segments.
+    /// Gives a compacted segment the name of the first that it replaces, and drops these.
     fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;
