@@ -10,6 +10,7 @@
 use crate::backup::BackupOrder;
 use crate::cluster::{self, ClusterImage, OfflineList};
 use crate::inquiry::Inquiry;
+use crate::partitions::LettersEnd;
 use crate::quotas::Limit;
 use crate::report::Report;
 use crate::security::{Principal, TokenKeys};
@@ -17,6 +18,7 @@ use crate::telemetry::Pushed;
 use crossbeam_channel::Sender;
 use muster_codec::{ApiKey, ControllerResponse, ErrorCode, Uuid};
 use muster_coordinator::{MissingTopic, RequestId, StateRequest, StateResult};
+use muster_fairness::Address;
 use muster_tls::Tls;
 use muster_transactions::message::{FromSlot, ToSlot, ToSlotBody};
 use muster_uring::Waker;
@@ -170,16 +172,18 @@ pub struct DeadLetters {
     /// The shard of the share partition, and its number there.
     pub(crate) from: u32,
     pub(crate) number: u64,
+    /// The address of the member whose share of limits it uses.
+    pub(crate) address: Address,
     pub(crate) topic_id: Uuid,
     pub(crate) partition: i32,
     pub(crate) batch: Vec<u8>,
 }
 
-/// The end of such a batch.
+/// The answer to such a batch.
 #[derive(Debug)]
 pub struct DeadLettersAdded {
     pub(crate) number: u64,
-    pub(crate) error: ErrorCode,
+    pub(crate) end: LettersEnd,
 }
 
 impl Letter {

@@ -27,7 +27,7 @@ pub mod sessions;
 pub mod state;
 
 pub use key::{SharePartitionKey, TopicPartition};
-pub use open_partitions::{LogNumber, OpenPartitions};
+pub use open_partitions::{LogNumber, OpenPartitions, Taken};
 pub use partition::{Settings, SharePartition};
 pub use record_state::RecordState;
 pub use sessions::Sessions;

@@ -29,6 +29,16 @@ pub struct OpenPartitions {
     holders: Holders,
 }
 
+/// The letters of a share partition since the last call.
+#[derive(Debug)]
+pub struct Taken {
+    pub letters: Vec<Letter>,
+    /// The number of the opening of the share partition.
+    pub opening: u64,
+    /// The address of the member that has had it opened.
+    pub address: Address,
+}
+
 #[derive(Debug)]
 struct Open {
     partition: SharePartition,
@@ -159,15 +169,12 @@ impl OpenPartitions {
         self.lettered.first().cloned()
     }
 
-    /// The letters of a share partition, and the number of its opening.
-    pub fn take_letters(
-        &mut self,
-        key: &SharePartitionKey,
-        settings: &Settings,
-    ) -> Option<(Vec<Letter>, u64)> {
+    /// The letters of a share partition; None if it is not open.
+    pub fn take_letters(&mut self, key: &SharePartitionKey, settings: &Settings) -> Option<Taken> {
         self.lettered.remove(key);
-        let open = self.open.get_mut(key)?;
-        Some((open.partition.take_letters(settings), open.opening))
+        let Open { partition, opening, address, .. } = self.open.get_mut(key)?;
+        let letters = partition.take_letters(settings);
+        Some(Taken { letters, opening: *opening, address: *address })
     }
 
     /// Notes a record of a share partition, open or not.

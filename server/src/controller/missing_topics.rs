@@ -1,5 +1,6 @@
-//! The internal topics of streams groups that a shard has asked the controller for: what is under
-//! way, and what has failed of late, as Kafka's `AutoTopicCreationManager` keeps it.
+//! The internal topics of streams groups, and the dead letter queues of share groups, that a shard
+//! has asked the controller for: what is under way, and what has failed of late, as Kafka's
+//! `AutoTopicCreationManager` keeps it.
 
 use crate::mailbox::{Created, Creation};
 use crate::quotas::Limit;
@@ -50,6 +51,11 @@ impl MissingTopics {
         self.messages += 1;
         self.under_way.extend(topics.iter().map(|it| it.name.clone()));
         Some(Creation { topics, limit, retry_ms })
+    }
+
+    /// Whether the controller has been asked for some of these topics.
+    pub(super) fn are_under_way(&self, missing: &[MissingTopic]) -> bool {
+        missing.iter().take(AT_ONCE_MAX).any(|topic| self.under_way.contains(&topic.name))
     }
 
     /// The controller has answered, this shard or the failed one in whose place it is.
@@ -142,6 +148,7 @@ mod tests {
         let mut topics = MissingTopics::default();
         assert_eq!(asked(&mut topics, 0, &["a", "b"]), ["a", "b"]);
         assert_eq!(asked(&mut topics, 1, &["b", "c"]), ["c"]);
+        assert!(topics.are_under_way(&missing(&["b"])) && !topics.are_under_way(&missing(&["d"])));
         answered(&mut topics, 2, &["a", "b"], &[]);
         // It was deleted since.
         assert_eq!(asked(&mut topics, 3, &["a", "c"]), ["a"]);

@@ -75,19 +75,20 @@ impl ToController {
         }
     }
 
-    /// Has internal topics created that a streams group lacks, except for those that are under way
-    /// or have failed of late.
+    /// Has topics created that a streams group or a share group lacks, except for those that are
+    /// under way or have failed of late. False if none of them is under way then.
     pub(crate) fn create_missing(
         &mut self,
         now: i64,
         missing: &[MissingTopic],
         client: (Option<Limit>, i64),
         out: &mut Vec<Command>,
-    ) {
+    ) -> bool {
         if let Some(creation) = self.missing.ask(now, missing, client) {
             let creation = Box::new(creation);
             send(Message::CreateMissing { from: self.shard, creation }, out);
         }
+        self.missing.are_under_way(missing)
     }
 
     pub(crate) fn missing_created(&mut self, now: i64, created: Created) {

@@ -1,5 +1,6 @@
 //! Dead letters of share groups, appended as a producer's batch with acks=all.
 
+use super::effects::LettersEnd;
 use super::partition_set::PartitionId;
 use super::producers::Origin;
 use super::{Effects, Partitions};
@@ -7,25 +8,30 @@ use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
 impl Partitions {
-    /// Appends a batch; [`Effects::letters`] has the end, with the number.
+    /// Appends a batch at a time, for a member at an address; [`Effects::letters`] has the end,
+    /// with the number.
     pub(crate) fn append_letters(
         &mut self,
-        wall: Wall,
         number: u64,
-        (id, batch): (PartitionId, &[u8]),
+        (wall, address): (Wall, Address),
+        letters: (PartitionId, &[u8]),
         out: &mut Effects,
     ) {
+        if self.identity.space.is_short() {
+            self.io.counters.refused_batches += 1;
+            return out.letters.push((number, LettersEnd::NoSpace));
+        }
         let round = self.next_round();
-        match self.append_letters_to(wall, (id, batch), round, out) {
+        match self.append_letters_to(Origin { wall, address }, letters, round, out) {
             Ok(waits) => self.letters_round(round, waits, number, out),
-            Err(error) => out.letters.push((number, error)),
+            Err(error) => out.letters.push((number, LettersEnd::Refused(error))),
         }
     }
 
     /// Returns whether the round waits for the write.
     fn append_letters_to(
         &mut self,
-        wall: Wall,
+        origin: Origin,
         (id, batch): (PartitionId, &[u8]),
         round: u64,
         out: &mut Effects,
@@ -40,12 +46,10 @@ impl Partitions {
             let is_unknown = missing.error == ErrorCode::UnknownTopicOrPartition;
             if is_unknown { later } else { missing.error }
         })?;
-        if self.identity.space.is_short() {
-            return Err(ErrorCode::KafkaStorageError);
+        if let Err(refused) = self.io.fits_write_budget(origin.address, batch.len()) {
+            out.refused.push(refused);
+            return Err(ErrorCode::RequestTimedOut);
         }
-        let origin = Origin { wall, address: Address::default() };
-        let fits = self.io.fits_write_budget(origin.address, batch.len());
-        fits.map_err(|_| ErrorCode::RequestTimedOut)?;
         let partition = self.partitions.get_mut(&id).ok_or(later)?;
         let appended = partition.append(origin, batch, None, &mut self.io, out);
         let appended = appended.map_err(|refusal| refusal.error)?;

@@ -42,7 +42,7 @@ pub struct Effects {
     /// The ends of reads for share partitions, by number.
     pub(crate) share_reads: Vec<(u64, ShareReadEnd)>,
     /// The ends of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
-    pub(crate) letters: Vec<(u64, ErrorCode)>,
+    pub(crate) letters: Vec<(u64, LettersEnd)>,
     /// Partitions with further records, or that are gone, for which share partitions wait.
     pub(crate) grown: Vec<PartitionId>,
     /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
@@ -51,6 +51,15 @@ pub struct Effects {
     pub(crate) refused: Vec<Refused>,
     /// Reads that failed, for the log; their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<FailedRead>,
+}
+
+/// The end of a batch of dead letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LettersEnd {
+    Added,
+    /// The disk lacks space for now.
+    NoSpace,
+    Refused(ErrorCode),
 }
 
 /// A read that failed.

@@ -48,6 +48,7 @@ mod transactions;
 pub(crate) use batch::is_transactional;
 #[cfg(test)]
 pub(crate) use counters::{PartitionCounters, PartitionGauges};
+pub(crate) use effects::LettersEnd;
 pub use effects::{Call, Effects, FailedRead, Outcome, Reply};
 pub(crate) use fetch::{FULL_SESSION_EPOCHS, ISOLATION_LEVELS, replica};
 pub(crate) use fetches::PARTITION_OF_FETCH_BYTES;

@@ -2,6 +2,7 @@
 //! after a decision, and what becomes of the transactions that a crash has left open. Work that
 //! needs the disk is a *round*, which ends with a message when all of its partitions are done.
 
+use super::effects::LettersEnd;
 use super::partition::Partition;
 use super::partition_set::PartitionId;
 use super::{Effects, Partitions};
@@ -239,7 +240,7 @@ impl Partitions {
             Some(Kind::Report(_)) => self.round_done(number, out),
             Some(&Kind::Letters(letters)) => {
                 self.rounds.all.remove(&number);
-                out.letters.push((letters, ErrorCode::KafkaStorageError));
+                out.letters.push((letters, LettersEnd::Refused(ErrorCode::KafkaStorageError)));
                 true
             }
             None => false,
@@ -257,7 +258,7 @@ impl Partitions {
                 }
                 out.reports = Some(open);
             }
-            Kind::Letters(number) => out.letters.push((number, ErrorCode::None)),
+            Kind::Letters(number) => out.letters.push((number, LettersEnd::Added)),
         }
     }
 

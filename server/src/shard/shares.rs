@@ -10,6 +10,7 @@ use crate::placement::Slot;
 use crate::security::acls::{Operation, ResourceType};
 use crate::shares::{Asked, Client, Inputs, Shares};
 use muster_codec::ShareRequest;
+use muster_coordinator::MissingTopic;
 
 /// The creation of a dead letter queue that has failed is tried again after this time.
 const QUEUE_RETRY_MS: i64 = 1_000;
@@ -111,9 +112,8 @@ impl Shard {
     fn send_dead_letters(&mut self) {
         let mail = self.shares.take_mail();
         self.commands.extend(mail.into_iter().map(|(to, message)| Command::Mail { to, message }));
-        let Self { shares, to_controller, commands, times, .. } = self;
-        for topic in shares.take_wanted_topics() {
-            to_controller.create_missing(times.now, &[topic], (None, QUEUE_RETRY_MS), commands);
+        for topic in self.shares.take_wanted_topics() {
+            self.create_queue(topic);
         }
         let dropped = self.shares.take_dropped_letters();
         if dropped.count > 0 {
@@ -123,6 +123,22 @@ impl Shard {
             );
             self.errors.warn(self.times.now, "dead letters", words);
         }
+    }
+
+    /// Has the controller create a queue, unless it could not of late.
+    fn create_queue(&mut self, topic: MissingTopic) {
+        let topics = [topic];
+        let Self { to_controller, commands, times, .. } = self;
+        if to_controller.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands) {
+            return;
+        }
+        let mut failed = to_controller.failed_creations(times.now, &topics);
+        let why = failed.next().map(|(_, why)| why.to_owned());
+        drop(failed);
+        let [topic] = &topics;
+        self.on_shares(|shares, inputs, _| {
+            shares.topic_not_asked(inputs, &topic.name, why.as_deref());
+        });
     }
 
     /// The power was lost: share state may know of records that logs have lost.

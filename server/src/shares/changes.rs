@@ -114,6 +114,7 @@ impl Shares {
     /// Acknowledgements that have no record yet fail with an error.
     pub(super) fn drop_partition(&mut self, key: &SharePartitionKey, error: ErrorCode) {
         self.open.remove(key);
+        self.letters.forget(key);
         let at = super::opening::topic_partition(key);
         for id in self.requests.unwritten() {
             self.requests.on(id, |request| {
@@ -125,17 +126,15 @@ impl Shares {
         self.answer_written(&BTreeMap::new());
     }
 
-    /// Drops the share partitions of groups that have no session left, once their letters have
-    /// ended: otherwise these would be handed over again.
+    /// Drops the share partitions of groups that have no session left. Those whose letters have not
+    /// ended are kept until they have: otherwise these would be handed over again.
     fn drop_groups(&mut self) {
         for group_id in std::mem::take(&mut self.left_groups) {
             if self.sessions.has_group(&group_id) {
                 continue;
             }
             for key in self.open.of_group(&group_id) {
-                if self.open.get(&key).is_some_and(SharePartition::awaits_letters) {
-                    self.left_groups.insert(Arc::clone(&group_id));
-                } else {
+                if !self.open.get(&key).is_some_and(SharePartition::awaits_letters) {
                     self.open.remove(&key);
                 }
             }

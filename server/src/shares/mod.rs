@@ -39,6 +39,8 @@ mod table;
 pub(crate) use counters::ShareCounters;
 #[cfg(test)]
 pub(crate) use counters::ShareGauges;
+#[cfg(test)]
+pub(crate) use letters::LETTER_RECORDS_MAX;
 pub(crate) use requests::Client;
 pub(crate) use states::SlotStates;
 pub(crate) use table::Asked;

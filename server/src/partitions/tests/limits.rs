@@ -1,11 +1,13 @@
 //! One address uses up a limit of the partitions, and another one comes.
 
 use super::super::limits::*;
-use super::super::{Outcome, PARTITION_OF_FETCH_BYTES, Partitions};
+use super::super::{
+    Effects, LettersEnd, Outcome, PARTITION_OF_FETCH_BYTES, PartitionId, Partitions,
+};
 use super::support::*;
 use crate::volume::Volume;
 use muster_codec::messages::*;
-use muster_codec::{ErrorCode, Response};
+use muster_codec::{ErrorCode, Response, Wall};
 use muster_fairness::Address;
 
 /// A fetch that waits, of an existing partition and of others that do not exist.
@@ -181,6 +183,12 @@ fn produces_are_refused_while_the_disk_is_short_and_all_else_is_served() {
     let refused = world.produce(0, &batch(1));
     assert_eq!(error(refused.error_code), ErrorCode::KafkaStorageError);
     assert_eq!(world.partitions.io.counters.refused_batches, 1);
+    let id = PartitionId { topic: topic_id(), index: 0 };
+    let from = (Wall(0), Address::default());
+    let mut effects = Effects::default();
+    world.partitions.append_letters(7, from, (id, &batch(1)), &mut effects);
+    assert_eq!(effects.letters, [(7, LettersEnd::NoSpace)]);
+    assert_eq!(world.partitions.io.counters.refused_batches, 2);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)]);
     assert_eq!(world.list(0, -1).offset, 1);
     assert_eq!(world.delete_before(0, 1), (1, ErrorCode::None));

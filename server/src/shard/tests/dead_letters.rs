@@ -6,16 +6,20 @@ use super::world::{FLUSH_MS, World};
 use crate::cluster::{leader, state_slot};
 use crate::mailbox::DeadLettersAdded;
 use crate::net::ConnectionId;
+use crate::partitions::LettersEnd;
 use crate::shard::{Event, Message};
+use crate::shares::LETTER_RECORDS_MAX;
 use muster_codec::messages::{
-    ShareFetchPartition, ShareFetchRequest, ShareFetchResponse, ShareFetchTopic,
+    DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic, DeleteShareGroupStateRequest,
+    DeleteStatePartition, DeleteStateTopic, PartitionProduceData, ProduceRequest,
+    ShareFetchPartition, ShareFetchRequest, ShareFetchResponse, ShareFetchTopic, TopicProduceData,
 };
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_codec::records::{
     ClusterRecord, ConfigKey, ConfigValue, ShareRecord, ShareSnapshotValue, ShareStateBatch,
     ShareValue,
 };
-use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
+use muster_codec::{ApiKey, ErrorCode, Request, Response, Uuid};
 use muster_shares::SharePartitionKey;
 
 const CLIENT: ConnectionId = ConnectionId(0);
@@ -30,6 +34,8 @@ const GROUP_RESOURCE: i8 = 32;
 struct Sent {
     number: u64,
     records: i32,
+    /// The records with a copy of the value.
+    copies: usize,
 }
 
 /// Shard 0 of two, which leads the topic; shard 1 leads the queue.
@@ -41,18 +47,23 @@ struct Story {
 impl Story {
     /// The state of the group says that its first two records are archiving.
     fn new() -> Self {
+        Self::archiving(&[(0, 1)])
+    }
+
+    fn archiving(ranges: &[(i64, i64)]) -> Self {
         let mut world = World::of_shards(2, &[]);
         let topic_id = topic_led_by(&mut world, "topic", 0);
         let queue = topic_led_by(&mut world, "dlq", 1);
         let queue = world.shard.broker.image().topic_by_id(queue).unwrap().name.to_string();
         world.shard.write_records(vec![
             config(TOPIC, &queue, "errors.deadletterqueue.group.enable", "true"),
+            config(TOPIC, &queue, "max.message.bytes", "100000000"),
             config(GROUP_RESOURCE, GROUP, "errors.deadletterqueue.topic.name", &queue),
             config(4, "", "errors.deadletterqueue.topic.name.prefix", ""),
         ]);
         world.pass(FLUSH_MS);
         let mut story = Self { world, topic_id };
-        story.write_state();
+        story.write_state(ranges);
         story.world.connect(CLIENT);
         story
     }
@@ -61,16 +72,16 @@ impl Story {
         SharePartitionKey::new(GROUP, self.topic_id, 0)
     }
 
-    fn write_state(&mut self) {
-        let archiving = ShareStateBatch {
-            first_offset: 0,
-            last_offset: 1,
+    fn write_state(&mut self, ranges: &[(i64, i64)]) {
+        let archiving = |&(first_offset, last_offset): &(i64, i64)| ShareStateBatch {
+            first_offset,
+            last_offset,
             delivery_state: 3,
             delivery_count: 1,
         };
         let state = ShareSnapshotValue {
             delivery_complete_count: 0,
-            state_batches: vec![archiving],
+            state_batches: ranges.iter().map(archiving).collect(),
             ..Default::default()
         };
         let record =
@@ -111,23 +122,95 @@ impl Story {
             if let Message::DeadLetters(letters) = message {
                 let batch = Batch::read(&letters.batch).unwrap();
                 batch.validate().unwrap();
+                assert!(letters.batch.len() <= 1 << 20, "a batch has a limit of its own");
                 assert_eq!((to, letters.from, letters.partition), (1, 0, 0));
                 let (number, records) = (letters.number, batch.header.records_count);
-                all.push(Sent { number, records });
+                let values = batch.records().unwrap().map(|it| it.unwrap().value);
+                all.push(Sent { number, records, copies: values.flatten().count() });
             }
         }
         all
     }
 
     fn sent_once(&mut self) -> u64 {
+        self.sent_of(2)
+    }
+
+    /// The number of the only batch that was sent since the last call.
+    fn sent_of(&mut self, wanted: i32) -> u64 {
         let sent = self.sent();
-        let [Sent { number, records: 2 }] = sent[..] else { panic!("{sent:?}") };
+        let [Sent { number, records, .. }] = sent[..] else { panic!("{sent:?}") };
+        assert_eq!(records, wanted);
         number
     }
 
     fn answer(&mut self, number: u64, error: ErrorCode) {
-        let added = DeadLettersAdded { number, error };
+        let end = match error {
+            ErrorCode::None => LettersEnd::Added,
+            error => LettersEnd::Refused(error),
+        };
+        self.end(number, end);
+    }
+
+    fn end(&mut self, number: u64, end: LettersEnd) {
+        let added = DeadLettersAdded { number, end };
         self.world.step(Event::Mail(Message::DeadLettersAdded(added)));
+    }
+
+    /// Waits, and returns the number, the records and the copies of the only batch that is sent.
+    fn sent_within(&mut self, ms: i64) -> (u64, i32, usize) {
+        self.world.pass(ms);
+        let sent = self.sent();
+        let [Sent { number, records, copies }] = sent[..] else { panic!("{sent:?}") };
+        (number, records, copies)
+    }
+
+    /// Letters have copies of their records, of which there are two, each in a batch.
+    fn copy_records(&mut self) {
+        self.world.shard.write_records(vec![config(
+            GROUP_RESOURCE,
+            GROUP,
+            "errors.deadletterqueue.copy.record.enable",
+            "true",
+        )]);
+        self.world.pass(FLUSH_MS);
+        for _ in 0..2 {
+            let mut builder = BatchBuilder::default();
+            builder.append(1_000, &(&b"key"[..], Some(&b"value"[..])));
+            let records = builder.seal(0, -1).to_vec();
+            let partition = PartitionProduceData { index: 0, records: Some(records.into()) };
+            let name = self.topic_name().into();
+            let topic =
+                TopicProduceData { name, partition_data: vec![partition], ..Default::default() };
+            let topic_data = vec![topic];
+            self.send(
+                12,
+                ProduceRequest { acks: 1, timeout_ms: 1_000, topic_data, ..Default::default() },
+            );
+        }
+    }
+
+    fn delete_records_before(&mut self, offset: i64) {
+        let partition = DeleteRecordsPartition { partition_index: 0, offset };
+        let name = self.topic_name().into();
+        let topics = vec![DeleteRecordsTopic { name, partitions: vec![partition] }];
+        self.send(2, DeleteRecordsRequest { topics, timeout_ms: 1_000 });
+    }
+
+    fn topic_name(&self) -> String {
+        let image = self.world.shard.broker.image();
+        image.topic_by_id(self.topic_id).unwrap().name.to_string()
+    }
+
+    fn send(&mut self, version: i16, request: impl Into<Request<'static>>) {
+        let data = frame(version, request);
+        self.world.step(Event::Received { connection: CLIENT, data: &data });
+        self.world.pass(0);
+        self.world.shard.output(CLIENT).map(std::mem::take);
+    }
+
+    fn dropped(&mut self) -> u64 {
+        self.world.totals().of("shares_dead_letters_dropped")
     }
 
     /// The start offset and the count of the durable state.
@@ -203,9 +286,120 @@ fn an_error_that_stays_drops_a_letter_at_once() {
     let mut story = Story::new();
     story.fetch();
     let number = story.sent_once();
-    story.answer(number, ErrorCode::MessageTooLarge);
+    story.answer(number, ErrorCode::InvalidRecord);
     assert_eq!(story.state(), (0, 2));
     assert_eq!(story.sent(), []);
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_sent_in_halves_and_a_single_letter_is_dropped() {
+    for error in [ErrorCode::MessageTooLarge, ErrorCode::RecordListTooLarge] {
+        let mut story = Story::new();
+        story.fetch();
+        let whole = story.sent_once();
+        story.answer(whole, error);
+        let first = story.sent_of(1);
+        story.answer(first, ErrorCode::None);
+        assert_eq!((story.state(), story.dropped()), ((0, 0), 0));
+        let second = story.sent_of(1);
+        story.answer(second, error);
+        assert_eq!((story.state(), story.dropped()), ((0, 2), 1));
+        assert_eq!(story.sent(), []);
+    }
+}
+
+#[test]
+fn a_letter_waits_for_space_on_the_disk_however_long_it_takes() {
+    let mut story = Story::new();
+    story.fetch();
+    for _ in 0..20 {
+        let number = story.sent_once();
+        story.end(number, LettersEnd::NoSpace);
+        story.world.pass(9_999);
+        assert_eq!(story.sent(), []);
+        story.world.pass(1);
+    }
+    let number = story.sent_once();
+    story.answer(number, ErrorCode::None);
+    assert_eq!((story.state(), story.dropped()), ((0, 2), 0));
+}
+
+/// A write of share state, or a compressed batch that a member rejects, may claim any offsets.
+#[test]
+fn letters_of_more_records_than_a_batch_may_have_are_dropped() {
+    for last in [LETTER_RECORDS_MAX, i64::MAX] {
+        let mut story = Story::archiving(&[(0, last)]);
+        story.fetch();
+        assert_eq!(story.sent(), []);
+        assert!(story.dropped() > LETTER_RECORDS_MAX as u64);
+    }
+    let mut story = Story::archiving(&[(0, LETTER_RECORDS_MAX - 1)]);
+    story.fetch();
+    let sent = story.sent();
+    assert!(matches!(sent[..], [Sent { records: 1_000.., .. }]), "{sent:?}");
+}
+
+#[test]
+fn letters_of_a_share_partition_whose_state_is_deleted_are_not_sent_again() {
+    let mut story = Story::archiving(&[(0, 1), (5, 6)]);
+    story.fetch();
+    story.sent_once();
+    let partitions = vec![DeleteStatePartition { partition: 0 }];
+    let topics = vec![DeleteStateTopic { topic_id: story.topic_id, partitions }];
+    let request = DeleteShareGroupStateRequest { group_id: GROUP.into(), topics };
+    story.send(0, request);
+    story.world.pass(100_000);
+    assert_eq!((story.sent(), story.dropped()), (vec![], 0));
+}
+
+#[test]
+fn a_read_that_fails_is_repeated_and_at_last_letters_have_no_copies() {
+    let mut story = Story::new();
+    story.copy_records();
+    story.world.fails_reads = true;
+    story.fetch();
+    story.world.pass(999);
+    assert_eq!(story.sent(), []);
+    story.world.fails_reads = false;
+    let (number, records, copies) = story.sent_within(1);
+    assert_eq!((records, copies), (2, 2));
+    story.world.fails_reads = true;
+    story.answer(number, ErrorCode::NotLeaderOrFollower);
+    story.world.pass(30_999);
+    assert_eq!(story.sent(), []);
+    let (number, records, copies) = story.sent_within(1);
+    assert_eq!((records, copies), (2, 0));
+    story.answer(number, ErrorCode::None);
+    assert_eq!((story.state(), story.dropped()), ((0, 2), 0));
+}
+
+#[test]
+fn records_before_the_start_of_the_log_cost_later_ones_no_copy() {
+    let mut story = Story::new();
+    story.copy_records();
+    story.fetch();
+    let (number, records, copies) = story.sent_within(0);
+    assert_eq!((records, copies), (2, 2));
+    story.answer(number, ErrorCode::NotLeaderOrFollower);
+    story.delete_records_before(1);
+    let (number, records, copies) = story.sent_within(1_000);
+    assert_eq!((records, copies), (1, 0), "the first record is gone");
+    story.answer(number, ErrorCode::None);
+    let (_, records, copies) = story.sent_within(0);
+    assert_eq!((records, copies), (1, 1));
+}
+
+#[test]
+fn letters_whose_queue_cannot_be_created_are_dropped_without_a_wait_for_each() {
+    let mut story = Story::archiving(&[(0, 1), (5, 6), (8, 9)]);
+    story.world.shard.write_records(vec![
+        config(GROUP_RESOURCE, GROUP, "errors.deadletterqueue.topic.name", "not a topic"),
+        config(4, "", "errors.deadletterqueue.auto.create.topics.enable", "true"),
+    ]);
+    story.world.pass(FLUSH_MS);
+    story.fetch();
+    story.world.pass(900);
+    assert_eq!((story.sent(), story.dropped()), (vec![], 6));
 }
 
 #[test]

@@ -101,6 +101,8 @@ pub(crate) struct World {
     pub(crate) orders: Vec<CertificateOrder>,
     /// Pushes of clients, without an outcome.
     pub(crate) pushes: Vec<Push>,
+    /// Whether reads of files fail.
+    pub(crate) fails_reads: bool,
     /// The time when the shard stopped.
     pub(crate) stopped: Option<i64>,
 }
@@ -154,6 +156,7 @@ impl World {
             orders: Vec::new(),
             pushes: Vec::new(),
             mailed: Vec::new(),
+            fails_reads: false,
             stopped: None,
         };
         ops.into_iter().for_each(|op| world.perform(op));

@@ -28,24 +28,30 @@ pub(super) struct Wanted<'w> {
     pub(super) copied: &'w [Copied],
     /// The time in ms since the epoch.
     pub(super) now: i64,
-    /// `max.message.bytes` of the queue. One record may be longer: then the queue refuses it.
+    /// The bytes that the batch should have at most. One record may be longer.
+    pub(super) batch_bytes: usize,
+    /// The bytes that the queue takes. One record that is longer goes without its copy.
     pub(super) max_bytes: usize,
 }
 
 /// A batch with as many records as it may have, and the offset of the last one.
 pub(super) fn batch(wanted: &Wanted<'_>) -> (Vec<u8>, i64) {
-    let Wanted { first, last, max_bytes, .. } = *wanted;
+    let Wanted { first, last, batch_bytes, max_bytes, .. } = *wanted;
     let mut builder = BatchBuilder::default();
     let mut upto = first;
     for offset in first..=last {
         let mark = builder.mark();
         append(&mut builder, wanted, offset);
-        if builder.len() > max_bytes && builder.records() > 1 {
+        if builder.len() > batch_bytes && builder.records() > 1 {
             builder.rewind(mark);
             break;
         }
-        upto = offset;
         if builder.len() > max_bytes {
+            builder = BatchBuilder::default();
+            append(&mut builder, &Wanted { copied: &[], ..*wanted }, offset);
+        }
+        upto = offset;
+        if builder.len() > batch_bytes {
             break;
         }
     }
@@ -91,8 +97,17 @@ mod tests {
         let key = SharePartitionKey::new("sg", Uuid([1; 16]), 1);
         let letter = letter(first, last);
         let now = 1_700_000_000_000;
-        let wanted =
-            Wanted { key: &key, topic: "orders", letter, first, last, copied, now, max_bytes };
+        let wanted = Wanted {
+            key: &key,
+            topic: "orders",
+            letter,
+            first,
+            last,
+            copied,
+            now,
+            batch_bytes: max_bytes.min(10_000),
+            max_bytes,
+        };
         batch(&wanted)
     }
 
@@ -136,5 +151,19 @@ mod tests {
         // One that is too long goes alone, and the queue refuses it.
         let (one, upto) = made(5, 14, &[], 10);
         assert_eq!((Batch::read(&one).unwrap().header.records_count, upto), (1, 5));
+    }
+
+    #[test]
+    fn a_long_record_goes_alone_and_without_its_copy_if_the_queue_would_refuse_it() {
+        let copied = [Copied { offset: 5, key: None, value: Some(vec![b'v'; 20_000]) }];
+        let (bytes, upto) = made(5, 6, &copied, 30_000);
+        assert_eq!((Batch::read(&bytes).unwrap().header.records_count, upto), (1, 5));
+        assert!(bytes.len() > 20_000);
+        let (bytes, upto) = made(5, 6, &copied, 15_000);
+        let batch = Batch::read(&bytes).unwrap();
+        batch.validate().unwrap();
+        assert_eq!((batch.header.records_count, upto), (2, 6));
+        let values = batch.records().unwrap().map(|it| it.unwrap().value);
+        assert_eq!(values.collect::<Vec<_>>(), [None, None]);
     }
 }

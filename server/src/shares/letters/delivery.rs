@@ -3,14 +3,18 @@
 use super::batch::{self, Wanted};
 use super::queue::{self, Queue};
 use super::records::sources;
+use super::schedule::Step;
 use super::{
-    ANSWER_MS, ATTEMPTS_MAX, BACKOFF_MAX_MS, BACKOFF_MS, Delivery, Dropped, Place, Sources, Step,
+    ANSWER_MS, ATTEMPTS_MAX, BACKOFF_MAX_MS, BACKOFF_MS, Delivery, Dropped, LETTER_RECORDS_MAX,
+    NO_SPACE_MS, Place, Sources,
 };
 use crate::mailbox::{Created, DeadLetters, DeadLettersAdded, Message};
-use crate::partitions::{PartitionId, ShareRead, ShareReadEnd};
+use crate::partitions::{LettersEnd, PartitionId, ShareRead, ShareReadEnd};
 use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
 use muster_coordinator::MissingTopic;
+use muster_shares::{SharePartitionKey, Taken};
+
 use std::sync::Arc;
 
 /// The most bytes of source records that are read at once.
@@ -19,19 +23,27 @@ const READ_BYTES: u32 = 1 << 20;
 impl Shares {
     /// Hands over the letters of share partitions, and tries those again that are due.
     pub(crate) fn letters_turn(&mut self, inputs: &mut Inputs<'_>) {
-        while let Some(key) = self.open.next_lettered() {
+        while self.letters.have_room()
+            && let Some(key) = self.open.next_lettered()
+        {
             let settings = self.config(inputs, &key.group_id).settings;
-            let Some((letters, opening)) = self.open.take_letters(&key, &settings) else {
-                continue;
-            };
+            let taken = self.open.take_letters(&key, &settings);
+            let Some(Taken { letters, opening, address }) = taken else { continue };
             for letter in letters {
-                let (step, next) = (Step::At(inputs.times.now), letter.first);
-                let key = key.clone();
-                let delivery = Delivery { key, opening, letter, next, failed: 0, step };
-                self.letters.add(delivery);
+                self.letters.add(Delivery {
+                    key: key.clone(),
+                    opening,
+                    address,
+                    letter,
+                    next: letter.first,
+                    most: i64::MAX,
+                    failed: 0,
+                    failed_reads: 0,
+                    step: Step::At(inputs.times.now),
+                });
             }
         }
-        for group in self.letters.due(inputs.times.now) {
+        for group in self.letters.schedule.due(inputs.times.now) {
             let step = self.letters.first_of(&group).map(|it| &it.step);
             match step {
                 Some(Step::At(_)) => self.begin_letter(inputs, &group),
@@ -47,9 +59,9 @@ impl Shares {
     pub(crate) fn letters_appended(&mut self, inputs: &mut Inputs<'_>) -> bool {
         let appended = std::mem::take(&mut self.letters.appended);
         let is_idle = appended.is_empty();
-        for (number, error) in appended {
+        for (number, end) in appended {
             let Some((to, number)) = self.letters.appending.remove(&number) else { continue };
-            let added = DeadLettersAdded { number, error };
+            let added = DeadLettersAdded { number, end };
             if to == self.shard {
                 self.letters_added(inputs, &added);
             } else {
@@ -64,8 +76,8 @@ impl Shares {
         let number = self.letters.next_number(self.first_number);
         self.letters.appending.insert(number, (letters.from, letters.number));
         let id = PartitionId { topic: letters.topic_id, index: letters.partition };
-        let wall = inputs.times.wall;
-        inputs.partitions.append_letters(wall, number, (id, &letters.batch), inputs.effects);
+        let from = (inputs.times.wall, letters.address);
+        inputs.partitions.append_letters(number, from, (id, &letters.batch), inputs.effects);
     }
 
     /// The leader of a queue has answered.
@@ -73,18 +85,28 @@ impl Shares {
         let Some(group) = self.letters.take_awaited(added.number) else { return };
         let Some(delivery) = self.letters.first_of(&group) else { return };
         let Step::Sent { upto, .. } = delivery.step else { return };
-        if added.error != ErrorCode::None {
-            self.counters.dead_letter_requests_failed += 1;
-            return self.letter_failed(inputs, &group, added.error);
+        let count = upto - delivery.next + 1;
+        let now = inputs.times.now;
+        self.counters.dead_letter_requests_failed += u64::from(added.end != LettersEnd::Added);
+        match added.end {
+            LettersEnd::Added => {}
+            LettersEnd::NoSpace => {
+                return self.letters.set_step(&group, Step::At(now + NO_SPACE_MS));
+            }
+            LettersEnd::Refused(error) if is_of_size(error) && count > 1 => {
+                delivery.most = count / 2;
+                return self.letters.set_step(&group, Step::At(now));
+            }
+            LettersEnd::Refused(error) => return self.letter_failed(inputs, &group, error),
         }
-        let count = (upto - delivery.next + 1).unsigned_abs();
-        (delivery.next, delivery.failed) = (upto + 1, 0);
+        delivery.next = upto + 1;
+        (delivery.failed, delivery.failed_reads) = (0, 0);
         let is_whole = upto >= delivery.letter.last;
-        self.counters.dead_letters += count;
+        self.counters.dead_letters += count.unsigned_abs();
         if is_whole {
-            self.letter_ended(inputs, &group);
+            self.letter_ended(&group);
         } else {
-            self.begin_letter(inputs, &group);
+            self.letters.set_step(&group, Step::At(now));
         }
     }
 
@@ -104,6 +126,22 @@ impl Shares {
             }
         }
         is_awaited
+    }
+
+    /// The controller was not asked for a topic: its creation has failed of late, for this reason,
+    /// or too much waits there.
+    pub(crate) fn topic_not_asked(
+        &mut self,
+        inputs: &mut Inputs<'_>,
+        topic: &str,
+        failed: Option<&str>,
+    ) {
+        for group in self.letters.awaiting_topic(topic) {
+            match failed {
+                Some(why) => self.drop_letter(inputs, &group, why),
+                None => self.letters.set_step(&group, Step::At(inputs.times.now + BACKOFF_MS)),
+            }
+        }
     }
 
     /// Messages for other shards.
@@ -131,22 +169,27 @@ impl Shares {
         let config = self.config(inputs, group);
         let (name, copies) = (Arc::clone(&config.dead_letter_topic), config.copies_dead_letters);
         let Some(delivery) = self.letters.first_of(group) else { return };
-        let (key, next, last) = (delivery.key.clone(), delivery.next, delivery.letter.last);
+        let Delivery { next, letter, failed_reads, .. } = *delivery;
+        let (key, records) = (delivery.key.clone(), letter.last - letter.first + 1);
+        if records > LETTER_RECORDS_MAX {
+            let why = format!("there are {records}, and at most {LETTER_RECORDS_MAX} are sent");
+            return self.drop_letter(inputs, group, &why);
+        }
         let place = match queue::find(inputs, group, &name, key.partition) {
             Ok(Queue::There(place)) => place,
             Ok(Queue::Missing(topic)) => {
-                delivery.step = Step::Creating(name, inputs.times.now + ANSWER_MS);
+                let until = inputs.times.now + ANSWER_MS;
+                self.letters.set_step(group, Step::Creating(name, until));
                 return self.letters.wanted_topics.push(topic);
             }
             Err(why) => return self.drop_letter(inputs, group, &why),
         };
-        if !copies {
-            let sources = Sources { records: Vec::new(), upto: Some(last) };
-            return self.send_letter(inputs, group, &place, &sources);
+        if !copies || failed_reads > ATTEMPTS_MAX {
+            return self.send_letter(inputs, group, &place, &Sources::default());
         }
         self.last_read += 1;
         let number = self.last_read;
-        delivery.step = Step::Reading(number);
+        self.letters.set_step(group, Step::Reading(number));
         self.reads.insert(number, ReadFor::Letter(Arc::clone(group)));
         let read = ShareRead {
             number,
@@ -171,18 +214,39 @@ impl Shares {
         if !matches!(delivery.step, Step::Reading(reading) if reading == number) {
             return;
         }
-        let (next, last) = (delivery.next, delivery.letter.last);
-        let place = match queue::find(inputs, group, &name, delivery.key.partition) {
+        let (key, range) = (delivery.key.clone(), (delivery.next, delivery.letter.last));
+        let place = match queue::find(inputs, group, &name, key.partition) {
             Ok(Queue::There(place)) => place,
             Ok(Queue::Missing(_)) | Err(_) => return self.begin_letter(inputs, group),
         };
         let sources = match end {
-            ShareReadEnd::Records { data, .. } => sources(&data, (next, last), place.max_bytes),
-            ShareReadEnd::Nothing | ShareReadEnd::Failed | ShareReadEnd::Offset(_) => {
-                Sources::default()
+            ShareReadEnd::Records { data, .. } => sources(&data, range, place.batch_bytes),
+            ShareReadEnd::Failed => return self.read_failed(inputs, group),
+            ShareReadEnd::Nothing | ShareReadEnd::Offset(_) => {
+                Sources { records: Vec::new(), upto: before_log(inputs, &key, range) }
             }
         };
         self.send_letter(inputs, group, &place, &sources);
+    }
+
+    /// Source records could not be read: they are read again, and at last there are no copies.
+    fn read_failed(&mut self, inputs: &Inputs<'_>, group: &Arc<str>) {
+        let Some(delivery) = self.letters.first_of(group) else { return };
+        delivery.failed_reads += 1;
+        let Delivery { key, next, letter, failed_reads, .. } = delivery;
+        let wait = if *failed_reads > ATTEMPTS_MAX {
+            let SharePartitionKey { topic_id, partition, .. } = key;
+            tracing::warn!(
+                target: "shares",
+                "records {next} to {} of {topic_id}-{partition} cannot be read: their dead letters \
+                 in share group {group:?} have no copies of them",
+                letter.last
+            );
+            0
+        } else {
+            backoff_ms(*failed_reads)
+        };
+        self.letters.set_step(group, Step::At(inputs.times.now + wait));
     }
 
     /// Sends a batch to the leader of the queue.
@@ -195,7 +259,8 @@ impl Shares {
     ) {
         let number = self.letters.next_number(self.first_number);
         let Some(delivery) = self.letters.first_of(group) else { return };
-        let Delivery { key, letter, next, .. } = delivery;
+        let Delivery { key, letter, next, most, address, .. } = delivery;
+        let (address, last) = (*address, sources.upto.unwrap_or(letter.last));
         let id = key.topic_id.to_string();
         let source = inputs.image.topic_by_id(key.topic_id);
         let (batch, upto) = batch::batch(&Wanted {
@@ -203,16 +268,19 @@ impl Shares {
             topic: source.map_or(&id, |topic| &topic.name),
             letter: *letter,
             first: *next,
-            last: sources.upto.unwrap_or(letter.last),
+            last: last.min(next.saturating_add(*most - 1)),
             copied: &sources.records,
             now: inputs.times.wall.0,
+            batch_bytes: place.batch_bytes,
             max_bytes: place.max_bytes,
         });
-        delivery.step = Step::Sent { number, upto, until: inputs.times.now + ANSWER_MS };
+        let until = inputs.times.now + ANSWER_MS;
+        self.letters.set_step(group, Step::Sent { number, upto, until });
         self.letters.awaited.insert(number, Arc::clone(group));
         self.counters.dead_letter_requests += 1;
         let Place { topic_id, partition, leader, .. } = *place;
-        let letters = DeadLetters { from: self.shard, number, topic_id, partition, batch };
+        let from = self.shard;
+        let letters = DeadLetters { from, number, address, topic_id, partition, batch };
         if leader == self.shard {
             self.append_letters(inputs, &letters);
         } else {
@@ -223,18 +291,12 @@ impl Shares {
     /// A step of a letter has failed: it is tried again if the reason may be over soon.
     fn letter_failed(&mut self, inputs: &Inputs<'_>, group: &Arc<str>, error: ErrorCode) {
         let Some(delivery) = self.letters.first_of(group) else { return };
-        let step = std::mem::replace(&mut delivery.step, Step::At(0));
         delivery.failed += 1;
         let failed = delivery.failed;
         if is_retried(error) && failed <= ATTEMPTS_MAX {
-            let wait = BACKOFF_MS << (failed - 1);
-            delivery.step = Step::At(inputs.times.now + wait.min(BACKOFF_MAX_MS));
+            self.letters.set_step(group, Step::At(inputs.times.now + backoff_ms(failed)));
         } else {
             self.drop_letter(inputs, group, &format!("{error:?}"));
-        }
-        // A late answer is for none.
-        if let Step::Sent { number, .. } = step {
-            self.letters.take_awaited(number);
         }
     }
 
@@ -245,25 +307,27 @@ impl Shares {
         let source = inputs.image.topic_by_id(key.topic_id).map(|topic| Arc::clone(&topic.name));
         let source = source.unwrap_or_else(|| key.topic_id.to_string().into());
         let (next, last, partition) = (*next, letter.last, key.partition);
-        self.counters.dead_letters_dropped += count;
+        let counted = &mut self.counters.dead_letters_dropped;
+        *counted = counted.saturating_add(count);
         let dropped = &mut self.letters.dropped;
         if dropped.count == 0 {
             dropped.first = format!(
                 "records {next} to {last} of {source}-{partition} in share group {group:?}: {why}"
             );
         }
-        dropped.count += count;
-        self.letter_ended(inputs, group);
+        dropped.count = dropped.count.saturating_add(count);
+        self.letter_ended(group);
     }
 
     /// The letter of a group that is under way has ended, well or not: its records are archived,
     /// and the next letter begins with the next turn.
-    fn letter_ended(&mut self, inputs: &Inputs<'_>, group: &Arc<str>) {
+    fn letter_ended(&mut self, group: &Arc<str>) {
         let Some(Delivery { key, opening, letter, .. }) = self.letters.take_first(group) else {
             return;
         };
-        if let Some(next) = self.letters.first_of(group) {
-            next.step = Step::At(inputs.times.now);
+        if self.letters.first_of(group).is_none() {
+            // It may have been kept for its letters alone.
+            self.left_groups.insert(Arc::clone(group));
         }
         if self.open.opening(&key) == Some(opening) {
             self.open.on(&key, |it| it.letter_ended(letter.first, letter.last));
@@ -275,4 +339,24 @@ impl Shares {
 /// The errors after which Kafka tries again.
 fn is_retried(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::RequestTimedOut)
+}
+
+/// Whether fewer records at once may be taken.
+fn is_of_size(error: ErrorCode) -> bool {
+    matches!(error, ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge)
+}
+
+fn backoff_ms(failed: u32) -> i64 {
+    (BACKOFF_MS << (failed - 1)).min(BACKOFF_MAX_MS)
+}
+
+/// The last offset of a range that is before the start of the log; None if none is.
+fn before_log(
+    inputs: &Inputs<'_>,
+    key: &SharePartitionKey,
+    (first, last): (i64, i64),
+) -> Option<i64> {
+    let topic = inputs.image.topic_by_id(key.topic_id)?;
+    let (_, bounds) = inputs.partitions.share_partition(topic, key.partition).ok()?;
+    (bounds.log_start > first).then(|| last.min(bounds.log_start - 1))
 }

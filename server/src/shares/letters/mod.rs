@@ -6,8 +6,8 @@
 //! 2. Source records are read if the group wants copies of them.
 //! 3. A batch goes to the shard that leads the partition of the queue, which may be this one.
 //!    That appends it ([`Message::DeadLetters`]), and answers.
-//! 4. What fails for a while is tried again, five times at most. Then the letter is dropped, and
-//!    the log of the server says so.
+//! 4. What fails for a while is tried again, five times at most; while the disk lacks space, until
+//!    there is some. Then the letter is dropped, and the log of the server says so.
 //!
 //! However a letter ends, its records are archived then. A share partition is not dropped before,
 //! unless its state is.
@@ -16,13 +16,17 @@ mod batch;
 mod delivery;
 mod queue;
 mod records;
+mod schedule;
 
 use crate::mailbox::Message;
+use crate::partitions::LettersEnd;
 use batch::Copied;
-use muster_codec::{ErrorCode, Uuid};
+use muster_codec::Uuid;
 use muster_coordinator::MissingTopic;
+use muster_fairness::Address;
 use muster_shares::SharePartitionKey;
 use muster_shares::partition::Letter;
+use schedule::{Schedule, Step};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -36,19 +40,33 @@ const BACKOFF_MAX_MS: i64 = 30_000;
 /// How long another shard, or the controller, may take to answer.
 const ANSWER_MS: i64 = 30_000;
 
+/// The wait before another attempt while the disk lacks space.
+const NO_SPACE_MS: i64 = 10_000;
+
+/// The records of a letter. One with more is dropped: a batch or a write of share state may claim
+/// any number of offsets without having a record for each.
+pub(crate) const LETTER_RECORDS_MAX: i64 = 1_000_000;
+
+/// The letters of a shard that are in memory. Further ones stay with their share partitions.
+const LETTERS_MAX: usize = 100_000;
+
 /// The letters of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Letters {
     /// Those of each group; the first one is under way. Each is of records in flight, whose number
     /// is limited (`share.partition.max.record.locks`).
     by_group: BTreeMap<Arc<str>, VecDeque<Delivery>>,
+    /// The letters of all groups.
+    count: usize,
+    /// The groups with letters, by the step of the first one.
+    schedule: Schedule,
     /// The group whose letter waits for a read or an answer, by the number of that.
     awaited: HashMap<u64, Arc<str>>,
     last_number: u64,
     /// Batches of other shards and of this one that are being appended: the shard, and its number.
     appending: HashMap<u64, (u32, u64)>,
     /// Batches that partitions have appended, or refused.
-    pub(super) appended: Vec<(u64, ErrorCode)>,
+    pub(super) appended: Vec<(u64, LettersEnd)>,
     /// Messages for other shards.
     outbox: Vec<(u32, Message)>,
     /// Topics that the controller is to create.
@@ -72,24 +90,17 @@ struct Delivery {
     key: SharePartitionKey,
     /// The opening of the share partition: the end concerns no later one.
     opening: u64,
+    /// The address of the member that has opened it, whose share the letter uses.
+    address: Address,
     letter: Letter,
     /// The first record that is not in the queue.
     next: i64,
-    /// The attempts of this batch that have failed.
+    /// The records that a batch may have: fewer once one was too large.
+    most: i64,
+    /// The attempts to send this batch that have failed, and those to read its source records.
     failed: u32,
+    failed_reads: u32,
     step: Step,
-}
-
-#[derive(Debug)]
-enum Step {
-    /// It has not begun, or is begun again at this time.
-    At(i64),
-    /// The topic of its queue is being created, until this time.
-    Creating(Arc<str>, i64),
-    /// Source records are being read.
-    Reading(u64),
-    /// A batch with the records up to this one is with the leader of the queue.
-    Sent { number: u64, upto: i64, until: i64 },
 }
 
 /// The next batch of a letter.
@@ -98,6 +109,8 @@ struct Place {
     topic_id: Uuid,
     partition: i32,
     leader: u32,
+    /// The bytes that a batch should have, and those that the queue takes.
+    batch_bytes: usize,
     max_bytes: usize,
 }
 
@@ -116,25 +129,70 @@ impl Letters {
         self.last_number
     }
 
-    /// Adds a letter; true if it is the only one of its group.
-    fn add(&mut self, delivery: Delivery) -> bool {
-        let group = self.by_group.entry(delivery.key.group_id.clone()).or_default();
-        group.push_back(delivery);
-        group.len() == 1
+    /// Whether there is room for the letters of another share partition.
+    fn have_room(&self) -> bool {
+        self.count < LETTERS_MAX
     }
 
+    fn add(&mut self, delivery: Delivery) {
+        let group = Arc::clone(&delivery.key.group_id);
+        let all = self.by_group.entry(Arc::clone(&group)).or_default();
+        if all.is_empty() {
+            self.schedule.add(&group, &delivery.step);
+        }
+        all.push_back(delivery);
+        self.count += 1;
+    }
+
+    /// The letter of a group that is under way. Its step is changed by [`Self::set_step`] alone.
     fn first_of(&mut self, group: &str) -> Option<&mut Delivery> {
         self.by_group.get_mut(group)?.front_mut()
     }
 
-    /// Removes the letter of a group that is under way.
-    fn take_first(&mut self, group: &str) -> Option<Delivery> {
-        let all = self.by_group.get_mut(group)?;
-        let first = all.pop_front();
-        if all.is_empty() {
-            self.by_group.remove(group);
+    /// Sets the step of the letter of a group that is under way. The answer for which it has waited
+    /// is for none.
+    fn set_step(&mut self, group: &Arc<str>, step: Step) {
+        let first = self.by_group.get_mut(group).and_then(VecDeque::front_mut);
+        let Some(first) = first else { return };
+        self.schedule.remove(group, &first.step);
+        self.schedule.add(group, &step);
+        if let Step::Sent { number, .. } = std::mem::replace(&mut first.step, step) {
+            self.awaited.remove(&number);
         }
-        first
+    }
+
+    /// Removes the letter of a group that is under way.
+    fn take_first(&mut self, group: &Arc<str>) -> Option<Delivery> {
+        let first = self.by_group.get_mut(group)?.pop_front()?;
+        self.count -= 1;
+        self.first_changed(group, &first.step);
+        Some(first)
+    }
+
+    /// Removes the letters of a share partition that is dropped: they are handed over again if it
+    /// is opened with them.
+    pub(super) fn forget(&mut self, key: &SharePartitionKey) {
+        let group = &key.group_id;
+        let Some(all) = self.by_group.get_mut(group) else { return };
+        let before = all.len();
+        let first = all.pop_front_if(|it| it.key == *key);
+        all.retain(|it| it.key != *key);
+        self.count -= before - all.len();
+        if let Some(first) = first {
+            self.first_changed(group, &first.step);
+        }
+    }
+
+    /// The first letter of a group, which had this step, was removed.
+    fn first_changed(&mut self, group: &Arc<str>, before: &Step) {
+        self.schedule.remove(group, before);
+        if let Step::Sent { number, .. } = before {
+            self.awaited.remove(number);
+        }
+        match self.by_group.get(group).and_then(VecDeque::front) {
+            Some(next) => self.schedule.add(group, &next.step),
+            None => drop(self.by_group.remove(group)),
+        }
     }
 
     /// The group whose letter waits with this number, which it does no longer.
@@ -144,17 +202,7 @@ impl Letters {
 
     /// When a letter is to be tried again.
     pub(super) fn deadline(&self) -> Option<i64> {
-        let first = self.by_group.values().filter_map(VecDeque::front);
-        first.filter_map(Delivery::deadline).min()
-    }
-
-    /// The groups whose letters are due.
-    fn due(&self, now: i64) -> Vec<Arc<str>> {
-        let is_due = |it: &VecDeque<Delivery>| {
-            it.front().and_then(Delivery::deadline).is_some_and(|at| at <= now)
-        };
-        let due = self.by_group.iter().filter(|(_, all)| is_due(all));
-        due.map(|(group, _)| Arc::clone(group)).collect()
+        self.schedule.deadline()
     }
 
     /// The groups whose letters wait for a topic.
@@ -176,11 +224,51 @@ impl Letters {
     }
 }
 
-impl Delivery {
-    fn deadline(&self) -> Option<i64> {
-        match self.step {
-            Step::At(at) | Step::Creating(_, at) | Step::Sent { until: at, .. } => Some(at),
-            Step::Reading(_) => None,
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_shares::partition::Cause;
+
+    fn add(letters: &mut Letters, partition: i32, first: i64) -> SharePartitionKey {
+        let key = SharePartitionKey::new("g", Uuid([1; 16]), partition);
+        let cause = Cause::Rejected;
+        letters.add(Delivery {
+            key: key.clone(),
+            opening: 1,
+            address: Address::default(),
+            letter: Letter { first, last: first, delivery_count: 1, cause },
+            next: first,
+            most: i64::MAX,
+            failed: 0,
+            failed_reads: 0,
+            step: Step::At(10),
+        });
+        key
+    }
+
+    #[test]
+    fn the_letters_of_a_share_partition_that_is_dropped_are_forgotten() {
+        let mut letters = Letters::default();
+        let group: Arc<str> = "g".into();
+        let dropped = add(&mut letters, 0, 5);
+        let kept = add(&mut letters, 1, 6);
+        add(&mut letters, 0, 7);
+        letters.set_step(&group, Step::Sent { number: 3, upto: 5, until: 40 });
+        letters.awaited.insert(3, Arc::clone(&group));
+        letters.forget(&dropped);
+        assert_eq!(letters.take_awaited(3), None, "an answer is for none");
+        assert_eq!(letters.first_of("g").map(|it| it.next), Some(6));
+        assert_eq!((letters.count, letters.deadline()), (1, Some(10)));
+        letters.forget(&kept);
+        assert_eq!((letters.count, letters.deadline()), (0, None));
+        assert!(letters.by_group.is_empty());
+    }
+
+    #[test]
+    fn letters_are_limited() {
+        let mut letters = Letters { count: LETTERS_MAX - 1, ..Letters::default() };
+        assert!(letters.have_room());
+        add(&mut letters, 0, 5);
+        assert!(!letters.have_room());
     }
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The beginning of the names of Kafka's own topics.
 const INTERNAL_PREFIX: &str = "__";
 
+/// The bytes of letters in a batch, of which a single one may have more.
+const BATCH_BYTES: usize = 1 << 20;
+
 /// A queue that can be used.
 pub(super) enum Queue {
     There(Place),
@@ -62,8 +65,10 @@ pub(super) fn find(
     };
     let partition = source_partition % topic.partitions.max(1);
     let leader = leader(topic, partition, inputs.log.placement());
-    let max_bytes = usize::try_from(config.max_message_bytes).unwrap_or(0);
-    Ok(Queue::There(Place { topic_id: topic.id, partition, leader, max_bytes }))
+    let max_bytes = config.max_message_bytes.min(config.segment_bytes);
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(0);
+    let batch_bytes = max_bytes.min(BATCH_BYTES);
+    Ok(Queue::There(Place { topic_id: topic.id, partition, leader, batch_bytes, max_bytes }))
 }
 
 fn missing(name: &str) -> MissingTopic {

@@ -6,56 +6,108 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression, Records};
 use muster_compression::decompress;
 
-/// The records from the first to the last offset in bytes of the log. What cannot be read has no
-/// copy. `max` is the most bytes that compressed records may have altogether: more would not fit
-/// into the queue.
-pub(super) fn sources(data: &[u8], (first, last): (i64, i64), max: usize) -> Sources {
-    let mut sources = Sources::default();
-    let (mut at, mut left) = (0, max);
+/// The bytes that the batches of one read may have when they are decompressed. A batch with more
+/// has no copies.
+const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
+
+/// The records from the first to the last offset in bytes of the log, at least one batch of them,
+/// until the copies have `wanted` bytes. What cannot be read has no copy.
+pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> Sources {
+    let mut copies = Copies { wanted, left: DECOMPRESSED_BYTES_MAX, ..Copies::default() };
+    let (mut at, mut upto, mut is_first) = (0, None, true);
     while let Some(rest) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {
         let Ok(header) = BatchHeader::read(rest) else { break };
         let Some(bytes) = rest.get(..header.total_len()) else { break };
         at += bytes.len();
         if header.base_offset > last {
-            sources.upto = Some(last);
+            upto = Some(last);
             break;
         }
-        let is_copied = !header.is_control() && header.last_offset() >= first;
-        if is_copied && copy(bytes, (first, last), &mut left, &mut sources.records).is_none() {
-            // Its records, and those after it, have headers alone.
-            sources.upto = None;
-            break;
+        let end = header.last_offset().min(last);
+        if header.is_control() || header.last_offset() < first {
+            upto = Some(end);
+            continue;
         }
-        sources.upto = Some(header.last_offset().min(last));
+        match copies.add(bytes, (first, last)) {
+            Some(Added::Whole) => upto = Some(end),
+            Some(Added::Upto(offset)) => {
+                upto = Some(offset);
+                break;
+            }
+            // Its records have headers alone.
+            None if is_first => {
+                upto = Some(end);
+                break;
+            }
+            // It may fit into a read of its own.
+            None => break,
+        }
+        is_first = false;
     }
-    sources.upto = sources.upto.filter(|upto| *upto >= first);
-    sources
+    Sources { records: copies.records, upto: upto.filter(|upto| *upto >= first) }
 }
 
-/// Copies the records of a batch; None if they cannot be read.
-fn copy(
-    bytes: &[u8],
-    (first, last): (i64, i64),
-    left: &mut usize,
-    out: &mut Vec<Copied>,
-) -> Option<()> {
-    let batch = Batch::read(bytes).ok()?;
-    let compression = batch.header.compression()?;
-    let mut buffer = Vec::new();
-    if compression != Compression::None {
-        decompress(compression, batch.payload(), *left, &mut buffer).ok()?;
-        *left -= buffer.len();
-    }
-    let payload = if compression == Compression::None { batch.payload() } else { &buffer };
-    for record in Records::new(payload, batch.header.records_count) {
-        let record = record.ok()?;
-        let offset = batch.offset(&record);
-        if (first..=last).contains(&offset) {
-            let (key, value) = (record.key.map(<[u8]>::to_vec), record.value.map(<[u8]>::to_vec));
-            out.push(Copied { offset, key, value });
+/// The copies of a read.
+#[derive(Debug, Default)]
+struct Copies {
+    records: Vec<Copied>,
+    /// Their bytes in memory.
+    bytes: usize,
+    wanted: usize,
+    /// The bytes that further batches may have when they are decompressed.
+    left: usize,
+}
+
+/// How much of a batch was copied.
+enum Added {
+    Whole,
+    /// The copies have the bytes that are wanted.
+    Upto(i64),
+}
+
+impl Copies {
+    /// Copies the records of a batch; None, and no copy, if they cannot be read.
+    fn add(&mut self, bytes: &[u8], range: (i64, i64)) -> Option<Added> {
+        let before = self.records.len();
+        let added = self.add_records(bytes, range);
+        if added.is_none() {
+            self.records.truncate(before);
         }
+        added
     }
-    Some(())
+
+    fn add_records(&mut self, bytes: &[u8], (first, last): (i64, i64)) -> Option<Added> {
+        let batch = Batch::read(bytes).ok()?;
+        let compression = batch.header.compression()?;
+        let mut buffer = Vec::new();
+        if compression != Compression::None {
+            decompress(compression, batch.payload(), self.left, &mut buffer).ok()?;
+            self.left -= buffer.len();
+        }
+        let payload = if compression == Compression::None { batch.payload() } else { &buffer };
+        // A client may write anything into a batch that it compresses.
+        let mut next = batch.header.base_offset;
+        for record in Records::new(payload, batch.header.records_count) {
+            let record = record.ok()?;
+            let offset = batch.offset(&record);
+            if !(next..=batch.header.last_offset()).contains(&offset) {
+                return None;
+            }
+            next = offset + 1;
+            if (first..=last).contains(&offset) {
+                let key = record.key.map(<[u8]>::to_vec);
+                let value = record.value.map(<[u8]>::to_vec);
+                self.bytes += size_of::<Copied>()
+                    + key.as_ref().map_or(0, Vec::len)
+                    + value.as_ref().map_or(0, Vec::len);
+                self.records.push(Copied { offset, key, value });
+                if self.bytes >= self.wanted {
+                    return Some(Added::Upto(offset));
+                }
+            }
+        }
+        Some(Added::Whole)
+    }
 }
 
 #[cfg(test)]
@@ -97,10 +149,56 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_fit_into_the_queue_is_not_decompressed() {
-        let data = [batch(0, 3, Compression::Zstd), batch(3, 3, Compression::Zstd)].concat();
-        assert_eq!(found(&data, (0, 5), 4_000), (vec![0, 1, 2], None));
-        assert_eq!(found(&data, (0, 5), 100), (vec![], None));
+    fn copies_end_once_they_fill_a_batch_of_letters_and_none_is_lost() {
+        for compression in [Compression::None, Compression::Zstd] {
+            let data = [batch(0, 3, compression), batch(3, 3, compression)].concat();
+            assert_eq!(found(&data, (0, 5), 4_000), (vec![0, 1, 2, 3], Some(3)));
+            assert_eq!(found(&data, (4, 5), 4_000), (vec![4, 5], Some(5)));
+            assert_eq!(found(&data, (0, 5), 100), (vec![0], Some(0)));
+        }
+    }
+
+    /// Three batches of which two fit into the memory of a read, and one that never fits.
+    #[test]
+    fn batches_are_decompressed_while_there_is_room_and_the_next_read_begins_with_the_others() {
+        let count = DECOMPRESSED_BYTES_MAX / 2 / 1_100;
+        let of = |base: usize, count| batch(base as i64, count, Compression::Zstd);
+        let data = [of(0, count), of(count, count), of(2 * count, count)].concat();
+        let last = 3 * count as i64 - 1;
+        let first = 2 * count as i64;
+        // The third batch has the records that are wanted, and is read with the second.
+        let data_from_second = &data[of(0, count).len()..];
+        assert_eq!(found(data_from_second, (first, last), usize::MAX).1, Some(last));
+        let (offsets, upto) = found(&data, (first - 1, last), usize::MAX);
+        assert_eq!((offsets.len(), upto), (count + 1, Some(last)));
+        let (offsets, upto) = found(&data, (0, last), usize::MAX);
+        assert_eq!((offsets.len(), upto), (2 * count, Some(first - 1)));
+        let never = [of(0, 2 * count + count / 2), of(2 * count + count / 2, 1)].concat();
+        let end = 2 * count as i64 + count as i64 / 2;
+        assert_eq!(found(&never, (0, end), usize::MAX), (vec![], Some(end - 1)));
+        assert_eq!(found(&of(end as usize, 1), (end, end), usize::MAX), (vec![end], Some(end)));
+    }
+
+    /// A producer that compresses writes what it likes.
+    #[test]
+    fn a_batch_whose_records_have_wrong_offsets_is_not_copied() {
+        let header_of = |bytes: &[u8]| BatchHeader::read(bytes).unwrap();
+        let good = batch(0, 3, Compression::Gzip);
+        // Its header claims fewer offsets than its records have.
+        let mut outside = good.clone();
+        BatchHeader { last_offset_delta: 1, ..header_of(&good) }.write(&mut outside);
+        assert_eq!(found(&outside, (0, 1), 10_000), (vec![], Some(1)));
+        // Two records of the same offset.
+        let mut builder = BatchBuilder::default();
+        builder.append(7, &(&b"k"[..], Some(&b"v"[..])));
+        let one = builder.seal(0, 0)[RECORD_BATCH_HEADER_BYTES..].to_vec();
+        let mut twice = good[..RECORD_BATCH_HEADER_BYTES].to_vec();
+        twice.extend([&one[..], &one[..]].concat());
+        let header = BatchHeader { attributes: 0, records_count: 2, ..header_of(&good) };
+        header.write(&mut twice);
+        assert_eq!(found(&twice, (0, 2), 10_000), (vec![], Some(2)));
+        let data = [twice, batch(3, 1, Compression::None)].concat();
+        assert_eq!(found(&data, (3, 3), 10_000), (vec![3], Some(3)));
     }
 
     #[test]
@@ -109,5 +207,8 @@ mod tests {
         let mut data = batch(0, 3, Compression::Gzip);
         data.truncate(data.len() - 1);
         assert_eq!(found(&data, (0, 5), 10_000), (vec![], None));
+        let mut data = batch(0, 3, Compression::Gzip);
+        data[RECORD_BATCH_HEADER_BYTES..].fill(0xff);
+        assert_eq!(found(&data, (0, 5), 10_000), (vec![], Some(2)));
     }
 }

@@ -41,6 +41,9 @@ impl World {
                 self.open[&file].write_all_at(&data, offset).unwrap();
                 FileDone::Written { token, buffer: data }
             }
+            FileOp::Read { token, .. } if self.fails_reads => {
+                FileDone::ReadFailed { token, reason: "it fails".to_owned() }
+            }
             FileOp::Read { token, file, offset, len } => {
                 let mut data = vec![0; len as usize];
                 let read = self.open[&file].read_at(&mut data, offset).unwrap();
