@@ -6,8 +6,8 @@
 //! 2. Source records are read if the group wants copies of them.
 //! 3. A batch goes to the shard that leads the partition of the queue, which may be this one.
 //!    That appends it ([`Message::DeadLetters`]), and answers.
-//! 4. What fails for a while is tried again, five times at most; while the disk lacks space, until
-//!    there is some. Then the letter is dropped, and the log of the server says so.
+//! 4. What fails for a while is tried again, five times at most. Then the letter is dropped, and
+//!    the log of the server says so. While the disk lacks space, the letter waits.
 //!
 //! However a letter ends, its records are archived then. A share partition is not dropped before,
 //! unless its state is.
