@@ -1,6 +1,6 @@
 //! Applies records to the states; nothing else changes them.
 
-use super::{Fence, NO_EPOCH, State, StateBatch, States, Write};
+use super::{Fence, NO_EPOCH, NO_OFFSET, State, StateBatch, States, Write};
 use crate::SharePartitionKey;
 use alloc::vec::Vec;
 use muster_codec::records::{
@@ -89,10 +89,13 @@ impl State {
         }
         self.fence.leader_epoch = self.fence.leader_epoch.max(update.leader_epoch);
         self.updates = Some(self.updates.unwrap_or(0).saturating_add(1));
+        // An update of a Kafka before 4.4 does not say a start that stays.
+        let stays = update.start_offset == NO_OFFSET;
+        let start_offset = if stays { self.start_offset } else { update.start_offset };
         self.merged(&Write {
             leader_epoch: NO_EPOCH,
             state_epoch: NO_EPOCH,
-            start_offset: update.start_offset,
+            start_offset,
             delivery_complete_count: update.delivery_complete_count,
             batches: &of_records(&update.state_batches),
         })
