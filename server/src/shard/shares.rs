@@ -110,6 +110,9 @@ impl Shard {
 
     /// Sends dead letters to the leaders of their queues, and has queues created that do not exist.
     fn send_dead_letters(&mut self) {
+        if !self.shares.has_letters_to_take() {
+            return;
+        }
         let mail = self.shares.take_mail();
         self.commands.extend(mail.into_iter().map(|(to, message)| Command::Mail { to, message }));
         for topic in self.shares.take_wanted_topics() {

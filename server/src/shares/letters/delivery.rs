@@ -43,6 +43,9 @@ impl Shares {
                 });
             }
         }
+        if self.letters.are_none() {
+            return;
+        }
         for group in self.letters.schedule.due(inputs.times.now) {
             let step = self.letters.first_of(&group).map(|it| &it.step);
             match step {
@@ -142,6 +145,11 @@ impl Shares {
                 None => self.letters.set_step(&group, Step::At(inputs.times.now + BACKOFF_MS)),
             }
         }
+    }
+
+    /// Whether one of the three below has something.
+    pub(crate) fn has_letters_to_take(&self) -> bool {
+        !self.letters.are_settled()
     }
 
     /// Messages for other shards.

@@ -202,6 +202,9 @@ impl Letters {
 
     /// When a letter is to be tried again.
     pub(super) fn deadline(&self) -> Option<i64> {
+        if self.are_none() {
+            return None;
+        }
         self.schedule.deadline()
     }
 
@@ -213,6 +216,11 @@ impl Letters {
         };
         let waiting = self.by_group.iter().filter(|(_, all)| awaits(all));
         waiting.map(|(group, _)| Arc::clone(group)).collect()
+    }
+
+    /// Whether no letter is on its way. Each turn asks.
+    pub(super) fn are_none(&self) -> bool {
+        self.by_group.is_empty()
     }
 
     /// Whether there is nothing for the shard to take.
