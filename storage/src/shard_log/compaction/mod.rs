@@ -8,6 +8,7 @@
 //! are compared, and [`transactions`]; [`output`]: the segment that is written; [`rewrite`]: the
 //! segment that replaces others unread.
 
+mod due;
 mod keys;
 mod notes;
 mod output;
@@ -23,6 +24,7 @@ use super::segments::Segment;
 use crate::file_op::{FileDone, FileId, FileKey, FileOp, OpenMode};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::pace::Pace;
+use due::{is_dirty, is_due};
 use output::Output;
 use pass::{Pass, Source, Work};
 use rules::Rules;
@@ -345,7 +347,9 @@ impl ShardLog {
             sources.push(Source { sequence, segment: *segment });
         }
         let dirty = sources.iter().position(|source| is_dirty(&source.segment))?;
-        if !is_due(wall, config, &sources, sources[dirty].segment.first_timestamp) {
+        let least = self.config.segment_bytes - self.config.first_segment_bytes;
+        let dirty_since = sources[dirty].segment.first_timestamp;
+        if !is_due(wall, (config, least), &sources, dirty_since) {
             return None;
         }
         let (first, last) = (sources[dirty].sequence, sources.last()?.sequence);
@@ -482,19 +486,4 @@ impl ShardLog {
 pub(super) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
     let name = || segment_file_name(segment);
     dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })
-}
-
-fn is_dirty(segment: &Segment) -> bool {
-    segment.dirty_from < segment.end
-}
-
-/// Whether enough is dirty, or something for too long
-/// (`LogCleanerManager.grabFilthiestCompactedLog`).
-fn is_due(wall: i64, config: &CompactionConfig, sources: &[Source], dirty_since: i64) -> bool {
-    let dirty = |it: &Source| u64::from(it.segment.end - it.segment.dirty_from);
-    let clean = |it: &Source| u64::from(it.segment.dirty_from - it.segment.block_bytes);
-    let (dirty, clean): (u64, u64) =
-        (sources.iter().map(dirty).sum(), sources.iter().map(clean).sum());
-    let ratio = dirty as f64 / (dirty + clean) as f64;
-    ratio > config.min_dirty_ratio || dirty_since <= wall.saturating_sub(config.max_lag_ms)
 }
