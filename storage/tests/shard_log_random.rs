@@ -171,7 +171,7 @@ proptest! {
 
     #[test]
     fn any_bytes_in_a_segment_are_recovered_or_refused(
-        seed in prop::collection::vec((0..12_000usize, any::<u8>()), 1..20),
+        seed in prop::collection::vec((0..8_192usize, any::<u8>()), 1..20),
     ) {
         let mut world = World::new(-1);
         for partition in 0..8 {
