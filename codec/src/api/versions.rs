@@ -1,4 +1,4 @@
-//! What follows from the version of a request: how it is encoded, and what is announced.
+//! The encoding of each version of a request, and the versions that are announced.
 
 use super::ApiKey;
 use crate::field::Version;
