@@ -89,7 +89,7 @@ impl State {
         }
         self.fence.leader_epoch = self.fence.leader_epoch.max(update.leader_epoch);
         self.updates = Some(self.updates.unwrap_or(0).saturating_add(1));
-        // An update of a Kafka before 4.4 does not say a start that stays.
+        // An update of a Kafka before 4.4 leaves out an offset that stays.
         let stays = update.start_offset == NO_OFFSET;
         let start_offset = if stays { self.start_offset } else { update.start_offset };
         self.merged(&Write {
