@@ -8,7 +8,6 @@
 //! are compared, and [`transactions`]; [`output`]: the segment that is written; [`rewrite`]: the
 //! segment that replaces others unread.
 
-mod due;
 mod keys;
 mod notes;
 mod output;
@@ -24,9 +23,8 @@ use super::segments::Segment;
 use crate::file_op::{FileDone, FileId, FileKey, FileOp, OpenMode};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::pace::Pace;
-use due::{is_dirty, is_due};
 use output::Output;
-use pass::{Pass, Source, Work};
+use pass::{Pass, Source, Threshold, Work, is_dirty};
 use rules::Rules;
 use std::path::{Path, PathBuf};
 use transactions::OpenTransaction;
@@ -347,9 +345,11 @@ impl ShardLog {
             sources.push(Source { sequence, segment: *segment });
         }
         let dirty = sources.iter().position(|source| is_dirty(&source.segment))?;
+        // The short segments of a new log are left alone: to compact them costs more than it frees.
         let least = self.config.segment_bytes - self.config.first_segment_bytes;
-        let dirty_since = sources[dirty].segment.first_timestamp;
-        if !is_due(wall, (config, least), &sources, dirty_since) {
+        let CompactionConfig { min_dirty_ratio: ratio, max_lag_ms, .. } = *config;
+        let threshold = Threshold { ratio, max_lag_ms, least: u64::from(least) };
+        if !threshold.is_reached(wall, &sources, sources[dirty].segment.first_timestamp) {
             return None;
         }
         let (first, last) = (sources[dirty].sequence, sources.last()?.sequence);

@@ -407,3 +407,32 @@ impl Slice {
         self.records = self.records.saturating_sub(records);
     }
 }
+
+/// When a pass is due.
+#[derive(Debug)]
+pub(super) struct Threshold {
+    /// The least part of the log that is dirty.
+    pub(super) ratio: f64,
+    /// Records that are dirty for so long are compacted in any case.
+    pub(super) max_lag_ms: i64,
+    /// The least bytes of the log.
+    pub(super) least: u64,
+}
+
+impl Threshold {
+    /// Whether enough is dirty, or something for too long
+    /// (`LogCleanerManager.grabFilthiestCompactedLog`).
+    pub(super) fn is_reached(&self, wall: i64, sources: &[Source], dirty_since: i64) -> bool {
+        let dirty = |it: &Source| u64::from(it.segment.end - it.segment.dirty_from);
+        let clean = |it: &Source| u64::from(it.segment.dirty_from - it.segment.block_bytes);
+        let (dirty, clean): (u64, u64) =
+            (sources.iter().map(dirty).sum(), sources.iter().map(clean).sum());
+        let ratio = dirty as f64 / (dirty + clean) as f64;
+        let is_enough = dirty + clean >= self.least && ratio > self.ratio;
+        is_enough || dirty_since <= wall.saturating_sub(self.max_lag_ms)
+    }
+}
+
+pub(super) fn is_dirty(segment: &Segment) -> bool {
+    segment.dirty_from < segment.end
+}
