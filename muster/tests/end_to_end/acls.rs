@@ -3,6 +3,7 @@
 
 use crate::support::alice;
 use crate::support::attacks::dense::{self, Form, Target};
+use crate::support::rules::all_acls;
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
 use crate::support::{Client, Server, create_topic, topic_id};
 use muster_codec::messages::*;
@@ -384,15 +385,7 @@ fn acls_outlive_the_server() {
     secured.server.kill();
     drop(secured);
     let secured = Secured::start(data.path());
-    let request = DescribeAclsRequest {
-        resource_type_filter: 1,
-        resource_name_filter: None,
-        pattern_type_filter: 1,
-        principal_filter: None,
-        host_filter: None,
-        operation: 1,
-        permission_type: 1,
-    };
+    let request = all_acls();
     let Response::DescribeAcls(body) = secured.admin().call(3, request.into()) else { panic!() };
     let [resource] = &body.resources[..] else { panic!("{body:?}") };
     assert_eq!((&*resource.resource_name, resource.acls.len()), ("kept", 1));

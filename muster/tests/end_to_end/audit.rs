@@ -1,7 +1,7 @@
 //! The lines of the log about changes of the cluster, and about clients that are turned away.
 
 use crate::support::alice::{self, log_in};
-use crate::support::{Client, Server};
+use crate::support::{Client, Server, rules};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request};
 use serde_json::{Value, json};
@@ -30,39 +30,12 @@ fn set_user() -> AlterUserScramCredentialsRequest<'static> {
     AlterUserScramCredentialsRequest { upsertions: vec![upsertion], ..Default::default() }
 }
 
-fn create_acl() -> CreateAclsRequest<'static> {
-    let creation = AclCreation {
-        resource_type: 2,
-        resource_name: "orders".into(),
-        principal: "User:alice".into(),
-        host: "*".into(),
-        operation: 3,
-        permission_type: 3,
-        ..Default::default()
-    };
-    CreateAclsRequest { creations: vec![creation] }
-}
-
 fn set_quota() -> AlterClientQuotasRequest<'static> {
     let entity =
         vec![QuotaEntity { entity_type: "user".into(), entity_name: Some("alice".into()) }];
     let op = QuotaOp { key: "producer_byte_rate".into(), value: 1_024.0, remove: false };
     let entries = vec![QuotaAlteration { entity, ops: vec![op] }];
     AlterClientQuotasRequest { entries, validate_only: false }
-}
-
-fn subscribe_to_metrics() -> IncrementalAlterConfigsRequest<'static> {
-    let config = AlterableConfig {
-        name: "interval.ms".into(),
-        config_operation: 0,
-        value: Some("60000".into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: 16,
-        resource_name: "latencies".into(),
-        configs: vec![config],
-    };
-    IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
 }
 
 #[test]
@@ -77,7 +50,7 @@ fn a_change_has_a_line_with_its_client_and_without_secrets() {
             json!({ "user": "bob", "mechanism": "SCRAM-SHA-256" }),
         ),
         (
-            create_acl().into(),
+            rules::alice_reads_orders().into(),
             3,
             "added ACLs",
             json!({
@@ -91,7 +64,12 @@ fn a_change_has_a_line_with_its_client_and_without_secrets() {
             json!({ "of": "\"user=alice\"", "quotas": "\"producer_byte_rate=1024\"" }),
         ),
         (
-            subscribe_to_metrics().into(),
+            rules::alter_configs(
+                rules::CLIENT_METRICS,
+                "latencies",
+                &[("interval.ms", Some("60000"))],
+            )
+            .into(),
             1,
             "altered configs",
             json!({ "kind": "client-metrics", "of": "latencies", "keys": "interval.ms" }),

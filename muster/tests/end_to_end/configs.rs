@@ -2,13 +2,11 @@
 //! stored configs while no server runs.
 
 use crate::support::offsets::{Ended, commit, committed, muster, muster_log};
-use crate::support::{Client, PATIENCE, Server, create_topic};
+use crate::support::{Client, PATIENCE, Server, create_topic, rules};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use std::path::Path;
 use std::time::Instant;
-
-const BROKERS: i8 = 4;
 
 /// Alters a config of all brokers; returns the error and its message.
 fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
@@ -22,18 +20,7 @@ fn alter_of(
     key: &str,
     value: Option<&str>,
 ) -> (i16, String) {
-    let config = AlterableConfig {
-        name: key.to_owned().into(),
-        config_operation: i8::from(value.is_none()),
-        value: value.map(|value| value.to_owned().into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: BROKERS,
-        resource_name: broker.into(),
-        configs: vec![config],
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let request = rules::alter_configs(rules::BROKER, broker, &[(key, value)]);
     let response = client.call(1, request.into());
     let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
     let message = body.responses[0].error_message.as_deref().unwrap_or_default().to_owned();
@@ -124,7 +111,7 @@ fn the_command_line_wins_over_stored_configs() {
 /// The value of a broker's config with its source, then its synonyms alike, the first first.
 fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String, i8)> {
     let resource = DescribeConfigsResource {
-        resource_type: BROKERS,
+        resource_type: rules::BROKER,
         resource_name: shard.to_string().into(),
         configuration_keys: Some(vec![key.into()]),
     };
@@ -144,7 +131,7 @@ fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String,
 /// The value of a broker's config, its source, and whether it is sensitive.
 fn hidden(client: &mut Client, key: &'static str) -> (Option<String>, i8, bool) {
     let resource = DescribeConfigsResource {
-        resource_type: BROKERS,
+        resource_type: rules::BROKER,
         resource_name: "0".into(),
         configuration_keys: Some(vec![key.into()]),
     };

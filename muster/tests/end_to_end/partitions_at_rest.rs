@@ -2,7 +2,7 @@
 //! other damage takes only its partition offline, and no offset is assigned twice.
 
 use crate::support::offsets::{commit, muster_log};
-use crate::support::{Client, Server, create_topic, produce, topic_id};
+use crate::support::{Client, Server, create_topic, produce, rules, topic_id};
 use muster_codec::Response;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, Batches};
@@ -54,18 +54,8 @@ fn end_of(segment: &Path, offset: i64) -> usize {
 }
 
 fn set_segment_bytes(server: &Server) {
-    let config = AlterableConfig {
-        name: "segment.bytes".into(),
-        config_operation: 0,
-        value: Some(SEGMENT_BYTES.to_string().into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: 2,
-        resource_name: TOPIC.into(),
-        configs: vec![config],
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let size = SEGMENT_BYTES.to_string();
+    let request = rules::alter_configs(rules::TOPIC, TOPIC, &[("segment.bytes", Some(&size))]);
     let Response::IncrementalAlterConfigs(body) = server.client(0).call(1, request.into()) else {
         panic!()
     };

@@ -5,7 +5,7 @@ use crate::support::sessions::join_alone;
 use crate::support::streams::{StreamsMember, WORDS};
 use crate::support::transactional::{Producer, Version};
 use crate::support::{
-    Client, Server, create_topic, free_ports, http, offsets, produce, topic_id, variable,
+    Client, Server, create_topic, free_ports, http, offsets, produce, rules, topic_id, variable,
 };
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
@@ -93,28 +93,11 @@ fn set_quota(server: &Server) {
 
 /// Allows alice something, and alters a config of all brokers and one of a group.
 fn set_rules(server: &Server) {
-    let creation = AclCreation {
-        resource_type: 2,
-        resource_name: "orders".into(),
-        principal: "User:alice".into(),
-        host: "*".into(),
-        operation: 3,
-        permission_type: 3,
-        ..Default::default()
-    };
-    let request = CreateAclsRequest { creations: vec![creation] };
+    let request = rules::alice_reads_orders();
     let Response::CreateAcls(body) = server.client(0).call(3, request.into()) else { panic!() };
     assert_eq!(body.results[0].error_code, 0);
-    for (resource_type, resource_name, key, value) in ALTERED {
-        let config =
-            AlterableConfig { name: key.into(), config_operation: 0, value: Some(value.into()) };
-        let resource = AlterConfigsResource {
-            resource_type,
-            resource_name: resource_name.into(),
-            configs: vec![config],
-        };
-        let request =
-            IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    for (resource_type, name, key, value) in ALTERED {
+        let request = rules::alter_configs(resource_type, name, &[(key, Some(value))]);
         let response = server.client(0).call(1, request.into());
         let Response::IncrementalAlterConfigs(body) = response else { panic!() };
         assert_eq!(body.responses[0].error_code, 0, "{body:?}");
@@ -123,8 +106,8 @@ fn set_rules(server: &Server) {
 
 /// The configs that were altered: type and name of the resource, key and value.
 const ALTERED: [(i8, &str, &str, &str); 2] = [
-    (4, "", "log.retention.ms", "12345"),
-    (32, "consumers", "consumer.session.timeout.ms", "46000"),
+    (rules::BROKER, "", "log.retention.ms", "12345"),
+    (rules::GROUP, "consumers", "consumer.session.timeout.ms", "46000"),
 ];
 
 /// The altered configs that a shard has.
@@ -165,15 +148,7 @@ fn seen(server: &Server) -> [Vec<String>; 6] {
         let request = DescribeClientQuotasRequest::default();
         let Response::DescribeClientQuotas(body) = client.call(1, request.into()) else { panic!() };
         all[3].extend(body.entries.iter().flatten().map(|_| "quota".to_owned()));
-        let request = DescribeAclsRequest {
-            resource_type_filter: 1,
-            resource_name_filter: None,
-            pattern_type_filter: 1,
-            principal_filter: None,
-            host_filter: None,
-            operation: 1,
-            permission_type: 1,
-        };
+        let request = rules::all_acls();
         let Response::DescribeAcls(body) = client.call(3, request.into()) else { panic!() };
         all[4].extend(body.resources.iter().map(|it| it.resource_name.to_string()));
         all[5].extend(altered(&mut client));

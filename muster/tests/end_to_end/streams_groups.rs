@@ -3,7 +3,7 @@
 
 use crate::log_exchange::{carried_out, import};
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
-use crate::support::{Client, Server, create_topic, topic_id};
+use crate::support::{Client, Server, create_topic, rules, topic_id};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 use muster_log_tools::Verdict;
@@ -13,8 +13,6 @@ const GROUP: &str = "wc";
 const PARTITIONS: i32 = 2;
 
 const MISSING_INTERNAL_TOPICS: i8 = 3;
-const TOPIC_RESOURCE: i8 = 2;
-const GROUP_RESOURCE: i8 = 32;
 
 const CONFIGS: [&str; 3] = [
     "group.streams.initial.rebalance.delay.ms=0",
@@ -87,7 +85,7 @@ fn partitions(client: &mut Client, name: &'static str) -> usize {
 
 fn cleanup_policy(client: &mut Client, name: &'static str) -> String {
     let resource = DescribeConfigsResource {
-        resource_type: TOPIC_RESOURCE,
+        resource_type: rules::TOPIC,
         resource_name: name.into(),
         configuration_keys: Some(vec!["cleanup.policy".into()]),
     };
@@ -125,18 +123,8 @@ fn the_description_of_a_topology_and_altered_configs_outlive_a_kill() {
     let Response::StreamsGroupTopologyDescriptionUpdate(answer) = answer else { panic!() };
     assert_eq!((answer.error_code, answer.error_message), (0, None));
     let epoch = described(client).group_epoch;
-    let config = AlterableConfig {
-        name: "streams.num.standby.replicas".into(),
-        config_operation: 0,
-        value: Some("0".into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: GROUP_RESOURCE,
-        resource_name: GROUP.into(),
-        configs: vec![config],
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let none = [("streams.num.standby.replicas", Some("0"))];
+    let request = rules::alter_configs(rules::GROUP, GROUP, &none);
     let answer = server.client(0).call(1, request.into());
     let Response::IncrementalAlterConfigs(answer) = answer else { panic!() };
     assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");

@@ -1,7 +1,7 @@
 //! Metrics that clients push (KIP-714): from a subscription to `/metrics` and to an OTLP endpoint.
 
 use crate::support::http::get;
-use crate::support::{Client, Server, free_ports};
+use crate::support::{Client, Server, free_ports, rules};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
 use std::io::{Read, Write};
@@ -15,18 +15,8 @@ const PUSHED: &[u8] = include_bytes!("../data/pushed-metrics.bin");
 
 /// Subscribes to the metrics of all clients.
 fn subscribe(server: &Server) {
-    let config = |name: &'static str, value: &'static str| AlterableConfig {
-        name: name.into(),
-        config_operation: 0,
-        value: Some(value.into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: 16,
-        resource_name: "all".into(),
-        configs: vec![config("interval.ms", "60000"), config("metrics", "org.apache.kafka.")],
-    };
-    let resources = vec![resource];
-    let request = IncrementalAlterConfigsRequest { resources, validate_only: false };
+    let configs = [("interval.ms", Some("60000")), ("metrics", Some("org.apache.kafka."))];
+    let request = rules::alter_configs(rules::CLIENT_METRICS, "all", &configs);
     let response = server.client(0).call(1, request.into());
     let mut errors = Vec::new();
     response.errors(&mut |code| errors.push(code));

@@ -6,7 +6,7 @@ use super::truth::Truth;
 use crate::support::bulk::Bulk;
 use crate::support::consumers::LONG_SESSIONS;
 use crate::support::offsets::commit;
-use crate::support::{Server, create_topic, produce_to};
+use crate::support::{Server, create_topic, produce_to, rules};
 use muster_codec::Response;
 use muster_codec::messages::*;
 use std::path::Path;
@@ -162,18 +162,8 @@ fn delete_records(server: &Server, topic: &'static str, partition: i32, offset: 
 }
 
 fn set_config(server: &Server) {
-    let config = AlterableConfig {
-        name: "max.message.bytes".into(),
-        config_operation: 0,
-        value: Some("1234567".into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: 2,
-        resource_name: "clicks".into(),
-        configs: vec![config],
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let size = [("max.message.bytes", Some("1234567"))];
+    let request = rules::alter_configs(rules::TOPIC, "clicks", &size);
     let response = server.client(0).call(1, request.into());
     let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
     assert_eq!(body.responses[0].error_code, 0);

@@ -3,7 +3,7 @@
 
 use super::{ACCEPT, GROUP, LONG_MS, Member, REJECT, RELEASE, TOPIC, produce_records, started};
 use crate::support::transactional::leader;
-use crate::support::{Server, create_topic, produce_to, topic_id};
+use crate::support::{Server, create_topic, produce_to, rules, topic_id};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 use muster_codec::wire::Reader;
@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 
 const QUEUE: &str = "dlq.jobs";
 const AUTO_CREATE: &str = "errors.deadletterqueue.auto.create.topics.enable=true";
-
-const TOPIC_RESOURCE: i8 = 2;
-const GROUP_RESOURCE: i8 = 32;
 
 const REJECTED: &str = "Offset rejected by client.";
 const SPENT: &str = "Offset delivery count exceeded the threshold.";
@@ -54,18 +51,8 @@ impl Letter {
 
 /// Alters configs of a topic or a group, and waits until all shards have them.
 fn alter(server: &Server, resource_type: i8, name: &str, configs: &[(&str, &str)]) {
-    let config = |(name, value): &(&str, &str)| AlterableConfig {
-        name: (*name).to_owned().into(),
-        config_operation: 0,
-        value: Some((*value).to_owned().into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type,
-        resource_name: name.to_owned().into(),
-        configs: configs.iter().map(config).collect(),
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let all: Vec<_> = configs.iter().map(|(key, value)| (*key, Some(*value))).collect();
+    let request = rules::alter_configs(resource_type, name, &all);
     let Response::IncrementalAlterConfigs(body) = server.client(0).call(1, request.into()) else {
         panic!()
     };
@@ -107,13 +94,13 @@ fn set_queue(server: &Server, copies: bool) {
         ("errors.deadletterqueue.topic.name", QUEUE),
         ("errors.deadletterqueue.copy.record.enable", copies),
     ];
-    alter(server, GROUP_RESOURCE, GROUP, &configs);
+    alter(server, rules::GROUP, GROUP, &configs);
 }
 
 /// Makes a topic a queue.
 fn create_queue(server: &Server, partitions: i32) {
     create_topic(server, QUEUE, partitions);
-    alter(server, TOPIC_RESOURCE, QUEUE, &[("errors.deadletterqueue.group.enable", "true")]);
+    alter(server, rules::TOPIC, QUEUE, &[("errors.deadletterqueue.group.enable", "true")]);
 }
 
 /// The letters of a partition of the queue; none if it does not exist.

@@ -14,13 +14,17 @@ pub mod liveness;
 pub mod mixed;
 pub mod offsets;
 pub mod power;
+mod random;
 pub mod records;
 pub mod room;
+pub mod rules;
 pub mod sessions;
 mod snapshots;
 pub mod streams;
 pub mod transactional;
 pub mod workers;
+
+pub use random::Random;
 
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
@@ -485,16 +489,4 @@ fn knows_topic(client: &mut Client, name: &str) -> bool {
 /// A number from the environment.
 pub fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
-/// xorshift64, from a seed that is not 0.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }

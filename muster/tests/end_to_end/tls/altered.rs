@@ -2,8 +2,7 @@
 
 use super::{Place, metadata};
 use crate::support::offsets::{Ended, muster};
-use crate::support::{Server, binary, said};
-use muster_codec::messages::*;
+use crate::support::{Server, binary, rules, said};
 use muster_codec::{ErrorCode, Response};
 use rustls::pki_types::CertificateDer;
 use rustls::version::TLS13;
@@ -16,18 +15,7 @@ const CHANGED: &str = "listener OUTSIDE of shard 0 has the certificate that a cl
 
 /// Sets keys of the broker, or removes them; the answer, and its words.
 fn alter(server: &Server, all: &[(&str, Option<&str>)]) -> (ErrorCode, String) {
-    let config = |(name, value): &(&str, Option<&str>)| AlterableConfig {
-        name: (*name).to_owned().into(),
-        config_operation: i8::from(value.is_none()),
-        value: value.map(|it| it.to_owned().into()),
-    };
-    let resource = AlterConfigsResource {
-        resource_type: 4,
-        resource_name: "0".into(),
-        configs: all.iter().map(config).collect(),
-    };
-    let request =
-        IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false };
+    let request = rules::alter_configs(rules::BROKER, "0", all);
     let Response::IncrementalAlterConfigs(response) = server.client(0).call(1, request.into())
     else {
         panic!("no answer");

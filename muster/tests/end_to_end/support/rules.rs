@@ -1,0 +1,54 @@
+//! Requests that change configs and ACLs, and that list them.
+
+use muster_codec::messages::*;
+
+pub const TOPIC: i8 = 2;
+pub const BROKER: i8 = 4;
+pub const CLIENT_METRICS: i8 = 16;
+pub const GROUP: i8 = 32;
+
+/// Sets configs of a resource, or removes those without a value.
+pub fn alter_configs(
+    resource_type: i8,
+    name: &str,
+    configs: &[(&str, Option<&str>)],
+) -> IncrementalAlterConfigsRequest<'static> {
+    let config = |(name, value): &(&str, Option<&str>)| AlterableConfig {
+        name: (*name).to_owned().into(),
+        config_operation: i8::from(value.is_none()),
+        value: value.map(|it| it.to_owned().into()),
+    };
+    let resource = AlterConfigsResource {
+        resource_type,
+        resource_name: name.to_owned().into(),
+        configs: configs.iter().map(config).collect(),
+    };
+    IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
+}
+
+/// Allows alice to read the topic `orders`.
+pub fn alice_reads_orders() -> CreateAclsRequest<'static> {
+    let creation = AclCreation {
+        resource_type: TOPIC,
+        resource_name: "orders".into(),
+        principal: "User:alice".into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: 3,
+        ..Default::default()
+    };
+    CreateAclsRequest { creations: vec![creation] }
+}
+
+/// Asks for all ACLs.
+pub fn all_acls() -> DescribeAclsRequest<'static> {
+    DescribeAclsRequest {
+        resource_type_filter: 1,
+        resource_name_filter: None,
+        pattern_type_filter: 1,
+        principal_filter: None,
+        host_filter: None,
+        operation: 1,
+        permission_type: 1,
+    }
+}
