@@ -127,7 +127,7 @@ impl Kind for Streams {
     }
 
     fn is_known(group: &StreamsGroup, beat: &Beat<'_>) -> bool {
-        group.has_sender(&beat.request.member_id, beat.request.instance_id.as_deref())
+        group.has_sender(beat.member_id(), Self::instance_id(beat))
     }
 
     fn existing(
@@ -135,8 +135,7 @@ impl Kind for Streams {
         draft: &mut Draft<'_>,
         beat: &Beat<'_>,
     ) -> Result<Existing<Self>, Refusal> {
-        let is_known = || group.has_sender(beat.member_id(), Self::instance_id(beat));
-        if beat.member_epoch() == JOIN && group.own.is_full && !is_known() {
+        if beat.member_epoch() == JOIN && group.own.is_full && !Self::is_known(group, beat) {
             return refuse(ErrorCode::GroupMaxSizeReached, "The group has its maximum of members.");
         }
         group.existing(draft, beat)

@@ -14,7 +14,6 @@ use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
 use muster_coordinator::MissingTopic;
 use muster_shares::{SharePartitionKey, Taken};
-
 use std::sync::Arc;
 
 /// The most bytes of source records that are read at once.
@@ -147,7 +146,7 @@ impl Shares {
         }
     }
 
-    /// Whether one of the three below has something.
+    /// Whether there is mail, a wanted topic or a dropped letter to take.
     pub(crate) fn has_letters_to_take(&self) -> bool {
         !self.letters.are_settled()
     }

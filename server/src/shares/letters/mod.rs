@@ -53,8 +53,7 @@ const LETTERS_MAX: usize = 100_000;
 /// The letters of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Letters {
-    /// Those of each group; the first one is under way. Each is of records in flight, whose number
-    /// is limited (`share.partition.max.record.locks`).
+    /// The letters of each group, of which the first is under way.
     by_group: BTreeMap<Arc<str>, VecDeque<Delivery>>,
     /// The letters of all groups.
     count: usize,
