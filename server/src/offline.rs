@@ -3,7 +3,7 @@
 
 use crate::directories;
 use crate::shard::LogSizes;
-use muster_storage::limits::{SEGMENT_BYTES_DEFAULT, first_segment_bytes};
+use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -18,11 +18,9 @@ pub fn log_config(dir: PathBuf, log_id: u64, block_bytes: u32, sizes: LogSizes) 
         dir,
         log_id,
         block_bytes,
-        segment_bytes,
-        first_segment_bytes: first_segment_bytes(segment_bytes),
         operation_bytes_max: sizes.operation_bytes_max,
         open_bytes_max: sizes.open_bytes_max,
-        ..Default::default()
+        ..LogConfig::with_segments(segment_bytes)
     }
 }
 

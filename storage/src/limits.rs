@@ -27,7 +27,7 @@ pub const SEGMENT_BYTES_DEFAULT: u32 = 16 << 20;
 pub const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 
 /// The bytes of a log's first segment, by those of the later ones.
-pub fn first_segment_bytes(segment_bytes: u32) -> u32 {
+pub(crate) fn first_segment_bytes(segment_bytes: u32) -> u32 {
     let part = (segment_bytes / 16).next_multiple_of(BLOCK_BYTES_MAX);
     part.clamp(2 * BLOCK_BYTES_MAX, FIRST_SEGMENT_BYTES_MAX)
 }

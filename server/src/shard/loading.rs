@@ -32,7 +32,6 @@ use crate::transactions::{Coordinators, Life, Transactions};
 use crate::trash;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
-use muster_storage::limits::first_segment_bytes;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Corruption, Cut, FileOp, LogConfig, LogPartition, Recovered, ShardLog};
@@ -329,15 +328,13 @@ impl Loaded {
         LogConfig {
             dir: log_directory(placement.shards, self.number),
             log_id,
-            segment_bytes,
-            first_segment_bytes: first_segment_bytes(segment_bytes),
             block_bytes,
             linger_ms: config.group_coordinator_append_linger_ms,
             operation_bytes_max: log_sizes.operation_bytes_max,
             open_bytes_max: log_sizes.open_bytes_max,
             first_file_id: FIRST_LOG_FILE,
             token_tag: LOG_TOKENS,
-            ..Default::default()
+            ..LogConfig::with_segments(segment_bytes)
         }
     }
 }

@@ -86,6 +86,12 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
+    /// The default config with segments of this length, which those of a new log grow to.
+    pub fn with_segments(segment_bytes: u32) -> Self {
+        let first_segment_bytes = first_segment_bytes(segment_bytes);
+        Self { segment_bytes, first_segment_bytes, ..Self::default() }
+    }
+
     /// The longest block without its padding: the open batches up to their limit, and the
     /// operation that crosses it.
     fn block_len_max(&self) -> usize {
