@@ -15,6 +15,7 @@ use crate::random::Random;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The share of runs whose disk rots.
@@ -26,6 +27,10 @@ pub(crate) const BATCH_CHANCE: f64 = 0.5;
 /// The share of those that take names of segments instead, and of the segments that lose theirs.
 pub(crate) const NAME_CHANCE: f64 = 0.3;
 pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
+
+/// The bytes of a block's header that nothing reads: the version, and two zeros. The checksum does
+/// not cover them, so that a flip there damages nothing.
+const UNREAD: Range<usize> = 4..8;
 
 /// The first byte of a batch of which the others say where the next one begins.
 pub(crate) const FRAMED_FROM: usize = 17;
@@ -102,6 +107,11 @@ pub(crate) enum Snapshot {
     Written,
     /// The disk was full.
     GivenUp,
+}
+
+/// The byte to damage in place of that at `at` of a block, if nothing reads that one.
+pub(crate) fn read_byte(at: usize) -> usize {
+    if UNREAD.contains(&at) { at + UNREAD.len() } else { at }
 }
 
 impl Rot {

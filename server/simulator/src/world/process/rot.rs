@@ -6,7 +6,7 @@ use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::rot::{
     BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, LostName, NAME_CHANCE,
-    NAME_LOST_CHANCE, Snapshot,
+    NAME_LOST_CHANCE, Snapshot, read_byte,
 };
 use crate::world::World;
 use muster::partitions::layout::TOPICS;
@@ -179,7 +179,8 @@ impl World {
         let any = random.below(segments.len() as u64) as usize;
         let (path, inode, blocks) = segments.into_iter().nth(random.pick(&[newest, any]))?;
         let block = blocks.get(random.below(blocks.len() as u64) as usize)?.clone();
-        let at = random.between(block.start as u64, block.end as u64 - 1) as usize;
+        let drawn = random.between(0, block.len() as u64 - 1) as usize;
+        let at = block.start + read_byte(drawn);
         let damage = random.pick(&[Damage::Flip, Damage::Flip, Damage::Cut, Damage::LostName]);
         match damage {
             Damage::Flip => self.disk.flip(inode, at, random.below(8)),
