@@ -13,7 +13,7 @@ pub(super) enum Record<'a> {
     /// A record of a group, in a transaction if it has a producer.
     Group(Slot, Option<Producer>, &'a GroupRecord<'a>),
     /// The marker of a producer.
-    End(Slot, i64, TransactionOutcome),
+    End(Slot, Producer, TransactionOutcome),
     Id(&'a TransactionRecord<'a>),
     Share(&'a ShareRecord<'a>),
     Cluster(&'a ClusterRecord<'a>),
@@ -30,14 +30,16 @@ pub(super) fn each_record(
     for entry in block.entries() {
         let (partition, batch) = entry?;
         let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = batch.header;
-        let producer = batch.header.is_transactional().then_some(Producer { id, epoch });
+        let of_batch = Producer { id, epoch };
+        let producer = batch.header.is_transactional().then_some(of_batch);
         for record in batch.records()? {
             let record = record?;
             let Some(key) = record.key else { continue };
             match partition {
                 LogPartition::ConsumerOffsets(slot) if batch.header.is_control() => {
                     let marker = EndTxnMarker::of_record(&record)?;
-                    marker.iter().for_each(|it| each(Record::End(Slot(slot), id, it.outcome)));
+                    let end = |outcome| Record::End(Slot(slot), of_batch, outcome);
+                    marker.iter().for_each(|it| each(end(it.outcome)));
                 }
                 LogPartition::Cluster => {
                     let record = ClusterRecord::read(key, record.value)?;

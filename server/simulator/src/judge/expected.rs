@@ -100,8 +100,8 @@ impl Expected {
         }
         each_record(&block, |record| match record {
             Record::Group(slot, producer, record) => self.replay(slot, producer, record),
-            Record::End(slot, producer_id, outcome) => {
-                self.slot(slot).replay_end_transaction(producer_id, outcome, 0);
+            Record::End(slot, producer, outcome) => {
+                self.slot(slot).replay_end_transaction(producer.id, outcome, 0);
             }
             Record::Id(record) => self.replay_id(record),
             Record::Share(record) => self.shares.replay(record),
@@ -227,8 +227,9 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     each_record(&block, |record| match record {
         // Offsets of transactions, too: clients that have them see whether they were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
+        Record::Id(record) => facts.transaction_record(record),
         // The clients that have transactions check their outcome.
-        Record::End(..) | Record::Id(_) | Record::Share(_) => {}
+        Record::End(..) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }
@@ -250,8 +251,23 @@ impl Judge {
     }
 
     /// Keeps a block as the one in flight.
-    pub(crate) fn note_write(&mut self, shard: u32, block: &[u8]) {
+    ///
+    /// # Errors
+    /// The block has a marker of a transaction whose decision is not durable.
+    pub(crate) fn note_write(&mut self, shard: u32, block: &[u8]) -> Result<(), String> {
         self.expected[shard as usize].in_flight = Some(block.to_vec());
+        let facts = &self.facts;
+        let mut early = Ok(());
+        let read = Block::read(block).and_then(|block| {
+            each_record(&block, |record| {
+                if let Record::End(_, producer, outcome) = record
+                    && early.is_ok()
+                {
+                    early = facts.require_decision(producer, outcome);
+                }
+            })
+        });
+        read.map_err(|error| error.to_string()).and(early)
     }
 
     /// Applies a block that is durable, as it was read back from the disk.

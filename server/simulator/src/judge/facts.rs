@@ -12,8 +12,11 @@ use muster_codec::messages::{
     OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponseTopic, OffsetFetchRequest,
     OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse,
 };
-use muster_codec::records::{ClusterRecord, GroupRecord};
+use muster_codec::record_batch::TransactionOutcome;
+use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
 use muster_codec::{DecodeError, Reader, Request, Response, Uuid};
+use muster_coordinator::Producer;
+use muster_transactions::State;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -29,13 +32,14 @@ pub(crate) struct Facts {
     pub(crate) coverage: Coverage,
 }
 
-/// A fact that an answer may report.
+/// A fact that an answer may report, or that a marker stands for.
 enum Fact<'a> {
     Commit { group: &'a str, topic: &'a str, partition: i32, offset: i64 },
     Generation { group: &'a str, generation: i32 },
     MemberEpoch { group: &'a str, member: &'a str, epoch: i32 },
     Topic { id: Uuid },
     Config { resource: i8, name: &'a str, key: &'a str, value: Option<&'a str> },
+    Decision { producer: Producer, outcome: TransactionOutcome },
 }
 
 impl Facts {
@@ -57,6 +61,26 @@ impl Facts {
         if record.is_tombstone() {
             self.gone.insert(record.group_id().to_owned(), now);
         }
+    }
+
+    /// Notes a durable record of a transactional id.
+    pub(super) fn transaction_record(&mut self, record: &TransactionRecord<'_>) {
+        let Some(value) = &record.value else { return };
+        let producer = Producer { id: value.producer_id, epoch: value.producer_epoch };
+        let state = State::ALL.into_iter().find(|it| *it as i8 == value.transaction_status);
+        if let Some(outcome) = state.and_then(State::prepared) {
+            self.add(&Fact::Decision { producer, outcome });
+        }
+    }
+
+    /// # Errors
+    /// No durable record decides so for the producer.
+    pub(super) fn require_decision(
+        &self,
+        producer: Producer,
+        outcome: TransactionOutcome,
+    ) -> Result<(), String> {
+        self.require(&Fact::Decision { producer, outcome })
     }
 
     /// Notes a durable record of the cluster.
@@ -147,6 +171,9 @@ impl<'a> Fact<'a> {
             Self::Topic { id } => format!("topic {id:?}"),
             Self::Config { resource, name, key, value } => {
                 format!("config {key}={value:?} of {resource} {name}")
+            }
+            Self::Decision { producer: Producer { id, epoch }, outcome } => {
+                format!("{outcome:?} of producer {id}, epoch {epoch}")
             }
         }
     }

@@ -18,7 +18,11 @@ impl World {
                 "shard {shard} writes {} bytes at {offset} of {path}",
                 data.len()
             ));
-            self.judge.note_write(shard, data);
+            if let Err(what) = self.judge.note_write(shard, data) {
+                self.violate(format_args!(
+                    "shard {shard} writes a marker before its decision is durable: {what}"
+                ));
+            }
         }
     }
 
