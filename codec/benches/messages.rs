@@ -1,6 +1,6 @@
-//! Decoding and encoding of a coordinator's most frequent requests, beside the crate
-//! `kafka-protocol` in the same run. Both read the same bytes and write into a buffer that they
-//! keep.
+//! Benchmark: decodes and encodes a coordinator's most frequent requests with this codec and with
+//! the crate `kafka-protocol`, in the same run. Both read the same bytes and reuse their output
+//! buffer.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ const GROUP: &str = "payments-reconciliation";
 const MEMBER: &str = "consumer-1-2b1c5f0e-6a0b-4f0e-9a53-1d6f4f7f0b11";
 const TOPIC: &str = "payments.settled.v2";
 
-/// One request in one version, through both codecs.
+/// Benchmarks one request, in one version, with both codecs.
 fn compare<T: Decodable + Encodable>(
     criterion: &mut Criterion,
     name: &str,
@@ -105,7 +105,7 @@ fn offset_commit(partitions: i32) -> Request<'static> {
     .into()
 }
 
-/// The JoinGroup of a Java client by default: two assignors, a topic each.
+/// The JoinGroup that a Java client sends by default: two assignors, each with one topic.
 fn join_group() -> Request<'static> {
     let metadata = subscription();
     let protocol = |name: &'static str| ours::JoinGroupRequestProtocol {
@@ -135,7 +135,7 @@ fn subscription() -> Vec<u8> {
     out
 }
 
-/// A member that starts asks for the offsets of its 50 partitions.
+/// The OffsetFetch of a member that has started and owns 50 partitions.
 fn offset_fetch() -> Request<'static> {
     let topic = ours::OffsetFetchRequestTopics {
         name: TOPIC.into(),

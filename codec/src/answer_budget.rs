@@ -1,11 +1,11 @@
-//! The memory budget of an answer while it is built. Values are counted as they are added, so that
-//! no request leads to an answer without limit.
+//! The memory budget of an answer while it is built. Each value is counted when it is added, so
+//! that no request leads to an unbounded answer.
 
 use crate::field::Field;
 use crate::limits::ANSWER_BYTES_MAX;
 
-/// The bytes that are left for an answer. A value counts with its size in memory, including what it
-/// refers to; on the wire it takes less.
+/// Bytes of memory that an answer may still take. A value counts with its size in memory, including
+/// what it points to; on the wire it takes less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerBudget(usize);
 
@@ -19,7 +19,7 @@ impl AnswerBudget {
         Self(ANSWER_BYTES_MAX)
     }
 
-    /// Bytes that are left.
+    /// The bytes that are left.
     pub fn left(self) -> usize {
         self.0
     }
@@ -32,14 +32,15 @@ impl AnswerBudget {
         left.is_some()
     }
 
-    /// Reserves the `least` answer of each element, so that a long answer to the first leaves
-    /// enough for the error of the last. Elements whose least answer does not fit are dropped.
+    /// Reserves memory for the smallest answer (`least`) of each element. A long answer to the
+    /// first element then cannot use up the memory for an error of the last. Elements whose
+    /// smallest answer does not fit are dropped.
     pub fn reserve<'a, E, T: Field<'a>>(&mut self, elements: &mut Vec<E>, least: impl Fn(&E) -> T) {
         let fitting = elements.iter().take_while(|element| self.take(&least(element))).count();
         elements.truncate(fitting);
     }
 
-    /// The value, if it fits.
+    /// Returns the value if it fits into the budget, and subtracts its size.
     pub fn fit<'a, T: Field<'a>>(&mut self, value: T) -> Option<T> {
         self.take(&value).then_some(value)
     }

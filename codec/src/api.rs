@@ -1,5 +1,5 @@
 //! The table of APIs and versions that muster serves. ApiVersions, decoding, encoding and routing
-//! derive from it: an API that is not here does not exist.
+//! derive from it: an API without a row is not served.
 
 mod versions;
 
@@ -12,10 +12,10 @@ use crate::messages::*;
 use crate::wire::{Reader, Result};
 use std::ops::RangeInclusive;
 
-/// The first flexible version of an API that has none.
+/// Stands for the first flexible version of an API without flexible versions.
 const NEVER: i16 = i16::MAX;
 
-/// The first versions whose topics have ids in place of names (KIP-516).
+/// The first versions that identify topics by id instead of name (KIP-516).
 const TOPIC_IDS_FROM: [(ApiKey, i16); 5] = [
     (ApiKey::Produce, 13),
     (ApiKey::Fetch, 13),
@@ -24,21 +24,21 @@ const TOPIC_IDS_FROM: [(ApiKey, i16); 5] = [
     (ApiKey::TxnOffsetCommit, 6),
 ];
 
-/// The longest request of an API whose limit is in the server's configuration.
+/// Stands for the request limit of an API whose limit is in the server's configuration.
 const CONFIGURED: usize = usize::MAX;
 
 /// Whether an answer may be much larger than its request.
 const LARGE: bool = true;
 const SMALL: bool = false;
 
-/// A row has the API's name and key, the versions that are served, the first flexible one, the
-/// longest request in bytes, the size of the answers, and the two bodies.
+/// A row has the API's name and key, the versions that are served, the first flexible version, the
+/// limit of a request in bytes, the size of the answers, and the types of both bodies.
 macro_rules! apis {
     ($($(#[$doc:meta])* $role:ident, $requests:ident => $responses:ident {$(
         $name:ident = $key:literal, $versions:expr, flexible $flexible:expr, $bytes_max:expr,
             $answers:expr, $request:ty => $response:ty;
     )*})*) => {
-        /// An API that muster serves; the number is Kafka's API key.
+        /// An API that muster serves. The discriminant is Kafka's API key.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         pub enum ApiKey {
@@ -69,14 +69,14 @@ macro_rules! apis {
                 }
             }
 
-            /// The versions that are decoded and answered.
+            /// The versions that muster serves.
             pub fn versions(self) -> RangeInclusive<i16> {
                 match self {
                     $($(Self::$name => $versions,)*)*
                 }
             }
 
-            /// Whether requests and answers of a version have ids of topics in place of names.
+            /// Whether requests and answers of a version identify topics by id instead of name.
             pub fn has_topic_ids(self, version: i16) -> bool {
                 TOPIC_IDS_FROM.iter().any(|(api, from)| *api == self && version >= *from)
             }
@@ -88,8 +88,8 @@ macro_rules! apis {
                 }
             }
 
-            /// Bytes of the longest request, its length field included. `usize::MAX` if only the
-            /// server's configuration has a limit.
+            /// The largest request in bytes, length field included. `usize::MAX` if only the
+            /// server's configuration limits it.
             pub fn request_bytes_max(self) -> usize {
                 match self {
                     $($(Self::$name => $bytes_max,)*)*
@@ -114,7 +114,7 @@ macro_rules! apis {
         bodies! { "The body of a response." Response: $($($name($response),)*)* }
 
         impl Response<'_> {
-            /// How long the client is throttled, in ms; None if the API's answers cannot say.
+            /// The field `throttle_time_ms`; None if the API's answer lacks it.
             pub fn throttle_time_ms(&mut self) -> Option<&mut i32> {
                 match self {
                     $($(Self::$name(body) => body.throttle_time_ms(),)*)*
@@ -122,7 +122,7 @@ macro_rules! apis {
             }
         }
 
-        /// The body of a request, by the part of a server that answers it.
+        /// The body of a request, sorted by the part of a server that answers it.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Routed<'a> {
             $($(#[$doc])* $role($requests<'a>),)*
@@ -151,7 +151,7 @@ macro_rules! apis {
     };
 }
 
-/// The bodies of all APIs in one direction.
+/// Declares the enum of all request bodies, or of all response bodies.
 macro_rules! bodies {
     ($doc:literal $bodies:ident: $($name:ident($body:ty),)*) => {
         #[doc = $doc]
@@ -170,7 +170,7 @@ macro_rules! bodies {
                 })
             }
 
-            /// Appends the body; `version` must be one that the API serves.
+            /// Appends the body in an API version that muster serves.
             pub fn write(&self, version: i16, out: &mut Vec<u8>) -> Result<()> {
                 match self {
                     $(Self::$name(body) => body.write(out, ApiKey::$name.version(version)?),)*
@@ -184,14 +184,14 @@ macro_rules! bodies {
                 }
             }
 
-            /// Bytes of the longest string in it.
+            /// The length in bytes of the longest string in the body.
             pub fn longest_string(&self) -> usize {
                 match self {
                     $(Self::$name(body) => body.longest_string(),)*
                 }
             }
 
-            /// Visits the error codes in the fields `error_code` that are not NONE.
+            /// Visits the values of all fields `error_code`, except NONE.
             pub fn errors(&self, visit: &mut impl FnMut(i16)) {
                 match self {
                     $(Self::$name(body) => body.errors(false, visit),)*
@@ -209,7 +209,7 @@ macro_rules! bodies {
     };
 }
 
-/// The bodies of the APIs of one role, so that a match on them names these alone.
+/// Declares an enum of the bodies of one role, so that a match over it has no arms for other roles.
 macro_rules! bodies_of_role {
     ($(#[$doc:meta])* $bodies:ident of $all:ident: $($name:ident($body:ty),)*) => {
         $(#[$doc])*
@@ -263,7 +263,8 @@ apis! {
             OffsetCommitRequest<'a> => OffsetCommitResponse<'a>;
         OffsetFetch = 9, 1..=10, flexible 6, LISTS, LARGE,
             OffsetFetchRequest<'a> => OffsetFetchResponse<'a>;
-        // The members that a leader gets are limited for each group, and all of them wait for it.
+        // SMALL although the answer to the leader lists all members: their number and metadata are
+        // limited for each group, and all members wait for this answer.
         JoinGroup = 11, 0..=9, flexible 6, STATE, SMALL,
             JoinGroupRequest<'a> => JoinGroupResponse<'a>;
         Heartbeat = 12, 0..=4, flexible 4, SHORT, SMALL,
@@ -324,7 +325,7 @@ apis! {
     }
     /// The APIs of share partitions, answered by the leader of the partition.
     Share, ShareRequest => ShareResponse {
-        // The records of an answer are limited by the request.
+        // The request limits the records of its answer.
         ShareFetch = 78, 1..=2, flexible 0, LISTS, SMALL,
             ShareFetchRequest<'a> => ShareFetchResponse<'a>;
         ShareAcknowledge = 79, 1..=2, flexible 0, LISTS, SMALL,
@@ -352,7 +353,7 @@ apis! {
         ListTransactions = 66, 0..=2, flexible 0, SHORT, LARGE,
             ListTransactionsRequest<'a> => ListTransactionsResponse<'a>;
     }
-    /// Changes of the cluster: any broker takes them, the controller decides them.
+    /// Changes of the cluster: any broker accepts the request, and the controller decides it.
     Controller, ControllerRequest => ControllerResponse {
         CreateTopics = 19, 2..=7, flexible 5, LISTS, LARGE,
             CreateTopicsRequest<'a> => CreateTopicsResponse<'a>;
@@ -372,12 +373,13 @@ apis! {
             AlterClientQuotasRequest<'a> => AlterClientQuotasResponse<'a>;
         AlterUserScramCredentials = 51, 0..=0, flexible 0, SHORT, SMALL,
             AlterUserScramCredentialsRequest<'a> => AlterUserScramCredentialsResponse<'a>;
-        // Changes nothing, but only the controller knows the end of the cluster's log.
+        // DescribeQuorum changes nothing, but only the controller knows the end of the cluster's
+        // log.
         DescribeQuorum = 55, 0..=2, flexible 0, SHORT, SMALL,
             DescribeQuorumRequest<'a> => DescribeQuorumResponse<'a>;
     }
-    /// The APIs that read the cluster, or ask for changes that are never made: any broker answers
-    /// them, from topics and configs alone.
+    /// APIs that read the state of the cluster, or ask for changes that muster never makes. Any
+    /// broker answers them from topics and configs alone.
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
@@ -414,8 +416,8 @@ apis! {
         DescribeTopicPartitions = 75, 0..=0, flexible 0, LISTS, LARGE,
             DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
     }
-    /// The other APIs that any broker answers: it needs more than topics and configs for the
-    /// answer, or causes a change.
+    /// The other APIs that any broker answers. Their answers need more than topics and configs, or
+    /// the request causes a change.
     Broker, BrokerRequest => BrokerResponse {
         Metadata = 3, 0..=13, flexible 9, LISTS, LARGE,
             MetadataRequest<'a> => MetadataResponse<'a>;
@@ -453,7 +455,7 @@ impl<'a> From<StreamsGroupHeartbeatRequest<'a>> for GroupRequest<'a> {
     }
 }
 
-/// Sorts the table, which has the APIs of one role together, by key.
+/// Sorts the APIs by key. (The table groups them by role.)
 const fn ascending<const N: usize>(mut apis: [ApiKey; N]) -> [ApiKey; N] {
     let mut end = N;
     while end > 1 {

@@ -1,13 +1,13 @@
-//! The metadata of JoinGroup and the assignment of SyncGroup as consumers write them; to the broker
-//! all but the topics is opaque. A version of 16 bits, then the structure (ConsumerProtocol in
-//! Kafka's clients).
+//! The metadata in JoinGroup and the assignment in SyncGroup, as consumers write them
+//! (ConsumerProtocol in Kafka's clients): a 16-bit version, then the structure. The broker reads
+//! only the topics.
 
 use crate::declare::message;
 use crate::field::{Field, Version};
 use crate::types::{Bytes, Str};
 use crate::wire::{Reader, Result, put_i16};
 
-/// The protocol type of groups of consumers, whose metadata names their topics.
+/// The protocol type of consumer groups. Members of such a group name their topics in the metadata.
 pub const PROTOCOL_TYPE: &str = "consumer";
 
 message! {
@@ -35,9 +35,10 @@ message! {
 const NEWEST: i16 = 3;
 
 impl<'a> ConsumerProtocolSubscription<'a> {
+    /// Reads a subscription. A version above the newest is read as the newest, as in Kafka.
+    ///
     /// # Errors
-    /// Bytes that are not a subscription. A version above the newest is read as the newest, as
-    /// Kafka does.
+    /// The bytes are not a subscription.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         read_versioned(bytes)
     }
@@ -48,8 +49,10 @@ impl<'a> ConsumerProtocolSubscription<'a> {
 }
 
 impl<'a> ConsumerProtocolAssignment<'a> {
+    /// Reads an assignment.
+    ///
     /// # Errors
-    /// Bytes that are not an assignment.
+    /// The bytes are not an assignment.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         read_versioned(bytes)
     }

@@ -1,7 +1,7 @@
-//! [`message!`]: one declaration of a message for all its versions, from which decoding, encoding
-//! and defaults come.
+//! [`message!`] declares a message once for all its versions. Decoding, encoding and defaults
+//! follow from the declaration.
 
-/// Declares structures of a message, in the order of the wire:
+/// Declares the structures of a message, with their fields in the order of the wire:
 ///
 /// ```text
 /// message! {
@@ -13,9 +13,10 @@
 /// }
 /// ```
 ///
-/// A field has a name, a type, a default if it is not the type's own, the versions that carry it,
-/// the versions in which it may be null (if fewer than those), and its tag if it is a tagged one.
-/// A field that a version does not carry is read as its default and is not written.
+/// A field has a name, a type, and the versions that carry it. Optional parts are: a default
+/// (otherwise that of the type), the versions in which the field may be null (otherwise all of
+/// them), and the tag of a tagged field. In other versions the field is read as its default and is
+/// not written.
 macro_rules! message {
     ($(
         $(#[$meta:meta])*
@@ -51,7 +52,7 @@ macro_rules! message {
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };
 
-    // A structure without a lifetime of its own still reads from a frame with one.
+    // A structure without a lifetime parameter still reads from a `Reader<'a>`.
     (@field $name:ident [] $($rest:tt)*) => {
         $crate::declare::message! { @impls ['a] ($name) $($rest)* }
     };
@@ -130,7 +131,7 @@ macro_rules! message {
 
         #[allow(dead_code)]
         impl<$lt> $self {
-            /// How long the client is throttled, in ms; None if the message cannot say.
+            /// The field `throttle_time_ms`; None if the message lacks it.
             pub(crate) fn throttle_time_ms(&mut self) -> Option<&mut i32> {
                 $(
                     if stringify!($field) == "throttle_time_ms" {

@@ -2,7 +2,7 @@
 
 macro_rules! error_codes {
     ($($name:ident = $code:literal,)*) => {
-        /// An error code as it stands in a response.
+        /// An error code of a response.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         pub enum ErrorCode {
@@ -10,7 +10,7 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// The error of a code; None for a code that Kafka 4.4 does not know.
+            /// The error with this code; None if Kafka 4.4 does not define it.
             pub fn from_code(code: i16) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$name),)*

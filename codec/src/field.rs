@@ -4,44 +4,43 @@ use crate::limits::STRING_BYTES_MAX;
 use crate::types::{Bytes, Records, SecretBytes, Str, Uuid};
 use crate::wire::{DecodeError, Reader, Result, put_i8, put_i16, put_i32, put_i64, put_uvarint};
 
-/// The version of the message around a field, and whether it is a flexible one (KIP-482: compact
-/// lengths, tagged fields).
+/// The version of the message that contains a field. A flexible version has compact lengths and
+/// tagged fields (KIP-482).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     pub number: i16,
     pub flexible: bool,
 }
 
-/// A type that can stand in a message.
+/// A type that a field of a message may have.
 pub trait Field<'a>: Sized {
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self>;
     fn write(&self, out: &mut Vec<u8>, version: Version);
 
-    /// Bytes that the value refers to, beside its own size in memory.
+    /// Bytes of memory that the value points to, in addition to `size_of` its type.
     #[inline]
     fn held(&self) -> usize {
         0
     }
 
-    /// Bytes of the longest string in it.
+    /// The length in bytes of the longest string in the value.
     #[inline]
     fn longest_string(&self) -> usize {
         0
     }
 
-    /// Visits the error codes in the field that are not NONE. An integer is an error code if
-    /// `is_code`.
+    /// Visits all error codes in the field, except NONE. An integer is an error code if `is_code`.
     #[inline]
     fn errors(&self, _is_code: bool, _visit: &mut impl FnMut(i16)) {}
 
-    /// The integer itself, if the field is one.
+    /// The integer itself, if the field is an `i32`.
     #[inline]
     fn as_i32(&mut self) -> Option<&mut i32> {
         None
     }
 }
 
-/// A type that has a null on the wire; `Option` of it is a [`Field`].
+/// A type with a null representation on the wire; `Option` of it is a [`Field`].
 pub trait Nullable<'a>: Field<'a> {
     fn read_nullable(reader: &mut Reader<'a>, version: Version) -> Result<Option<Self>>;
     fn write_nullable(value: Option<&Self>, out: &mut Vec<u8>, version: Version);
@@ -78,7 +77,7 @@ fixed_size! {
     i64, i64, put_i64;
 }
 
-/// A body that is larger than others, so that these do not have its size.
+/// Boxes a large body, so that the enum of all bodies stays small.
 impl<'a, T: Field<'a>> Field<'a> for Box<T> {
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self> {
         T::read(reader, version).map(Self::new)
@@ -211,8 +210,9 @@ impl<'a> Nullable<'a> for Str<'a> {
     }
 }
 
-/// Tries `from_utf8` first: it checks ASCII a word at a time, which the lossy decoder does not. A
-/// byte that is not UTF-8 becomes three; a string that is then too long to be written is refused.
+/// Tries `from_utf8` first: it checks ASCII a word at a time, and the lossy decoder does not. Each
+/// invalid byte becomes three bytes (U+FFFD). A string that is then too long to be written is
+/// refused.
 fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if let Ok(text) = str::from_utf8(bytes) {
         return Ok(Str::Borrowed(text));
@@ -221,8 +221,8 @@ fn decode_utf8(bytes: &[u8]) -> Result<Str<'_>> {
     if text.len() > STRING_BYTES_MAX { Err(DecodeError::StringTooLong) } else { Ok(text) }
 }
 
-/// The longest beginning of a string that fits on the wire. Strings that were read fit. A message
-/// of the server that names what a client has sent may be longer: its end is cut.
+/// The longest prefix of a string that fits on the wire. A decoded string always fits. A message of
+/// the server that quotes a client's input may not, and is cut.
 fn longest_prefix(text: &str) -> &str {
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
 }
@@ -390,7 +390,7 @@ impl<'a, T: Nullable<'a>> Field<'a> for Option<T> {
     }
 }
 
-/// The length of bytes, records and arrays.
+/// Reads the length of bytes, records or an array.
 fn read_length(reader: &mut Reader<'_>, version: Version) -> Result<Option<usize>> {
     if version.flexible { reader.compact_length() } else { reader.i32_length() }
 }
@@ -407,8 +407,8 @@ fn put_compact_length(out: &mut Vec<u8>, length: Option<usize>) {
     put_uvarint(out, length.map_or(0, |length| length as u32 + 1));
 }
 
-/// Reads a section of tagged fields and passes each tag with its bytes to `known`; bytes that
-/// `known` does not read are skipped.
+/// Reads a section of tagged fields and passes each tag with its bytes to `known`. Bytes that
+/// `known` leaves unread are skipped.
 #[inline]
 pub fn read_tagged<'a>(
     reader: &mut Reader<'a>,
@@ -422,7 +422,7 @@ pub fn read_tagged<'a>(
     Ok(())
 }
 
-/// Writes one tagged field: its tag, its size and itself.
+/// Writes one tagged field: tag, size, value.
 pub fn put_tagged<'a>(out: &mut Vec<u8>, tag: u32, value: &impl Field<'a>, version: Version) {
     put_uvarint(out, tag);
     let start = out.len();

@@ -1,9 +1,9 @@
 //! The 4-byte length in front of each request and response.
 
-/// Why a length is refused; the connection is closed, as in Kafka.
+/// The reason why a frame length is refused. The connection is closed, as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameError {
-    /// Shorter than the smallest request header, or negative.
+    /// Negative, or shorter than the smallest request header.
     TooShort(i32),
     /// Longer than `socket.request.max.bytes`.
     TooLong(i32),
@@ -22,14 +22,14 @@ impl std::fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// API key, version and correlation id.
+/// Bytes of API key, version and correlation id.
 const SMALLEST_REQUEST: i32 = 8;
 
-/// The length of the frame at the start of `bytes`, its 4-byte length field included; None if
-/// `bytes` is shorter than that field.
+/// The length in bytes of the frame at the start of `bytes`, including its 4-byte length field.
+/// None if `bytes` is shorter than this field.
 ///
 /// # Errors
-/// A length below that of a request header or above `max_bytes`.
+/// The length is below that of a request header or above `max_bytes`.
 pub fn frame_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usize>, FrameError> {
     let Some(length) = bytes.first_chunk::<4>().map(|length| i32::from_be_bytes(*length)) else {
         return Ok(None);

@@ -1,6 +1,6 @@
-//! Request headers (versions 1 and 2) and response headers (0 and 1).
+//! Request headers (versions 1 and 2) and response headers (versions 0 and 1).
 //!
-//! Version 0 of the request header was for ControlledShutdown v0 only, which Kafka has removed.
+//! Only ControlledShutdown v0 used version 0 of the request header. Kafka has removed it.
 
 use crate::api::{ApiKey, Response};
 use crate::field::{Nullable, Version, put_length, read_tagged};
@@ -8,7 +8,7 @@ use crate::limits::RESPONSE_BYTES_MAX;
 use crate::types::Str;
 use crate::wire::{DecodeError, Reader, Result, put_i16, put_i32};
 
-/// The API and version of a request, the client, and the id that its response carries.
+/// The header of a request. The response repeats its correlation id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestHeader<'a> {
     pub api_key: i16,
@@ -18,8 +18,8 @@ pub struct RequestHeader<'a> {
 }
 
 impl<'a> RequestHeader<'a> {
-    /// Reads the header. If the API or version is not served, only the first three fields are read,
-    /// as the layout of the others is unknown.
+    /// Reads the header. If muster does not serve the API or the version, only the first three
+    /// fields are read, because the layout of the rest is unknown.
     pub fn read(reader: &mut Reader<'a>) -> Result<Self> {
         let api_key = reader.i16()?;
         let api_version = reader.i16()?;
@@ -34,12 +34,12 @@ impl<'a> RequestHeader<'a> {
         Ok(header)
     }
 
-    /// The API, if it is served.
+    /// The API; None if muster does not serve it.
     pub fn api(&self) -> Option<ApiKey> {
         ApiKey::from_key(self.api_key)
     }
 
-    /// Appends the header in the version that the API's version calls for.
+    /// Appends the header in the header version that belongs to the API version.
     pub fn write(&self, out: &mut Vec<u8>) {
         put_i16(out, self.api_key);
         put_i16(out, self.api_version);
@@ -51,18 +51,18 @@ impl<'a> RequestHeader<'a> {
     }
 }
 
-/// The client id keeps its 16-bit length in header version 2, so that a server can read it before
-/// it knows the version.
+/// In header version 2, too, the client id has a 16-bit length, so that a server can read it before
+/// it knows whether it serves the version.
 const CLIENT_ID_VERSION: Version = Version { number: 2, flexible: false };
 
 fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
     Str::read_nullable(reader, CLIENT_ID_VERSION)
 }
 
-/// Reads the header of a response to this API and version, and returns its correlation id.
+/// Reads the header of a response and returns its correlation id.
 ///
 /// # Errors
-/// The bytes end before the header does.
+/// `reader` ends within the header.
 pub fn read_response_header(api: ApiKey, version: i16, reader: &mut Reader<'_>) -> Result<i32> {
     let correlation_id = reader.i32()?;
     if api.flexible_response_header(version) {
@@ -71,12 +71,12 @@ pub fn read_response_header(api: ApiKey, version: i16, reader: &mut Reader<'_>) 
     Ok(correlation_id)
 }
 
-/// Appends a whole response frame: length, header, body. The length includes the records that are
-/// elsewhere.
+/// Appends a whole response frame: length, header, body. The length includes the records that the
+/// sender inserts later ([`Gap`](crate::types::Gap)).
 ///
 /// # Errors
-/// `UnsupportedVersion` if the API is not served in that version, `ResponseTooLong` past
-/// [`RESPONSE_BYTES_MAX`]; nothing is appended then.
+/// `UnsupportedVersion` if muster does not serve this version of the API; `ResponseTooLong` above
+/// [`RESPONSE_BYTES_MAX`]. Nothing is appended then.
 pub fn write_response(
     correlation_id: i32,
     version: i16,
@@ -95,13 +95,13 @@ pub fn write_response(
     finish_frame(start, RESPONSE_BYTES_MAX, bytes_elsewhere(response), out)
 }
 
-/// Like [`write_response`], for a response whose list was encoded beforehand: `response` has an
-/// empty list in its place. The tuple is: the encoded size of the fields that follow the list,
-/// without tagged fields, the number of elements, and their encoding. If `out` is empty the memory
-/// of the elements becomes that of the frame.
+/// Like [`write_response`], for a response with a list that was encoded beforehand; `response` has
+/// an empty list in its place. The tuple has the encoded size of the fields after the list (without
+/// tagged fields), the number of elements, and the encoded elements. If `out` is empty, the frame
+/// reuses the memory of the elements.
 ///
 /// # Errors
-/// The errors of [`write_response`].
+/// Those of [`write_response`].
 pub fn write_list_response(
     correlation_id: i32,
     version: i16,
@@ -128,7 +128,8 @@ pub fn write_list_response(
     finish_frame(start, RESPONSE_BYTES_MAX, 0, out)
 }
 
-/// Fills in the length of the frame at `start`. `elsewhere` bytes of the frame are not in `out`.
+/// Fills in the length of the frame that begins at `start`. The length includes `elsewhere` bytes
+/// that are not in `out`.
 fn finish_frame(start: usize, bytes_max: usize, elsewhere: usize, out: &mut Vec<u8>) -> Result<()> {
     let bytes = out.len() - start;
     if bytes > bytes_max {
@@ -178,7 +179,7 @@ mod tests {
             assert_eq!(read_response_header(ApiKey::Heartbeat, version, &mut reader), Ok(9));
             assert_eq!(reader.remaining(), behind);
         }
-        // A tag that this codec does not know, of two bytes.
+        // The tag is unknown to this codec; its value has two bytes.
         let mut reader = Reader::new(&[0, 0, 0, 9, 1, 7, 2, 0xff, 0xff, 5]);
         assert_eq!(read_response_header(ApiKey::Heartbeat, 4, &mut reader), Ok(9));
         assert_eq!(reader.rest(), [5]);

@@ -1,12 +1,12 @@
-//! Kafka bytes to typed values and back.
+//! Decodes and encodes Kafka's messages and records.
 //!
-//! No I/O, no unsafe, and no panic on any input: every length is checked against the bytes that
-//! follow before memory is reserved for it. A value borrows its strings and bytes from the frame it
-//! was read from, so decoding a request allocates for its arrays only.
+//! The crate does no I/O, has no unsafe code, and does not panic on any input: every length is
+//! checked against the bytes that follow before memory is reserved for it. A decoded value borrows
+//! strings and bytes from its frame, so that decoding a request allocates for arrays only.
 //!
 //! Where to look:
 //! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; `message!`:
-//!   how a message is declared, once, for all its versions.
+//!   declares a message once for all its versions.
 //! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding, encoding and
 //!   routing derive.
 //! - [`messages`]: one file per API. [`records`]: the records of the coordinator's log.

@@ -1,4 +1,4 @@
-//! The values of fields: strings, bytes and uuids. They borrow from the frame where they can.
+//! Values of fields: strings, bytes and uuids. They borrow from the frame if possible.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ impl fmt::Debug for Bytes<'_> {
     }
 }
 
-/// A byte string that is never printed: a password, or what follows from one.
+/// A byte string that is never printed: a password or a value derived from one.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct SecretBytes<'a>(pub Bytes<'a>);
 
@@ -74,25 +74,25 @@ impl fmt::Debug for SecretBytes<'_> {
     }
 }
 
-/// The records in an answer: its bytes, or a number of bytes of a file, which the sender of the
-/// answer inserts.
+/// The records in an answer: the bytes themselves, or the number of bytes that the sender inserts
+/// from a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Records<'a> {
     Here(Bytes<'a>),
     Elsewhere(Gap),
 }
 
-/// A place in an answer for bytes of a file.
+/// A gap in an encoded answer, into which the sender inserts bytes of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gap {
-    /// The number of elements.
+    /// The number of bytes.
     pub len: u32,
-    /// The place of the elements in the buffer that the answer was last written to.
+    /// The position of the gap in the buffer that the answer was last written to.
     pub at: Cell<usize>,
 }
 
 impl Records<'_> {
-    /// A place for `len` bytes of a file.
+    /// Stands for `len` bytes of a file.
     pub fn elsewhere(len: u32) -> Self {
         Self::Elsewhere(Gap { len, at: Cell::new(0) })
     }
@@ -108,7 +108,7 @@ impl Records<'_> {
 impl Deref for Records<'_> {
     type Target = [u8];
 
-    /// The bytes of `Here`; none of `Elsewhere`.
+    /// The bytes of `Here`; empty for `Elsewhere`.
     fn deref(&self) -> &[u8] {
         match self {
             Self::Here(bytes) => bytes,
@@ -129,7 +129,7 @@ impl From<Vec<u8>> for Records<'_> {
     }
 }
 
-/// A topic or directory id: 16 bytes, printed as Kafka does in url-safe base64 without padding.
+/// A topic or directory id of 16 bytes. It is printed as in Kafka: url-safe base64 without padding.
 #[derive(Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -140,7 +140,7 @@ impl Uuid {
         self == Self::ZERO
     }
 
-    /// Reads the form that [`Uuid`]'s `Display` writes.
+    /// Parses what [`Uuid`]'s `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         decode_base64(text)?.try_into().ok().map(Self)
     }
@@ -189,7 +189,7 @@ fn base64_digit(value: u8, last_two: [u8; 2]) -> char {
     })
 }
 
-/// Reads both alphabets, padded or not.
+/// Decodes both base64 alphabets, with or without padding.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     let mut out = Vec::with_capacity(digits.len() * 3 / 4);
@@ -215,7 +215,7 @@ fn base64_value(digit: u8) -> Option<u8> {
     })
 }
 
-/// Kafka's JSON forms: bytes in base64, uuids in url-safe base64.
+/// The forms in Kafka's JSON: bytes in base64, uuids in url-safe base64.
 #[cfg(feature = "serde")]
 mod json {
     use super::{Bytes, HIDDEN, Records, SecretBytes, Uuid, decode_base64};

@@ -3,29 +3,28 @@
 use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE, REQUEST_ARRAY_BYTES_MAX};
 use std::fmt;
 
-/// The reason why bytes cannot be read. The connection that sent them is closed, as in Kafka.
+/// The reason why bytes cannot be decoded. The connection that sent them is closed, as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// The frame ends before the value does.
     UnexpectedEnd,
-    /// A length, count or size that is larger than the rest of the frame.
+    /// A length, count or size is larger than the rest of the frame.
     LengthTooLong,
-    /// A string longer than 32,767 bytes.
+    /// A string is longer than 32,767 bytes.
     StringTooLong,
-    /// Null where the protocol has no null.
+    /// A field that is not nullable is null.
     UnexpectedNull,
-    /// An unsigned varint of more than five bytes, or a signed one of more than ten.
+    /// An unsigned varint has more than five bytes, or a signed varint more than ten.
     VarintTooLong,
-    /// An API key that is not served.
+    /// muster does not serve this API key.
     UnknownApiKey(i16),
-    /// A version of an API that is not served.
+    /// muster does not serve this version of the API.
     UnsupportedVersion { api_key: i16, version: i16 },
-    /// A record of a type or version that this build does not know.
+    /// This build does not know the type or the version of a record.
     UnknownRecord { record_type: i16, version: i16 },
-    /// A response that would be longer than
-    /// [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX).
+    /// The response would be longer than [`RESPONSE_BYTES_MAX`](crate::limits::RESPONSE_BYTES_MAX).
     ResponseTooLong(usize),
-    /// A record batch that breaks a rule, which the text names.
+    /// A record batch breaks a rule, which the text names.
     InvalidBatch(&'static str),
 }
 
@@ -54,7 +53,7 @@ impl std::error::Error for DecodeError {}
 
 pub type Result<T> = std::result::Result<T, DecodeError>;
 
-/// A cursor over one frame. Each read takes from the front; none reads past the end.
+/// A cursor over one frame. Each read takes bytes from the front and never reads past the end.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -68,19 +67,20 @@ impl<'a> Reader<'a> {
         Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()) }
     }
 
-    /// A cursor over a request, whose arrays take no more than [`REQUEST_ARRAY_BYTES_MAX`].
+    /// Reads a request, whose arrays may take at most [`REQUEST_ARRAY_BYTES_MAX`] of memory.
     #[inline]
     pub fn of_request(bytes: &'a [u8]) -> Self {
         Self::limited(bytes, REQUEST_ARRAY_BYTES_MAX)
     }
 
-    /// A cursor over a frame whose arrays take no more than this, however long the frame is.
+    /// Reads a frame whose arrays may take at most `array_bytes` of memory, even if it is long.
     #[inline]
     pub fn limited(bytes: &'a [u8], array_bytes: usize) -> Self {
         Self { rest: bytes, array_bytes: array_bytes_max(bytes.len()).min(array_bytes) }
     }
 
-    /// A cursor over the body of a request that was read before, whose frame had a larger budget.
+    /// Reads the body of a request again, without the rest of its frame. The first read had the
+    /// budget of the longer frame, so this reader gets the largest budget.
     #[inline]
     pub fn of_accepted_request(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, array_bytes: REQUEST_ARRAY_BYTES_MAX }
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// The bytes that are left, without taking them.
+    /// The bytes that are left; they are not consumed.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -135,8 +135,8 @@ impl<'a> Reader<'a> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// An unsigned varint of 32 bits. As in Kafka, a sixth byte is refused and bits above the 32nd
-    /// are dropped.
+    /// Reads an unsigned 32-bit varint. As in Kafka, a sixth byte is an error and bits above the
+    /// 32nd are dropped.
     #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
         match self.rest.split_first() {
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         Err(DecodeError::VarintTooLong)
     }
 
-    /// A zigzag varint of 64 bits, as in records.
+    /// Reads a zigzag 64-bit varint, as records use it.
     #[inline]
     pub fn varlong(&mut self) -> Result<i64> {
         let mut value = 0u64;
@@ -174,38 +174,39 @@ impl<'a> Reader<'a> {
         Err(DecodeError::VarintTooLong)
     }
 
-    /// A zigzag varint of 32 bits, as in records.
+    /// Reads a zigzag 32-bit varint, as records use it.
     #[inline]
     pub fn varint(&mut self) -> Result<i32> {
         let value = self.uvarint()?;
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
 
-    /// The length of a compact type: one less than the varint. None is null. As in Kafka, varints
-    /// from 2^31 + 1 are null, too, as they wrap to a negative number.
+    /// Reads the length of a compact type: the varint minus one; None is null. As in Kafka, varints
+    /// from 2^31 + 1 on are null, too, because they wrap to a negative number.
     #[inline]
     pub fn compact_length(&mut self) -> Result<Option<usize>> {
         let length = (self.uvarint()? as i32).wrapping_sub(1);
         self.checked_length(i64::from(length))
     }
 
-    /// A length of 16 bits; negative is null.
+    /// Reads a 16-bit length; a negative length is null.
     #[inline]
     pub fn i16_length(&mut self) -> Result<Option<usize>> {
         let length = self.i16()?;
         self.checked_length(i64::from(length))
     }
 
-    /// A length of 32 bits; negative is null.
+    /// Reads a 32-bit length; a negative length is null.
     pub fn i32_length(&mut self) -> Result<Option<usize>> {
         let length = self.i32()?;
         self.checked_length(i64::from(length))
     }
 
-    /// Subtracts the memory of an array from the frame's budget, before it is reserved.
+    /// Subtracts the memory of an array from the frame's budget. Must be called before the memory
+    /// is reserved.
     ///
     /// # Errors
-    /// `LengthTooLong` if it exceeds the budget.
+    /// `LengthTooLong` if the array exceeds the budget.
     pub fn claim_array<T>(&mut self, length: usize) -> Result<()> {
         let claimed = length.checked_mul(size_of::<T>());
         let left = claimed.and_then(|claimed| self.array_bytes.checked_sub(claimed));
@@ -213,7 +214,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads from the next `length` bytes alone, with the same memory budget.
+    /// Lets `read` see the next `length` bytes only; the memory budget is shared.
     pub fn within<T>(
         &mut self,
         length: usize,
@@ -225,8 +226,9 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Null if negative, an error if longer than the bytes that are left: nothing on the wire, not
-    /// even an array's element, takes less than a byte.
+    /// Checks a length: None (null) if it is negative, an error if it exceeds the bytes that are
+    /// left. The check holds for arrays, too, because each element takes at least one byte on the
+    /// wire.
     #[inline]
     fn checked_length(&self, length: i64) -> Result<Option<usize>> {
         match usize::try_from(length) {
@@ -237,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The memory that all arrays of a frame may take, in bytes.
+/// The memory that all arrays of a frame of this size may take, in bytes.
 const fn array_bytes_max(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(ARRAY_BYTES_PER_BYTE).saturating_add(ARRAY_BYTES_MIN)
 }

@@ -1,5 +1,5 @@
-//! Reading any bytes neither panics nor takes more memory than a small multiple of their length. In
-//! a binary of its own, as it replaces the allocator by one that counts.
+//! Reading arbitrary bytes neither panics nor takes more memory than a small multiple of their
+//! length. The test is a binary of its own, because it replaces the allocator by one that counts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,20 +18,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// A byte that is not UTF-8 becomes the three of U+FFFD, in a string whose capacity doubles as it
-/// grows and which is briefly there twice.
+/// Each invalid byte becomes three bytes (U+FFFD). The string's capacity doubles as it grows, and
+/// while it grows, old and new buffer exist at the same time.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
-/// The memory that the harness may take at the same time, in another thread.
+/// Memory that the test harness may take in another thread during a measurement.
 const NOISE_BYTES: usize = 16 << 10;
 
-/// Memory is counted for the whole process: one test at a time.
+/// The counter covers the whole process, so only one test may run at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The peak of memory in use during `work`, less that before it.
+/// The peak of memory in use during `work`, less the memory in use before.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     MEMORY.reset_peak_usage();
     let before = MEMORY.current_usage();
@@ -39,7 +39,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (MEMORY.peak_usage().saturating_sub(before), result)
 }
 
-/// Reads a body in one version and checks the bound.
+/// Reads a body in one version and checks that the memory stays within the bound.
 fn read(api: ApiKey, version: i16, is_request: bool, body: &[u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(body);
     let (peak, result) = peak(|| {
@@ -69,7 +69,8 @@ fn for_all<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value)) {
     run.unwrap();
 }
 
-/// Bytes of which many are small: they are plausible lengths, and get further than uniform noise.
+/// Bytes with many small values: they are plausible lengths, so that decoding gets further than
+/// with uniform noise.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![any::<u8>(), 0..4u8, Just(0xff)];
     prop::collection::vec(byte, 0..400)
@@ -88,7 +89,7 @@ fn noise_is_read_within_bounds_in_every_version() {
     });
 }
 
-/// A change of a body, at a place that is a fraction of its length.
+/// A change of a body at a random place. `Index` scales to the body's length.
 #[derive(Debug, Clone)]
 enum Edit {
     Set(prop::sample::Index, u8),
@@ -162,8 +163,8 @@ fn a_count_without_elements_takes_no_memory() {
     }
 }
 
-/// The groups of an OffsetFetch and the topics of its first group both claim a sixth of the bytes
-/// in elements: either alone would be allowed.
+/// An OffsetFetch whose list of groups and whose first group's list of topics each claim a sixth of
+/// the bytes in elements. Either list alone would be within the bound.
 #[test]
 fn nested_counts_share_one_bound() {
     let _alone = alone();
@@ -190,7 +191,7 @@ fn a_hundred_thousand_empty_strings_are_refused() {
     assert_eq!(read(ApiKey::DeleteGroups, 2, true, &empty), Err(DecodeError::LengthTooLong));
 }
 
-/// Ten thousand of the smallest elements that make sense.
+/// The requests have ten thousand elements each, of the smallest meaningful size.
 #[test]
 fn requests_that_make_sense_are_within_the_bound() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! Answers whose records are inserted when they are sent.
+//! Tests of answers into which the sender inserts records.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Comparison with the crate `kafka-protocol`, an independent implementation of the messages: both
-//! codecs read the same bytes and write them again alike.
+//! Compares this codec with the crate `kafka-protocol`, an independent implementation: both codecs
+//! read the same bytes and must write the same bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use kafka_vectors::{Vector, bodies, vectors};
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::collections::BTreeSet;
 
-/// Decodes with the crate and encodes again; None where the crate lacks the version.
+/// Decodes and encodes with the crate; None if the crate lacks the version.
 fn through_crate<T: Message + Decodable + Encodable>(version: i16, body: &[u8]) -> Option<Vec<u8>> {
     if version < T::VERSIONS.min || version > T::VERSIONS.max {
         return None;
@@ -27,13 +27,13 @@ fn through_crate<T: Message + Decodable + Encodable>(version: i16, body: &[u8]) 
 
 macro_rules! apis {
     ($($name:ident, $request:ident, $response:ident;)*) => {
-        /// A body, read and written by the crate; None where it lacks the version.
+        /// The body after the crate has read and written it; None if the crate lacks the version.
         fn theirs(vector: &Vector) -> Option<Vec<u8>> {
             let Vector { api, is_request, version, ref body } = *vector;
             match (api, is_request) {
                 $((ApiKey::$name, true) => through_crate::<$request>(version, body),
                 (ApiKey::$name, false) => through_crate::<$response>(version, body),)*
-                // The crate lacks them.
+                // The crate lacks these APIs.
                 (
                     ApiKey::StreamsGroupHeartbeat
                     | ApiKey::StreamsGroupDescribe
@@ -134,7 +134,7 @@ apis! {
     DescribeTopicPartitions, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
 
-/// Decodes with this codec and encodes again.
+/// Decodes and encodes with this codec.
 fn ours(vector: &Vector, bytes: &[u8]) -> Vec<u8> {
     let Vector { api, version, .. } = *vector;
     let (mut reader, mut out) = (Reader::new(bytes), Vec::new());
@@ -146,8 +146,8 @@ fn ours(vector: &Vector, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Checks that both codecs rewrite a body to the same bytes, and that ours reads those of the
-/// crate. Returns false where the crate lacks the version.
+/// Checks that both codecs rewrite a body to the same bytes, and that ours reads the crate's bytes.
+/// Returns false if the crate lacks the version.
 fn agree(vector: &Vector) -> bool {
     let Some(theirs) = theirs(vector) else { return false };
     assert_eq!(ours(vector, &vector.body), theirs, "{vector}");

@@ -1,4 +1,5 @@
-//! RecordBatch v2: batches that a Kafka broker wrote, and bytes that no broker would write.
+//! Tests of RecordBatch v2, with batches that a Kafka broker wrote and with bytes that no broker
+//! would write.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,10 +11,10 @@ use muster_codec::record_batch::{
 use muster_codec::wire::DecodeError;
 use proptest::prelude::*;
 
-/// A timestamp, a key and a value.
+/// Timestamp, key and value of a record.
 type Parts = (i64, Vec<u8>, Option<Vec<u8>>);
 
-/// A batch as printed by Kafka's dump tool, and its records.
+/// A batch that a Kafka broker wrote: its header as printed by Kafka's dump tool, and its records.
 struct Written {
     partition: i32,
     base_offset: i64,
@@ -65,7 +66,7 @@ fn build(base_offset: i64, records: &[Parts]) -> Vec<u8> {
     builder.seal(base_offset, 0).to_vec()
 }
 
-/// Two records of three bytes each.
+/// A batch of two records, each with a key and a value of three bytes in total.
 fn sample() -> Vec<u8> {
     let record = |byte: u8| (1_000, vec![byte], Some(vec![byte; 2]));
     build(7, &[record(1), record(2)])
@@ -78,7 +79,8 @@ fn batches_have_the_size_and_checksum_that_kafka_gave_them() {
     for written in batches {
         let mut batch = build(written.base_offset, &written.records);
         assert_eq!(batch.len(), written.size);
-        // The builder writes what a coordinator writes; a transaction is patched in.
+        // The builder writes batches as a coordinator does. The fields of a transaction are patched
+        // in.
         batch[21..23].copy_from_slice(&written.attributes.to_be_bytes());
         batch[43..51].copy_from_slice(&written.producer_id.to_be_bytes());
         batch[51..53].copy_from_slice(&written.producer_epoch.to_be_bytes());
@@ -87,7 +89,7 @@ fn batches_have_the_size_and_checksum_that_kafka_gave_them() {
     }
 }
 
-/// Written by a Kafka 4.3.0 broker for a TxnOffsetCommit of producer 1001.
+/// The batch that a Kafka 4.3.0 broker wrote for a TxnOffsetCommit of producer 1001.
 const IN_TRANSACTION: &str = "\
     00000000000000090000007b0000000a027a489cf7001000000000000001a200\
     b29673000001a200b2967300000000000003e900000000000000000001900100\

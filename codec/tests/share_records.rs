@@ -1,4 +1,4 @@
-//! Records of `__share_group_state` are byte for byte those of Kafka's own serializer.
+//! Compares records of `__share_group_state` with the bytes of Kafka's own serializer.
 
 #![allow(clippy::unwrap_used)]
 

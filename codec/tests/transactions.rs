@@ -1,4 +1,4 @@
-//! The records of transactions beside what Kafka's own serializers wrote.
+//! Compares records of transactions with the bytes of Kafka's own serializers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,8 @@ fn partitions(all: &[(&'static str, &[i32])]) -> Option<Vec<TransactionPartition
     Some(partitions.collect())
 }
 
-/// The id `t-1` at 1000 with a timeout of a minute; times are in ms after 1700000000000.
+/// The state of the id `t-1` with producer 1000 and a timeout of a minute. Times are in ms after
+/// 1700000000000.
 fn value(
     status: i8,
     epoch: i16,

@@ -1,4 +1,5 @@
-//! Golden bytes of Kafka's own serializer in `data/` are read, and written to the same bytes again.
+//! Golden bytes of Kafka's own serializer (in `data/`) are read, and must be written to the same
+//! bytes again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,7 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::collections::BTreeSet;
 
-/// Reads a body and writes it again; returns also the number of bytes that were read.
+/// Reads a body and writes it again. Also returns the number of bytes read.
 fn rewrite(vector: &Vector) -> (Vec<u8>, usize) {
     let Vector { api, version, .. } = *vector;
     let mut reader = Reader::new(&vector.body);
@@ -90,8 +91,8 @@ fn coordinator_records_match_kafkas_golden_bytes() {
     );
 }
 
-/// Records that Kafka 4.4 writes differently. Topology descriptions of streams groups, whose epochs
-/// muster does not have, are left out.
+/// Compares the records that Kafka 4.4 writes differently. Vectors of topology descriptions of
+/// streams groups are left out, because muster does not have their epochs.
 #[test]
 fn coordinator_records_match_the_golden_bytes_of_kafka_4_4() {
     const OF_DESCRIPTIONS: [&str; 4] = ["4.4 uncertain", "4.4 stored", "4.4 failed", "4.4 both"];

@@ -1,23 +1,25 @@
-//! Kafka's types of compression. Content is decompressed within a bound: what the bytes claim
-//! reserves no memory.
+//! Kafka's compression types. Decompression is bounded: a length claimed by the input reserves no
+//! memory.
 
 #![forbid(unsafe_code)]
 
 use muster_codec::record_batch::Compression;
 use std::io::{self, Read, Write};
 
-/// The start of xerial's framing, which Java clients write; two version numbers follow.
+/// The magic bytes of xerial's snappy framing, which Java clients write. Two version numbers
+/// follow.
 const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_HEADER_BYTES: usize = 16;
 
-/// The bytes of a block in that framing, before compression.
+/// Uncompressed bytes in each block of xerial's framing.
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
-/// Appends the content of compressed bytes, up to `max` bytes.
+/// Decompresses `bytes` and appends the content, at most `max` bytes, to `out`.
 ///
 /// # Errors
-/// The bytes are damaged, or their content is longer: then [`is_too_long`] says so.
+/// The bytes are damaged, or their content is longer than `max` ([`is_too_long`] tests for the
+/// latter).
 pub fn decompress(
     compression: Compression,
     bytes: &[u8],
@@ -37,10 +39,10 @@ pub fn decompress(
     }
 }
 
-/// Appends the compressed form of content to `out`.
+/// Compresses `content` and appends the result to `out`.
 ///
 /// # Errors
-/// None are known, because everything happens in memory.
+/// None are known: the encoders write to memory only.
 pub fn compress(compression: Compression, content: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match compression {
         Compression::None => out.extend_from_slice(content),
@@ -62,7 +64,7 @@ pub fn compress(compression: Compression, content: &[u8], out: &mut Vec<u8>) -> 
     Ok(())
 }
 
-/// Whether the content is longer than it may be.
+/// Whether [`decompress`] failed because the content is longer than `max`.
 pub fn is_too_long(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::FileTooLarge
 }
@@ -73,10 +75,10 @@ fn read_all(reader: impl Read, max: usize, out: &mut Vec<u8>) -> io::Result<()> 
     if out.len() > max { Err(too_long()) } else { Ok(()) }
 }
 
-/// Decompresses one frame after the other.
+/// Decompresses a sequence of zstd frames.
 fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     while !bytes.is_empty() {
-        // The decoder keeps as much as a window before it returns anything.
+        // The decoder buffers up to a whole window before it returns anything.
         if window_bytes(bytes).is_some_and(|window| window > max as u64) {
             return Err(too_long());
         }
@@ -86,8 +88,8 @@ fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// The window of a frame of zstd by its header, beyond the 8 MiB that every decoder has; None where
-/// that is less, or where there is no such header.
+/// The window size of a zstd frame, from its header. Returns None if the window is at most 8 MiB,
+/// which every decoder supports, or if the header is not valid.
 fn window_bytes(frame: &[u8]) -> Option<u64> {
     const MAGIC: &[u8] = &0xfd2f_b528_u32.to_le_bytes();
     const SINGLE_SEGMENT: u8 = 1 << 5;
@@ -103,7 +105,7 @@ fn window_bytes(frame: &[u8]) -> Option<u64> {
     (window > EVERY_DECODER_BYTES).then_some(window)
 }
 
-/// The size of the content in the header of a single segment.
+/// The content size, which the header of a single-segment frame has in place of a window size.
 fn content_bytes(descriptor: u8, rest: &[u8]) -> Option<u64> {
     let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size_bytes = [1, 2, 4, 8][usize::from(descriptor >> 6)];
@@ -112,7 +114,8 @@ fn content_bytes(descriptor: u8, rest: &[u8]) -> Option<u64> {
     Some(if size_bytes == 2 { number + 256 } else { number })
 }
 
-/// Blocks after their lengths, or a single block, as clients other than Java's write it.
+/// Decompresses xerial's framing (each block after its length), or one raw block, as clients other
+/// than Java's write it.
 fn snappy(bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
     if !bytes.starts_with(XERIAL_MAGIC) {
         return snappy_block(bytes, max, out);
@@ -129,7 +132,8 @@ fn snappy(bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn snappy_block(block: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
-    // A byte of snappy expands to at most 64, so a false length is recognised at once.
+    // A byte of snappy expands to at most 64 bytes, so a false length is recognised before anything
+    // is reserved.
     let len = snap::raw::decompress_len(block)?;
     if len > block.len().saturating_mul(64) || out.len() + len > max {
         return Err(too_long());
@@ -181,7 +185,7 @@ mod tests {
         decompress(compression, bytes, MAX, &mut out).map(|()| out)
     }
 
-    /// Zeros, as each type compresses them.
+    /// `len` zeros, compressed by each type.
     fn zeros(len: usize) -> Vec<(Compression, Vec<u8>)> {
         let compressed = |compression| {
             let mut out = Vec::new();

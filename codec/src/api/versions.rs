@@ -1,4 +1,4 @@
-//! The encoding of each version of a request, and the versions that are announced.
+//! The `Version` of each API version, and the versions that ApiVersions announces.
 
 use super::ApiKey;
 use crate::field::Version;
@@ -6,10 +6,10 @@ use crate::wire::{DecodeError, Result};
 use std::ops::RangeInclusive;
 
 impl ApiKey {
-    /// The number as an API's encoding needs it.
+    /// The `Version` with which bodies of this API version are read and written.
     ///
     /// # Errors
-    /// `UnsupportedVersion` if the API is not served in that version.
+    /// `UnsupportedVersion` if muster does not serve this version of the API.
     pub fn version(self, number: i16) -> Result<Version> {
         if !self.versions().contains(&number) {
             let api_key = self as i16;
@@ -18,8 +18,9 @@ impl ApiKey {
         Ok(Version { number, flexible: number >= self.flexible_from() })
     }
 
-    /// The versions that ApiVersions announces. Kafka announces Produce from 0, though it serves it
-    /// from 3: librdkafka takes the absence of version 0 for a broker without produce (KIP-896).
+    /// The versions that ApiVersions announces. Kafka serves Produce from version 3, but announces
+    /// it from 0: without version 0 librdkafka concludes that the broker does not support Produce
+    /// (KIP-896).
     pub fn announced(self) -> RangeInclusive<i16> {
         let versions = self.versions();
         if self == Self::Produce { 0..=*versions.end() } else { versions }
@@ -30,8 +31,8 @@ impl ApiKey {
         version >= self.flexible_from()
     }
 
-    /// Whether a response has header version 1, rather than 0. ApiVersions never has: a client
-    /// reads its answer before it knows which versions the server supports (KIP-511).
+    /// Whether a response has header version 1, rather than 0. ApiVersions always has 0, because a
+    /// client reads its response before it knows which versions the server supports (KIP-511).
     pub fn flexible_response_header(self, version: i16) -> bool {
         self != Self::ApiVersions && version >= self.flexible_from()
     }

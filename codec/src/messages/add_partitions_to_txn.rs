@@ -1,8 +1,8 @@
 //! AddPartitionsToTxn (key 24), versions 0-5, flexible from 3.
 //!
 //! Added by each version:
-//! - v4: request `transactions` in place of the fields of one; response `error_code`,
-//!   `results_by_transaction`. Brokers send it to each other.
+//! - v4: request `transactions` in place of the fields of one transaction; response `error_code`,
+//!   `results_by_transaction`. Only brokers send v4.
 //! - v5: the error TRANSACTION_ABORTABLE.
 
 use crate::declare::message;

@@ -1,5 +1,5 @@
-//! AlterConfigs (key 33), versions 0-2, flexible from 2. The response is that of
-//! IncrementalAlterConfigs.
+//! AlterConfigs (key 33), versions 0-2, flexible from 2. The response has the type of
+//! IncrementalAlterConfigs' response.
 
 use super::AlterConfigsResourceResponse;
 use crate::declare::message;

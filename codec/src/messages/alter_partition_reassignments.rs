@@ -1,6 +1,6 @@
-//! AlterPartitionReassignments (key 45), versions 0-1, which are flexible.
+//! AlterPartitionReassignments (key 45), versions 0-1, both flexible.
 //!
-//! - v1: `allow_replication_factor_change` of both.
+//! - v1: request and response `allow_replication_factor_change`.
 
 use crate::declare::message;
 use crate::types::Str;
@@ -19,7 +19,7 @@ message! {
 
     pub struct ReassignablePartition {
         partition_index: i32, 0..;
-        /// Null cancels the reassignment that is under way.
+        /// Null cancels the ongoing reassignment.
         replicas: Option<Vec<i32>> = None, 0..;
     }
 

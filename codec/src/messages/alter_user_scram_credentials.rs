@@ -1,5 +1,5 @@
 //! AlterUserScramCredentials (key 51), version 0, flexible from 0 (KIP-554). The client derives the
-//! salted password, which takes long; the server never has the password.
+//! salted password, which is slow on purpose; the server never receives the password.
 
 use crate::declare::message;
 use crate::types::{Bytes, SecretBytes, Str};

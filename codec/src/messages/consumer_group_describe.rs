@@ -40,7 +40,7 @@ message! {
         subscribed_topic_regex: Option<Str<'a>>, 0..;
         assignment: ConsumerGroupAssignment<'a>, 0..;
         target_assignment: ConsumerGroupAssignment<'a>, 0..;
-        /// 0 for a member of the classic protocol, 1 for one of the consumer protocol.
+        /// 0 for a member with the classic protocol, 1 with the consumer protocol.
         member_type: i8 = -1, 1..;
     }
 

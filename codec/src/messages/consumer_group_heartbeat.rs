@@ -7,7 +7,8 @@ use crate::declare::message;
 use crate::types::{Str, Uuid};
 
 message! {
-    /// Null, and a rebalance timeout of -1, mean no change since the last heartbeat.
+    /// In optional fields, null (-1 for the rebalance timeout) means "unchanged since the last
+    /// heartbeat".
     pub struct ConsumerGroupHeartbeatRequest<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
@@ -35,7 +36,7 @@ message! {
         member_id: Option<Str<'a>>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        /// None if it has not changed since the member's last answer.
+        /// Null if the assignment has not changed since the last answer to the member.
         assignment: Option<ConsumerGroupHeartbeatAssignment>, 0..;
     }
 

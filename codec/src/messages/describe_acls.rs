@@ -3,7 +3,7 @@
 use crate::declare::message;
 use crate::types::Str;
 
-/// The pattern type of literal names.
+/// `PatternType.LITERAL`.
 pub(super) const LITERAL: i8 = 3;
 
 message! {

@@ -29,7 +29,7 @@ message! {
 
     pub struct QuotaEntity<'a> {
         entity_type: Str<'a>, 0..;
-        /// None for the default.
+        /// Null for the default entity.
         entity_name: Option<Str<'a>> = Some(Str::Borrowed("")), 0..;
     }
 

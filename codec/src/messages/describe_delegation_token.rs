@@ -7,7 +7,7 @@ use crate::types::{SecretBytes, Str};
 
 message! {
     pub struct DescribeDelegationTokenRequest<'a> {
-        /// Null means all.
+        /// Null for all owners.
         owners: Option<Vec<DescribeDelegationTokenOwner<'a>>>, 0..;
     }
 

@@ -7,7 +7,7 @@ use crate::types::Str;
 
 message! {
     pub struct DescribeLogDirsRequest<'a> {
-        /// Null means all.
+        /// Null for all topics.
         topics: Option<Vec<DescribableLogDirTopic<'a>>> = Some(Vec::new()), 0..;
     }
 

@@ -1,7 +1,8 @@
-//! DescribeQuorum (key 55), versions 0-2, which are flexible.
+//! DescribeQuorum (key 55), versions 0-2, all flexible.
 //!
-//! - v1: `last_fetch_timestamp`, `last_caught_up_timestamp`.
-//! - v2: `error_message` of both, `replica_directory_id`, `nodes`.
+//! - v1: response `last_fetch_timestamp`, `last_caught_up_timestamp`.
+//! - v2: response `error_message` (of the request and of each partition), `replica_directory_id`,
+//!   `nodes`.
 
 use crate::declare::message;
 use crate::types::{Str, Uuid};

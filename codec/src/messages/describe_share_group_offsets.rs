@@ -13,7 +13,7 @@ message! {
 
     pub struct DescribeShareGroupOffsetsRequestGroup<'a> {
         group_id: Str<'a>, 0..;
-        /// None asks for all partitions that have share state.
+        /// Null for all partitions that have share state.
         topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic<'a>>>, 0..;
     }
 
@@ -45,7 +45,7 @@ message! {
         /// -1 if there is no start offset.
         start_offset: i64, 0..;
         leader_epoch: i32, 0..;
-        /// Records that are not delivered for good; -1 if unknown.
+        /// The number of records that are not yet completely delivered; -1 if unknown.
         lag: i64 = -1, 1..;
         error_code: i16, 0..;
         error_message: Option<Str<'a>>, 0..;

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions (key 75), versions 0, flexible from 0.
+//! DescribeTopicPartitions (key 75), version 0, flexible from 0.
 
 use crate::declare::message;
 use crate::types::{Str, Uuid};

@@ -5,7 +5,7 @@ use crate::types::Str;
 
 message! {
     pub struct DescribeUserScramCredentialsRequest<'a> {
-        /// None, or an empty list, for all users.
+        /// Null, or an empty list, for all users.
         users: Option<Vec<ScramUserName<'a>>> = Some(Vec::new()), 0..;
     }
 

@@ -9,7 +9,7 @@ message! {
     pub struct ElectLeadersRequest<'a> {
         /// 0 for the preferred leader, 1 for an unclean election.
         election_type: i8, 1..;
-        /// Null means all.
+        /// Null for all partitions.
         topic_partitions: Option<Vec<TopicPartitionsToElect<'a>>> = Some(Vec::new()), 0..;
         timeout_ms: i32 = 60_000, 0..;
     }

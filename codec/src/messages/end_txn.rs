@@ -3,7 +3,7 @@
 //! Added by each version:
 //! - v2: the error PRODUCER_FENCED.
 //! - v4: the error TRANSACTION_ABORTABLE.
-//! - v5: response `producer_id`, `producer_epoch`: those of the next transaction (KIP-890).
+//! - v5: response `producer_id`, `producer_epoch`, which the next transaction uses (KIP-890).
 
 use crate::declare::message;
 use crate::types::Str;

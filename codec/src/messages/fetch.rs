@@ -107,7 +107,7 @@ message! {
 }
 
 impl FetchResponse<'_> {
-    /// The places of records that the sender inserts, in the order of the wire.
+    /// The gaps in which the sender inserts records, in the order of the wire.
     pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
         let partitions = self.responses.iter().flat_map(|topic| &topic.partitions);
         partitions.filter_map(|partition| partition.records.as_ref()?.gap())

@@ -1,12 +1,12 @@
-//! GetTelemetrySubscriptions (key 71), version 0, flexible from 0: what metrics a client is to push
-//! (KIP-714).
+//! GetTelemetrySubscriptions (key 71), version 0, flexible from 0: asks which metrics the client
+//! has to push (KIP-714).
 
 use crate::declare::message;
 use crate::types::{Str, Uuid};
 
 message! {
     pub struct GetTelemetrySubscriptionsRequest {
-        /// Zero for a client that has no id yet.
+        /// Zero if the client has no id yet.
         client_instance_id: Uuid, 0..;
     }
 
@@ -21,7 +21,7 @@ message! {
         telemetry_max_bytes: i32, 0..;
         /// Counters are pushed as the increase since the last push.
         delta_temporality: bool, 0..;
-        /// Beginnings of names; none for no metrics, `*` for all.
+        /// Prefixes of metric names; an empty list for no metrics, `*` for all.
         requested_metrics: Vec<Str<'a>>, 0..;
     }
 }

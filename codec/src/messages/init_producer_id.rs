@@ -32,7 +32,7 @@ message! {
     }
 }
 impl InitProducerIdResponse {
-    /// The answer that refuses a request (`KafkaApis.handleInitProducerIdRequest`).
+    /// The answer to a refused request, as `KafkaApis.handleInitProducerIdRequest` makes it.
     pub fn refused(error: ErrorCode) -> Self {
         Self { error_code: error.code(), producer_epoch: NO_EPOCH, ..Default::default() }
     }

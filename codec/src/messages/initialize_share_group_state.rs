@@ -17,7 +17,7 @@ message! {
     pub struct InitializeStatePartition {
         partition: i32, 0..;
         state_epoch: i32, 0..;
-        /// -1 if the first reader is to decide it.
+        /// -1: the first reader decides the start offset.
         start_offset: i64, 0..;
     }
 

@@ -1,7 +1,7 @@
 //! ListConfigResources (key 74), versions 0-1, flexible from 0.
 //!
 //! Added by each version:
-//! - v1: request `resource_types`; response `resource_type`. Before, it listed client metrics only.
+//! - v1: request `resource_types`; response `resource_type`. Version 0 lists client metrics only.
 
 use crate::declare::message;
 use crate::types::Str;

@@ -1,4 +1,4 @@
-//! ListPartitionReassignments (key 46), version 0, which is flexible.
+//! ListPartitionReassignments (key 46), version 0, flexible.
 
 use crate::declare::message;
 use crate::types::Str;
@@ -6,7 +6,7 @@ use crate::types::Str;
 message! {
     pub struct ListPartitionReassignmentsRequest<'a> {
         timeout_ms: i32 = 60_000, 0..;
-        /// Null means all.
+        /// Null for all topics.
         topics: Option<Vec<ListPartitionReassignmentsTopics<'a>>>, 0..;
     }
 

@@ -1,13 +1,13 @@
-//! The partitions of all members of a streams group by their endpoints: a list that is the same in
-//! many answers, and is encoded once.
+//! The partitions of all members of a streams group, by endpoint. Many answers carry the same list,
+//! so it is encoded once.
 
 use super::StreamsGroupEndpointPartitions;
 use crate::field::{Field, Nullable, Version};
 use crate::wire::{Reader, Result};
 use std::sync::Arc;
 
-/// A list of [`StreamsGroupEndpointPartitions`], in the bytes of StreamsGroupHeartbeat, which are
-/// the same in all versions.
+/// An encoded list of [`StreamsGroupEndpointPartitions`]. All versions of StreamsGroupHeartbeat
+/// encode it to the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionsByEndpoint(Arc<[u8]>);
 
@@ -20,10 +20,10 @@ impl PartitionsByEndpoint {
         Self(bytes.into())
     }
 
-    /// The list, decoded.
+    /// Decodes the list.
     ///
     /// # Errors
-    /// None: only a list is ever encoded.
+    /// None in practice: the bytes are always an encoded list.
     pub fn list(&self) -> Result<Vec<StreamsGroupEndpointPartitions<'_>>> {
         Field::read(&mut Reader::new(&self.0), VERSION)
     }

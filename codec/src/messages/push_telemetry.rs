@@ -1,4 +1,4 @@
-//! PushTelemetry (key 72), version 0, flexible from 0: metrics of a client (KIP-714).
+//! PushTelemetry (key 72), version 0, flexible from 0: metrics from a client (KIP-714).
 
 use crate::declare::message;
 use crate::types::{Bytes, Uuid};
@@ -7,7 +7,7 @@ message! {
     pub struct PushTelemetryRequest<'a> {
         client_instance_id: Uuid, 0..;
         subscription_id: i32, 0..;
-        /// The client ends after this push.
+        /// True if this is the client's last push before it ends.
         terminating: bool, 0..;
         compression_type: i8, 0..;
         /// OpenTelemetry's `MetricsData`.

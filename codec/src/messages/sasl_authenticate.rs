@@ -14,7 +14,7 @@ message! {
         error_code: i16, 0..;
         error_message: Option<Str<'a>> = Some(Str::Borrowed("")), 0..;
         auth_bytes: SecretBytes<'a>, 0..;
-        /// The time after which the client has to authenticate again; 0 for no limit.
+        /// Milliseconds after which the client has to authenticate again; 0 for no limit.
         session_lifetime_ms: i64, 1..;
     }
 }

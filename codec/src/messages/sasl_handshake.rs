@@ -1,6 +1,6 @@
-//! SaslHandshake (key 17), versions 0-1, none flexible: the choice of a SASL mechanism.
+//! SaslHandshake (key 17), versions 0-1, not flexible: the choice of a SASL mechanism.
 //!
-//! - v1: tokens follow in SaslAuthenticate; after v0 they are frames of their own.
+//! - v1: the client sends its tokens in SaslAuthenticate. After v0 it sends them as bare frames.
 
 use crate::declare::message;
 use crate::types::Str;
@@ -12,7 +12,7 @@ message! {
 
     pub struct SaslHandshakeResponse<'a> {
         error_code: i16, 0..;
-        /// The mechanisms that the server allows.
+        /// The mechanisms that the server supports.
         mechanisms: Vec<Str<'a>>, 0..;
     }
 }

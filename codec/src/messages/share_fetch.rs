@@ -37,7 +37,7 @@ message! {
     pub struct AcknowledgementBatch {
         first_offset: i64, 0..;
         last_offset: i64, 0..;
-        /// One type for all offsets, or one type for each offset.
+        /// A single acknowledge type for all offsets, or one for each offset.
         acknowledge_types: Vec<i8>, 0..;
     }
 
@@ -68,7 +68,7 @@ message! {
         acknowledge_error_message: Option<Str<'a>>, 0..;
         current_leader: LeaderIdAndEpoch, 0..;
         records: Option<Records<'a>>, 0..;
-        /// In order.
+        /// In the order of offsets.
         acquired_records: Vec<AcquiredRecords>, 0..;
     }
 

@@ -5,10 +5,10 @@ use crate::declare::message;
 use crate::types::Str;
 
 message! {
-    /// Null means no change since the last heartbeat.
+    /// In optional fields, null means "unchanged since the last heartbeat".
     pub struct ShareGroupHeartbeatRequest<'a> {
         group_id: Str<'a>, 0..;
-        /// The client makes it.
+        /// The client generates the id.
         member_id: Str<'a>, 0..;
         /// 0 to join, -1 to leave.
         member_epoch: i32, 0..;
@@ -23,7 +23,7 @@ message! {
         member_id: Option<Str<'a>>, 0..;
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
-        /// None if it has not changed since the member's last answer.
+        /// Null if the assignment has not changed since the last answer to the member.
         assignment: Option<ConsumerGroupHeartbeatAssignment>, 0..;
     }
 }

@@ -33,9 +33,9 @@ message! {
         members: Vec<DescribedStreamsGroupMember<'a>>, 0..;
         authorized_operations: i32 = i32::MIN, 0..;
         topology_description: Option<StreamsTopologyDescription<'a>>, 1..;
-        /// 0 if none is asked for, 1 if none is stored, 2 after an error, 3 with one.
+        /// 0: not requested; 1: not stored; 2: error; 3: the description follows.
         topology_description_status: i8, 1..;
-        /// The assignor of the next computation.
+        /// The assignor that the next computation uses.
         assignor_name: Option<Str<'a>>, 1..;
     }
 
@@ -70,7 +70,8 @@ message! {
         is_classic: bool, 0..;
     }
 
-    /// The description of a topology for people, as StreamsGroupTopologyDescriptionUpdate sends it.
+    /// The human-readable description of a topology, as StreamsGroupTopologyDescriptionUpdate sends
+    /// it.
     pub struct StreamsTopologyDescription<'a> {
         subtopologies: Vec<StreamsTopologyDescriptionSubtopology<'a>>, 0..;
         global_stores: Vec<StreamsTopologyDescriptionGlobalStore<'a>>, 0..;
@@ -96,7 +97,7 @@ message! {
         processor: StreamsTopologyDescriptionNode<'a>, 0..;
     }
 
-    /// Also the value of records of type 21.
+    /// Record type 21 has this structure as its value, too.
     pub struct StreamsGroupAssignment<'a> {
         active_tasks: Vec<StreamsGroupTaskIds<'a>>, 0..;
         standby_tasks: Vec<StreamsGroupTaskIds<'a>>, 0..;

@@ -1,6 +1,6 @@
 //! StreamsGroupHeartbeat (key 88), versions 0-1, flexible (KIP-1071).
 //!
-//! Added by v1: response `acceptable_recovery_lag` instead of the former one, and
+//! Added by v1: response `acceptable_recovery_lag` as 64 bits in place of the 32-bit field, and
 //! `topology_description_required` (KIP-1331).
 
 use super::PartitionsByEndpoint;
@@ -8,32 +8,32 @@ use crate::declare::message;
 use crate::types::Str;
 
 message! {
-    /// Null means no change since the last heartbeat.
+    /// In optional fields, null means "unchanged since the last heartbeat".
     pub struct StreamsGroupHeartbeatRequest<'a> {
         group_id: Str<'a>, 0..;
-        /// The client makes it.
+        /// The client generates the id.
         member_id: Str<'a>, 0..;
-        /// 0 to join, -1 to leave, -2 for a static member that leaves for a while.
+        /// 0 to join, -1 to leave, -2 for a static member that leaves temporarily.
         member_epoch: i32, 0..;
-        /// The epoch of the newest list of endpoints that the client has.
+        /// The epoch of the newest endpoint list that the client has received.
         endpoint_information_epoch: i32, 0..;
         instance_id: Option<Str<'a>>, 0..;
         rack_id: Option<Str<'a>>, 0..;
         rebalance_timeout_ms: i32 = -1, 0..;
-        /// Only with epoch 0.
+        /// Present only in a heartbeat with member epoch 0.
         topology: Option<StreamsGroupTopology<'a>>, 0..;
-        /// The tasks that the member owns: all three lists, or none.
+        /// The tasks that the member owns. Either all three lists are present, or none.
         active_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         standby_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         warmup_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
-        /// Members of one process share its state.
+        /// Members of one process have the same process id; they share its state stores.
         process_id: Option<Str<'a>>, 0..;
-        /// Where interactive queries reach the member.
+        /// The endpoint at which interactive queries reach the member.
         user_endpoint: Option<StreamsGroupEndpoint<'a>>, 0..;
         client_tags: Option<Vec<StreamsGroupKeyValue<'a>>>, 0..;
         task_offsets: Option<Vec<StreamsGroupTaskOffset<'a>>>, 0..;
         task_end_offsets: Option<Vec<StreamsGroupTaskOffset<'a>>>, 0..;
-        /// Whether all members are to shut down.
+        /// Asks all members of the group to shut down.
         shutdown_application: bool, 0..;
     }
 
@@ -52,14 +52,14 @@ message! {
         copartition_groups: Vec<StreamsGroupCopartitionGroup>, 0..;
     }
 
-    /// Indexes into the lists of the subtopology.
+    /// The numbers are indexes into the topic lists of the subtopology.
     pub struct StreamsGroupCopartitionGroup {
         source_topics: Vec<i16>, 0..;
         source_topic_regex: Vec<i16>, 0..;
         repartition_source_topics: Vec<i16>, 0..;
     }
 
-    /// An internal topic; 0 partitions if the server decides their number.
+    /// An internal topic. With 0 partitions the server decides their number.
     pub struct StreamsGroupTopicInfo<'a> {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
@@ -97,19 +97,19 @@ message! {
         member_epoch: i32, 0..;
         heartbeat_interval_ms: i32, 0..;
         acceptable_recovery_lag_legacy: i32, 0..=0;
-        /// How often the member is to report the offsets of its tasks.
+        /// The interval at which the member has to report the offsets of its tasks.
         task_offset_interval_ms: i32, 0..;
         /// The lag below which a task counts as caught up.
         acceptable_recovery_lag: i64 = -1, 1..;
         status: Option<Vec<StreamsGroupStatus<'a>>> = Some(Vec::new()), 0..;
-        /// None if no list has changed since the member's last answer.
+        /// Null if none of the three lists has changed since the last answer to the member.
         active_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         standby_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
         warmup_tasks: Option<Vec<StreamsGroupTaskIds<'a>>>, 0..;
-        /// Whether the member is to send the description of its topology.
+        /// Asks the member to send the description of its topology.
         topology_description_required: bool, 1..;
         endpoint_information_epoch: i32, 0..;
-        /// None if the client has the newest.
+        /// Null if the client has the newest list.
         partitions_by_user_endpoint: Option<PartitionsByEndpoint>, 0..;
     }
 
@@ -118,7 +118,7 @@ message! {
         status_detail: Str<'a>, 0..;
     }
 
-    /// The partitions of a member's tasks.
+    /// The partitions of the tasks of the member with this endpoint.
     pub struct StreamsGroupEndpointPartitions<'a> {
         user_endpoint: StreamsGroupEndpoint<'a>, 0..;
         active_partitions: Vec<StreamsGroupTopicPartitions<'a>>, 0..;

@@ -8,7 +8,7 @@ message! {
     pub struct StreamsGroupTopologyDescriptionUpdateRequest<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
-        /// The epoch of the topology that is described.
+        /// The epoch of the topology that the description belongs to.
         topology_epoch: i32, 0..;
         topology_description: StreamsTopologyDescription<'a>, 0..;
     }

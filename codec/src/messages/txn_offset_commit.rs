@@ -4,8 +4,9 @@
 //! - v2: request `committed_leader_epoch`.
 //! - v3: request `generation_id_or_member_epoch`, `member_id`, `group_instance_id` (KIP-447).
 //! - v4: the error TRANSACTION_ABORTABLE.
-//! - v5: the partition of the offsets joins the transaction by itself (KIP-890).
-//! - v6: `topic_id` instead of the name; `generation_id_or_member_epoch` may be that (KIP-1319).
+//! - v5: the server adds the offsets' partition to the transaction itself (KIP-890).
+//! - v6: `topic_id` instead of the name; `generation_id_or_member_epoch` may be a member epoch
+//!   (KIP-1319).
 
 use crate::declare::message;
 use crate::types::{Str, Uuid};
@@ -16,7 +17,7 @@ message! {
         group_id: Str<'a>, 0..;
         producer_id: i64, 0..;
         producer_epoch: i16, 0..;
-        /// Kafka 4.3 named it `generation_id`.
+        /// Named `generation_id` up to Kafka 4.3.
         #[cfg_attr(feature = "serde", serde(alias = "generationId"))]
         generation_id_or_member_epoch: i32 = -1, 3..;
         member_id: Str<'a>, 3..;

@@ -1,4 +1,4 @@
-//! UnregisterBroker (key 64), version 0, which is flexible.
+//! UnregisterBroker (key 64), version 0, flexible.
 
 use crate::declare::message;
 use crate::types::Str;

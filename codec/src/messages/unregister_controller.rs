@@ -1,4 +1,4 @@
-//! UnregisterController (key 94, KIP-1312), version 0, which is flexible.
+//! UnregisterController (key 94, KIP-1312), version 0, flexible.
 
 use crate::declare::message;
 use crate::types::Str;

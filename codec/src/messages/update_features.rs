@@ -1,4 +1,4 @@
-//! UpdateFeatures (key 57), versions 0-2, which are flexible.
+//! UpdateFeatures (key 57), versions 0-2, all flexible.
 //!
 //! - v1: request `upgrade_type` in place of `allow_downgrade`, `validate_only`.
 //! - v2: response without `results`.
@@ -17,7 +17,7 @@ message! {
         feature: Str<'a>, 0..;
         max_version_level: i16, 0..;
         allow_downgrade: bool, 0..=0;
-        /// 1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe one.
+        /// 1 for an upgrade, 2 for a safe downgrade, 3 for an unsafe downgrade.
         upgrade_type: i8 = 1, 1..;
     }
 

@@ -22,7 +22,7 @@ message! {
         partition: i32, 0..;
         state_epoch: i32, 0..;
         leader_epoch: i32, 0..;
-        /// -1 if it is unchanged.
+        /// -1 if the start offset is unchanged.
         start_offset: i64, 0..;
         delivery_complete_count: i32 = -1, 1..;
         state_batches: Vec<ShareGroupStateBatch>, 0..;

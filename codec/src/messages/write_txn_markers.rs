@@ -1,5 +1,5 @@
 //! WriteTxnMarkers (key 27), versions 1-2, flexible from 1. Brokers and Admin.abortTransaction send
-//! it.
+//! this request.
 //!
 //! Added by each version:
 //! - v2: request `transaction_version` (KIP-1228).

@@ -1,4 +1,4 @@
-//! A batch made of records, as Kafka's coordinator writes them.
+//! Builds a batch out of records, as Kafka's coordinator does.
 
 use super::header::COORDINATOR_SEQUENCE;
 use super::{BatchHeader, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP};
@@ -6,7 +6,7 @@ use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use crate::wire::{put_i8, put_varint, put_varlong, varlong_len};
 
-/// The most that an empty builder keeps of its buffer.
+/// The largest buffer, in bytes, that a builder keeps when it is cleared.
 pub const BUFFER_BYTES_KEPT: usize = 256 << 10;
 
 /// A type that can be written as a record.
@@ -14,7 +14,7 @@ pub trait WriteRecord {
     /// Appends the key.
     fn write_key(&self, out: &mut Vec<u8>);
 
-    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
+    /// Appends the value and returns true. For a tombstone, appends nothing and returns false.
     fn write_value(&self, out: &mut Vec<u8>) -> bool;
 }
 
@@ -68,7 +68,7 @@ impl WriteRecord for ShareRecord<'_> {
     }
 }
 
-/// A key and a value in their serialized form.
+/// An already serialized key and value.
 impl WriteRecord for (&[u8], Option<&[u8]>) {
     fn write_key(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0);
@@ -80,18 +80,19 @@ impl WriteRecord for (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Gathers records in a buffer that is reused. The batch has CREATE_TIME, no compression, and base
-/// sequence 0, as those of Kafka's coordinator; a producer only in a transaction.
+/// Gathers records in a buffer that is reused. As in batches of Kafka's coordinator, the timestamp
+/// type is CREATE_TIME, nothing is compressed, the base sequence is 0, and only a transaction has a
+/// producer id.
 #[derive(Debug)]
 pub struct BatchBuilder {
-    /// Space for the header, then the records.
+    /// Space for the header, followed by the records.
     buffer: Vec<u8>,
     records: i32,
     base_timestamp: i64,
     max_timestamp: i64,
 }
 
-/// A state of a [`BatchBuilder`] to which [`BatchBuilder::rewind`] returns.
+/// A position in a [`BatchBuilder`] to which [`BatchBuilder::rewind`] returns.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     len: usize,
@@ -127,7 +128,7 @@ impl BatchBuilder {
         });
     }
 
-    /// Appends a record whose key and value may be null, with the names and values of headers.
+    /// Appends a record with headers, given as (name, value). Key and value may be null.
     pub fn append_with_headers(
         &mut self,
         timestamp: i64,
@@ -145,7 +146,7 @@ impl BatchBuilder {
         });
     }
 
-    /// Appends a record with the fields after its offset.
+    /// Appends a record; `write` appends the fields after the offset.
     #[inline]
     fn append_fields(&mut self, timestamp: i64, write: impl FnOnce(&mut Vec<u8>)) {
         if self.records == 0 {
@@ -164,20 +165,20 @@ impl BatchBuilder {
         self.records += 1;
     }
 
-    /// Completes the batch, whose first record has `base_offset`.
+    /// Completes the batch; `base_offset` is the offset of its first record.
     ///
     /// # Panics
-    /// If there is no record.
+    /// The batch has no record.
     pub fn seal(&mut self, base_offset: i64, partition_leader_epoch: i32) -> &[u8] {
         let header = self.header(base_offset, partition_leader_epoch);
         header.write(&mut self.buffer);
         &self.buffer
     }
 
-    /// Like [`Self::seal`], for records of a transaction of this producer.
+    /// Like [`Self::seal`], for a batch in a transaction of this producer.
     ///
     /// # Panics
-    /// If there is no record.
+    /// The batch has no record.
     pub fn seal_in_transaction(
         &mut self,
         base_offset: i64,
@@ -190,7 +191,7 @@ impl BatchBuilder {
         &self.buffer
     }
 
-    /// The state before the next append.
+    /// The current state, to which [`Self::rewind`] can return.
     pub fn mark(&self) -> Mark {
         let Self { records, max_timestamp, .. } = *self;
         Mark { len: self.buffer.len(), records, max_timestamp }
@@ -204,8 +205,8 @@ impl BatchBuilder {
         self.max_timestamp = mark.max_timestamp;
     }
 
-    /// Removes the records and keeps the buffer, or [`BUFFER_BYTES_KEPT`] of it: there are many
-    /// builders, and few of them need much for long.
+    /// Removes all records. The buffer shrinks to [`BUFFER_BYTES_KEPT`]: there are many builders,
+    /// and few of them need a large buffer for long.
     pub fn clear(&mut self) {
         self.buffer.truncate(RECORD_BATCH_HEADER_BYTES);
         self.buffer.shrink_to(BUFFER_BYTES_KEPT);
@@ -244,14 +245,14 @@ impl BatchBuilder {
     }
 }
 
-/// Bytes with their length; -1 for null.
+/// Appends a varint length and the bytes; the length is -1 for null.
 fn put_nullable(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     put_varint(out, bytes.map_or(-1, |it| it.len() as i32));
     out.extend_from_slice(bytes.unwrap_or_default());
 }
 
-/// Inserts the length of the bytes from `at` on before them. Records are short, so moving them by a
-/// byte or two costs less than sizing them first.
+/// Inserts, at `at`, the length of the bytes that follow. Records are short, so it is cheaper to
+/// move them by a byte or two than to compute their size first.
 fn insert_varint(out: &mut Vec<u8>, at: usize, value: usize) {
     let width = varlong_len(value as i64);
     let end = out.len();

@@ -6,7 +6,7 @@ use super::{Batch, BatchHeader, NO_SEQUENCE, Record};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::wire::{DecodeError, Reader, Result};
 
-/// The end of a transaction; the number is the type of Kafka's control record.
+/// How a transaction ended. The discriminant is the type of Kafka's control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(i16)]
 pub enum TransactionOutcome {
@@ -15,10 +15,11 @@ pub enum TransactionOutcome {
 }
 
 impl TransactionOutcome {
-    /// The outcome in the key of a control record; None if it is of another type.
+    /// The outcome that the key of a control record names; None for a control record of another
+    /// type.
     ///
     /// # Errors
-    /// A key that is too short.
+    /// The key is too short.
     pub fn of_key(key: &[u8]) -> Result<Option<Self>> {
         let mut key = Reader::new(key);
         let _version = key.i16()?;
@@ -37,15 +38,16 @@ pub struct EndTxnMarker {
     pub coordinator_epoch: i32,
 }
 
-/// Length, attributes, timestamp and offset; a key of two numbers and a value of two; no headers.
+/// Length, attributes, timestamp delta and offset delta; two numbers as the key and two as the
+/// value; the number of headers.
 const RECORD_BYTES: usize = 17;
 
-/// The bytes of a batch with a marker.
+/// The size of a batch with one marker.
 pub const MARKER_BATCH_BYTES: usize = RECORD_BATCH_HEADER_BYTES + RECORD_BYTES;
 
 impl EndTxnMarker {
-    /// The batch of a marker of this producer; `timestamp` is in ms since the epoch. Its base
-    /// offset and leader epoch are 0 until the log sets them.
+    /// The marker of this producer as a batch; `timestamp` is in ms since the epoch. Base offset
+    /// and leader epoch are 0 until the log sets them.
     pub fn batch(
         self,
         producer_id: i64,
@@ -75,15 +77,15 @@ impl EndTxnMarker {
     fn record(self) -> [u8; RECORD_BYTES] {
         let [type_high, type_low] = (self.outcome as i16).to_be_bytes();
         let [a, b, c, d] = self.coordinator_epoch.to_be_bytes();
-        // Varints are zigzag: 32 is a length of 16, 8 of 4, 12 of 6.
+        // Varints are zigzag: 32 means 16, 8 means 4, 12 means 6.
         [32, 0, 0, 0, 8, 0, 0, type_high, type_low, 12, 0, 0, a, b, c, d, 0]
     }
 
-    /// The marker of a control batch; None if the batch has control records of another type, or its
-    /// record was dropped by compaction.
+    /// Reads the marker of a control batch. None if its control record is of another type, or was
+    /// removed by compaction.
     ///
     /// # Errors
-    /// A batch that is compressed, or whose record cannot be read.
+    /// The batch is compressed, or its record cannot be read.
     pub fn of_batch(batch: &Batch<'_>) -> Result<Option<Self>> {
         match batch.records()?.next() {
             Some(record) => Self::of_record(&record?),
@@ -91,10 +93,10 @@ impl EndTxnMarker {
         }
     }
 
-    /// The marker of a control record; None if it is of another type.
+    /// Reads the marker of a control record; None if the record is of another type.
     ///
     /// # Errors
-    /// A key or value that cannot be read.
+    /// The key or the value cannot be read.
     pub fn of_record(record: &Record<'_>) -> Result<Option<Self>> {
         let key = record.key.ok_or(DecodeError::UnexpectedNull)?;
         let Some(outcome) = TransactionOutcome::of_key(key)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The 61 bytes before the records, and the checks on a batch as a whole.
+//! The 61-byte header of a batch, and the checks on a batch as a whole.
 
 use super::{MAGIC, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
@@ -8,21 +8,21 @@ const LENGTH_AT: usize = 8;
 const LEADER_EPOCH_AT: usize = 12;
 const MAGIC_AT: usize = 16;
 const CRC_AT: usize = 17;
-/// The checksum covers everything from the attributes on.
+/// The position of the attributes. The checksum covers all bytes from here on.
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
-/// The base sequence of all batches of Kafka's coordinators, in transactions and outside.
+/// The base sequence in all batches of Kafka's coordinators, in a transaction or not.
 pub(super) const COORDINATOR_SEQUENCE: i32 = 0;
 
-/// The bytes that the length field does not count: the base offset and itself.
+/// Bytes that the length field does not count: the base offset and the length field.
 const LENGTH_OVERHEAD: usize = 12;
 
 const COMPRESSION_MASK: i16 = 0x07;
 const LOG_APPEND_TIME_BIT: i16 = 0x08;
 pub(super) const TRANSACTIONAL_BIT: i16 = 0x10;
 pub(super) const CONTROL_BIT: i16 = 0x20;
-/// The base timestamp is the batch's delete horizon (KIP-534).
+/// If set, the base timestamp is the batch's delete horizon (KIP-534).
 const DELETE_HORIZON_BIT: i16 = 0x40;
 
 /// How the records of a batch are compressed.
@@ -36,27 +36,27 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The one with Kafka's number; None for a number that has no meaning.
+    /// The type with Kafka's number; None for an undefined number.
     pub fn of(number: i16) -> Option<Self> {
         let all = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
         all.get(usize::try_from(number).ok()?).copied()
     }
 }
 
-/// The origin of the records' timestamps.
+/// Decides which side sets the timestamps of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
-    /// The producer, record by record.
+    /// The producer sets the timestamp of each record.
     CreateTime,
-    /// The log: all records have the batch's max timestamp.
+    /// The broker: each record has the batch's max timestamp.
     LogAppendTime,
 }
 
-/// All fields of the header but the magic, which is always 2.
+/// All fields of the header except the magic, which is always 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     pub base_offset: i64,
-    /// The bytes that follow the length field; not negative, and never less than the header's.
+    /// The number of bytes after the length field. Never less than the rest of the header.
     pub batch_length: i32,
     pub partition_leader_epoch: i32,
     pub crc: u32,
@@ -72,7 +72,7 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// The header of a batch with one offset and no record.
+    /// The header of a batch that has one offset and no record.
     pub fn empty(offset: i64) -> Self {
         Self {
             base_offset: offset,
@@ -90,10 +90,11 @@ impl BatchHeader {
         }
     }
 
-    /// Reads the header at the front of `bytes`, which need not hold the records.
+    /// Reads the header at the start of `bytes`. The records may be missing.
     ///
     /// # Errors
-    /// Fewer than 61 bytes, another magic than 2, or a length that is shorter than the header.
+    /// `bytes` has fewer than 61 bytes, the magic is not 2, or the length is shorter than the
+    /// header.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let header = bytes.first_chunk::<RECORD_BATCH_HEADER_BYTES>();
         let mut reader = Reader::new(header.ok_or(DecodeError::UnexpectedEnd)?);
@@ -122,12 +123,12 @@ impl BatchHeader {
         })
     }
 
-    /// Checks the rules for a producer's batch: as many records as offsets and at least one, a
-    /// known compression, no control batch, and a sequence number if there is a producer id
-    /// (`LogValidator.validateBatch`).
+    /// Checks the rules for a producer's batch (`LogValidator.validateBatch`): at least one record,
+    /// as many records as offsets, a known compression type, no control batch, and a sequence
+    /// number if there is a producer id.
     ///
     /// # Errors
-    /// `InvalidBatch`, for which the producer gets INVALID_RECORD.
+    /// `InvalidBatch`; the producer gets INVALID_RECORD.
     pub fn validate_from_client(&self) -> Result<()> {
         let broken = if self.last_offset_delta < 0 {
             "the last offset is before the first"
@@ -152,7 +153,7 @@ impl BatchHeader {
         self.batch_length.max(0) as usize + LENGTH_OVERHEAD
     }
 
-    /// The offset of the last record. Offsets of a client can be anything, hence the wrapping.
+    /// The offset of the last record. Wraps, because a client may send any offsets.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
     }
@@ -162,8 +163,8 @@ impl BatchHeader {
         self.last_offset().wrapping_add(1)
     }
 
-    /// The sequence number of the last record, which wraps to 0; -1 if there is none
-    /// (`DefaultRecordBatch.incrementSequence`).
+    /// The sequence number of the last record; -1 if the batch has no sequence number. Wraps to 0
+    /// after `i32::MAX` (`DefaultRecordBatch.incrementSequence`).
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence == NO_SEQUENCE {
             return NO_SEQUENCE;
@@ -171,7 +172,7 @@ impl BatchHeader {
         (self.base_sequence.wrapping_add(self.last_offset_delta)) & i32::MAX
     }
 
-    /// None if Kafka does not have the codec.
+    /// The compression type; None if Kafka does not define it.
     pub fn compression(&self) -> Option<Compression> {
         Compression::of(self.attributes & COMPRESSION_MASK)
     }
@@ -188,13 +189,14 @@ impl BatchHeader {
         self.attributes & TRANSACTIONAL_BIT != 0
     }
 
-    /// Makes the batch part of a transaction of this producer.
+    /// Makes the batch a part of a transaction of this producer.
     pub fn set_transaction(&mut self, producer_id: i64, producer_epoch: i16) {
         self.attributes |= TRANSACTIONAL_BIT;
         (self.producer_id, self.producer_epoch) = (producer_id, producer_epoch);
     }
 
-    /// Makes the batch one outside of transactions, as a coordinator writes it.
+    /// Removes the batch from its transaction; it is then like a batch that a coordinator writes
+    /// outside of transactions.
     pub fn clear_transaction(&mut self) {
         self.attributes &= !(TRANSACTIONAL_BIT | CONTROL_BIT);
         (self.producer_id, self.producer_epoch) = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH);
@@ -215,25 +217,25 @@ impl BatchHeader {
         (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
     }
 
-    /// Sets the delete horizon, which takes the place of the base timestamp: the records have to be
-    /// rewritten with timestamps relative to it.
+    /// Sets the delete horizon, which replaces the base timestamp. The caller has to rewrite the
+    /// records, because their timestamps are relative to it.
     pub fn set_delete_horizon(&mut self, horizon: i64) {
         self.attributes |= DELETE_HORIZON_BIT;
         self.base_timestamp = horizon;
     }
 
-    /// Removes all records; the offsets stay (`DefaultRecordBatch.writeEmptyHeader`).
+    /// Marks the batch as empty; it keeps its offsets (`DefaultRecordBatch.writeEmptyHeader`).
     pub fn clear_records(&mut self) {
         self.attributes &= !DELETE_HORIZON_BIT & !COMPRESSION_MASK;
         self.base_timestamp = NO_TIMESTAMP;
         self.records_count = 0;
     }
 
-    /// Writes the header at the front of `batch`, where there is space for it before the records.
-    /// Length and checksum are computed from `batch`, not taken from `self`.
+    /// Writes the header at the start of `batch`, which has space for it before the records. Length
+    /// and checksum are computed from `batch`, not taken from `self`.
     ///
     /// # Panics
-    /// If `batch` is shorter than a header.
+    /// `batch` is shorter than a header.
     pub fn write(&self, batch: &mut [u8]) {
         put(batch, 0, self.base_offset.to_be_bytes());
         put(batch, LENGTH_AT, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
@@ -251,11 +253,11 @@ impl BatchHeader {
     }
 }
 
-/// Checks that the batch at the front of `bytes` is whole and matches its checksum
-/// (`DefaultRecordBatch.ensureValid`); returns its header.
+/// Checks that the batch at the start of `bytes` is complete and matches its checksum
+/// (`DefaultRecordBatch.ensureValid`). Returns its header.
 ///
 /// # Errors
-/// The bytes are not a valid batch; a producer gets CORRUPT_MESSAGE.
+/// The bytes are not a valid batch; the producer gets CORRUPT_MESSAGE.
 pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
     let header = BatchHeader::read(bytes)?;
     let batch = bytes.get(..header.total_len()).ok_or(DecodeError::UnexpectedEnd)?;
@@ -265,38 +267,38 @@ pub fn validate(bytes: &[u8]) -> Result<BatchHeader> {
     Ok(header)
 }
 
-/// Sets the base offset of a whole batch, which the checksum does not cover.
+/// Sets the base offset of a batch. The checksum does not cover it.
 ///
 /// # Panics
-/// If `batch` is shorter than a header: it was not validated.
+/// `batch` is shorter than a header: it was not validated.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64) {
     put(batch, 0, base_offset.to_be_bytes());
 }
 
-/// Sets the fields that lead from a whole batch to the next one: base offset, length and magic.
-/// None of them is in the checksum.
+/// Sets base offset, length and magic, which a reader needs to find the next batch. The checksum
+/// covers none of them.
 ///
 /// # Panics
-/// If `batch` is shorter than a header.
+/// `batch` is shorter than a header.
 pub fn restore_framing(batch: &mut [u8], base_offset: i64) {
     set_base_offset(batch, base_offset);
     put(batch, LENGTH_AT, ((batch.len() - LENGTH_OVERHEAD) as i32).to_be_bytes());
     put(batch, MAGIC_AT, MAGIC.to_be_bytes());
 }
 
-/// Sets the epoch of the leader that appends a whole batch, which the checksum does not cover.
+/// Sets the partition leader epoch of a batch. The checksum does not cover it.
 ///
 /// # Panics
-/// If `batch` is shorter than a header: it was not validated.
+/// `batch` is shorter than a header: it was not validated.
 pub fn set_partition_leader_epoch(batch: &mut [u8], epoch: i32) {
     put(batch, LEADER_EPOCH_AT, epoch.to_be_bytes());
 }
 
-/// Sets the timestamp type and the largest timestamp of a batch, and the checksum if that changes
-/// the batch (`DefaultRecordBatch.setMaxTimestamp`). `batch` is exactly one batch.
+/// Sets the timestamp type and the max timestamp of a batch, and updates the checksum if this
+/// changes the batch (`DefaultRecordBatch.setMaxTimestamp`). `batch` is exactly one batch.
 ///
 /// # Panics
-/// If `batch` is shorter than a header: it was not validated.
+/// `batch` is shorter than a header: it was not validated.
 pub fn set_max_timestamp(batch: &mut [u8], by: TimestampType, max_timestamp: i64) {
     assert!(batch.len() >= RECORD_BATCH_HEADER_BYTES, "not a validated batch");
     let before = [batch[ATTRIBUTES_AT], batch[ATTRIBUTES_AT + 1]];
@@ -313,7 +315,7 @@ pub fn set_max_timestamp(batch: &mut [u8], by: TimestampType, max_timestamp: i64
     set_checksum(batch);
 }
 
-/// Writes the checksum of a whole batch into it.
+/// Computes the checksum of a batch and writes it into the header.
 fn set_checksum(batch: &mut [u8]) {
     let crc = checksum(batch);
     put(batch, CRC_AT, crc.to_be_bytes());

@@ -1,9 +1,10 @@
 //! RecordBatch v2: the unit in which Kafka's records are sent, checked and stored.
 //!
 //! The rules are those of Kafka's `DefaultRecordBatch`, `DefaultRecord` and `LogValidator`.
-//! [`header`]: fields, checks, and the fields that are patched in place; [`reader`]: batches of a
-//! buffer and records of a batch; [`builder`]: a batch made of records; [`control`]: the markers
-//! that end transactions.
+//! - [`header`]: fields, checks, and the fields that are patched in place.
+//! - [`reader`]: the batches of a buffer and the records of a batch.
+//! - [`builder`]: builds a batch out of records.
+//! - [`control`]: the markers that end transactions.
 
 mod builder;
 mod control;
@@ -18,7 +19,7 @@ pub use header::{
 };
 pub use reader::{Batch, Batches, Record, Records};
 
-/// The only magic byte that is served.
+/// The only supported magic.
 pub const MAGIC: i8 = 2;
 
 /// Stands for "no producer id" in a batch.

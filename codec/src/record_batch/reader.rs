@@ -1,32 +1,32 @@
-//! The batches of a buffer, and the records of a batch that is not compressed.
+//! Reads the batches of a buffer, and the records of an uncompressed batch.
 
 use super::{BatchHeader, Compression, TimestampType, validate};
 use crate::limits::RECORD_BATCH_HEADER_BYTES;
 use crate::wire::{DecodeError, Reader, Result};
 
-/// One batch of a buffer, whole.
+/// One complete batch of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'a> {
     pub header: BatchHeader,
-    /// Header and records.
+    /// The header and the records.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Batch<'a> {
-    /// The batch at the front of `bytes`, which may hold more. The checksum is not checked.
+    /// Reads the batch at the start of `bytes`; more bytes may follow. The checksum is not checked.
     ///
     /// # Errors
-    /// Bytes that are not a header, or that end before the batch does.
+    /// `bytes` does not start with a valid header, or ends within the batch.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let header = BatchHeader::read(bytes)?;
         let bytes = bytes.get(..header.total_len()).ok_or(DecodeError::UnexpectedEnd)?;
         Ok(Self { header, bytes })
     }
 
-    /// Checks the batch against its checksum.
+    /// Compares the batch with its checksum.
     ///
     /// # Errors
-    /// A checksum that does not match.
+    /// The checksum does not match.
     pub fn validate(&self) -> Result<()> {
         validate(self.bytes).map(drop)
     }
@@ -63,8 +63,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The batches of a buffer, in order. Checksums are not checked. The iterator ends with the buffer
-/// or with its first error; [`Batches::consumed`] returns its position.
+/// Iterates over the batches of a buffer. Checksums are not checked. The iterator ends at the end
+/// of the buffer or after its first error; [`Batches::consumed`] returns its position.
 #[derive(Debug, Clone)]
 pub struct Batches<'a> {
     bytes: &'a [u8],
@@ -77,7 +77,7 @@ impl<'a> Batches<'a> {
         Self { bytes, consumed: 0, failed: false }
     }
 
-    /// The length in bytes of the batches so far.
+    /// The total length in bytes of the batches returned so far.
     pub fn consumed(&self) -> usize {
         self.consumed
     }
@@ -99,7 +99,7 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
-/// A record without its headers, which were checked.
+/// A record. Its headers were checked, but are not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub offset_delta: i32,
@@ -127,8 +127,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a batch, in order, as many as its header says. The iterator ends with its first
-/// error; bytes after the last record are an error, too.
+/// Iterates over the records of a batch, as many as its header says. The iterator ends after its
+/// first error; bytes after the last record are an error, too.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     reader: Reader<'a>,
@@ -137,12 +137,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records of an uncompressed payload of `count` records.
+    /// Iterates over the `count` records of an uncompressed payload.
     pub fn new(payload: &'a [u8], count: i32) -> Self {
         Self { reader: Reader::new(payload), left: count, failed: false }
     }
 
-    /// Checks that all records can be read and that their offsets are 0, 1, 2 and so on
+    /// Checks that all records can be read and that their offset deltas are 0, 1, 2 and so on
     /// (`LogValidator.validateMessagesAndAssignOffsets`).
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Bytes of a varint length; null if that is negative (`DefaultRecord.readFrom`).
+/// Reads bytes after a varint length; a negative length is null (`DefaultRecord.readFrom`).
 #[inline]
 fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
     match usize::try_from(reader.varint()?) {
@@ -193,7 +193,8 @@ fn nullable_bytes<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a [u8]>> {
 #[inline]
 fn skip_headers(reader: &mut Reader<'_>) -> Result<()> {
     let count = reader.varint()?;
-    // A header takes two bytes at least, so a count that is too large is found here or at the end.
+    // A header takes at least two bytes. A count that is too large is detected here or at the end
+    // of the record.
     if count < 0 || count as usize > reader.remaining() {
         return Err(DecodeError::InvalidBatch("an impossible count of headers"));
     }

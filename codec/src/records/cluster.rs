@@ -1,6 +1,5 @@
 //! muster's own records of the state that all shards share: topics, configs, the next producer id,
-//! the credentials of users, ACLs and client quotas. They are in the log of shard 0, the
-//! controller.
+//! SCRAM credentials, ACLs and client quotas. Shard 0, the controller, has them in its log.
 
 use super::{KEY, Schema};
 use crate::declare::message;
@@ -14,12 +13,13 @@ message! {
         topic_id: Uuid, 0..;
     }
 
-    /// A topic; the number of its partitions never decreases.
+    /// A topic. Its number of partitions never decreases.
     pub struct TopicValue<'a> {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
-        /// The slots of partitions, by index; -1, or beyond the end, for a partition without one.
-        /// (Older servers wrote only assigned nodes, which are slots of the same number.)
+        /// The slot of each partition, by partition index. A partition has no slot if its value is
+        /// -1 or missing. (Older servers wrote the assigned node here, which is the slot of the
+        /// same number.)
         slots: Vec<i32>, 1..;
     }
 
@@ -30,7 +30,7 @@ message! {
         name: Str<'a>, 0..;
     }
 
-    /// The value that replaces the default of a config.
+    /// The value of a config that differs from its default.
     pub struct ConfigValue<'a> {
         value: Str<'a>, 0..;
     }
@@ -39,7 +39,7 @@ message! {
     pub struct ProducerIdsKey {
     }
 
-    /// Producer ids below this one may have been allocated.
+    /// All producer ids that were ever allocated are below `next_producer_id`.
     pub struct ProducerIdsValue {
         next_producer_id: i64, 0..;
     }
@@ -49,7 +49,7 @@ message! {
         topic_id: Uuid, 0..;
     }
 
-    /// A deleted topic; kept for as long as groups may have committed offsets of it.
+    /// A deleted topic. The record stays as long as groups may have committed offsets of the topic.
     pub struct DeletedTopicValue<'a> {
         name: Str<'a>, 0..;
         /// In milliseconds since the epoch.
@@ -63,7 +63,8 @@ message! {
         mechanism: i8, 0..;
     }
 
-    /// The proof of a password, with Kafka's fields (`UserScramCredentialRecord`).
+    /// A SCRAM credential, with the fields of Kafka's `UserScramCredentialRecord`. It proves a
+    /// password without revealing it.
     pub struct ScramCredentialValue<'a> {
         salt: Bytes<'a>, 0..;
         stored_key: SecretBytes<'a>, 0..;
@@ -82,20 +83,20 @@ message! {
         permission_type: i8, 0..;
     }
 
-    /// The value is empty: the key says everything about the ACL.
+    /// Empty: the key describes the ACL completely.
     pub struct AclValue {
     }
 
     /// Type 6. A client quota, with the fields of Kafka's `ClientQuotaRecord`.
     pub struct ClientQuotaKey<'a> {
-        /// The parts: `user`, then `client-id`; or `ip`.
+        /// `user`, then `client-id`; or only `ip`.
         entity: Vec<ClientQuotaEntity<'a>>, 0..;
         quota: Str<'a>, 0..;
     }
 
     pub struct ClientQuotaEntity<'a> {
         entity_type: Str<'a>, 0..;
-        /// None for the default.
+        /// None for the default entity.
         entity_name: Option<Str<'a>>, 0..;
     }
 
@@ -107,7 +108,7 @@ message! {
     pub struct ClusterIdKey {
     }
 
-    /// The id of the cluster, which `meta.properties` has as well.
+    /// The cluster's id, which `meta.properties` contains as well.
     pub struct ClusterIdValue<'a> {
         cluster_id: Str<'a>, 0..;
     }
@@ -122,12 +123,12 @@ const ACL: Schema = Schema { record_type: 5, versions: 0..=0, flexible_from: 0 }
 const CLIENT_QUOTA: Schema = Schema { record_type: 6, versions: 0..=0, flexible_from: 0 };
 const CLUSTER_ID: Schema = Schema { record_type: 7, versions: 0..=0, flexible_from: 0 };
 
-/// Version 1 only if there are slots.
+/// Version 0 cannot hold slots; version 1 is written only if there are any.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
     i16::from(!value.slots.is_empty())
 }
 
-/// A record of the cluster. A value of None is a tombstone.
+/// A record of the state that all shards share. None as the value is a tombstone.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum ClusterRecord<'a> {
@@ -145,7 +146,7 @@ impl<'a> ClusterRecord<'a> {
     /// Reads a record; None if its type is unknown.
     ///
     /// # Errors
-    /// A key or value that cannot be read, or a value of an unknown version.
+    /// The key or the value cannot be read, or the value has an unknown version.
     pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key);
         Ok(Some(match reader.i16()? {
@@ -180,7 +181,7 @@ impl<'a> ClusterRecord<'a> {
         }
     }
 
-    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
+    /// Appends the value and returns true. For a tombstone, appends nothing and returns false.
     pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Topic(_, Some(value)) => TOPIC.write_value(value, topic_version(value), out),

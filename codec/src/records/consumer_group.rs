@@ -6,14 +6,14 @@ use crate::types::{Bytes, Str, Uuid};
 use crate::wire::{Reader, Result, put_uvarint};
 
 message! {
-    /// Types 3, 4 and 6, 11, 12 and 15 of share groups, and 17, 20 and 23 of streams groups: one
-    /// record for each group.
+    /// The key of records of which a group has one: types 3, 4 and 6; 11, 12 and 15 (share groups);
+    /// 17, 20 and 23 (streams groups).
     pub struct ConsumerGroupKey<'a> {
         group_id: Str<'a>, 0..;
     }
 
-    /// Types 5, 7 and 8, 10, 13 and 14 of share groups, and 19, 21 and 22 of streams groups: one
-    /// record for each member.
+    /// The key of records of which each member has one: types 5, 7 and 8; 10, 13 and 14 (share
+    /// groups); 19, 21 and 22 (streams groups).
     pub struct ConsumerGroupMemberKey<'a> {
         group_id: Str<'a>, 0..;
         member_id: Str<'a>, 0..;
@@ -28,11 +28,11 @@ message! {
     /// Type 3.
     pub struct ConsumerGroupMetadataValue {
         epoch: i32, 0..;
-        /// The hash of the subscribed topics (KIP-1101).
+        /// The hash of the metadata of the subscribed topics (KIP-1101).
         metadata_hash: i64, 0.., tag 0;
     }
 
-    /// Type 4, which Kafka 4.1 replaced by the hash in type 3.
+    /// Type 4. Since Kafka 4.1 the hash in type 3 replaces it.
     pub struct ConsumerGroupPartitionMetadataValue<'a> {
         topics: Vec<ConsumerGroupTopicMetadata<'a>>, 0..;
     }
@@ -106,7 +106,7 @@ message! {
         assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
     }
 
-    /// Type 16: the topics that an expression matches.
+    /// Type 16: the topics that match the regular expression.
     pub struct ConsumerGroupRegularExpressionValue<'a> {
         topics: Vec<Str<'a>>, 0..;
         version: i64, 0..;
@@ -114,15 +114,15 @@ message! {
     }
 }
 
-/// The metadata of a member that uses the classic protocol; None for other members. A null
-/// structure in a tagged field is one byte, 0. Kafka reads an absent field as an empty structure,
-/// so null is always written.
+/// The metadata of a member that uses the classic protocol; None for other members. None is always
+/// written, as a null structure (one byte, 0), because Kafka reads an absent field as an empty
+/// structure.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct MaybeClassic<'a>(pub Option<ClassicMemberMetadata<'a>>);
 
 impl MaybeClassic<'_> {
-    /// The value of a record without the field.
+    /// The value that Kafka reads from a record without the field: an empty structure.
     fn absent() -> Self {
         Self(Some(ClassicMemberMetadata::default()))
     }

@@ -1,5 +1,5 @@
-//! Kafka's coordinator records in `__consumer_offsets`: the table of all types, and the structures
-//! of classic groups and offsets.
+//! The coordinator records of Kafka's `__consumer_offsets`: the table of all types, and the
+//! structures of classic groups and committed offsets.
 
 use super::{
     ConsumerGroupCurrentMemberAssignmentValue, ConsumerGroupKey, ConsumerGroupMemberKey,
@@ -19,14 +19,14 @@ use crate::wire::{DecodeError, Reader, Result};
 use std::ops::RangeInclusive;
 
 message! {
-    /// Type 1; offsets committed before Kafka 0.9 have type 0.
+    /// Type 1. (Type 0: offsets committed before Kafka 0.9.)
     pub struct OffsetCommitKey<'a> {
         group: Str<'a>, 0..;
         topic: Str<'a>, 0..;
         partition: i32, 0..;
     }
 
-    /// Versions 0-4; 4 is written, or 1 if the commit has its own retention time.
+    /// Versions 0-4. Version 4 is written, or version 1 if the commit has its own retention time.
     pub struct OffsetCommitValue<'a> {
         offset: i64, 0..;
         leader_epoch: i32 = -1, 3..;
@@ -41,7 +41,7 @@ message! {
         group: Str<'a>, 0..;
     }
 
-    /// Versions 0-4; 3 is written. A whole classic group.
+    /// The whole state of a classic group. Versions 0-4; version 3 is written.
     pub struct GroupMetadataValue<'a> {
         protocol_type: Str<'a>, 0..;
         generation: i32, 0..;
@@ -63,8 +63,8 @@ message! {
     }
 }
 
-/// The group at the front of the key of any coordinator record; None if the bytes are not such a
-/// key. A scan that wants few of many records decodes no more than this.
+/// The group id in the key of any coordinator record; None if the bytes are not such a key. A scan
+/// that needs few of many records decodes nothing else.
 pub fn key_group(key: &[u8]) -> Option<&str> {
     let mut reader = Reader::new(key);
     let _record_type = reader.i16().ok()?;
@@ -73,7 +73,7 @@ pub fn key_group(key: &[u8]) -> Option<&str> {
 }
 
 impl OffsetCommitKey<'_> {
-    /// Splits a key into the bytes before its partition, which are equal for all partitions of one
+    /// Splits a key into the bytes before the partition, which are equal for all partitions of one
     /// group and topic, and the partition. None if the bytes are not exactly such a key.
     pub fn split(key: &[u8]) -> Option<(&[u8], i32)> {
         let (beginning, partition) = key.split_last_chunk()?;
@@ -89,10 +89,10 @@ impl OffsetCommitKey<'_> {
 }
 
 impl<'a> OffsetCommitValue<'a> {
-    /// Reads the value of a record whose key is known.
+    /// Reads the value of a record of this type.
     ///
     /// # Errors
-    /// The errors of [`GroupRecord::read`].
+    /// Those of [`GroupRecord::read`].
     #[inline]
     pub fn read_value(value: &'a [u8]) -> Result<Self> {
         if let Some(value) = Self::read_plain(value) {
@@ -102,8 +102,8 @@ impl<'a> OffsetCommitValue<'a> {
         read.ok_or(DecodeError::UnexpectedNull)
     }
 
-    /// Reads the form that nearly all values have, and of which recovery reads millions: version 4,
-    /// without metadata and with a topic id, so that all fields have fixed places.
+    /// Fast path for recovery, which reads millions of values: nearly all are of version 4, without
+    /// metadata and with a topic id, so that each field has a fixed position.
     #[inline]
     fn read_plain(value: &'a [u8]) -> Option<Self> {
         let value: &[u8; PLAIN_VALUE_BYTES] = value.try_into().ok()?;
@@ -126,15 +126,15 @@ impl<'a> OffsetCommitValue<'a> {
     }
 }
 
-/// See [`OffsetCommitValue::read_value`].
+/// The size of a value that [`OffsetCommitValue::read_plain`] reads.
 const PLAIN_VALUE_BYTES: usize = 2 + 8 + 4 + 1 + 8 + 3 + 16;
 
-/// The table of record types: the type number, the versions that are read, the first flexible
-/// version, the structures of key and value, and the version that is written.
+/// The table of record types: type number, versions that are read, first flexible version,
+/// structures of key and value, and the version that is written.
 macro_rules! group_records {
     ($($name:ident = $type:literal, $versions:expr, flexible $flexible:literal,
         $key:ty => $value:ty, group $group:ident, writes $written:expr;)*) => {
-        /// A record of a group. A value of None is a tombstone.
+        /// A coordinator record. None as the value is a tombstone.
         #[derive(Debug, Clone, PartialEq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize))]
         pub enum GroupRecord<'a> {
@@ -142,11 +142,11 @@ macro_rules! group_records {
         }
 
         impl<'a> GroupRecord<'a> {
-            /// Reads a record; None if its type is unknown, which Kafka skips.
+            /// Reads a record; None if its type is unknown. Kafka skips such records.
             ///
             /// # Errors
-            /// A key or value that cannot be read, or a value of an unknown version: the log is
-            /// then not one that this build can serve.
+            /// The key or the value cannot be read, or the value has an unknown version: this build
+            /// cannot serve the log then.
             pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
                 let mut reader = Reader::new(key);
                 Ok(Some(match reader.i16()? {
@@ -171,8 +171,8 @@ macro_rules! group_records {
                 }
             }
 
-            /// Appends the value in the version that Kafka 4.3 writes and returns true; for a
-            /// tombstone appends nothing and returns false.
+            /// Appends the value, in the version that Kafka 4.3 writes, and returns true. For a
+            /// tombstone, appends nothing and returns false.
             pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
                 match self {
                     $(Self::$name(_, Some(value)) => {
@@ -185,14 +185,15 @@ macro_rules! group_records {
                 }
             }
 
-            /// The group that the record belongs to, which decides its partition.
+            /// The group that the record belongs to. The group id decides the partition of the
+            /// record.
             pub fn group_id(&self) -> &str {
                 match self {
                     $(Self::$name(key, _) => &key.$group,)*
                 }
             }
 
-            /// Whether the record has no value, and so removes an earlier one.
+            /// Whether the record has no value, and so deletes an earlier record with its key.
             pub fn is_tombstone(&self) -> bool {
                 match self {
                     $(Self::$name(_, value) => value.is_none(),)*
@@ -202,7 +203,7 @@ macro_rules! group_records {
     };
 }
 
-/// The type of offsets committed before Kafka 0.9. Newer offsets have type 1.
+/// The type of offsets committed before Kafka 0.9.
 const LEGACY_OFFSET_COMMIT: i16 = 0;
 const OFFSET_COMMIT: i16 = 1;
 const OFFSET_COMMIT_SCHEMA: Schema = schema(OFFSET_COMMIT, 0..=4, 4);

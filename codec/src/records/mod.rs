@@ -1,7 +1,7 @@
 //! The records of a shard's log: Kafka's coordinator records, and muster's cluster records.
 //!
-//! A key is its type in 16 bits and the key structure; a value is its version in 16 bits and the
-//! value structure; a record without a value is a tombstone.
+//! A key is a 16-bit type and the key structure. A value is a 16-bit version and the value
+//! structure. A record without a value is a tombstone.
 
 mod cluster;
 mod consumer_group;
@@ -24,17 +24,18 @@ use crate::limits::STRING_BYTES_MAX;
 use crate::wire::{DecodeError, Reader, Result, put_i16};
 use std::ops::RangeInclusive;
 
-/// The topic of the coordinator's records: group metadata and committed offsets.
+/// The topic of the group coordinator's records: group metadata and committed offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
-/// Strings that were read are not longer; other strings are checked before they are accepted. A
-/// record that was cut would differ from what was acknowledged.
+/// Asserts that no string would be cut when it is written: the record would differ from what was
+/// acknowledged. Decoded strings are short enough, and other strings are checked before they are
+/// accepted.
 fn assert_whole<'a>(part: &impl Field<'a>) {
     let longest = part.longest_string();
     assert!(longest <= STRING_BYTES_MAX, "a record cannot hold a string of {longest} bytes");
 }
 
-/// The versions of one type of record.
+/// A record type with its versions.
 struct Schema {
     record_type: i16,
     versions: RangeInclusive<i16>,

@@ -10,38 +10,38 @@ use crate::wire::{Reader, Result};
 pub const SHARE_STATE_TOPIC: &str = "__share_group_state";
 
 message! {
-    /// The key of both types.
+    /// The key of snapshots and updates.
     pub struct ShareStateKey<'a> {
         group_id: Str<'a>, 0..;
         topic_id: Uuid, 0..;
         partition: i32, 0..;
     }
 
-    /// Version 0. The whole state of a share partition.
+    /// Version 0: the whole state of a share partition.
     pub struct ShareSnapshotValue {
         snapshot_epoch: i32, 0..;
         state_epoch: i32, 0..;
         leader_epoch: i32, 0..;
-        /// -1 before the first reader has decided it.
+        /// -1 until the first reader has decided the start offset.
         start_offset: i64, 0..;
-        /// The records from the start offset on that are done; -1 if unknown.
+        /// The number of completed records from the start offset on; -1 if unknown.
         delivery_complete_count: i32 = -1, 0.., tag 0;
         create_timestamp: i64, 0..;
         write_timestamp: i64, 0..;
         state_batches: Vec<ShareStateBatch>, 0..;
     }
 
-    /// Version 0. A change since the snapshot with the same epoch.
+    /// Version 0: a change since the snapshot with the same snapshot epoch.
     pub struct ShareUpdateValue {
         snapshot_epoch: i32, 0..;
         leader_epoch: i32, 0..;
-        /// -1 if it is unchanged.
+        /// -1 if the start offset is unchanged.
         start_offset: i64, 0..;
         delivery_complete_count: i32 = -1, 0.., tag 0;
         state_batches: Vec<ShareStateBatch>, 0..;
     }
 
-    /// Records of one state, from the first offset to the last.
+    /// Consecutive records in the same delivery state.
     pub struct ShareStateBatch {
         first_offset: i64, 0..;
         last_offset: i64, 0..;
@@ -53,7 +53,7 @@ message! {
 const SNAPSHOT: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
 const UPDATE: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
 
-/// The version of values that is written.
+/// The version in which values are written.
 const WRITTEN: i16 = 0;
 
 /// A record of a share partition.
@@ -69,16 +69,16 @@ pub struct ShareRecord<'a> {
 pub enum ShareValue {
     Snapshot(ShareSnapshotValue),
     Update(ShareUpdateValue),
-    /// A tombstone of a snapshot: the share partition has no state.
+    /// A tombstone of the snapshot: the share partition has no state any more.
     Deleted,
 }
 
 impl<'a> ShareRecord<'a> {
-    /// Reads a record; None if the type of its key or the version of its value is unknown, or if it
+    /// Reads a record. None if the type of its key or the version of its value is unknown, or if it
     /// is an update without a value, which has no meaning.
     ///
     /// # Errors
-    /// A key or value that cannot be read.
+    /// The key or the value cannot be read.
     pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key);
         let record_type = reader.i16()?;
@@ -94,7 +94,7 @@ impl<'a> ShareRecord<'a> {
         }
     }
 
-    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
+    /// Appends the value and returns true. For a tombstone, appends nothing and returns false.
     pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
         match &self.value {
             ShareValue::Snapshot(snapshot) => SNAPSHOT.write_value(snapshot, WRITTEN, out),

@@ -1,5 +1,5 @@
-//! Kafka's coordinator records of share groups (KIP-932). All are of version 0. Keys and targets
-//! are those of consumer groups.
+//! Kafka's coordinator records of share groups (KIP-932), all of version 0. Keys and target
+//! assignments have the structures of consumer groups.
 
 use super::ConsumerGroupTargetTopicPartitions;
 use crate::declare::message;
@@ -17,7 +17,7 @@ message! {
     /// Type 11.
     pub struct ShareGroupMetadataValue {
         epoch: i32, 0..;
-        /// The hash of the subscribed topics.
+        /// The hash of the metadata of the subscribed topics.
         metadata_hash: i64, 0..;
     }
 
@@ -29,7 +29,7 @@ message! {
         assigned_partitions: Vec<ConsumerGroupTargetTopicPartitions>, 0..;
     }
 
-    /// Type 15: the partitions that have share state, or are about to get or to lose it.
+    /// Type 15: the partitions that have share state, or are being initialized or deleted.
     pub struct ShareGroupStatePartitionMetadataValue<'a> {
         initializing_topics: Vec<ShareGroupTopicPartitions<'a>>, 0..;
         initialized_topics: Vec<ShareGroupTopicPartitions<'a>>, 0..;

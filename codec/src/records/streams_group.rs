@@ -1,6 +1,6 @@
-//! Kafka's coordinator records of streams groups (KIP-1071). All are of version 0. Keys, and the
-//! value of type 20, are those of consumer groups; the value of type 21 is an assignment of
-//! StreamsGroupDescribe.
+//! Kafka's coordinator records of streams groups (KIP-1071), all of version 0. Keys and the value
+//! of type 20 have the structures of consumer groups. The value of type 21 is the assignment
+//! structure of StreamsGroupDescribe.
 
 use crate::declare::message;
 use crate::messages::{
@@ -12,17 +12,18 @@ message! {
     /// Type 17.
     pub struct StreamsGroupMetadataValue<'a> {
         epoch: i32, 0..;
-        /// The hash of the topics of the topology.
+        /// The hash of the metadata of the topology's topics.
         metadata_hash: i64, 0..;
-        /// The epoch of the topology if it could be configured with the topics that exist.
+        /// The epoch of the topology that was validated against the existing topics; -1 if none
+        /// was.
         validated_topology_epoch: i32 = -1, 0.., tag 0;
-        /// The configs of the last assignment.
+        /// The assignment configs that the last assignment used.
         last_assignment_configs: Option<Vec<StreamsGroupKeyValue<'a>>> = Some(Vec::new()), 0..,
             tag 1;
-        /// The epoch of the topology whose description is stored; -1 if none is, -2 if an operation
-        /// was begun and its end is not known.
+        /// The epoch of the topology whose description is stored; -1 if none is stored; -2 if an
+        /// operation on it was begun and its outcome is unknown.
         stored_description_topology_epoch: i32 = -1, 0.., tag 2;
-        /// The epoch of the topology whose description was refused for good; -1 if none was.
+        /// The epoch of the topology whose description was permanently refused; -1 if none was.
         failed_description_topology_epoch: i32 = -1, 0.., tag 3;
     }
 
@@ -30,7 +31,8 @@ message! {
     pub struct StreamsGroupTopologyValue<'a> {
         epoch: i32, 0..;
         subtopologies: Vec<StreamsGroupSubtopology<'a>>, 0..;
-        /// The description of the topology: a field of muster's own, which Kafka passes over.
+        /// The description of the topology. The field is muster's own; Kafka skips it as an unknown
+        /// tag.
         #[cfg_attr(feature = "serde", serde(skip))]
         description: Option<StreamsTopologyDescription<'a>>, 0.., tag 28021;
     }
@@ -64,8 +66,8 @@ message! {
     pub struct StreamsGroupOwnedTaskIds<'a> {
         subtopology_id: Str<'a>, 0..;
         partitions: Vec<i32>, 0..;
-        /// The epoch at which the member got each of `partitions`, in their order; only of active
-        /// tasks.
+        /// The epoch at which the member got each of `partitions`, in their order; present only for
+        /// active tasks.
         assignment_epochs: Option<Vec<i32>>, 0.., tag 0;
     }
 }

@@ -15,31 +15,32 @@ message! {
         transactional_id: Str<'a>, 0..;
     }
 
-    /// Versions 0 and 1; 1 is written. The whole state of a transactional id.
+    /// The whole state of a transactional id. Versions 0 and 1; version 1 is written.
     pub struct TransactionLogValue<'a> {
         producer_id: i64, 0..;
         producer_epoch: i16, 0..;
-        /// `i32::MAX` for a transaction without a timeout (two-phase commit).
+        /// `i32::MAX`: no timeout (two-phase commit).
         transaction_timeout_ms: i32, 0..;
         transaction_status: i8, 0..;
-        /// None exactly in the state Empty.
+        /// None if, and only if, the state is Empty.
         transaction_partitions: Option<Vec<TransactionPartitions<'a>>>, 0..;
         transaction_last_update_timestamp_ms: i64, 0..;
         /// -1 in the state Empty.
         transaction_start_timestamp_ms: i64, 0..;
-        /// The producer id before the transition that this record is of.
+        /// The producer id before the state transition that wrote this record.
         previous_producer_id: i64 = -1, 1.., tag 0;
-        /// The producer id after the transaction, if its last epoch is used up; -1 if not.
+        /// The producer id after the transaction, if the epochs of the current id are used up;
+        /// otherwise -1.
         next_producer_id: i64 = -1, 1.., tag 1;
-        /// 2 if the epoch increases with each transaction (KIP-890).
+        /// 2 if the producer epoch increases with each transaction (KIP-890).
         client_transaction_version: i16, 1.., tag 2;
         /// Reserved by Kafka (KIP-939).
         next_producer_epoch: i16 = -1, 1.., tag 3;
-        /// muster's own, with a tag that Kafka skips.
+        /// muster's own field; Kafka skips its tag.
         kept_commits: Vec<KeptCommit>, 1.., tag 1000;
     }
 
-    /// The marker of a commit before this record, which partitions that are offline may lack.
+    /// An earlier commit, whose marker may be missing in partitions that are offline.
     pub struct KeptCommit {
         producer_id: i64, 1..;
         producer_epoch: i16, 1..;
@@ -54,10 +55,10 @@ message! {
 
 const TRANSACTION: Schema = Schema { record_type: 0, versions: 0..=1, flexible_from: 1 };
 
-/// The version of values that is written: that of `transaction.version` 1 and later.
+/// The version in which values are written, as with `transaction.version` 1 and later.
 const WRITTEN: i16 = 1;
 
-/// The record of a transactional id. A value of None is a tombstone: the id has expired.
+/// The record of a transactional id. None as the value is a tombstone: the id has expired.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TransactionRecord<'a> {
@@ -66,11 +67,11 @@ pub struct TransactionRecord<'a> {
 }
 
 impl<'a> TransactionRecord<'a> {
-    /// Reads a record; None if the type of its key or the version of its value is unknown, which
-    /// Kafka skips.
+    /// Reads a record. None if the type of its key or the version of its value is unknown; Kafka
+    /// skips such records.
     ///
     /// # Errors
-    /// A key or value that cannot be read.
+    /// The key or the value cannot be read.
     pub fn read(key: &'a [u8], value: Option<&'a [u8]>) -> Result<Option<Self>> {
         let mut reader = Reader::new(key);
         if reader.i16()? != TRANSACTION.record_type || !is_known(value)? {
@@ -85,7 +86,7 @@ impl<'a> TransactionRecord<'a> {
         TRANSACTION.write_key(&self.key, out);
     }
 
-    /// Appends the value and returns true; for a tombstone appends nothing and returns false.
+    /// Appends the value and returns true. For a tombstone, appends nothing and returns false.
     pub fn write_value(&self, out: &mut Vec<u8>) -> bool {
         if let Some(value) = &self.value {
             TRANSACTION.write_value(value, WRITTEN, out);

@@ -25,13 +25,13 @@ pub(crate) fn vectors() -> Vec<Vector> {
     text().lines().filter_map(served).collect()
 }
 
-/// The number of bodies that muster serves: requests and responses of each version.
+/// The number of bodies that muster serves: a request and a response for each version.
 pub(crate) fn bodies() -> usize {
     let served: usize = ApiKey::ALL.iter().map(|api| api.versions().count()).sum();
     served * 2
 }
 
-/// All vectors, one a line: key, name, req or resp, version, hex.
+/// All vectors, one per line: key, name, req or resp, version, hex.
 pub(crate) fn text() -> String {
     let mut text = String::new();
     let file = std::fs::File::open("tests/data/message-vectors.tsv.gz").unwrap();
