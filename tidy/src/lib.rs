@@ -1,10 +1,10 @@
 //! Rules for the workspace that rustfmt and clippy do not have: `cargo test -p tidy` checks them.
 //!
-//! Each rule is a [`Rule`]: it finds its [`Breach`]es in a [`Workspace`], and has a [`Canary`], a
-//! workspace that breaks it, by which a test shows that the rule can fail.
+//! Each [`Rule`] finds its [`Breach`]es in a [`Workspace`]. Each also has a [`Canary`], a workspace
+//! that breaks the rule; it proves that the rule can fail.
 //!
-//! What does not keep a rule yet stands in `ratchet.toml`. Its numbers may only go down:
-//! `TIDY_UPDATE=1 cargo test -p tidy` lowers them.
+//! Existing breaches are counted in `ratchet.toml`. Its numbers may only go down: `TIDY_UPDATE=1
+//! cargo test -p tidy` lowers them.
 
 #![forbid(unsafe_code)]
 

@@ -1,25 +1,25 @@
-//! The crates that the workspace depends on, and the rules of `deny.toml` for them.
+//! The crates that the workspace depends on, and the rules of `deny.toml` about them.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io;
 use std::process::Command;
 
-/// A crate that is built on this machine.
+/// A crate that is part of a build on this machine.
 #[derive(Debug, Clone, Default)]
 pub struct Package {
     pub name: String,
     pub version: String,
     pub license: String,
-    /// None of the workspace's own.
+    /// None for a crate of the workspace.
     pub source: Option<String>,
 }
 
 impl Package {
-    /// The crates of the workspace, and all that they depend on, as in the lock file.
+    /// The crates of the workspace and all their dependencies, from the lock file.
     ///
     /// # Errors
-    /// Cargo or rustc fail, or print something unexpected.
+    /// Cargo or rustc fails, or prints something unexpected.
     pub fn all() -> io::Result<Vec<Self>> {
         let host = host()?;
         let arguments = ["metadata", "--format-version=1", "--locked", "--offline"];
@@ -38,7 +38,7 @@ impl Package {
     }
 }
 
-/// The part of cargo's answer that is read.
+/// The fields of `cargo metadata` that are used.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Described>,
@@ -64,7 +64,7 @@ struct Node {
     id: String,
 }
 
-/// The platform that is built for; crates of others need not have been downloaded.
+/// The platform of this machine. Dependencies for other platforms may not have been downloaded.
 fn host() -> io::Result<String> {
     let text = output(Command::new("rustc").arg("-vV"))?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
@@ -79,17 +79,17 @@ fn output(command: &mut Command) -> io::Result<String> {
     String::from_utf8(output.stdout).map_err(io::Error::other)
 }
 
-/// What `deny.toml` allows; `.ci/deny` checks the same with cargo-deny, and more.
+/// The part of `deny.toml` that is checked here. `.ci/deny` runs cargo-deny, which checks more.
 #[derive(Debug, Clone, Default)]
 pub struct Deny {
-    /// Licences that each crate may have.
+    /// Licences that every crate may have.
     pub licenses: Vec<String>,
     pub exceptions: Vec<Exception>,
-    /// Crates that may be there in two versions.
+    /// Crates that may be present in two versions.
     pub skipped: Vec<Skipped>,
 }
 
-/// A crate that may have a further licence.
+/// A crate that may have additional licences.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Exception {
     #[serde(rename = "crate")]
@@ -97,7 +97,7 @@ pub struct Exception {
     pub allow: Vec<String>,
 }
 
-/// `name@version`, of which the version may be cut to its first numbers.
+/// An entry `name@version`; the version may consist of the leading numbers only.
 #[derive(Debug, Clone)]
 pub struct Skipped {
     pub name: String,
@@ -105,8 +105,10 @@ pub struct Skipped {
 }
 
 impl Deny {
+    /// Parses `deny.toml`.
+    ///
     /// # Errors
-    /// It is no such file.
+    /// The text is not a valid `deny.toml`.
     pub fn parse(text: &str) -> io::Result<Self> {
         let file: File = toml::from_str(text).map_err(io::Error::other)?;
         let skipped = file.bans.skip.into_iter().map(|it| {

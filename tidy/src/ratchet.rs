@@ -1,4 +1,4 @@
-//! What does not keep the rules yet, as numbers that may only go down.
+//! The counts of existing breaches, which may only go down.
 
 use crate::Breach;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,13 @@ use std::{fs, io};
 const HEAD: &str = "# What does not keep the rules yet. Each number may only go down:\n\
                     # TIDY_UPDATE=1 cargo test -p tidy lowers them.\n\n";
 
-/// The file `ratchet.toml`: for each rule, its numbers by key.
+/// The file `ratchet.toml`: a table for each rule, with a count for each key.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ratchet(BTreeMap<String, BTreeMap<String, usize>>);
 
 impl Ratchet {
+    /// Reads `ratchet.toml`.
+    ///
     /// # Errors
     /// The file cannot be read.
     pub fn read() -> io::Result<Self> {
@@ -21,6 +23,8 @@ impl Ratchet {
         toml::from_str(&text).map_err(io::Error::other)
     }
 
+    /// Writes `ratchet.toml`.
+    ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self) -> io::Result<()> {
@@ -36,8 +40,8 @@ impl Ratchet {
         }
     }
 
-    /// The keys of a rule whose numbers are above those of an older ratchet, which are 0 for keys
-    /// that it does not have.
+    /// The keys of a rule whose counts are above those of an older ratchet. A missing key counts as
+    /// 0.
     pub fn above(&self, rule: &str, older: &Self) -> Vec<Excess> {
         let number = |ratchet: &Self, key: &str| {
             ratchet.0.get(rule).and_then(|keys| keys.get(key)).copied().unwrap_or(0)
@@ -51,13 +55,13 @@ impl Ratchet {
         excess.filter(|it| it.found > it.left).collect()
     }
 
-    /// The rules that have a table here.
+    /// The rules that have a table.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }
 
-/// A number that went up.
+/// A count that went up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excess {
     pub key: String,

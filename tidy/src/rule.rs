@@ -1,40 +1,40 @@
-//! What a rule is, what breaks it, and how it shows that it can be broken.
+//! The traits of rules, their breaches and their canaries.
 
 use crate::Workspace;
 
 /// A rule of the workspace.
 pub trait Rule: Sync {
-    /// The name of its table in `ratchet.toml`.
+    /// The name of the rule's table in `ratchet.toml`.
     fn name(&self) -> &'static str;
 
-    /// What it asks for, printed with its breaches.
+    /// The requirement, printed with the breaches.
     fn asks(&self) -> &'static str;
 
-    /// Everything in the workspace that breaks it.
+    /// All breaches in the workspace.
     fn breaches(&self, workspace: &Workspace) -> Vec<Breach>;
 
-    /// Workspaces that break the rule, and those that keep it though they look alike.
+    /// Workspaces that break the rule, and similar ones that keep it.
     fn canary(&self) -> Canary;
 }
 
 /// One place that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
-    /// Under which the ratchet counts it.
+    /// The key under which the ratchet counts the breach.
     pub key: String,
-    /// What it adds to the number of its key: one, or a length.
+    /// The amount added to the count of the key: one, or a length.
     pub amount: usize,
-    /// The file, with a line or what else leads there.
+    /// The file and the line, or a similar description of the place.
     pub place: String,
 }
 
 impl Breach {
-    /// Another breach under a key.
+    /// A breach that counts as one.
     pub fn one(key: impl Into<String>, place: impl Into<String>) -> Self {
         Self { key: key.into(), amount: 1, place: place.into() }
     }
 
-    /// A breach that is measured, and is its own key.
+    /// A breach that counts with its size and has its own key.
     pub fn sized(key: impl Into<String>, amount: usize) -> Self {
         let key = key.into();
         let place = format!("{key}: {amount}");
@@ -42,7 +42,7 @@ impl Breach {
     }
 }
 
-/// The places that a rule must find, and the places that it must not find.
+/// Test cases for a rule: places that it must find, and files in which it must find nothing.
 #[derive(Default)]
 pub struct Canary {
     breaks: Vec<(Workspace, Vec<String>)>,
@@ -50,12 +50,12 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Files that break the rule in these places, and no others.
+    /// Adds files that break the rule in exactly these places.
     pub fn breaks(self, files: &[(&str, &str)], places: &[&str]) -> Self {
         self.breaks_as(Workspace::of(files), places)
     }
 
-    /// Files that keep the rule.
+    /// Adds files that keep the rule.
     pub fn keeps(self, files: &[(&str, &str)]) -> Self {
         self.keeps_as(Workspace::of(files))
     }
@@ -70,7 +70,7 @@ impl Canary {
         self
     }
 
-    /// The places that the rule must find and does not find, and the reverse.
+    /// Differences between the places that the rule must find and those that it finds.
     pub fn complaints(&self, rule: &dyn Rule) -> Vec<String> {
         let places = |workspace: &Workspace| -> Vec<String> {
             rule.breaches(workspace).into_iter().map(|it| it.place).collect()

@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use std::cell::OnceCell;
 
-/// A file with its path below the workspace, with slashes.
+/// A file; its path is relative to the workspace and has slashes.
 #[derive(Default)]
 pub struct Source {
     pub path: String,
@@ -16,7 +16,7 @@ struct Parsed {
     file: syn::File,
 }
 
-/// A string of the code, by the line on which it begins.
+/// A string literal, with the line on which it begins.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) line: usize,
@@ -28,34 +28,34 @@ impl Source {
         Self { path: path.into(), text: text.into(), parsed: OnceCell::new() }
     }
 
-    /// Whether it is a test, or a module of tests.
+    /// Whether the file is a test or a module of tests.
     pub(crate) fn is_test(&self) -> bool {
         let mut folders = self.path.split('/');
         folders.any(|it| matches!(it, "tests" | "tests.rs" | "testing.rs" | "benches"))
     }
 
-    /// Whether the file was written once and stays: a measurement, or the expectation of a test.
+    /// Whether the file is a recording, which is never edited: a measurement, or the expected
+    /// output of a test.
     pub(crate) fn is_recording(&self) -> bool {
         self.path.split('/').any(|it| matches!(it, "results" | "expected"))
     }
 
-    /// Lines with their numbers, from 1 on.
+    /// The lines with their numbers, counted from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// The items of the file; None if it is not Rust. Another rule reports that.
+    /// The items of the file; None if it cannot be parsed, which another rule reports.
     pub(crate) fn file(&self) -> Option<&syn::File> {
         self.parsed().as_ref().ok().map(|it| &it.file)
     }
 
-    /// Why it is not Rust.
+    /// The reason why the file cannot be parsed.
     pub(crate) fn refusal(&self) -> Option<&str> {
         self.parsed().as_ref().err().map(String::as_str)
     }
 
-    /// All strings of the code, including those in macros, without the texts of documentation
-    /// comments.
+    /// All string literals of the code, including those in macros, without documentation comments.
     pub(crate) fn strings(&self) -> Vec<Text> {
         let mut texts = Vec::new();
         if let Ok(parsed) = self.parsed() {
@@ -89,7 +89,7 @@ fn collect(tokens: TokenStream, texts: &mut Vec<Text>) {
                 is_attribute = true;
                 continue;
             }
-            // `#![…]`
+            // An inner attribute, `#![...]`.
             TokenTree::Punct(punct) if punct.as_char() == '!' && is_attribute => continue,
             TokenTree::Group(_) | TokenTree::Ident(_) | TokenTree::Punct(_) => {}
         }

@@ -1,4 +1,4 @@
-//! Everything that the rules look at.
+//! The files and crates that the rules check.
 
 use crate::graph::{CrateGraph, crate_graphs};
 use crate::{Deny, Package, Source};
@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Folders that hold nothing of the project.
+/// Folders that contain nothing of the project.
 const PASSED_OVER: [&str; 3] = ["target", "node_modules", ".git"];
 
-/// Folders with copies of the project's inputs.
+/// The name of folders that contain fuzzing inputs, not pages or code.
 const INPUTS: &str = "corpus";
 
 /// The files of the workspace, and the crates that it depends on.
@@ -28,10 +28,10 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The one that this crate is a member of.
+    /// Reads the workspace of this crate.
     ///
     /// # Errors
-    /// A file or directory cannot be read, or cargo does not know the dependencies.
+    /// A file or directory cannot be read, or `cargo metadata` fails.
     pub fn read() -> io::Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut workspace = Self {
@@ -53,7 +53,7 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// A workspace of these files.
+    /// A workspace that consists of these files.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let mut workspace = Self::default();
         for (path, text) in files {
@@ -65,17 +65,17 @@ impl Workspace {
         workspace
     }
 
-    /// A workspace without files that depends on these crates.
+    /// A workspace without files that has these dependencies.
     pub(crate) fn depending(packages: Vec<Package>, deny: Deny) -> Self {
         Self { packages, deny, ..Self::default() }
     }
 
-    /// All Rust files except those of this crate, which names what the rules forbid.
+    /// All Rust files except those of this crate, because it contains the banned phrases.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Source> {
         self.code.iter().filter(|it| !it.path.starts_with("tidy/"))
     }
 
-    /// Which files use each other, by crate.
+    /// The graph of files for each crate.
     pub(crate) fn graphs(&self) -> &[CrateGraph] {
         self.graphs.get_or_init(|| crate_graphs(&self.code))
     }

@@ -1,4 +1,4 @@
-//! The workspace keeps the rules, but for what `ratchet.toml` has; and each rule can fail.
+//! The workspace keeps the rules, except for what `ratchet.toml` counts, and each rule can fail.
 
 #![allow(clippy::unwrap_used)]
 

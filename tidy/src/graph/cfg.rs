@@ -1,9 +1,9 @@
-//! What is only there for tests.
+//! Recognizes items that exist only for tests.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Meta, Token};
 
-/// Whether one of these attributes is a `cfg` that cannot hold outside of tests.
+/// Whether one of the attributes is a `cfg` that cannot hold outside of tests.
 pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|it| it.path().is_ident("cfg")).any(|attribute| {
         let predicate: Result<Meta, _> = attribute.parse_args();
@@ -44,12 +44,12 @@ pub(super) fn attributes(item: &syn::Item) -> &[Attribute] {
         Item::Type(it) => &it.attrs,
         Item::Union(it) => &it.attrs,
         Item::Use(it) => &it.attrs,
-        // An item that syn does not know, and its later kinds.
+        // Items that syn does not parse, and kinds that it may add.
         _ => &[],
     }
 }
 
-/// The attributes of what stands in an `impl`.
+/// The attributes of an item of an `impl`.
 pub(super) fn attributes_within(item: &syn::ImplItem) -> &[Attribute] {
     use syn::ImplItem;
     match item {

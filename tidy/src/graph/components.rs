@@ -1,8 +1,8 @@
-//! Graphs, and the parts of them in which each node can be reached from each other.
+//! Directed graphs and their strongly connected components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nodes by name, each with those that it leads to.
+/// The nodes by name, each with the nodes that its edges lead to.
 pub(crate) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The strongly connected components of more than one node.

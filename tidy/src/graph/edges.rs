@@ -1,4 +1,4 @@
-//! What the items of a file name, in other files.
+//! Finds the items of other files that the items of a file name.
 
 use super::Graph;
 use super::cfg::{attributes, attributes_within, is_for_tests};
@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use syn::visit::{self, Visit};
 
-/// The files of a crate, each with the files whose items it names.
+/// The files of a crate, each with the other files whose items it names.
 pub(crate) fn file_graph(all: &Crate<'_>) -> Graph {
     let mut graph = Graph::new();
     for (id, module) in all.modules.iter().enumerate().filter(|(_, it)| !it.is_test) {
@@ -29,7 +29,8 @@ struct Uses<'c> {
 }
 
 impl Uses<'_> {
-    /// Notes the items that a path leads to. A module that it leads to is only a name.
+    /// Records the items that a path leads to. If a path leads to a module, it uses none of its
+    /// items.
     fn add(&mut self, path: &[String]) {
         let targets = self.all.resolve(self.module, path);
         self.found.extend(targets.into_iter().filter_map(|it| match it {
@@ -38,8 +39,8 @@ impl Uses<'_> {
         }));
     }
 
-    /// Notes the paths in the tokens of a macro. A single name may be a variable: only a type or
-    /// constant is looked up.
+    /// Records the paths in the tokens of a macro. A single lower-case name may be a variable, so
+    /// single names are looked up only if they look like a type or a constant.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -85,7 +86,7 @@ impl Uses<'_> {
 
 impl<'ast> Visit<'ast> for Uses<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        // A module in braces is looked at by itself.
+        // An inline module is visited separately.
         if !is_for_tests(attributes(item)) && !matches!(item, syn::Item::Mod(_)) {
             visit::visit_item(self, item);
         }
@@ -157,7 +158,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         visit::visit_macro(self, used);
     }
 
-    // Neither attributes nor visibilities use what they name.
+    // A path in an attribute or a visibility uses nothing.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }

@@ -1,10 +1,10 @@
-//! Which files of a crate use each other.
+//! Finds which files of a crate use each other.
 //!
-//! A file uses another if it names something that is defined there: in a `use`, in a path, or in
-//! the tokens of a macro. Re-exports are followed to the definition. A module that re-exports what
-//! a module below it defines does not use it by that: it only says where it is found.
+//! A file uses another file if it names an item that is defined there: in a `use`, in a path, or in
+//! the tokens of a macro. Re-exports are followed to the definition. A module that only re-exports
+//! items of the modules below it does not use these modules.
 //!
-//! Tests may use all, and are left out: files of tests, and items that are only there for tests.
+//! Tests may use everything, so files of tests and items for tests only are left out.
 
 mod cfg;
 mod components;
@@ -20,17 +20,17 @@ use std::collections::BTreeMap;
 
 /// A crate as the rules see it.
 pub(crate) struct CrateGraph {
-    /// The folder of its sources, as `server/src`.
+    /// The folder of its sources, such as `server/src`.
     pub(crate) folder: String,
     /// The files of the crate, each with the files that it uses.
     pub(crate) files: Graph,
-    /// The top-level module that a file is in; the files of the roots are in none.
+    /// The top-level module of each file. `lib.rs` and `main.rs` are in none.
     pub(crate) top_level: BTreeMap<String, String>,
-    /// The files that no `mod` leads to.
+    /// The files that no `mod` item leads to.
     pub(crate) unreached: Vec<String>,
 }
 
-/// The graphs of all crates, by folder.
+/// The graph of each crate.
 pub(crate) fn crate_graphs(code: &[Source]) -> Vec<CrateGraph> {
     let graph = |folder: &str| {
         let all = Crate::read(code, folder);

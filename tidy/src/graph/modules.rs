@@ -1,4 +1,4 @@
-//! The modules of a crate, from its roots down, as its `mod` items have them.
+//! The module tree of a crate, built from its `mod` items, beginning with the roots.
 
 use super::cfg::{attributes, is_for_tests};
 use crate::Source;
@@ -11,42 +11,42 @@ pub(super) type ModuleId = usize;
 
 /// All modules of a crate: those of its library and of its programs.
 pub(crate) struct Crate<'w> {
-    /// The folder of the sources, with a slash at its end.
+    /// The folder of the sources, with a trailing slash.
     folder: String,
     files: BTreeMap<&'w str, &'w Source>,
     pub(super) modules: Vec<Module<'w>>,
-    /// The macros of the crate, which are in scope below their definition without a path.
+    /// The macros of the crate by name. Below its definition a macro is in scope without a path.
     pub(super) macros: BTreeMap<String, ModuleId>,
-    /// The names that were looked up in a module, with what they stand for.
+    /// Cache: the targets of names that were looked up in a module.
     pub(super) known: RefCell<BTreeMap<(ModuleId, String), BTreeSet<Target>>>,
-    /// The files that the modules are in, including those of tests.
+    /// The files of all modules, including those of tests.
     reached: BTreeSet<&'w str>,
 }
 
-/// A module: a file, or a part of one in braces.
+/// A module: a file, or an inline module (`mod x { ... }`).
 pub(super) struct Module<'w> {
-    /// Names from the root of the crate down.
+    /// The names from the root of the crate down to the module.
     pub(super) path: Vec<String>,
     pub(super) file: &'w str,
     pub(super) parent: Option<ModuleId>,
     pub(super) items: &'w [Item],
     pub(super) names: BTreeMap<String, Vec<Binding>>,
-    /// The paths of `use path::*`.
+    /// The paths of its `use path::*` items.
     pub(super) globs: Vec<Vec<String>>,
     pub(super) is_test: bool,
 }
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 #[derive(Debug, Clone)]
 pub(super) enum Binding {
     Module(ModuleId),
     /// An item that this module defines.
     Item(ModuleId),
-    /// What another path leads to.
+    /// The path that a `use` item binds to the name.
     Use(Vec<String>),
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     Module(ModuleId),
@@ -57,22 +57,22 @@ pub(super) enum Target {
 /// A path that a `use` brings in.
 pub(super) struct Used {
     pub(super) path: Vec<String>,
-    /// The name under which it is known, or none if it is `*`.
+    /// The name that the path gets; None for `*`.
     pub(super) name: Option<String>,
 }
 
-/// Where the files of the modules below a module are.
+/// The folders in which the files of a module's children are.
 #[derive(Clone)]
 struct Place {
-    /// The folder of the file that has the module.
+    /// The folder of the file that contains the module.
     of_file: String,
-    /// The folder of its children.
+    /// The folder for the module's children.
     of_children: String,
     is_in_braces: bool,
 }
 
 impl<'w> Crate<'w> {
-    /// The folders of the sources of all crates.
+    /// The source folders of all crates.
     pub(crate) fn folders(code: &[Source]) -> BTreeSet<&str> {
         let roots = code.iter().filter_map(|it| {
             let folder = it.path.strip_suffix("lib.rs").or(it.path.strip_suffix("main.rs"))?;
@@ -81,7 +81,7 @@ impl<'w> Crate<'w> {
         roots.collect()
     }
 
-    /// The crate with the sources in a folder, as `server/src`.
+    /// Reads the crate whose sources are in a folder, such as `server/src`.
     pub(crate) fn read(code: &'w [Source], folder: &str) -> Self {
         let files = code.iter().map(|it| (it.path.as_str(), it)).collect();
         let mut all = Self {
@@ -101,17 +101,17 @@ impl<'w> Crate<'w> {
         all
     }
 
-    /// The files that no `mod` leads to.
+    /// The files that no `mod` item leads to.
     pub(crate) fn unreached(&self) -> Vec<String> {
         let unreached = self.own_files().filter(|it| !self.reached.contains(it));
         unreached.map(str::to_owned).collect()
     }
 
-    /// The name of the top-level module that a file is in; the files of the roots are in none.
+    /// The top-level module of each file. `lib.rs` and `main.rs` are in none.
     pub(crate) fn top_level(&self) -> BTreeMap<String, String> {
         let mut names = BTreeMap::new();
         for module in &self.modules {
-            // The module that is the file comes before those in its braces.
+            // The module of the whole file precedes the inline modules in it.
             names.entry(module.file).or_insert(module.path.first());
         }
         let named = names.into_iter().filter_map(|(file, name)| Some((file, name?)));
@@ -184,7 +184,7 @@ impl<'w> Crate<'w> {
         }
     }
 
-    /// The file of a module without braces.
+    /// The file of a module that is not inline.
     fn find(&self, item: &ItemMod, place: &Place, name: &str) -> Option<&'w str> {
         let candidates = match path_attribute(item) {
             Some(path) if place.is_in_braces => vec![normal(&place.of_children, &path)],
@@ -229,7 +229,7 @@ impl<'w> Module<'w> {
     }
 }
 
-/// The paths of a `use`, each with the name that it gets.
+/// The paths of a `use` item, each with the name that it gets.
 pub(super) fn used(tree: &UseTree) -> Vec<Used> {
     let mut all = Vec::new();
     flatten(tree, &[], &mut all);
@@ -255,17 +255,17 @@ fn flatten(tree: &UseTree, before: &[String], all: &mut Vec<Used>) {
     }
 }
 
-/// Whether a `use` makes its names known to others.
+/// Whether a `use` item makes its names visible to other modules.
 pub(super) fn is_re_export(item: &syn::ItemUse) -> bool {
     !matches!(item.vis, Visibility::Inherited)
 }
 
-/// A name, also if it is raw.
+/// The name without the `r#` of a raw identifier.
 pub(super) fn name(ident: &syn::Ident) -> String {
     ident.to_string().trim_start_matches("r#").to_owned()
 }
 
-/// The name that an item has in its module; an `impl` has none.
+/// The name of an item in its module. An `impl` has no name.
 fn name_of(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(it) => &it.ident,
@@ -291,18 +291,18 @@ fn path_attribute(item: &ItemMod) -> Option<String> {
     })
 }
 
-/// Whether a program or the library begins with this file, of the folder of sources.
+/// Whether this file (relative to the source folder) is the root of the library or of a program.
 fn is_root(file: &str) -> bool {
     let is_program = || file.strip_prefix("bin/").is_some_and(|name| !name.contains('/'));
     matches!(file, "lib.rs" | "main.rs") || is_program()
 }
 
-/// The folder of a file, with a slash at its end.
+/// The folder of a file, with a trailing slash.
 fn folder_of(file: &str) -> &str {
     file.rfind('/').map_or("", |at| &file[..=at])
 }
 
-/// A path below a folder, without `..`.
+/// Joins a folder and a relative path, and resolves `..`.
 fn normal(folder: &str, path: &str) -> String {
     let mut folders: Vec<&str> = folder.split('/').filter(|it| !it.is_empty()).collect();
     for name in path.split('/') {

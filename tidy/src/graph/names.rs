@@ -1,21 +1,22 @@
-//! Where a path leads: the module that defines its item.
+//! Resolves a path to the module that defines its item.
 
 use super::modules::{Binding, Crate, ModuleId, Target};
 use std::collections::BTreeSet;
 
 impl Crate<'_> {
-    /// Everything that a path in a module leads to: a name may be both a module and a function.
-    /// Nothing if it leads out of the crate.
+    /// All targets of a path in a module; there may be two, because a name can be a module and a
+    /// function. Empty if the path leads out of the crate.
     pub(super) fn resolve(&self, from: ModuleId, path: &[String]) -> BTreeSet<Target> {
         self.follow(from, path, &mut Vec::new())
     }
 
-    /// Whether a module is below another, or is it.
+    /// Whether `module` is `above` or below it.
     pub(super) fn is_below(&self, module: ModuleId, above: ModuleId) -> bool {
         self.ancestors(module).any(|it| it == above)
     }
 
-    /// Resolves a path. `under_way` has the names whose lookups led here, each with its module.
+    /// Resolves a path. `under_way` has the lookups in progress, as (module, name), so that cycles
+    /// end.
     fn follow<'n>(
         &'n self,
         from: ModuleId,
@@ -42,7 +43,7 @@ impl Crate<'_> {
             let mut targets = self.look_up(at, name, under_way);
             let is_bound = self.modules[at].names.contains_key(name);
             if targets.is_empty() && is_ours && !is_bound {
-                // A macro of the module makes the item.
+                // The name is not found: a macro of the module creates the item.
                 targets.insert(Target::Item(at));
             }
             let below = targets.iter().find_map(|it| match it {
@@ -58,8 +59,9 @@ impl Crate<'_> {
         BTreeSet::from([Target::Module(at)])
     }
 
-    /// The item that a name stands for in a module. Modules may glob each other, so a lookup may
-    /// come back to a name that is still under way: the result is found where the circle began.
+    /// Finds the targets of a name in a module. Modules may glob-import each other, so that a
+    /// lookup may arrive at a lookup that is in progress. It then returns nothing, and the outer
+    /// lookup finds the result.
     fn look_up<'n>(
         &'n self,
         module: ModuleId,
@@ -76,7 +78,7 @@ impl Crate<'_> {
         under_way.push((module, name));
         let targets = self.look_up_once(module, name, under_way);
         under_way.pop();
-        // Further in, a circle may have hidden a part.
+        // Only the outermost result is cached: an inner one may be incomplete because of a cycle.
         if under_way.is_empty() {
             self.known.borrow_mut().insert(key, targets.clone());
         }

@@ -1,10 +1,11 @@
-//! Files and modules that use each other.
+//! Rules against files and modules that use each other.
 
 use crate::graph::{CrateGraph, Graph, components};
 use crate::{Breach, Canary, Rule, Workspace};
 use std::collections::BTreeSet;
 
-/// A file that no `mod` leads to would be passed over by the rules of cycles, and is dead.
+/// Files that no `mod` leads to. Such a file is dead code, and the rules about cycles would not see
+/// it.
 pub(super) struct Unreached;
 
 impl Rule for Unreached {
@@ -41,8 +42,8 @@ impl Rule for Unreached {
     }
 }
 
-/// The components of more than one file. The ratchet names each file of a component, with the size
-/// of the component. No component may grow, and no file may join one.
+/// Groups of files that use each other (strongly connected components). The ratchet has the size of
+/// the group for each of its files: no group may grow, and no file may join one.
 pub(super) struct Components;
 
 impl Rule for Components {
@@ -76,7 +77,8 @@ impl Rule for Components {
     }
 }
 
-/// The same of the folders of a crate: a reader may begin with the lowest and end at the root.
+/// Like [`Components`], for the folders of a crate. Without cycles a reader can begin with the
+/// lowest folder and end at the root.
 pub(super) struct Modules;
 
 impl Rule for Modules {
@@ -112,14 +114,14 @@ impl Rule for Modules {
     }
 }
 
-/// The edges of a node that stay in its component.
+/// The edges from a node to other nodes of its component.
 fn edges(graph: &Graph, node: &str, component: &BTreeSet<&str>) -> String {
     let ahead = graph.get(node).into_iter().flatten().map(String::as_str);
     let within: Vec<&str> = ahead.filter(|it| component.contains(it)).collect();
     format!("{node} -> {}", within.join(", "))
 }
 
-/// The top-level modules of a crate with those that their files use.
+/// The top-level modules of a crate, each with the modules that its files use.
 fn module_graph(of_crate: &CrateGraph) -> Graph {
     let mut graph = Graph::new();
     for (file, used) in &of_crate.files {
@@ -132,11 +134,12 @@ fn module_graph(of_crate: &CrateGraph) -> Graph {
 }
 
 mod canaries {
-    //! Crates with cycles of files.
+    //! Test crates with cycles of files.
 
     use crate::Canary;
 
-    /// What `b` has before it uses `c`, which uses `b`: none of it may end the reading.
+    /// Test items that stand before `b`'s use of `c`, while `c` uses `b`. The rule must read on
+    /// after each of them.
     const TESTS: [&str; 6] = [
         "#[cfg(test)]\nmod tests;\n\nuse crate::c::C;\n",
         "#[cfg(test)]\n#[path = \"elsewhere.rs\"]\npub(crate) mod tests;\nuse super::c::C;\n",
@@ -149,7 +152,7 @@ mod canaries {
         "use crate::c;\n#[cfg(test)]\nmod tests {}\nfn f<T: c::inner::C>() {}\n",
     ];
 
-    /// The cycle of b and c, below each kind of test.
+    /// The cycle of b and c, with each of the test items before it.
     pub(super) fn below_tests(canary: Canary, places: &[&str]) -> Canary {
         let break_by = |canary: Canary, tests: &&str| {
             canary.breaks(
@@ -174,10 +177,10 @@ mod canaries {
         ])
     }
 
-    /// Cycles of files in one top-level module, and what looks like them.
+    /// Cycles of files in one top-level module, and similar code without a cycle.
     pub(super) fn files(canary: Canary) -> Canary {
         let root = ("a/src/lib.rs", "mod b;");
-        // A facade is no part of a cycle: its names lead to the files that define them.
+        // A facade is not part of a cycle: its names lead to the files that define them.
         let facade = ("a/src/b/mod.rs", "mod c; mod d; pub use c::*; pub use d::{D, E};");
         let uses_facade = ("a/src/b/c.rs", "use super::D; pub struct C;");
         let both = ["a/src/b/c.rs -> a/src/b/d.rs", "a/src/b/d.rs -> a/src/b/c.rs"];

@@ -1,5 +1,5 @@
-//! What the workspace depends on, by the lists of `deny.toml`. `.ci/deny` checks the same with
-//! cargo-deny for all platforms, which it has to download.
+//! Rules about dependencies, from the lists of `deny.toml`. `.ci/deny` checks the same for all
+//! platforms with cargo-deny, which has to download them.
 
 use crate::{Breach, Canary, Deny, Exception, Package, Rule, Skipped, Workspace};
 
@@ -44,7 +44,8 @@ impl Rule for Licences {
     }
 }
 
-/// Whether the SPDX expression of a crate can be met. Old manifests write "/" for OR.
+/// Whether `deny.toml` allows the crate's licence, an SPDX expression. Old manifests write "/" for
+/// OR.
 fn is_allowed(deny: &Deny, package: &Package) -> bool {
     let exceptions = deny.exceptions.iter().filter(|it| it.name == package.name);
     let further: Vec<&String> = exceptions.flat_map(|it| &it.allow).collect();
@@ -118,7 +119,8 @@ impl Rule for Versions {
     }
 }
 
-/// An entry that is left when a dependency has caught up would let the old version come back.
+/// Entries of `skip` that are no longer needed. Such an entry would permit the old version to
+/// return.
 pub(super) struct UnusedSkips;
 
 impl Rule for UnusedSkips {

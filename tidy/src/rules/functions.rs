@@ -1,14 +1,14 @@
-//! How long a function is.
+//! The rule about the length of functions.
 
 use crate::{Breach, Canary, Rule, Workspace};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The most lines from `fn` to the last brace.
+/// The most lines of a function, from `fn` to its closing brace.
 const LINES: usize = 70;
 
-/// Tests count as well: a story that does not fit on a screen hides which step failed. The rule
-/// does not see functions in macros, such as `proptest!`.
+/// Functions above the limit, including tests: if a story does not fit on a screen, it is hard to
+/// see which step failed. The rule does not see functions in macros, such as `proptest!`.
 pub(super) struct LongFunctions;
 
 impl Rule for LongFunctions {
@@ -45,7 +45,7 @@ impl Rule for LongFunctions {
 }
 
 struct Functions {
-    /// The path of the file, and the modules, types and functions around the place.
+    /// The file's path and the enclosing modules, types and functions.
     names: Vec<String>,
     long: Vec<Breach>,
 }
@@ -108,7 +108,7 @@ impl<'ast> Visit<'ast> for Functions {
     }
 }
 
-/// The name of a type without its path and arguments.
+/// The name of a type without path and generic arguments.
 fn last_name(of_type: &syn::Type) -> String {
     match of_type {
         syn::Type::Path(path) => last_segment(&path.path),

@@ -1,14 +1,14 @@
-//! What is seen by looking at single lines, and at their number.
+//! Rules about single lines, and about the number of lines.
 
 use crate::{Breach, Canary, Rule, Source, Workspace};
 
-/// The longest line, as rustfmt has it; it leaves comments and strings alone.
+/// The most columns, as in rustfmt.toml; rustfmt does not check comments and strings.
 const COLUMNS: usize = 100;
 
 /// The most lines of a file.
 const LINES: usize = 500;
 
-/// The key of rules that count all their breaches together.
+/// The key of rules that count all breaches together.
 pub(super) const ALL: &str = "all";
 
 pub(super) struct LongLines;
@@ -90,7 +90,7 @@ impl Rule for BoolMatches {
     }
 }
 
-/// The lines of a file that break a rule.
+/// The lines of a file for which `breaks` holds.
 pub(super) fn found(
     source: &Source,
     breaks: impl Fn(&str) -> bool,

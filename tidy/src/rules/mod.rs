@@ -10,7 +10,7 @@ mod words;
 
 use crate::Rule;
 
-/// The rules in the order of their subjects: lines, words, files, crates, pages, dependencies.
+/// All rules, in the order of their subjects: lines, words, files, crates, pages, dependencies.
 pub static RULES: &[&dyn Rule] = &[
     &lines::LongLines,
     &lines::LongFiles,

@@ -1,11 +1,11 @@
-//! What a file must begin with.
+//! Rules about the first lines of a file.
 
 use crate::{Breach, Canary, Rule, Source, Workspace};
 
-/// The only crate that may have unsafe code.
+/// The root of the only crate that may contain unsafe code.
 const UNSAFE: &str = "server/uring/src/lib.rs";
 
-/// A file that cannot be parsed would be passed over by the rules that look at its items.
+/// Files that syn cannot parse: the rules about items would not see them.
 pub(super) struct IsRust;
 
 impl Rule for IsRust {
@@ -81,7 +81,7 @@ impl Rule for Unsafe {
     }
 }
 
-/// Whether a crate begins with this file.
+/// Whether the file is the root of a crate.
 fn is_root(source: &Source) -> bool {
     let path = source.path.as_str();
     let of_program = || path.split_once("src/bin/").is_some_and(|(_, name)| !name.contains('/'));

@@ -1,4 +1,5 @@
-//! The pages of the documentation: each is in the table of contents, and each link leads somewhere.
+//! Rules about the pages of the documentation: each page is in the table of contents, and each link
+//! has a target.
 
 use crate::{Breach, Canary, Rule, Source, Workspace};
 use std::collections::BTreeSet;
@@ -89,7 +90,7 @@ impl Rule for Links {
     }
 }
 
-/// A link to a heading is by GitHub's name for it, which is mdBook's too.
+/// Whether a link has a target. A link to a heading uses GitHub's anchor, which is mdBook's, too.
 fn leads_somewhere(workspace: &Workspace, page: &Source, link: &str) -> bool {
     let (place, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = if place.is_empty() { page.path.clone() } else { target(page, place) };
@@ -101,7 +102,7 @@ fn leads_somewhere(workspace: &Workspace, page: &Source, link: &str) -> bool {
         && (heading.is_empty() || has_heading())
 }
 
-/// The path that a link of a page leads to.
+/// The path that a page's link leads to.
 fn target(page: &Source, link: &str) -> String {
     let mut folders: Vec<&str> = page.path.split('/').collect();
     folders.pop();
@@ -115,7 +116,7 @@ fn target(page: &Source, link: &str) -> String {
     folders.join("/")
 }
 
-/// The targets of the links of a page outside of code, but for those to other sites.
+/// The targets of a page's links, without those in code and those to other sites.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter(|line| !line.starts_with("    "));
     let found = lines.flat_map(|line| line.split("](").skip(1));

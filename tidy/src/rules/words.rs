@@ -3,7 +3,7 @@
 use super::lines::{found, place};
 use crate::{Breach, Canary, Rule, Source, Workspace};
 
-/// A phrase and what to write for it.
+/// A banned phrase with its replacement.
 #[derive(Debug, Clone, Copy)]
 struct Banned {
     phrase: &'static str,
@@ -14,7 +14,7 @@ const fn banned(phrase: &'static str, instead: &'static str) -> Banned {
     Banned { phrase, instead }
 }
 
-/// The phrases in lower case. An underscore in a name counts as a space.
+/// The phrases in lower case. An underscore in an identifier counts as a space.
 const BANNED: &[Banned] = &[
     banned("anew", "again, recreated, a new"),
     banned("nobody", "no client, no member, none"),
@@ -57,11 +57,11 @@ const BANNED: &[Banned] = &[
     banned("served no further", "no longer served"),
 ];
 
-/// The page that names the words, to say which to use.
+/// The glossary, which has to mention the banned words.
 const GLOSSARY: &str = "docs/glossary.md";
 
 impl Banned {
-    /// How many times it stands in a line.
+    /// The number of occurrences in a line.
     fn count(self, line: &str) -> usize {
         let line = line.to_lowercase().replace('_', " ");
         let is_word = |at: usize| {
@@ -85,12 +85,12 @@ fn banned_in<'a>(sources: impl Iterator<Item = &'a Source>) -> Vec<Breach> {
     sources.flat_map(|it| BANNED.iter().flat_map(|banned| banned.breaches(it))).collect()
 }
 
-/// The pages that are judged. A recording stays as it was written.
+/// The pages that are checked. Recordings and the glossary are exempt.
 fn pages(workspace: &Workspace) -> impl Iterator<Item = &Source> {
     workspace.pages.iter().filter(|it| !it.is_recording() && it.path != GLOSSARY)
 }
 
-/// Code, with the names in it.
+/// Banned words in code, including identifiers.
 pub(super) struct Words;
 
 impl Rule for Words {
@@ -124,7 +124,7 @@ impl Rule for Words {
     }
 }
 
-/// The same in prose: also in the history of releases, whose next entries are new prose.
+/// Banned words in pages, including the changelog, because its next entries are new prose.
 pub(super) struct WordsInPages;
 
 impl Rule for WordsInPages {
@@ -147,7 +147,8 @@ impl Rule for WordsInPages {
     }
 }
 
-/// Not of pages: a line of a wrapped paragraph begins with any word.
+/// Comment lines that begin with a pronoun. Pages are exempt: a line of a wrapped paragraph may
+/// begin with any word.
 pub(super) struct Pronouns;
 
 impl Rule for Pronouns {
@@ -173,8 +174,7 @@ impl Rule for Pronouns {
     }
 }
 
-/// Whether a line of a comment begins a sentence with "Who", "What" or "Whom" as its subject. A
-/// question may.
+/// Whether a comment line begins with "Who", "What" or "Whom". A question is allowed.
 fn starts_with_pronoun(line: &str) -> bool {
     comment(line).is_some_and(|text| {
         let pronouns = ["Who ", "What ", "Whom ", "Whoever "];
@@ -182,7 +182,7 @@ fn starts_with_pronoun(line: &str) -> bool {
     })
 }
 
-/// Not of pages, for the reason of [`Pronouns`].
+/// Comment lines that begin with a preposition. Pages are exempt for the reason of [`Pronouns`].
 pub(super) struct Nounless;
 
 impl Rule for Nounless {
@@ -211,8 +211,8 @@ impl Rule for Nounless {
     }
 }
 
-/// Whether a line of a comment begins with a preposition where its noun should be. A list of cases
-/// ("By name: …") counts too.
+/// Whether a comment line begins with a preposition, where a noun should be. A list of cases ("By
+/// name: ...") counts, too.
 fn lacks_noun(line: &str) -> bool {
     const BEGINNINGS: [&str; 9] = [
         "Of ",
@@ -228,7 +228,8 @@ fn lacks_noun(line: &str) -> bool {
     comment(line).is_some_and(|text| BEGINNINGS.iter().any(|it| text.starts_with(it)))
 }
 
-/// The rule applies to comments, to pages, and to strings, which become log lines and answers.
+/// "behind" where "after" is meant: in comments, in pages, and in strings, which become log lines
+/// and answers.
 pub(super) struct Behind;
 
 impl Rule for Behind {
@@ -279,7 +280,7 @@ impl Rule for Behind {
     }
 }
 
-/// Whether a text says "behind" of an order, where "after" is meant.
+/// Whether a text uses "behind" for an order, where "after" is meant.
 fn is_of_order(text: &str) -> bool {
     const ARTICLES: [&str; 5] = ["the ", "a ", "an ", "its ", "each "];
     const FOLLOWING: [&str; 11] =
@@ -293,7 +294,7 @@ fn is_of_order(text: &str) -> bool {
     })
 }
 
-/// The text of a line that is a comment.
+/// The text of the comment, if the line is one.
 fn comment(line: &str) -> Option<&str> {
     let text = line.trim_start().strip_prefix("//")?;
     Some(text.trim_start_matches(['/', '!']).trim_start())
