@@ -3,7 +3,7 @@
 from . import frames, logins, plain, tls
 from .crowd import Target, begin
 
-#: One that the server has no part in, before all others.
+#: Runs first; it shows the effect of a flood that does not reach the measured server.
 ELSEWHERE = plain.elsewhere
 #: In the order in which they run.
 FLOODS = [*plain.FLOODS, *tls.FLOODS, *logins.FLOODS]

@@ -1,4 +1,4 @@
-"""A crowd of clients in a process of its own, and what its clients are made of."""
+"""A crowd of clients in a process of its own, and the building blocks of such clients."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The ports of the listeners, by protocol, and what a client may know."""
+    """The ports of the listeners, by protocol, and all else that a client may know."""
 
     plaintext: int
     ssl: int
@@ -33,12 +33,12 @@ class Target:
     foreign: str
 
 
-#: Given the target, and what it calls for each thing done: a connection, a handshake, a login.
+#: Gets the target, and a function to call after each action: a connection, a handshake, a login.
 Flood = Callable[[Target, Callable[[], None]], Awaitable[None]]
 
 
 def begin(flood: Flood, target: Target, core: int, priority: int):
-    """The process of a flood on a core, and the number of things that it has done."""
+    """Starts a flood in a process on a core. Returns the process and a counter of its actions."""
     done = multiprocessing.Value("Q", 0, lock=False)
     process = multiprocessing.Process(target=_run, args=(flood, target, core, priority, done), daemon=True)
     process.start()
@@ -58,7 +58,7 @@ def _run(flood: Flood, target: Target, core: int, priority: int, done) -> None:
 
 
 async def crowd(clients: int, client: Callable[[], Awaitable[None]]) -> None:
-    """Clients that begin again whenever the server, or their plan, has ended their connection."""
+    """Runs clients that start over whenever the server or their own plan has ended the connection."""
 
     async def again() -> None:
         while True:
@@ -104,7 +104,7 @@ async def receive(opened: socket.socket) -> bytes:
 
 
 async def until_closed(opened: socket.socket) -> None:
-    """Drops what comes."""
+    """Reads and discards."""
     while await asyncio.get_running_loop().sock_recv(opened, 1 << 16):
         pass
 

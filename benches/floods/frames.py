@@ -1,4 +1,4 @@
-"""Requests, whole and in parts, in versions from before compact fields."""
+"""Requests, whole and in parts, in versions without compact fields."""
 
 import struct
 
@@ -34,7 +34,7 @@ def start_of(api: int, version: int, length: int) -> bytes:
 
 
 def metadata() -> bytes:
-    """Of all topics."""
+    """A Metadata request for all topics."""
     return frame(METADATA, 1, struct.pack(">i", -1))
 
 

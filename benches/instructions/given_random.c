@@ -1,5 +1,5 @@
-/* In place of the kernel's randomness: the same bytes in each run, so that hashes have the same
-   seeds and tables the same collisions. */
+/* Replaces the kernel's randomness by the same bytes in each run, so that hashes have the same seeds
+   and tables the same collisions. */
 
 #include <stddef.h>
 #include <stdint.h>

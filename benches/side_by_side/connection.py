@@ -1,4 +1,4 @@
-"""Kafka's protocol, as far as benchmarks need it, in versions from before compact fields."""
+"""The parts of Kafka's protocol that benchmarks need, in versions without compact fields."""
 
 import socket
 import struct
@@ -7,7 +7,7 @@ PATIENCE_SECONDS = 300
 
 
 class Connection:
-    """`host` is the address that it connects from."""
+    """A client's connection. `host` is the client's own address."""
 
     def __init__(self, port: int, host: str = "127.0.0.1"):
         self.socket = socket.create_connection(("127.0.0.1", port), 5, source_address=(host, 0))
@@ -20,7 +20,7 @@ class Connection:
         self.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
 
     def receive(self) -> memoryview:
-        """The answer behind its correlation id; valid until the next one."""
+        """The next answer, without its correlation id; valid until the next call."""
         (length,) = struct.unpack(">i", self.exactly(4))
         return self.exactly(length)[4:]
 

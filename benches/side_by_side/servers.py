@@ -86,7 +86,7 @@ class Server:
     is_echo: bool = False
 
     def with_property(self, line: str) -> dict[str, str]:
-        """Its files, with one more line in its properties, which goes before the others."""
+        """Its files, with one more line in its properties; the line overrides the others."""
         properties = self.files["server.properties"]
         return self.files | {"server.properties": f"{properties}{line}\n"}
 
@@ -250,7 +250,7 @@ def wait_until_serving(server: Server, process: subprocess.Popen, port: int) -> 
 
 
 def show_end_of(log: pathlib.Path) -> None:
-    """The log goes with the directory, so what it says about a failure is shown before."""
+    """Shows what the log says about a failure, because the log is removed with the directory."""
     for line in log.read_text(errors="replace").splitlines()[-20:]:
         print(line, file=sys.stderr)
 

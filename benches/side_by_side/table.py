@@ -6,7 +6,7 @@ from .servers import CLIENT_CORE, SERVER_CORE, SERVERS
 from .workloads import WORKLOADS, Workload
 
 TITLES = {server.name: server.title for server in SERVERS}
-#: What ratios are drawn of, of those that ran.
+#: The pairs of servers whose ratios are shown, if both ran.
 PAIRS = [
     ("muster", "earlier"),
     ("muster", "kafka"),
@@ -96,7 +96,7 @@ def ratio_table(result: dict, workload: Workload) -> str:
 
 
 def ratio(result: dict, workload: Workload, size: str, ours: str, theirs: str, key: str) -> str:
-    """Within each round, then the median (lowest to highest)."""
+    """The ratio within each round, then the median (lowest to highest) of the rounds."""
     pairs = zip(select(result, workload, ours, size), select(result, workload, theirs, size))
     values = [(a["values"].get(key), b["values"].get(key)) for a, b in pairs]
     return among([a / b for a, b in values if a is not None and b], ".2f")

@@ -1,4 +1,4 @@
-"""A server of one shard with an admin listener, and the time that its threads have run, by the kernel."""
+"""A server of one shard with an admin listener; the kernel reports how long its threads have run."""
 
 import http.client
 import pathlib
@@ -50,7 +50,7 @@ class Watched:
         return self.thread_micros("shard-0")
 
     def process_micros(self) -> float:
-        """Of all threads: those of ended connections included."""
+        """The time that all threads have run, including those of ended connections."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) * 10_000
 

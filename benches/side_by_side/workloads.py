@@ -1,4 +1,4 @@
-"""What is measured: scenarios of muster-load in several sizes, and what is read from their results.
+"""The workloads: scenarios of muster-load in several sizes, and the metrics read from their results.
 
 A workload runs as `muster-load SCENARIO OPTIONS` (or `muster-load echo OPTIONS` against an echo). Its
 cells have one value for each of its metrics.
@@ -54,7 +54,7 @@ def rebalance(number: int) -> Callable[[dict], float | None]:
 
 
 def after_crash(report: dict) -> float | None:
-    """How long the rebalance after the crash took from when it was found out, in seconds."""
+    """How long the rebalance after the crash took from the detection of the crash, in seconds."""
     found = (each["took_since_detected"] for each in report["rebalances"])
     millis = next((took for took in found if took is not None), None)
     return None if millis is None else millis / 1000
@@ -89,7 +89,7 @@ def rate(name: str) -> Callable[[dict], float]:
 
 
 def cores(report: dict) -> float:
-    """How busy the server was."""
+    """The server's CPU seconds per second."""
     points = window(report)
     return sum(point["server_cpu"] or 0 for point in points) / max(len(points), 1)
 
@@ -103,7 +103,7 @@ def latency(name: str, quantile: str) -> Callable[[dict], float | None]:
 
 
 def throughput(name: str) -> tuple[Metric, ...]:
-    """What a closed loop of one kind of request shows."""
+    """The metrics of a closed loop of one kind of request."""
     return (
         Metric("per_cpu", "per CPU-s", per_cpu_second(name), more_is_better=True),
         Metric("rate", "answers/s", rate(name)),
@@ -114,7 +114,7 @@ def throughput(name: str) -> tuple[Metric, ...]:
 
 
 def micros_each(name: str) -> Callable[[dict], float | None]:
-    """The CPU time of the server for one of them, in microseconds."""
+    """The server's CPU time per event, in microseconds."""
     return lambda report: cores(report) / rate(name)(report) * 1e6 if rate(name)(report) else None
 
 
@@ -123,7 +123,7 @@ def each_costs(name: str) -> Metric:
 
 
 def each_costs_over_all(name: str) -> Metric:
-    """The CPU time of the server for one of them, with all else that it did in the run."""
+    """The server's CPU time per event, including all other work of the run."""
 
     def micros(report: dict) -> float | None:
         count = report["latencies"].get(name, {}).get("count")
@@ -159,7 +159,7 @@ def of_producers(
     more: tuple[Metric, ...] = (),
     explanation: str = "",
 ) -> Workload:
-    """Producers that do one thing after the other, which `each` names; `options` are for all sizes."""
+    """Producers that repeat one action, named by `each`. `options` apply to all sizes."""
     back_offs = (BACK_OFFS,) if each == "transaction" else ()
     return Workload(
         name=name,
@@ -174,8 +174,8 @@ def of_producers(
 
 
 def drained(name: str) -> Callable[[dict], float | None]:
-    """How many a second of the server's CPU time, from a second before the first to a second after
-    the last in the phase `measured`."""
+    """Events per second of the server's CPU time, from a second before the first event to a second after
+    the last one in the phase `measured`."""
 
     def per_cpu(report: dict) -> float | None:
         points = window(report)

@@ -1,4 +1,4 @@
-//! Clients of the server in memory, each with a connection and one request at a time.
+//! Clients of the in-memory server. Each has one connection and sends one request at a time.
 
 use crate::measured;
 use in_memory::{Conn, Server, Socket};
@@ -7,21 +7,21 @@ use muster::shard::LogSizes;
 use muster_codec::header::RequestHeader;
 use muster_codec::{Reader, Request, Response};
 
-/// Enough that it does not matter which names share a place in a table: hashes have other seeds in
-/// each build.
+/// The number of clients. It is large enough to average out collisions in hash tables, whose seeds
+/// differ from build to build.
 pub(crate) const COUNT: u32 = 64;
 
-/// The wall clock at the beginning.
+/// The wall clock at startup, in ms since the epoch.
 const BEGINNING_MS: i64 = 1_750_000_000_000;
 
-/// The time from turn to turn: that of a server with some load.
+/// The time between two turns, in microseconds: that of a server under some load.
 const TURN_MICROS: u64 = 100;
 
-/// Turns after which an answer is late.
+/// The limit of turns in which a request must be answered.
 const TURNS_MAX: u32 = 1_000;
 
-/// All else is as in production, so that neither a segment ends nor a snapshot begins: both are
-/// far more bytes away than all requests write.
+/// All other configs have production's defaults. No segment ends and no snapshot begins during a
+/// run, because all requests together write far fewer bytes than that takes.
 const CONFIGS: [&str; 5] = [
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
@@ -36,12 +36,12 @@ pub(crate) struct Clients {
     turns: Turns,
 }
 
-/// Which turns count.
+/// Whether and how callgrind counts the turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turns {
     Uncounted,
     Counted,
-    /// With one more allocation for each request.
+    /// Counted, with one more allocation for each request.
     Canary,
 }
 
@@ -54,12 +54,12 @@ impl Clients {
         Self { server, conns, turns: Turns::Uncounted }
     }
 
-    /// From now on turns count.
+    /// Counts all turns from now on.
     pub(crate) fn count(&mut self, canary: bool) {
         self.turns = if canary { Turns::Canary } else { Turns::Counted };
     }
 
-    /// Sends a request; returns its answer.
+    /// Sends a request and returns its answer.
     pub(crate) fn ask<'a>(
         &mut self,
         client: u32,
@@ -83,7 +83,7 @@ impl Clients {
         self.server.socket(conn).expect("an open connection")
     }
 
-    /// Turns until the request is answered and all that follows is done.
+    /// Runs turns until the request is answered and all work that it caused is done.
     fn serve(&mut self, conn: Conn) {
         let mut canary = self.turns == Turns::Canary;
         let mut turns = 0;
@@ -96,7 +96,7 @@ impl Clients {
         }
     }
 
-    /// A turn, whatever there is to do.
+    /// Runs one turn, even if there is nothing to do.
     pub(crate) fn turn(&mut self, canary: bool) {
         self.server.pass(TURN_MICROS);
         match self.turns {
@@ -106,7 +106,7 @@ impl Clients {
         }
     }
 
-    /// A turn with nothing to do.
+    /// Runs one turn with nothing to do.
     pub(crate) fn idle(&mut self) {
         assert!(!self.server.has_input());
         self.turn(self.turns == Turns::Canary);
@@ -117,7 +117,7 @@ impl Clients {
     }
 }
 
-/// The bytes of a request.
+/// Encodes a request with its header and length.
 fn frame(client: u32, version: i16, request: &Request<'_>) -> Vec<u8> {
     let header = RequestHeader {
         api_key: request.api_key() as i16,

@@ -1,10 +1,10 @@
-//! Sends requests of one kind to a server in memory, for callgrind to count what each costs:
-//! `benches/instructions/run` runs it, and compares.
+//! Sends requests of one kind to an in-memory server, so that callgrind can count what each costs.
+//! `benches/instructions/run` runs this program and compares the results.
 //!
 //! callgrind counts [`measured::turn`] alone: turns of production's reactor and shard, from the
-//! bytes of a request to those of its answer. It does not count the clients and the disk, which
-//! work between turns. A request takes as many turns as on a server with nothing else to do: one
-//! for its bytes, one for the end of each write, one for the end of the send.
+//! bytes of a request to those of its answer. The clients and the disk work between turns and are
+//! not counted. A request takes as many turns as on an otherwise idle server: one for its bytes,
+//! one for the end of each write, one for the end of the send.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -18,20 +18,20 @@ use clients::Clients;
 use requests::Kind;
 use std::thread;
 
-/// As in the server.
+/// The same allocator as in the server.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Requests before those that count: buffers have their sizes then, and tables their places.
+/// Requests sent before counting starts. They let buffers and tables grow to their final sizes.
 const WARM_UP: u32 = 4 * clients::COUNT;
 const COUNTED: u32 = 16 * clients::COUNT;
 
 /// Requests of one kind to a server in memory.
 #[derive(Debug, Parser)]
 struct Cli {
-    /// The kind of the requests; without it their names are printed.
+    /// The kind of the requests. Without it the names of all kinds are printed.
     kind: Option<Kind>,
-    /// Has each request cost one more allocation, which `run` must notice.
+    /// Adds one allocation to each request; `run` must notice it.
     #[arg(long)]
     canary: bool,
 }
@@ -39,8 +39,8 @@ struct Cli {
 fn main() {
     let Cli { kind, canary } = Cli::parse();
     let Some(kind) = kind else { return Kind::print_all() };
-    // Hashes are seeded by addresses of the stack, and that of the main thread begins behind the
-    // environment.
+    // The seeds of hashes depend on stack addresses. The main thread's stack begins below the
+    // environment, whose size varies; a new thread's stack does not.
     let counted = thread::spawn(move || send(kind, canary));
     counted.join().unwrap();
     println!("{COUNTED}");
@@ -63,7 +63,7 @@ mod tests {
     use super::{Kind, send};
     use clap::ValueEnum;
 
-    /// Each answer is compared with what it should be, without callgrind, too.
+    /// Checks the answer to each kind of request, without callgrind.
     #[test]
     fn all_kinds_of_requests_are_answered() {
         for kind in Kind::value_variants() {

@@ -1,5 +1,5 @@
-//! The kinds of requests, each with what the server has to know before. Their versions are those
-//! that Kafka's Java clients send.
+//! The kinds of requests, each with the server state that it needs. The versions are those that
+//! Kafka's Java clients send.
 
 mod groups;
 mod records;
@@ -30,9 +30,9 @@ pub(crate) enum Kind {
     Idle,
 }
 
-/// Requests of a kind, one of each client in turn.
+/// A sequence of requests of one kind, sent by the clients in turn.
 pub(crate) trait Requests {
-    /// Sends a request, and sees that it has done what it should.
+    /// Sends a request and checks its answer.
     fn send(&mut self, clients: &mut Clients, number: u32);
 }
 
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Brings the server into the state in which such requests are usual.
+    /// Brings the server into the state in which clients usually send such requests.
     pub(crate) fn prepare(self, clients: &mut Clients) -> Box<dyn Requests> {
         match self {
             Self::Commit1 => Box::new(groups::Commits::of_partitions(clients, 1)),
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// Turns of a server whose clients have nothing to say.
+/// Turns without any request.
 struct Nothing;
 
 impl Nothing {
@@ -75,10 +75,10 @@ impl Requests for Nothing {
     }
 }
 
-/// The topic of all requests.
+/// The topic that all requests use.
 const TOPIC: &str = "orders";
 
-/// Creates the topic, with a partition for each client; returns its id.
+/// Creates the topic, with one partition per client, and returns its id.
 fn create_topic(clients: &mut Clients) -> Uuid {
     let topic = CreatableTopic {
         name: TOPIC.into(),
@@ -93,7 +93,7 @@ fn create_topic(clients: &mut Clients) -> Uuid {
     body.topics[0].topic_id
 }
 
-/// The client of a request.
+/// The client that sends the request of this number.
 fn client_of(number: u32) -> u32 {
     number % COUNT
 }

@@ -9,10 +9,10 @@ use muster_codec::{Request, Response, Uuid};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// The error that comes with the id of a new member.
+/// The error code of the answer that assigns an id to a new member.
 const MEMBER_ID_REQUIRED: i16 = 79;
 
-/// The heartbeats after which a group of a newer protocol is stable.
+/// The number of heartbeats after which a group of a newer protocol is stable.
 const FORMATION: usize = 4;
 
 /// Commits of members of classic groups.
@@ -86,7 +86,7 @@ impl Requests for Classic {
     }
 }
 
-/// Joins a group and takes its partition; returns the member's id.
+/// Joins a group, takes its partition and returns the member's id.
 fn join(clients: &mut Clients, client: u32) -> String {
     let (error, id) = ask_to_join(clients, client, "");
     assert_eq!(error, MEMBER_ID_REQUIRED);
@@ -130,15 +130,15 @@ fn ask_to_join(clients: &mut Clients, client: u32, member_id: &str) -> (i16, Str
     (body.error_code, body.member_id.to_string())
 }
 
-/// Members of groups of a newer protocol, by their epochs.
+/// Members of groups of a newer protocol; their epochs, by client.
 pub(super) struct Modern<P> {
     epochs: Vec<i32>,
     protocol: PhantomData<P>,
 }
 
-/// A protocol whose members do all by heartbeats: consumer, share and streams groups.
+/// A protocol whose members use heartbeats only: that of consumer, share and streams groups.
 pub(super) trait Protocol {
-    /// The version of its heartbeat.
+    /// The version of the heartbeat request.
     const VERSION: i16;
     /// The partitions or tasks that a member owns.
     type Owned: Clone + Default + Debug + PartialEq;
@@ -146,7 +146,7 @@ pub(super) trait Protocol {
     /// The heartbeat of a member of a stable group.
     fn heartbeat(client: u32, epoch: i32) -> Request<'static>;
 
-    /// The heartbeat of a member that joins, or owns what it was assigned.
+    /// The heartbeat of a member that joins, or that reports the assignment it now owns.
     fn joining(client: u32, epoch: i32, owned: &Self::Owned) -> Request<'static>;
 
     fn answer(response: Response<'_>) -> Answer<Self::Owned>;
@@ -155,12 +155,12 @@ pub(super) trait Protocol {
     fn count(owned: &Self::Owned) -> usize;
 }
 
-/// The answer to a heartbeat.
+/// The parts of a heartbeat's answer that are checked.
 #[derive(Debug)]
 pub(super) struct Answer<O> {
     error_code: i16,
     epoch: i32,
-    /// The assignment, if it has changed.
+    /// The new assignment; None if it has not changed.
     assigned: Option<O>,
 }
 
@@ -171,7 +171,7 @@ impl<P: Protocol> Modern<P> {
         Self { epochs, protocol: PhantomData }
     }
 
-    /// Joins, and owns what it is assigned; returns the member's epoch.
+    /// Joins the group, takes the assignment and returns the member's epoch.
     fn join(clients: &mut Clients, client: u32) -> i32 {
         let (mut epoch, mut owned) = (0, P::Owned::default());
         for _ in 0..FORMATION {
@@ -298,7 +298,7 @@ impl Streams {
 
 impl Protocol for Streams {
     const VERSION: i16 = 0;
-    /// The partitions of the tasks.
+    /// The partitions of the tasks, as tasks of one subtopology differ in the partition alone.
     type Owned = Vec<i32>;
 
     fn heartbeat(client: u32, epoch: i32) -> Request<'static> {
@@ -346,7 +346,7 @@ fn group(client: u32) -> String {
     format!("group-{client}")
 }
 
-/// As long as the ids that clients make.
+/// A member id as long as those that clients generate.
 fn member(client: u32) -> String {
     format!("member-{client:015}")
 }

@@ -1,16 +1,17 @@
-//! Requests about records. Each client has a partition.
+//! Produce and Fetch requests. Each client has a partition of its own.
 
 use super::{COUNT, Clients, Requests, client_of, create_topic};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Records, Response, Uuid};
 
-/// The offset and the leader's epoch of a batch, with its length between.
+/// The bytes at the start of a batch that the server sets: offset and leader epoch, with the length
+/// between.
 const SET_BY_SERVER: usize = 16;
 
 const VALUE: &[u8] = &[b'v'; 100];
 
-/// Batches of one record, acknowledged by all replicas, as the producer's defaults have it.
+/// Produces batches of one record with `acks=all`, the producer's default.
 pub(super) struct Produces {
     topic_id: Uuid,
     batch: Vec<u8>,
@@ -49,7 +50,7 @@ impl Requests for Produces {
     }
 }
 
-/// Fetches of the only record of a partition, without a session.
+/// Fetches the only record of a partition, without a fetch session.
 pub(super) struct Fetches {
     topic_id: Uuid,
     batch: Vec<u8>,
