@@ -1,23 +1,25 @@
-//! `sasl.jaas.config`: a login module and its options, in Java's syntax, as Kafka reads them.
+//! `sasl.jaas.config`: a login module with its options, in Java's syntax, parsed as in Kafka.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// `CLASS required NAME="VALUE" ... ;`
+/// Parsed from `CLASS required NAME="VALUE" ... ;`.
 pub struct LoginModule {
     pub class: String,
-    /// In order; a name may occur again.
+    /// Name and value, in order. A name may occur several times.
     pub options: Vec<(String, String)>,
 }
 
 const FLAGS: [&str; 4] = ["required", "requisite", "sufficient", "optional"];
 
-/// A mistake, without a word of the text.
+/// The description of a mistake. It quotes nothing of the text, which may hold a password.
 type Mistake = &'static str;
 
 impl LoginModule {
+    /// Parses the value of `sasl.jaas.config`.
+    ///
     /// # Errors
-    /// The first mistake, to stand behind the key of the config.
+    /// The first mistake, as text to append to the key of the config.
     pub fn parse(text: &str) -> Result<Self, Mistake> {
         let mut tokens = Tokens { rest: text.chars().peekable() };
         let class = tokens.word("it has no login module")?;
@@ -35,7 +37,7 @@ impl LoginModule {
 
 const NO_FLAG: Mistake = "after its login module has to be a flag, such as required";
 
-/// Up to the semicolon.
+/// Reads the options up to the semicolon.
 fn options(tokens: &mut Tokens<'_>) -> Result<Vec<(String, String)>, Mistake> {
     let mut options = Vec::new();
     loop {
@@ -64,7 +66,7 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// A word, or else this mistake.
+    /// Reads a word. If there is none, the error is `missing`.
     fn word(&mut self, missing: Mistake) -> Result<String, Mistake> {
         match self.next()? {
             Some(Token::Word(word)) => Ok(word),
@@ -102,7 +104,8 @@ impl Tokens<'_> {
         }
     }
 
-    /// As in Java: `\n`, up to three octal digits, or the character itself.
+    /// Reads the character after a backslash as Java does: `\n` and the like, up to three octal
+    /// digits, or the character itself.
     fn escaped(&mut self) -> Result<char, Mistake> {
         let first = self.rest.next().ok_or("a quotation mark is missing")?;
         let Some(mut code) = first.to_digit(8) else {

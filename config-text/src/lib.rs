@@ -1,7 +1,7 @@
-//! The text forms of Kafka's configs, as the server and muster-load read them: the lines of a
-//! properties file, the login module in `sasl.jaas.config`, and certificates and keys as PEM.
+//! Parsers for the text forms of Kafka's configs, shared by the server and muster-load: the lines
+//! of a properties file, the login module in `sasl.jaas.config`, and certificates and keys as PEM.
 //!
-//! Such texts hold passwords and keys: no error repeats a part of them but a name.
+//! These texts contain passwords and keys. Therefore an error quotes nothing of them except names.
 
 #![forbid(unsafe_code)]
 

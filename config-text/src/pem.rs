@@ -1,11 +1,11 @@
-//! PEM: sections between `-----BEGIN X-----` and `-----END X-----`. As in Kafka, they may stand in
-//! one line, as in a properties file.
+//! PEM: sections between `-----BEGIN X-----` and `-----END X-----`. As in Kafka, line breaks may be
+//! missing, so that a PEM text fits into one line of a properties file.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 
-/// A section: its label, and its bytes, which may be a key.
+/// A section: its label and its decoded bytes. They may be a private key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Section {
     pub label: String,
@@ -21,10 +21,10 @@ impl fmt::Debug for Section {
     }
 }
 
-/// All sections of a text, in order.
+/// Parses all sections of a text, in order.
 ///
 /// # Errors
-/// A section has no end, or is not base64.
+/// A section has no end, or its body is not base64.
 pub fn sections(text: &str) -> Result<Vec<Section>, String> {
     let mut all = Vec::new();
     let mut rest = text;
@@ -45,7 +45,7 @@ pub fn sections(text: &str) -> Result<Vec<Section>, String> {
     Ok(all)
 }
 
-/// The label of the next section, and the text after its first line.
+/// Returns the label of the next section and the text after its BEGIN marker.
 fn next_label(text: &str) -> Option<(&str, &str)> {
     let (_, after) = text.split_once("-----BEGIN ")?;
     after.split_once("-----")

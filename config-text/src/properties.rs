@@ -1,15 +1,16 @@
-//! The form of Kafka's `server.properties` and `client.properties`: `java.util.Properties`.
+//! Parses `server.properties` and `client.properties`, whose format is that of
+//! `java.util.Properties`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A pair with the number of its line, or why there is none.
+/// A line number with the key and value of the line, or with the error.
 pub type Parsed = (usize, Result<(String, String), String>);
 
-/// The pairs of a text, in order: comments (`#`, `!`), `=`, `:` or blanks between key and value,
-/// escapes (`\t`, `\n`, `\r`, `\f`, `\uXXXX`, a backslash before anything else) and continuation
-/// lines, as `java.util.Properties.load` reads them. An escape `\u` without four hexadecimal digits
-/// is an error.
+/// Parses the keys and values of a text, in order, as `java.util.Properties.load` does: comments
+/// (`#`, `!`); `=`, `:` or blanks between key and value; escapes (`\t`, `\n`, `\r`, `\f`, `\uXXXX`,
+/// a backslash before any other character); continuation lines. A `\u` without four hexadecimal
+/// digits is an error.
 pub fn parse(text: &str) -> impl Iterator<Item = Parsed> {
     logical_lines(text).into_iter().map(|(number, line)| {
         let pair = pair(&line).ok_or_else(|| "\\u wants four hexadecimal digits".to_owned());
@@ -17,8 +18,8 @@ pub fn parse(text: &str) -> impl Iterator<Item = Parsed> {
     })
 }
 
-/// Lines that are neither blank nor comments, joined where a line ends in a backslash, with the
-/// number of their first line.
+/// Returns the lines that are neither blank nor comments, each with its line number. A line that
+/// ends in a backslash is joined with the next one and keeps the number of the first.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut continued = false;
@@ -38,7 +39,7 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Lines end in `\n`, `\r` or both.
+/// Splits at `\n`, `\r` and `\r\n`.
 fn natural_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
@@ -62,7 +63,7 @@ fn pair(line: &str) -> Option<(String, String)> {
     Some((key, value))
 }
 
-/// Takes characters up to the first one that ends it and is not escaped; None for a bad `\u`.
+/// Reads characters up to the first unescaped one for which `ends` holds. None for an invalid `\u`.
 fn unescape(chars: &mut Peekable<Chars<'_>>, ends: impl Fn(char) -> bool) -> Option<String> {
     let mut units = Vec::new();
     while let Some(c) = chars.next_if(|c| !ends(*c)) {
@@ -93,7 +94,7 @@ fn code_unit(chars: &mut Peekable<Chars<'_>>) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Text and pairs; what Java reads from the same text.
+    /// Texts, each with the pairs that Java reads from it.
     const CASES: &[(&str, &[(&str, &str)])] = &[
         ("", &[]),
         ("# comment\n! comment\n\n  \t\n", &[]),

@@ -1,27 +1,28 @@
-//! Injected faults: defects that the simulator has to find, to prove that its checks work. Each is
-//! one row of the table below.
+//! Injected faults: defects that the simulator has to find, to prove that its checks work. The
+//! table below has a row for each.
 //!
-//! A fault of the server is asked for where it is built in: `Fault::LostTombstone.is_injected()`.
-//! Only builds with the feature `injected-faults` have these faults; in all others the answer is a
-//! constant false, and the code of the fault is compiled out.
+//! The code of a server fault asks whether it is injected: `Fault::LostTombstone.is_injected()`.
+//! Only builds with the feature `injected-faults` can inject such faults. In all other builds the
+//! answer is a constant false, and the code of the fault is compiled out.
 #![no_std]
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Write as _};
 
-/// Where a fault is.
+/// The component that contains the code of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the simulator's disk, which each build of the simulator has.
+    /// The simulator's disk. Every build of the simulator has these faults.
     Disk,
-    /// In the storage or the server, in builds with the feature `injected-faults`.
+    /// The storage or the server, in builds with the feature `injected-faults`.
     Server,
 }
 
-/// Declares the faults: what a fault does, its name, and its place.
+/// Declares the faults: a description, the name and the place of each.
 macro_rules! faults {
     ($($(#[$doc:meta])+ $name:ident: $place:ident,)+) => {
-        /// A fault. Its name on the command line is that of its variant: `lost-tombstone`.
+        /// A fault. On the command line its name is in kebab case: `LostTombstone` is
+        /// `lost-tombstone`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Fault {
@@ -47,49 +48,50 @@ macro_rules! faults {
 }
 
 faults! {
-    /// The disk says that a write is durable before it is.
+    /// The disk reports a write as durable before it is.
     EarlyWrite: Disk,
-    /// The disk answers syncs and does nothing.
+    /// The disk acknowledges syncs without doing them.
     SkippedSync: Disk,
-    /// Calls that open files or change their names make the shard wait for the disk.
+    /// The shard's thread blocks in calls that open or rename files.
     BlockingCall: Disk,
-    /// No snapshot is written after damage of a shard's log.
+    /// No snapshot is written after damage was found in a shard's log.
     UnwrittenSnapshot: Server,
-    /// Answers leave without waiting for the flush.
+    /// Answers leave before the flush that they depend on.
     EarlyAnswer: Server,
     /// Recovery skips some tombstones.
     LostTombstone: Server,
-    /// Recovery cuts off the last block of a segment, though it is whole.
+    /// Recovery cuts off the last block of a segment, although the block is valid.
     WrongCut: Server,
-    /// A record is written, but not replayed in the live state, so that recovery differs from it.
+    /// A record is written but not replayed to the live state, which then differs from the
+    /// recovered state.
     ReplayDiffers: Server,
     /// Timers of groups do not fire.
     DeadTimer: Server,
-    /// Buffered input of clients is not counted in its account.
+    /// The buffered input of clients is not counted against its memory budget.
     OutsideAccount: Server,
-    /// A new log is created at startup where one is missing.
+    /// At startup a missing log is replaced by a new one.
     StartDeletes: Server,
-    /// A log that has become shorter is accepted at startup.
+    /// At startup a log is accepted although it has become shorter.
     SilentCut: Server,
-    /// A long request is answered at once.
+    /// A long request is handled in one go instead of in slices.
     UnslicedScan: Server,
-    /// Sessions end by the clock, whatever waits to be read.
+    /// Sessions expire by the clock, even if unread input may contain a heartbeat.
     ExpiryFirst: Server,
-    /// A shard that was loaded again takes images of the cluster that are older than its own.
+    /// A reloaded shard accepts cluster images that are older than its own.
     StaleImage: Server,
-    /// An answer that is joined from the parts of several slots has only the first part.
+    /// An answer that combines the parts of several slots contains only the first part.
     LostPart: Server,
-    /// Markers are sent before the decision is durable.
+    /// Transaction markers are sent before the decision is durable.
     EarlyMarker: Server,
-    /// Some markers are answered without being written.
+    /// Some markers are acknowledged without being written.
     LostMarker: Server,
-    /// Partitions do not ask before the first batch of a transaction.
+    /// Partitions append the first batch of a transaction without asking its coordinator.
     UnaskedAppend: Server,
-    /// Partitions and groups append after a yes that no longer counts.
+    /// Partitions and groups append although the coordinator's permission no longer counts.
     StaleYes: Server,
-    /// Committed records are read beyond the first open transaction.
+    /// READ_COMMITTED fetches read beyond the first open transaction.
     StableTooFar: Server,
-    /// Offsets of a transaction are committed at once.
+    /// The offsets of a transaction are visible before it is committed.
     PendingShown: Server,
     /// Compaction keeps the records of aborted transactions.
     AbortedKept: Server,
@@ -97,41 +99,41 @@ faults! {
     UnwrittenId: Server,
     /// A change of ACLs is answered before all shards have it.
     EarlyAccess: Server,
-    /// A connection keeps the permissions that it had first.
+    /// A connection keeps its first permissions after ACLs have changed.
     OldPermissions: Server,
-    /// The refusal of a topic has its id.
+    /// An error that denies access to a topic reveals the topic's id.
     TellingRefusal: Server,
     /// A connection is served before its throttle time is over.
     Unmuted: Server,
-    /// Bytes beyond a quota are not throttled.
+    /// Traffic above a quota is not throttled.
     Unlimited: Server,
-    /// Locks on records of share groups do not end.
+    /// Acquisition locks on records of share groups never time out.
     EndlessLock: Server,
-    /// Acknowledgements of share groups are answered before their record is flushed.
+    /// Acknowledgements of share groups are confirmed before their record is flushed.
     EarlyAcknowledgement: Server,
-    /// Some changes of share partitions are not written.
+    /// Some state changes of share partitions are not written.
     LostUpdate: Server,
-    /// The start offset in some records of share state is one too far.
+    /// The start offset in some share-state records is one too high.
     ShareStartTooFar: Server,
-    /// Records that a member has acquired are given to others.
+    /// Records that one member has acquired are delivered to other members, too.
     DoubleGrant: Server,
-    /// The records of a member are not released when its session ends.
+    /// A member's acquired records are not released when its session ends.
     ForgottenRelease: Server,
-    /// Tasks of streams groups are free before their owners have given them up.
+    /// Streams tasks are assigned to new owners before the old owners have given them up.
     EarlyTask: Server,
     /// The epoch of streams groups is not bumped.
     StuckEpoch: Server,
-    /// Recovery skips the target of some members of streams groups.
+    /// Recovery skips the target assignment of some members of streams groups.
     LostTarget: Server,
     /// Compaction of user topics drops the newest records, too.
     NewestLost: Server,
-    /// A slice of an answer has one file more than may be open.
+    /// A slice of an answer reads one file more than may be open.
     LargeSlice: Server,
-    /// The partitions of a fetch that is answered stay in the share of its address.
+    /// An answered fetch still counts its partitions against the share of its client's address.
     ShareKept: Server,
 }
 
-/// The fault is not in this build.
+/// This build does not contain the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotBuiltIn(Fault);
 
@@ -140,11 +142,11 @@ impl Fault {
         Self::ALL.iter().copied().find(|fault| kebab(fault.variant()).eq(name.chars()))
     }
 
-    /// Injects the fault into this process, in place of any other. The simulator passes a fault of
-    /// the disk to the disk itself.
+    /// Injects the fault into this process; it replaces any other. For a disk fault this does
+    /// nothing: the simulator passes it to the disk itself.
     ///
     /// # Errors
-    /// This build does not have the fault.
+    /// This build does not contain the fault.
     pub fn inject(self) -> Result<(), NotBuiltIn> {
         match self.place() {
             Place::Disk => Ok(()),
@@ -152,7 +154,7 @@ impl Fault {
         }
     }
 
-    /// Whether this fault of the server is injected.
+    /// Whether this server fault is injected.
     #[inline]
     pub fn is_injected(self) -> bool {
         switch::is(self)
@@ -171,7 +173,7 @@ impl fmt::Display for NotBuiltIn {
     }
 }
 
-/// `LostTombstone` as `lost-tombstone`.
+/// The kebab-case form of a name: `LostTombstone` becomes `lost-tombstone`.
 fn kebab(name: &str) -> impl Iterator<Item = char> {
     name.char_indices().flat_map(|(at, letter)| {
         let dash = (at > 0 && letter.is_ascii_uppercase()).then_some('-');
@@ -184,7 +186,7 @@ mod switch {
     use super::{Fault, NotBuiltIn};
     use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-    /// Zero for none, and otherwise one more than the place of the fault in the table.
+    /// The index of the injected fault in the table, plus one; zero if there is none.
     static INJECTED: AtomicU8 = AtomicU8::new(0);
 
     const _: () = assert!(Fault::ALL.len() < u8::MAX as usize, "the switch is one byte");

@@ -1,11 +1,11 @@
-//! How values are distributed, in buckets that are powers of two.
+//! A histogram whose buckets are powers of two.
 
 use crate::{Metric, Number, Value, Visitor};
 
-/// The last bucket has all values from 2^30 on.
+/// The last bucket counts all values from 2^30 on.
 const BUCKETS: usize = 32;
 
-/// The number of values by their length in bits, and the sum of the values.
+/// The number of values by their length in bits, and the sum of all values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -28,7 +28,8 @@ impl Histogram {
         self.sum
     }
 
-    /// The values since an earlier copy of it; all of them if it has begun again since.
+    /// The values added since an earlier copy of this histogram. All values, if the histogram was
+    /// reset in between.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut later = *self;
@@ -40,8 +41,7 @@ impl Histogram {
         later
     }
 
-    /// A value that this part of the values does not exceed, between the bounds of its bucket; None
-    /// without values.
+    /// The quantile `part` (0 to 1), interpolated within its bucket; None if there are no values.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let count = self.count();
         let wanted = (part * count as f64).max(1.0);
@@ -58,8 +58,8 @@ impl Histogram {
         None
     }
 
-    /// The largest value that falls into each bucket, and the number of those that did; None is the
-    /// last bucket, which has no end.
+    /// The upper bound of each bucket (inclusive) and the number of its values. The last bucket has
+    /// no bound (None).
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let largest = |bits: usize| (bits < BUCKETS - 1).then(|| (1 << bits) - 1);
         self.counts.iter().enumerate().map(move |(bits, count)| (largest(bits), *count))

@@ -1,6 +1,6 @@
-//! Numbers that the parts of a server keep for metrics. Each part has a struct of plain integers
-//! and histograms, declared by [`counters!`](counters), with the help, kind and unit of each field.
-//! An event is counted by adding to a field; [`Walk`] visits all fields with their names.
+//! Numbers that the parts of a server keep for metrics. Each part declares a struct of plain
+//! integers and histograms with [`counters!`](counters), including help, kind and unit of each
+//! field. An event is counted by adding to a field; [`Walk`] visits all fields with their names.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,30 +19,30 @@ use alloc::vec::Vec;
 /// How a number changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, from 0 at the creation of its struct.
+    /// Only grows, from 0 when its struct is created.
     Counter,
-    /// It goes up and down.
+    /// Goes up and down.
     Gauge,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A number of things; the metric's name says which.
+    /// A number of things. The metric's name says of which.
     Count,
     Bytes,
     Microseconds,
 }
 
-/// The description of a number: everything but its value.
+/// The description of a metric, without its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// The part and the field, as in `groups_members_joined`.
+    /// The part and the field, for example `groups_members_joined`.
     pub name: &'static str,
     /// The field's documentation.
     pub help: &'static str,
     pub kind: Kind,
     pub unit: Unit,
-    /// The names of its labels, if it is several numbers.
+    /// The names of the labels that the values of this metric have; empty for a single value.
     pub labels: &'static [&'static str],
     pub is_histogram: bool,
 }
@@ -53,20 +53,20 @@ pub enum Value<'v> {
     Histogram(&'v Histogram),
 }
 
-/// Names and values that distinguish several numbers of one metric.
+/// Label names and values, which distinguish the values of one metric.
 pub type Labels<'l> = &'l [(&'static str, &'l str)];
 
-/// Receives all numbers of a walk.
+/// A function that receives each number of a walk.
 pub type Visitor<'v> = dyn FnMut(&Metric, Labels<'_>, Value<'_>) + 'v;
 
 /// The type of a field.
 pub trait Number {
-    /// The names of the labels of its numbers.
+    /// The names of the labels that distinguish its values.
     const LABELS: &'static [&'static str] = &[];
 
     const IS_HISTOGRAM: bool = false;
 
-    /// Adds the same field of another struct, for example of another shard.
+    /// Adds the same field of another struct, such as that of another shard.
     fn add(&mut self, other: &Self);
 
     fn visit(&self, metric: &Metric, visitor: &mut Visitor<'_>);
@@ -82,7 +82,7 @@ impl Number for u64 {
     }
 }
 
-/// Numbers that can be visited, each with its [`Metric`].
+/// A struct whose numbers can be visited, each with its [`Metric`].
 pub trait Walk {
     fn walk(&self, visitor: &mut Visitor<'_>);
 }

@@ -1,11 +1,11 @@
-//! The numbers of several parts by name, as text.
+//! Sums of the numbers of several parts, by name, printed as text.
 
 use crate::{Kind, Labels, Metric, Value, Walk};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-/// Sums of numbers by name and labels. A histogram stands for the number of its values.
+/// Sums by name and labels. A histogram counts as the number of its values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals(BTreeMap<String, (Kind, u64)>);
 
@@ -25,12 +25,12 @@ impl Totals {
         other.0.iter().for_each(|(name, (kind, number))| self.add_number(name, *kind, *number));
     }
 
-    /// The sum of a number; 0 if no part has it.
+    /// The sum for a name; 0 if no part has this number.
     pub fn of(&self, name: &str) -> u64 {
         self.0.get(name).map_or(0, |(_, number)| *number)
     }
 
-    /// The names of the counters without labels that have counted nothing.
+    /// The names of counters, without labels, that are still 0.
     pub fn zeros(&self) -> impl Iterator<Item = &str> {
         let zeros = self.0.iter().filter(|(_, total)| **total == (Kind::Counter, 0));
         zeros.map(|(name, _)| name.as_str()).filter(|name| !name.ends_with('}'))
@@ -42,7 +42,7 @@ impl Totals {
     }
 }
 
-/// The numbers that are not zero.
+/// Prints the numbers that are not zero.
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.iter().filter(|(_, (_, number))| *number > 0);
@@ -54,12 +54,12 @@ impl fmt::Display for Totals {
     }
 }
 
-/// A name with its labels: `clients_requests{api="Fetch"}`.
+/// A metric's name with its labels: `clients_requests{api="Fetch"}`.
 fn name(metric: &Metric, labels: Labels<'_>) -> String {
     let mut name = String::from(metric.name);
     for (place, (label, value)) in labels.iter().enumerate() {
         name.push(if place == 0 { '{' } else { ',' });
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         let _ = write!(name, "{label}=\"{value}\"");
     }
     if !labels.is_empty() {

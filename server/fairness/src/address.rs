@@ -1,15 +1,15 @@
-//! Addresses of clients as the owners of shares.
+//! The addresses of clients, which hold the shares.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// The address of a client. An IPv6 address stands for its network, which its client owns as a
-/// whole. Clients at hosts that are no addresses are one.
+/// The address of a client. An IPv6 address is reduced to its /64 network, because a client owns
+/// the whole network. All clients whose host is not an IP address count as one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(Option<IpAddr>);
 
 impl Address {
-    /// `host` is a `/` followed by the address, as Kafka prints it.
+    /// Parses a host as Kafka prints it: a `/` and the address.
     pub fn of(host: &str) -> Self {
         let address = host.strip_prefix('/').and_then(|it| it.parse().ok());
         Self(address.map(|address| match address {

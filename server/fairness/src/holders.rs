@@ -1,32 +1,32 @@
-//! The amount that each address holds of a limit on things that are released again, such as bytes
+//! Counts how much of a limit each address holds, for things that are released again, such as bytes
 //! or places.
 
 use crate::Address;
 use alloc::collections::BTreeMap;
 use hashbrown::HashMap;
 
-/// The last part of a limit, of which an address may only hold a share, is one in this many.
+/// The last eighth of a limit is the reserve: in it an address may hold a share only.
 const RESERVE_PART: usize = 8;
 
-/// The amount of one limit that the clients of each address hold.
+/// How much of one limit the clients of each address hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// No entry is 0.
+    /// Contains no zero amounts.
     by_address: HashMap<Address, usize>,
     total: usize,
 }
 
-/// Why an address may hold no more.
+/// The reason why an address may not hold more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exceeded {
-    /// The limit itself is reached.
+    /// The limit is used up.
     Limit,
-    /// Little is left, and the address holds its share.
+    /// Only the reserve is left, and the address already holds its share.
     Share,
 }
 
 impl Exceeded {
-    /// The reason as the end of a sentence about a limit.
+    /// The reason, as the end of a sentence about a limit.
     pub fn words(self) -> &'static str {
         match self {
             Self::Limit => "the limit is reached",
@@ -35,11 +35,10 @@ impl Exceeded {
     }
 }
 
-/// Like [`Holders::admit`], of a limit of which this much is left, for an address that holds
-/// `held`.
+/// Like [`Holders::admit`], for an address that holds `held`, where `left` is left of the limit.
 ///
 /// # Errors
-/// It may not hold more.
+/// The address may not hold this much more.
 pub fn admit(
     more: usize,
     left: usize,
@@ -55,17 +54,17 @@ pub fn admit(
 }
 
 impl Holders {
-    /// Checks whether an address may hold this much more of a limit. All may be held as long as an
-    /// eighth of the limit is left. In that last eighth an address may hold no more than what is
-    /// left for the others.
+    /// Checks whether an address may hold `more` of a limit in addition. Any address may, as long
+    /// as an eighth of the limit is left afterwards. In the last eighth an address may hold no more
+    /// than is left for all others.
     ///
     /// # Errors
-    /// It may not.
+    /// The address may not hold this much more.
     pub fn admit(&self, address: Address, more: usize, limit: usize) -> Result<(), Exceeded> {
         admit(more, limit.saturating_sub(self.total), limit, || self.held_by(address))
     }
 
-    /// Whether only the last part of a limit is left.
+    /// Whether only the reserve of a limit is left.
     pub fn is_short(&self, limit: usize) -> bool {
         limit.saturating_sub(self.total) < limit / RESERVE_PART
     }
@@ -77,7 +76,7 @@ impl Holders {
         }
     }
 
-    /// Releases a part of what the address holds.
+    /// Releases a part of the amount that the address holds.
     pub fn release(&mut self, address: Address, amount: usize) {
         let Some(held) = self.by_address.get_mut(&address) else {
             return debug_assert_eq!(amount, 0, "{address} releases what it does not hold");
@@ -95,14 +94,14 @@ impl Holders {
         self.by_address.get(&address).copied().unwrap_or(0)
     }
 
-    /// The amount that all of them hold.
+    /// The amount that all addresses hold together.
     pub fn total(&self) -> usize {
         self.total
     }
 }
 
-/// The amounts that addresses have taken and released since the last report to their [`Holders`]:
-/// for callers that cannot change these at once.
+/// Amounts that addresses took and released since the last report to [`Holders`]. For callers that
+/// have no access to the `Holders` at that moment.
 #[derive(Debug, Default)]
 pub struct Moves(BTreeMap<Address, (usize, usize)>);
 
@@ -119,7 +118,7 @@ impl Moves {
         }
     }
 
-    /// Takes and releases the amounts in `holders`.
+    /// Applies the collected amounts to `holders`.
     pub fn report_to(&mut self, holders: &mut Holders) {
         while let Some((address, (taken, released))) = self.0.pop_first() {
             holders.take(address, taken);
@@ -138,7 +137,7 @@ mod tests {
         Address::of(&alloc::format!("/10.0.0.{number}"))
     }
 
-    /// Takes as many as an address may hold, one after the other.
+    /// Takes one at a time until the address may not hold more.
     fn fill(holders: &mut Holders, number: u8) -> (usize, Exceeded) {
         let mut taken = 0;
         loop {

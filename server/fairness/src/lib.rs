@@ -1,9 +1,9 @@
-//! The part of a limit that one address may use, if all clients share the limit: [`Shares`] of what
-//! stays, such as groups and topics; [`Holders`] of what is released again, such as bytes and
-//! places.
+//! Limits how much one address may use of a limit that all clients share. [`Shares`] are for things
+//! that stay, such as groups and topics; [`Holders`] for things that are released again, such as
+//! bytes and places.
 //!
-//! An address may use what it wants while enough is left. Once little is left it has a share, so
-//! that a client that asks for everything leaves something to the others.
+//! An address may use any amount while enough is left. Once little is left, each address is limited
+//! to a share, so that a client that takes all it can get leaves something to others.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,24 +1,26 @@
-//! The rate at which each address may create more of a shared budget, such as groups, when little
-//! of it is left, so that one address cannot use up the rest.
+//! Once little of a shared budget is left (of groups, for example), limits the rate at which each
+//! address may use it, so that one address cannot use up the rest.
 
 use crate::Address;
 use alloc::collections::BTreeMap;
 
-/// The number that an address may create at once, and the time until it may create another.
+/// How many an address may create at once, and the time after which it may create another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShareLimits {
     pub burst: u32,
     pub every_ms: u32,
 }
 
-/// The most addresses that are remembered. Beyond it, those that created least are forgotten first.
+/// The most addresses that are remembered. Above that, those that created the fewest are forgotten
+/// first.
 const ADDRESSES_MAX: usize = 4_096;
 
 /// The shares of all addresses.
 #[derive(Debug, Clone)]
 pub struct Shares {
     limits: ShareLimits,
-    /// The time at which each address has its whole share again, in milliseconds; not in the past.
+    /// The time in milliseconds at which each address has its whole share again. Past times are
+    /// removed.
     whole_at: BTreeMap<Address, i64>,
 }
 
@@ -27,8 +29,8 @@ impl Shares {
         Self { limits, whole_at: BTreeMap::new() }
     }
 
-    /// Whether a client at `host`, a `/` followed by its address, may create one more. While the
-    /// budget is not short, creations count but are never refused.
+    /// Whether a client at `host` (a `/` and its address) may create one more. While the budget is
+    /// not short, creations are counted but never refused.
     pub fn admits(&mut self, now: i64, host: &str, is_short: bool) -> bool {
         let (address, every) = (Address::of(host), i64::from(self.limits.every_ms));
         let latest = now.saturating_add(every.saturating_mul(i64::from(self.limits.burst)));

@@ -1,4 +1,4 @@
-//! The disk in memory.
+//! The disk of the in-memory server.
 
 use muster::files::{Call, CallDone, Descriptor};
 use muster_storage::OpenMode;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use test_disk::SparseFile;
 
-/// Buffers that are kept for later writes.
+/// The most empty buffers that are kept for later writes.
 const SPARE_MAX: usize = 16;
 
 /// The files by name.
@@ -17,11 +17,11 @@ const SPARE_MAX: usize = 16;
 pub(crate) struct Disk {
     pub(crate) files: BTreeMap<PathBuf, File>,
     spare: Vec<Vec<u8>>,
-    /// The ends of calls that are not taken yet.
+    /// Completed calls that the reactor has not taken yet.
     pub(crate) called: VecDeque<CallDone<File>>,
 }
 
-/// A file. It can be used even after it was removed.
+/// A file. It remains usable after it was removed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct File(pub(crate) Rc<RefCell<SparseFile>>);
 
@@ -32,7 +32,7 @@ impl Descriptor for File {
 }
 
 impl Disk {
-    /// A call takes effect.
+    /// Executes a call.
     pub(crate) fn make(&mut self, call: Call<File>) -> CallDone<File> {
         match call {
             Call::Open { path, mode: OpenMode::Existing } if !self.files.contains_key(&path) => {
@@ -47,7 +47,8 @@ impl Disk {
                 self.files.insert(to, file);
             }
             Call::RemoveFile { path } => drop(self.files.remove(&path)),
-            // Nothing reads the trash.
+            // No part of this server reads the trash, so a moved directory is dropped like a
+            // removed one.
             Call::RemoveDir { path } | Call::MoveDir { from: path, .. } => {
                 self.files.retain(|file, _| !file.starts_with(&path));
             }
@@ -56,7 +57,7 @@ impl Disk {
                 let is_it = |found: &&File| file.is_none_or(|file| Rc::ptr_eq(&file.0, &found.0));
                 return CallDone::Looked(Ok(found.filter(is_it).map(|it| it.0.borrow().len())));
             }
-            // Nothing asks for a backup, and nothing reads what is kept.
+            // No caller requests a backup or reads a kept file.
             Call::Keep { .. } | Call::Link(_) => {}
             Call::Close { file } => drop(file),
         }
@@ -68,7 +69,7 @@ impl Disk {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Keeps a buffer for later, as a ring does.
+    /// Clears a buffer and keeps it for reuse, as a ring does.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         if self.spare.len() < SPARE_MAX {

@@ -1,9 +1,9 @@
 //! A server of one shard in one thread: production's shard and reactor, with clients, disk and
 //! clock in memory.
 //!
-//! Nothing happens by itself: the caller sends the bytes of clients, ends file operations, lets
-//! time pass, and runs each turn. `benches/instructions` counts what these turns cost. The
-//! simulator has a world of its own, with operations that fail and clients that are judged.
+//! Nothing happens by itself: the caller sends the bytes of clients, completes file operations,
+//! lets time pass, and runs each turn. `benches/instructions` counts what these turns cost. The
+//! simulator does not use this crate: its world also has failing operations and checks on clients.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -32,13 +32,13 @@ use std::sync::Arc;
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// The most closing files before another one is opened.
+/// The most files being closed while another file may be opened.
 const CLOSING_MAX: usize = 4;
 
-/// Files that the partitions keep open.
+/// The most files that the partitions keep open.
 const PARTITION_FILES_MAX: u32 = 1_000;
 
-/// A server, and the clients' ends of its connections.
+/// A server and its clients' ends of the connections.
 pub struct Server {
     shard: Shard,
     reactor: Reactor<Memory>,
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A new server that has begun at a time, in milliseconds; its first turns are over.
+    /// Starts a new server at time `now`, in milliseconds, and runs its first turns.
     pub fn new(config: Config, log_sizes: LogSizes, now: i64) -> Self {
         let common = common(config, log_sizes);
         let times = Times::both(now);
@@ -72,7 +72,7 @@ impl Server {
         server
     }
 
-    /// One turn: handles what has come and what is due.
+    /// Runs one turn: handles everything that has arrived or is due.
     pub fn turn(&mut self) {
         let Self { shard, reactor, memory } = self;
         let turned = reactor.input(memory, shard).and_then(|()| reactor.output(memory, shard));
@@ -82,17 +82,17 @@ impl Server {
         }
     }
 
-    /// Ends the operation that began first. Returns false if there was none.
+    /// Completes the oldest operation. Returns false if there is none.
     pub fn end_operation(&mut self) -> bool {
         self.memory.end_operation()
     }
 
-    /// Whether something has come that no turn has handled, or a turn has left work.
+    /// Whether input waits for the next turn, or the last turn has left work.
     pub fn has_input(&self) -> bool {
         !self.memory.came.is_empty() || self.shard.has_work()
     }
 
-    /// Runs turns and ends operations until nothing is left to do at this time.
+    /// Runs turns and completes operations until nothing is left to do at the current time.
     pub fn settle(&mut self) {
         loop {
             self.turn();
@@ -116,19 +116,19 @@ impl Server {
         times.wall = Wall(times.wall.0 + ms);
     }
 
-    /// A client connects. Its slot is a number that no other open connection has.
+    /// Connects a client. `slot` must not be the slot of another open connection.
     pub fn connect(&mut self, slot: u32) -> Conn {
         let conn = self.memory.sockets.connect(slot);
         self.memory.came.push_back(Completion::Accepted { conn, listener: ListenerIndex::FIRST });
         conn
     }
 
-    /// Bytes of a client arrive.
+    /// Delivers bytes from the client to the server.
     pub fn receive(&mut self, conn: Conn, data: &[u8]) {
         self.memory.receive(conn, data);
     }
 
-    /// The client reads all that was sent. Returns false if nothing was.
+    /// The client reads everything that was sent. Returns false if nothing was sent.
     pub fn take_output(&mut self, conn: Conn) -> bool {
         let Some(socket) = self.memory.sockets.get_mut(conn) else { return false };
         let was_sent = std::mem::take(&mut socket.unsent) > 0;
@@ -164,7 +164,7 @@ fn common(config: Config, log_sizes: LogSizes) -> Common {
     }
 }
 
-/// Ids in a fixed order.
+/// Ids that count up, instead of random ones.
 struct CountedIds(u128);
 
 impl Ids for CountedIds {

@@ -1,5 +1,5 @@
-//! The machine that the reactor works on. Reads, writes and syncs take effect when the caller ends
-//! them.
+//! The in-memory machine that the reactor works on. Reads, writes and syncs take effect when the
+//! caller completes them.
 
 use crate::disk::{Disk, File};
 use crate::sockets::{Conn, Sockets};
@@ -15,22 +15,22 @@ use std::path::Path;
 
 type Done = Completion<Conn, Vec<u8>, Vec<u8>>;
 
-/// The machine that the reactor works on.
+/// The machine's state.
 pub(crate) struct Memory {
     pub(crate) times: Times,
     /// The completions that the next turn handles, in order.
     pub(crate) came: VecDeque<Done>,
     pub(crate) sockets: Sockets,
     pub(crate) disk: Disk,
-    /// Operations of disk and sockets that have begun.
+    /// Operations on disk and sockets that have begun and are not completed.
     pub(crate) begun: VecDeque<Operation>,
-    /// The parts that are sent next.
+    /// The parts of the next send, as one buffer.
     pub(crate) parts: Vec<u8>,
-    /// The receiver of what clients push, which has a thread in a server.
+    /// Receives what clients push (KIP-714). In a server it runs on its own thread.
     pub(crate) telemetry: Receiver,
 }
 
-/// An operation that has begun.
+/// An operation that has begun and is not completed.
 pub(crate) enum Operation {
     Write { file: File, mode: OpenMode, offset: u64, data: Vec<u8>, token: FileToken },
     Read { file: File, offset: u64, len: u32, token: FileToken },
@@ -150,7 +150,7 @@ impl Io for Memory {
         self.came.pop_front()
     }
 
-    /// All completions come in the order in which they occurred.
+    /// There are no other completions: all are in `came`, in the order in which they occurred.
     fn next_other(&mut self) -> Option<Done> {
         None
     }
@@ -163,7 +163,7 @@ impl Io for Memory {
         None
     }
 
-    /// No time passes in a turn.
+    /// No time passes within a turn.
     fn is_late(&mut self, _: i64) -> bool {
         false
     }
@@ -209,7 +209,7 @@ impl Io for Memory {
 
     fn recycle(&mut self, _: Vec<u8>) {}
 
-    /// The order in which clients are served is the caller's.
+    /// Does nothing: the caller decides the order in which clients are served.
     fn put_first(&mut self, _: Conn, _: bool) {}
 
     fn pause_receive(&mut self, conn: Conn) {
@@ -231,7 +231,7 @@ impl Io for Memory {
         self.begun.push_back(Operation::Writable(conn));
     }
 
-    /// All output has left already.
+    /// Nothing to flush first: output is sent immediately.
     fn finish(&mut self, conn: Conn) {
         self.sockets.remove(conn);
     }

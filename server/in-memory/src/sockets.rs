@@ -1,6 +1,6 @@
-//! The connections in memory.
+//! Connections in memory.
 
-/// A connection; none has the same name as an earlier one.
+/// A connection. The serial number distinguishes it from earlier connections of its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conn {
     pub(crate) slot: u32,
@@ -11,12 +11,12 @@ pub struct Conn {
 #[derive(Debug, Default)]
 pub struct Socket {
     serial: u32,
-    /// The bytes that the server has sent; the client empties it.
+    /// The bytes that the server has sent; the caller removes them.
     pub received: Vec<u8>,
-    /// The number of bytes that the server does not know to be sent yet.
+    /// The number of sent bytes whose completion the server has not seen yet.
     pub(crate) unsent: usize,
     pub(crate) is_paused: bool,
-    /// The bytes that came while the server did not receive.
+    /// Bytes that arrived while the server had paused receiving.
     pub(crate) held: Vec<u8>,
 }
 

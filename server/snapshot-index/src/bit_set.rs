@@ -3,8 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A set of numbers: a bit for each, and a summary bit for each word that is not zero, so that the
-/// next number is found in few steps however many were removed.
+/// A set of numbers as bits: one bit per number, and a summary bit for each word that is not zero.
+/// The next number is found in few steps even in a sparse set.
 #[derive(Default)]
 pub struct BitSet {
     count: usize,
@@ -13,19 +13,19 @@ pub struct BitSet {
 }
 
 impl BitSet {
-    /// The numbers below `count`.
+    /// The set of all numbers below `count`.
     pub fn all(count: usize) -> Self {
         let words = full(count);
         Self { count, summary: full(words.len()), words }
     }
 
-    /// No number, of those below `count`.
+    /// An empty set for numbers below `count`.
     pub fn none(count: usize) -> Self {
         let words = vec![0; count.div_ceil(64)];
         Self { count: 0, summary: vec![0; words.len().div_ceil(64)], words }
     }
 
-    /// Adds a number below the count.
+    /// Adds a number that is not in the set; it must be below the `count` of construction.
     pub fn insert(&mut self, number: usize) {
         debug_assert!(!self.has(number), "{number} is there");
         self.count += 1;
@@ -33,7 +33,7 @@ impl BitSet {
         self.summary[number / 4096] |= 1 << (number / 64 % 64);
     }
 
-    /// How many numbers are in it.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -57,7 +57,7 @@ impl BitSet {
         }
     }
 
-    /// The first number in the set from `number` on.
+    /// The smallest element that is at least `number`.
     pub fn next(&self, number: usize) -> Option<usize> {
         let word = self.words.get(number / 64)? & (u64::MAX << (number % 64));
         if word != 0 {
@@ -68,7 +68,7 @@ impl BitSet {
     }
 }
 
-/// `count` bits that are set.
+/// Words whose first `count` bits are set.
 fn full(count: usize) -> Vec<u64> {
     let mut words = vec![u64::MAX; count / 64];
     if !count.is_multiple_of(64) {

@@ -1,4 +1,5 @@
-//! Rows by name in the bytes of a file, verified and read at each look-up.
+//! An index of rows by name, read in place in the bytes of a file. Each look-up verifies what it
+//! reads.
 
 use crate::SnapshotBytes;
 use crate::pages::Pages;
@@ -7,19 +8,20 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// The fixed part of an entry of an index.
+/// The fixed-size part of an index entry.
 pub trait Row: Sized {
-    /// The bytes of a row.
+    /// The size of a row in bytes.
     const BYTES: usize;
 
-    /// None if the bytes are not those of a row.
+    /// Decodes a row; None if the bytes are not a valid row.
     fn read(bytes: &[u8]) -> Option<Self>;
 
-    /// The place of the id among the names, its length, and that of the text after it.
+    /// The position of the row's id among the names, the length of the id, and the length of the
+    /// text that follows it.
     fn name(&self) -> (u64, usize, usize);
 }
 
-/// An entry of an index.
+/// An entry of an index: a row with its id and text.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'i, R> {
     pub id: &'i str,
@@ -28,16 +30,17 @@ pub struct Found<'i, R> {
     pub row: R,
 }
 
-/// An index in a file: rows by id, then their names. None without a file.
+/// An index in a file: first the rows, sorted by id, then their names. After `close` it has no
+/// file.
 pub struct Index<R> {
     bytes: Option<SnapshotBytes>,
-    /// The place of the index in them, and the checksums that each look-up is verified with.
+    /// The position of the index in the file. `pages` has the checksums that verify each look-up.
     place: Range<usize>,
     pages: Pages,
-    /// The places of rows and names in the index.
+    /// The positions of rows and names within the index.
     rows: Range<usize>,
     names: Range<usize>,
-    /// Whether a look-up found bytes that differ from those that were written.
+    /// Whether a look-up found bytes that differ from the written ones.
     is_damaged: Cell<bool>,
     row: PhantomData<R>,
 }
@@ -63,8 +66,8 @@ impl<R> fmt::Debug for Index<R> {
 }
 
 impl<R: Row> Index<R> {
-    /// The index at `place` of a file, with `count` rows from `rows_at` on in it, then the
-    /// names. None if it is too short, or not in the file.
+    /// The index at `place` of the file. Its `count` rows begin at `rows_at` within the index; the
+    /// names follow them. None if the index is too short or not within the file.
     pub fn new(
         bytes: SnapshotBytes,
         place: Range<usize>,
@@ -82,12 +85,12 @@ impl<R: Row> Index<R> {
         Some(Self { bytes, place, pages, rows, names, is_damaged, row: PhantomData })
     }
 
-    /// Whether a look-up found damage: what was looked up since then is of no use.
+    /// Whether a look-up found damage. Results of look-ups since then are not reliable.
     pub fn is_damaged(&self) -> bool {
         self.is_damaged.get()
     }
 
-    /// Whether there is no file.
+    /// Whether the file was dropped.
     pub fn is_closed(&self) -> bool {
         self.bytes.is_none()
     }
@@ -102,7 +105,7 @@ impl<R: Row> Index<R> {
         self.bytes.as_ref().map_or(&[], |bytes| (**bytes).as_ref())
     }
 
-    /// Number of rows.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len() / R::BYTES
     }
@@ -111,17 +114,19 @@ impl<R: Row> Index<R> {
         self.rows.is_empty()
     }
 
-    /// Bytes of the names.
+    /// The size of all names in bytes.
     pub fn names_len(&self) -> usize {
         self.names.len()
     }
 
-    /// Verified bytes of the index; None if they are missing or changed, which is noted.
+    /// Returns verified bytes of the index. None if they are missing or damaged; damage is
+    /// remembered.
     pub fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         self.noted(self.verified(range))
     }
 
-    /// The entry of a number; None after the last one, and for a damaged one, which is noted.
+    /// Returns the entry at index `number`. None past the end, or if the entry is damaged; damage
+    /// is remembered.
     pub fn get(&self, number: usize) -> Option<Found<'_, R>> {
         let row = self.row(number)?;
         self.noted(self.found(row))
@@ -136,14 +141,15 @@ impl<R: Row> Index<R> {
         self.noted(self.verified(at..at + R::BYTES).and_then(R::read))
     }
 
-    /// The number of an id.
+    /// The index of the entry with this id.
     pub fn number(&self, id: &str) -> Option<usize> {
         let number = self.search(|other| other < id);
         self.get(number).is_some_and(|it| it.id == id).then_some(number)
     }
 
-    /// The number of ids at the beginning for which `is_before` holds. Only the two rows that it is
-    /// between are verified: as the ids are in order, they prove it, whatever the others were.
+    /// The number of leading ids for which `is_before` holds (a binary search). Only the two rows
+    /// next to the result are verified. Since ids are sorted, these two prove the result, even if
+    /// other rows that the search read are damaged.
     pub fn search(&self, is_before: impl Fn(&str) -> bool) -> usize {
         if self.is_closed() {
             return 0;
@@ -163,7 +169,7 @@ impl<R: Row> Index<R> {
         low
     }
 
-    /// Whether a condition holds for an id; also true after the last one.
+    /// Whether the condition holds for the id at index `number`; true past the end.
     fn is_so(&self, number: usize, condition: impl Fn(&str) -> bool) -> bool {
         number >= self.len() || self.get(number).is_some_and(|found| condition(found.id))
     }
@@ -183,7 +189,7 @@ impl<R: Row> Index<R> {
         Some(Found { id, text, row })
     }
 
-    /// The place of a row's name in the index.
+    /// The position of the row's name in the index.
     fn name_of(&self, row: &R) -> Option<Range<usize>> {
         let (at, id_len, text_len) = row.name();
         let at = self.names.start.checked_add(usize::try_from(at).ok()?)?;
@@ -211,7 +217,7 @@ mod tests {
 
     const COUNT: usize = 300;
 
-    /// A row of the place of its name.
+    /// A row that contains only the position of its name.
     #[derive(Debug, Clone, Copy)]
     struct At(u16);
 
@@ -231,7 +237,7 @@ mod tests {
         format!("{number:04}")
     }
 
-    /// Nine other bytes, the rows of the even numbers, and their names.
+    /// Nine bytes before the index, the rows of the even numbers, and their names.
     fn bytes() -> Vec<u8> {
         let mut bytes = Vec::from([9; 9]);
         (0..COUNT).for_each(|number| bytes.extend((5 * number as u16).to_be_bytes()));
@@ -277,7 +283,8 @@ mod tests {
         assert!(!index.is_damaged());
     }
 
-    /// A look-up on its way over changed rows finds the id, or notes that it may have missed it.
+    /// Damages one byte after the other: each look-up finds the id, or reports that it may have
+    /// missed the id.
     #[test]
     fn no_look_up_is_misled_by_changed_bytes() {
         let whole = bytes();

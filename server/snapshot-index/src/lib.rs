@@ -1,5 +1,5 @@
-//! The indexes of a snapshot: rows of a fixed size by name. They are read in place, in the bytes of
-//! a file that is mapped: a look-up reads a few rows, and verifies each with its checksum.
+//! The indexes of a snapshot: fixed-size rows by name. They are read in place in a mapped file: a
+//! look-up reads a few rows, and verifies each by a checksum.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -18,10 +18,10 @@ pub use pieces::Pieces;
 
 use alloc::sync::Arc;
 
-/// The bytes of a snapshot's file, mapped or read.
+/// The bytes of a snapshot file, mapped or read into memory.
 pub type SnapshotBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// A part of a snapshot's file with a checksum of its own (CRC-32C).
+/// A part of a snapshot file with its own checksum (CRC-32C).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotPart {
     pub at: u64,

@@ -1,22 +1,22 @@
-//! The checksums of the pages of an index. The file is mapped: bytes that are read from the disk
-//! again later may differ from those that were checked when it was opened.
+//! The checksums of an index's pages. The file is mapped, so bytes may be read from the disk again
+//! later; they may then differ from the bytes that were verified when the file was opened.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Small, so that verifying an entry is cheap. The checksums take 4 bytes of memory per page.
+/// Small, so that verifying one entry is cheap. Each page needs a checksum of 4 bytes in memory.
 pub const PAGE_BYTES: usize = 512;
 
-/// The bytes of a checksum in a file.
+/// The size of a checksum in the file.
 pub const SUM_BYTES: usize = 4;
 
-/// The CRC-32C of each page of some bytes.
+/// The CRC-32C of each page of an index.
 #[derive(Debug, Default)]
 pub struct Pages(Vec<u32>);
 
 impl Pages {
-    /// The pages of `bytes` if their checksum as a whole is `crc`, else None. Each byte is read
-    /// once, so that the checksums are those of the verified bytes.
+    /// Computes the page checksums of `bytes`; None if the checksum of all bytes is not `crc`. Each
+    /// byte is read only once, so that the page checksums are those of the verified bytes.
     pub fn of(bytes: &[u8], crc: u32) -> Option<Self> {
         let (mut pages, mut whole) = (Vec::with_capacity(bytes.len().div_ceil(PAGE_BYTES)), 0);
         for bytes in bytes.chunks(PAGE_BYTES) {
@@ -29,13 +29,13 @@ impl Pages {
         (whole == crc).then_some(Self(pages))
     }
 
-    /// The pages with the checksums that a file has, after each other.
+    /// Reads page checksums from a file, where they are stored one after the other.
     pub fn read(sums: &[u8]) -> Self {
         let (sums, _) = sums.as_chunks::<SUM_BYTES>();
         Self(sums.iter().copied().map(u32::from_be_bytes).collect())
     }
 
-    /// The bytes of `range`, if their pages have not changed.
+    /// The bytes of `range`; None if their pages have changed.
     pub fn get<'b>(&self, bytes: &'b [u8], range: Range<usize>) -> Option<&'b [u8]> {
         let wanted = bytes.get(range.clone())?;
         let pages = range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES);
@@ -45,16 +45,16 @@ impl Pages {
     }
 }
 
-/// The checksums of the pages of bytes that come one after the other.
+/// Computes page checksums of bytes that arrive piece by piece.
 #[derive(Debug, Default)]
 pub struct PageSums {
     sums: Vec<u32>,
-    /// The bytes so far.
+    /// The number of bytes added so far.
     len: usize,
 }
 
 impl PageSums {
-    /// Adds the next bytes.
+    /// Adds the next piece.
     pub fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let in_page = self.len % PAGE_BYTES;
@@ -70,7 +70,7 @@ impl PageSums {
         }
     }
 
-    /// The checksums in the form of [`Pages::read`].
+    /// Encodes the checksums as [`Pages::read`] reads them.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.sums.iter().flat_map(|sum| sum.to_be_bytes()).collect()
     }

@@ -1,8 +1,8 @@
-//! A byte buffer that grows to tens of megabytes without moving its bytes.
+//! A byte buffer that grows to tens of megabytes without copying its content.
 
 use alloc::vec::Vec;
 
-/// The length of each piece but the last.
+/// The size of each piece except the last.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// A growing sequence of bytes.
@@ -35,14 +35,14 @@ impl Pieces {
         }
     }
 
-    /// Bytes from `at` on: at least one if there are any, and at most `max`.
+    /// Returns the bytes from `at` to the end of the piece, at most `max`. Empty only past the end.
     pub fn from(&self, at: usize, max: usize) -> &[u8] {
         let piece = self.pieces.get(at / PIECE_BYTES).map_or(&[][..], Vec::as_slice);
         let rest = piece.get(at % PIECE_BYTES..).unwrap_or_default();
         &rest[..rest.len().min(max)]
     }
 
-    /// Overwrites the first bytes, which must exist.
+    /// Overwrites the first bytes. They must exist and fit into the first piece.
     pub fn begin_with(&mut self, bytes: &[u8]) {
         self.pieces[0][..bytes.len()].copy_from_slice(bytes);
     }
