@@ -1,4 +1,4 @@
-//! Appends: batches get their offsets and a place at the end of the active segment.
+//! Appends: assigns offsets to batches and places them at the end of the active segment.
 
 use super::batch_place::BatchPlace;
 use super::segment::Segment;
@@ -11,25 +11,24 @@ use muster_codec::record_batch::{
     BatchHeader, Batches, NO_TIMESTAMP, set_base_offset, set_partition_leader_epoch,
 };
 
-/// The offsets of appended records.
+/// The result of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     pub base_offset: i64,
-    /// The place of the first batch.
+    /// The position of the first batch.
     pub place: BatchPlace,
-    /// The offset after the last record; the append is acknowledged when the high watermark reaches
-    /// it.
+    /// The offset after the last record. The append is acknowledged when the high watermark has
+    /// reached it.
     pub next_offset: i64,
 }
 
 impl PartitionLog {
-    /// Assigns offsets to batches that were checked
-    /// ([`validate`](muster_codec::record_batch::validate)), and writes them. Consumers can read
-    /// them, and the producer gets its answer, when the high watermark has reached
-    /// [`Appended::next_offset`].
+    /// Assigns offsets to validated batches ([`validate`](muster_codec::record_batch::validate))
+    /// and writes them. When the high watermark reaches [`Appended::next_offset`], consumers can
+    /// read them and the producer gets its answer.
     ///
     /// # Errors
-    /// [`AppendError::TooLarge`]: more than fits in a segment, RECORD_LIST_TOO_LARGE;
+    /// [`AppendError::TooLarge`]: the batches do not fit into a segment (RECORD_LIST_TOO_LARGE).
     /// [`AppendError::NotABatch`]. In both cases nothing is written.
     pub fn append(
         &mut self,
@@ -52,7 +51,7 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
-        // Before the segment has the batches: the first ones create its file.
+        // Must precede `place`: for a segment that is still empty it creates the file.
         let file = self.file(self.active(), files, ops);
         self.place(&mut batches)?;
         assert_eq!(self.log_end_offset(), next_offset);
@@ -99,13 +98,14 @@ impl PartitionLog {
         active.size > 0 && (is_full || is_far || is_old)
     }
 
-    /// Begins a new segment; the previous one is synced once all its writes are done.
+    /// Begins a new segment. The previous one is synced once all its writes are completed.
     pub(super) fn roll(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         let Segment { base_offset, next_offset, size, .. } = *self.active();
         assert!(size > 0, "an empty segment is not rolled");
         self.synced.close(base_offset);
         let next = Segment::new(next_offset, now);
-        // The file is created now, so that the log's end is known even if the segment stays empty.
+        // Creates the file now, so that recovery knows the end of the log even if the segment stays
+        // empty.
         self.file(&next, files, ops);
         self.segments.push(next);
     }

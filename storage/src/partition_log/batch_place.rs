@@ -1,12 +1,12 @@
-//! The place of a batch in a log.
+//! The position of a batch in a log.
 
 use super::segment::Segment;
 use muster_codec::record_batch::BatchHeader;
 
-/// The place of a batch in the log.
+/// The position of a batch in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPlace {
-    /// The base offset of its segment, and the number of the segment's file.
+    /// The base offset of the segment, and the number of its file.
     pub(super) segment: i64,
     pub(super) file: u64,
     pub(super) position: u32,
@@ -14,7 +14,7 @@ pub struct BatchPlace {
 }
 
 impl BatchPlace {
-    /// The place of a batch at the end of a segment.
+    /// The position of a batch that is appended to the segment.
     pub(super) fn at_end(segment: &Segment, batch: &BatchHeader) -> Self {
         // Segments are shorter than 2 GiB.
         let (position, len) = (segment.size as u32, batch.total_len() as u32);

@@ -1,24 +1,24 @@
-//! A part of a segment that cannot be read, between batches that can, and a place where one may be.
+//! A damaged part of a segment between readable batches, and a position where damage is suspected.
 
 use std::ops::Range;
 
-/// Bytes of a segment that hold no batch that can be read. The lengths in them lead to a batch that
-/// can, or to the end of the segment: so nothing else of the segment is lost.
+/// A range of a segment without readable batches. The length fields in it lead to a readable batch
+/// or to the end of the segment, so that nothing else of the segment is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedPart {
     /// The base offset of the segment.
     pub segment: i64,
-    /// The place in its file.
+    /// The range of bytes in the segment's file.
     pub bytes: Range<u64>,
-    /// The offsets from the end of the batch before the part to the beginning of the batch after
-    /// it: nothing in the part itself is trusted.
+    /// The range of lost offsets, from the end of the batch before the part to the start of the
+    /// batch after it. Offsets within the part are not trusted.
     pub offsets: Range<i64>,
-    /// The reason why its first batch cannot be read.
+    /// The reason why the first batch of the part cannot be read.
     pub what: &'static str,
 }
 
 impl DamagedPart {
-    /// Adds a part of the same segment that touches this one.
+    /// Merges with an adjacent part of the same segment.
     pub(super) fn join(&mut self, other: Self) {
         if other.bytes.start < self.bytes.start {
             self.what = other.what;
@@ -29,11 +29,11 @@ impl DamagedPart {
     }
 }
 
-/// A place at which something could not be read.
+/// A position at which reading failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspect {
     /// The base offset of the segment.
     pub segment: i64,
-    /// A batch begins there.
+    /// The file position, at which a batch begins.
     pub position: u64,
 }

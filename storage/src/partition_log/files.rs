@@ -1,28 +1,28 @@
-//! The files in the directory of a partition.
+//! The files in a partition's directory.
 
 use super::compaction::swap_files;
 use crate::segment_name;
 
-/// The segments of a partition, and the swaps that a stop of the process has left unfinished.
+/// The segments of a partition, and swaps that the end of the process left unfinished.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartitionFiles {
-    /// Base offsets and names, in order.
+    /// Base offsets and file names, in order.
     pub segments: Vec<(i64, String)>,
     pub swaps: Vec<UnfinishedSwap>,
 }
 
-/// A compacted segment that is complete, but has not got its final name.
+/// A completed compacted segment that has not been renamed yet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnfinishedSwap {
     pub base_offset: i64,
     /// The name of the file.
     pub name: String,
-    /// The segments that it stands for.
+    /// The names of the segments that it replaces.
     pub replaced: Vec<String>,
 }
 
-/// The segments among the files of a partition's directory, in order: base offset and name. Those
-/// of unfinished swaps are not among them: [`PartitionFiles`].
+/// Selects the segments (base offset and name, in order) among the files of a partition's
+/// directory. Does not consider unfinished swaps; [`PartitionFiles`] does.
 pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
     let numbered = |name: String| {
         let base_offset = i64::try_from(segment_name::number_of(&name)?).ok()?;
@@ -34,11 +34,11 @@ pub fn partition_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, Str
 }
 
 impl PartitionFiles {
-    /// The files as recovery has to see them; `end_of` is
-    /// [`segment_end`](super::segment_end) of a base offset and name.
+    /// Sorts the files for recovery. `end_of` calls [`segment_end`](super::segment_end) for a base
+    /// offset and a file name.
     ///
     /// # Errors
-    /// The errors of `end_of`.
+    /// Those of `end_of`.
     pub fn of<E>(
         names: Vec<String>,
         mut end_of: impl FnMut(i64, &str) -> Result<i64, E>,

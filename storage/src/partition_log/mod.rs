@@ -1,8 +1,8 @@
-//! The log of one partition of a user topic: Kafka's batches back to back in Kafka's files, written
-//! through the page cache with Kafka's default durability.
+//! The log of a partition of a user topic: Kafka's batches one after the other in Kafka's files,
+//! written to the page cache with Kafka's default durability.
 //!
-//! A completed write moves the high watermark; several writes of a partition may be under way at
-//! once. Files are opened when they are needed, through the shard's [`OpenFiles`].
+//! A completed write advances the high watermark. Several writes of a partition may be in progress
+//! at the same time. Files are opened on demand, by the shard's [`OpenFiles`].
 
 mod append;
 mod batch_place;
@@ -60,38 +60,40 @@ use synced::Synced;
 /// A partition never changes its leader.
 const LEADER_EPOCH: i32 = 0;
 
-/// No leader epoch, or no offset for one.
+/// Stands for "no leader epoch" and "no end offset".
 const UNDEFINED: (i32, i64) = (-1, -1);
 
-/// The layout of a token, from the top: the tag (8 bits), the number of the log (32), 1 for
-/// operations other than appends, and a sequence number (23).
+/// The layout of a token, from the highest bits: tag (8 bits), number of the log (32), 1 for
+/// operations other than appends (1), sequence number (23).
 const LOG_SHIFT: u32 = 24;
 const SIDE_BIT: u64 = 1 << 23;
 const SEQUENCE_MASK: u64 = SIDE_BIT - 1;
 const TOKEN_MASK: u64 = (1 << LOG_SHIFT) - 1;
 
-/// The low bits in the token of a write of the log start offset; there is one at a time.
+/// The low bits in the token of a write of the log start offset. There is at most one such write at
+/// a time.
 const START_OFFSET_WRITE: u64 = SIDE_BIT;
 
-/// The segment number in the file key of the log start offset.
+/// The segment number that stands for the log start offset's file in a [`FileKey`].
 const START_OFFSET_KEY: u64 = u64::MAX;
 
-/// The key of the file in which a compacted segment is written.
+/// The segment number that stands for the file of a compacted segment while it is written.
 const ASIDE_KEY: u64 = u64::MAX - 1;
 
-/// The number of the file of the first compacted segment: base offsets are less.
+/// The file number of the first compacted segment. Other segments use their base offset, which is
+/// smaller.
 const FIRST_COMPACTED_FILE: u64 = 1 << 63;
 
-/// The configs of a topic that its logs obey.
+/// The configs of a topic that affect its logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicConfig {
     /// `segment.bytes`
     pub segment_bytes: u64,
     /// `segment.ms`
     pub segment_ms: i64,
-    /// `retention.bytes`; -1 is without limit.
+    /// `retention.bytes`; -1 for no limit.
     pub retention_bytes: i64,
-    /// `retention.ms`; -1 is without limit.
+    /// `retention.ms`; -1 for no limit.
     pub retention_ms: i64,
 }
 
@@ -108,14 +110,15 @@ impl Default for TopicConfig {
     }
 }
 
-/// The directory of a log, and its number among the logs of its shard.
+/// The directory of a log, and the log's number in its shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionPlace {
     /// The directory, relative to the data directory.
     pub dir: PathBuf,
-    /// The shard's number for the log, unique at any time; it is in the tokens of its writes.
+    /// The log's number: unique among the current logs of the shard. The tokens of the log's writes
+    /// contain it.
     pub number: u32,
-    /// The top byte of these tokens.
+    /// The highest byte of these tokens.
     pub token_tag: u8,
 }
 
@@ -128,24 +131,24 @@ pub struct PartitionLog {
     segments: Vec<Segment>,
     log_start_offset: i64,
     start_offset: StartOffset,
-    /// The log start offset that its file should hold; 0 if it need not hold any.
+    /// The log start offset that its file should contain; 0 if no file is needed.
     wanted_start_offset: i64,
     is_start_offset_writing: bool,
     synced: Synced,
     high_watermark: i64,
-    /// Appends whose writes are under way, or done before an earlier one.
+    /// Appends whose write is in progress, or is completed before an earlier one.
     pending: VecDeque<Pending>,
-    /// The count of the next append.
+    /// The sequence number of the next append.
     next_sequence: u64,
-    /// Whether the directory may exist: the first append creates it.
+    /// Whether the directory may exist. The first append creates it.
     has_directory: bool,
-    /// The batches that were appended last, by offset: tailing consumers read these.
+    /// The last appended batches, by offset. Consumers at the end of the log read these.
     recent: VecDeque<RecentBatch>,
-    /// The keys of records before it were compared by compaction.
+    /// Compaction has compared the keys of all records below this offset.
     clean_to: i64,
-    /// The stored recovery point is in no segment before this offset.
+    /// The base offset of the segment that the stored recovery point is in, or of an earlier one.
     point_from: i64,
-    /// The number of the file of the next compacted segment.
+    /// The file number of the next compacted segment.
     next_file: u64,
 }
 
@@ -188,8 +191,8 @@ impl PartitionLog {
     }
 
     /// Opens a recovered log: cuts off a torn end and removes the segments after it. `start_offset`
-    /// is the content of [`START_OFFSET_FILE`], or empty; the recovery point may have a later
-    /// start.
+    /// is the content of [`START_OFFSET_FILE`], or empty; the recovery point may contain a later
+    /// log start.
     pub fn open(
         place: PartitionPlace,
         config: TopicConfig,
@@ -213,7 +216,8 @@ impl PartitionLog {
                 log.cut(files, ops);
             }
         } else {
-            // Deleted records must not come back: a log that lost its end continues after them.
+            // The log lost its end, and deleted records must not reappear, so it continues after
+            // them.
             for Segment { base_offset, .. } in segments {
                 log.push_remove(base_offset, ops);
                 log.synced.forget(base_offset);
@@ -224,14 +228,14 @@ impl PartitionLog {
         log.log_start_offset = start.max(log.segments[0].base_offset);
         assert!(log.log_start_offset <= log.high_watermark);
         if start > log.segments[0].base_offset {
-            // The file is lost, or was not durable: it is written with the next append or sweep.
+            // The file was lost or was not durable. The next append or sweep writes it.
             log.wanted_start_offset = start;
         }
         log
     }
 
-    /// Takes the completion of a write or sync with a token of this log
-    /// ([`PartitionLog::number`]). The high watermark moves once all earlier writes are done, too.
+    /// Takes the completion of a write or sync with a token of this log ([`PartitionLog::number`]).
+    /// The high watermark advances once all earlier writes are completed, too.
     pub fn done(&mut self, done: &FileDone) {
         match done {
             FileDone::Written { token, .. } => self.written(*token),
@@ -251,8 +255,8 @@ impl PartitionLog {
         (token.0 >> LOG_SHIFT) as u32
     }
 
-    /// Requests a sync of the active segment, for `flush.messages` or a clean stop. `token` is the
-    /// caller's; when the sync is done, the caller passes the returned end to
+    /// Requests a sync of the active segment, for `flush.messages` or a clean shutdown. It has the
+    /// caller's `token`; when it is done, the caller passes the returned end to
     /// [`PartitionLog::synced`]. Closed segments are synced separately.
     pub fn sync(
         &mut self,
@@ -267,27 +271,27 @@ impl PartitionLog {
         LogEnd { offset, segment, bytes }
     }
 
-    /// A sync for which [`PartitionLog::sync`] returned `end` is done.
+    /// Completes a sync for which [`PartitionLog::sync`] returned `end`.
     pub fn synced(&mut self, end: LogEnd) {
         self.synced.active_done(end);
     }
 
-    /// Whether a closed segment is not synced yet.
+    /// Whether some closed segment is not synced yet.
     pub fn is_sync_behind(&self) -> bool {
         self.synced.is_behind()
     }
 
-    /// How much of the log is known to be on stable storage; None if nothing is.
+    /// How much of the log is known to be on stable storage. None if nothing is.
     pub fn recovery_point(&self) -> Option<RecoveryPoint> {
         self.synced.point(self.log_start_offset)
     }
 
-    /// The recovery point was stored: none that is older counts any more.
+    /// Records that a recovery point was stored. Older points no longer count.
     pub fn point_stored(&mut self, point: &RecoveryPoint) {
         self.point_from = self.point_from.max(point.end.segment);
     }
 
-    /// Whether segments could be compacted if the recovery point were stored.
+    /// Whether more segments could be compacted if the current recovery point were stored.
     pub fn is_point_late(&self) -> bool {
         let known = self.recovery_point().map_or(0, |point| point.end.segment);
         known > self.point_from
@@ -298,7 +302,7 @@ impl PartitionLog {
         self.config = config;
     }
 
-    /// Closes the files; the log can still be used.
+    /// Closes the files. The log remains usable.
     pub fn close(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         for segment in &self.segments {
             files.close(self.key(segment.file), ops);
@@ -307,8 +311,8 @@ impl PartitionLog {
         files.close(self.key(ASIDE_KEY), ops);
     }
 
-    /// Removes the log with its directory. The caller drops completions of its writes that arrive
-    /// later.
+    /// Removes the log and its directory. The caller must drop completions of its writes that
+    /// arrive later.
     pub fn delete(mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         self.close(files, ops);
         if self.has_directory {
@@ -321,7 +325,7 @@ impl PartitionLog {
         self.log_start_offset
     }
 
-    /// The end of the readable records: everything before it is written.
+    /// The end of the readable records: all writes below it are completed.
     pub fn high_watermark(&self) -> i64 {
         self.high_watermark
     }
@@ -336,8 +340,8 @@ impl PartitionLog {
         self.segments.iter().map(|segment| segment.size).sum()
     }
 
-    /// The epoch and its end offset for OffsetForLeaderEpoch. The only epoch is 0; -1 and -1 for
-    /// any other (`LeaderEpochFileCache.endOffsetFor`).
+    /// The answer to OffsetForLeaderEpoch: an epoch and its end offset. The only epoch is 0; for
+    /// any other the answer is -1 and -1 (`LeaderEpochFileCache.endOffsetFor`).
     pub fn end_offset_for_epoch(&self, epoch: i32) -> (i32, i64) {
         if epoch == LEADER_EPOCH { (epoch, self.high_watermark) } else { UNDEFINED }
     }
@@ -370,7 +374,8 @@ impl PartitionLog {
         assert!(self.high_watermark <= self.log_end_offset());
     }
 
-    /// Requests syncs and a write of the log start offset that had to wait for earlier writes.
+    /// Requests syncs of closed segments, and a write of the log start offset, that had to wait for
+    /// earlier writes.
     fn request_deferred(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         while let Some(closed) = self.synced.next() {
             let segment = &self.segments[self.segment_of(closed)];
@@ -400,7 +405,7 @@ impl PartitionLog {
         ops.push(FileOp::RemoveFile { path });
     }
 
-    /// The index of the segment that holds `offset`, or of the last before it.
+    /// The index of the segment that contains `offset`, or of the last segment before it.
     fn segment_of(&self, offset: i64) -> usize {
         let after = self.segments.partition_point(|segment| segment.base_offset <= offset);
         after.saturating_sub(1)
@@ -422,7 +427,7 @@ impl PartitionLog {
 
     fn file(&self, segment: &Segment, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(segment_file_name(segment.base_offset));
-        // A segment with records whose file is gone must not get an empty one.
+        // If the file of a segment with records is gone, an empty file must not replace it.
         let is_new = segment.size == 0;
         let mode = if is_new { OpenMode::Cached } else { OpenMode::Existing };
         files.open(self.key(segment.file), mode, path, ops)
@@ -438,7 +443,7 @@ impl PartitionLog {
     }
 }
 
-/// The count in the token of a closed segment's sync.
+/// The low bits in the token of a closed segment's sync.
 fn sync_count(closed: i64) -> u64 {
     SIDE_BIT | (1 + closed as u64 % SEQUENCE_MASK)
 }

@@ -1,4 +1,5 @@
-//! Look-ups by offset: the batch that holds an offset, and the bytes of the log from a batch on.
+//! Look-ups by offset: finds the batch that contains an offset, and ranges of the log that begin
+//! with a batch.
 
 use super::batch_place::BatchPlace;
 use super::damaged_part::{DamagedPart, Suspect};
@@ -11,7 +12,7 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{DecodeError, Result};
 
-/// One of the batches that were appended last.
+/// One of the last appended batches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecentBatch {
     base_offset: i64,
@@ -19,19 +20,19 @@ pub(super) struct RecentBatch {
     place: BatchPlace,
 }
 
-/// The batch that holds an offset.
+/// The result of a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Find {
     At(BatchPlace),
-    /// The place must be searched in the bytes of a read.
+    /// The position has to be searched in the bytes of a read.
     Read(BatchSearch),
-    /// The batch cannot be read. The unreadable part of the log ends at this offset.
+    /// The batch is damaged. The damaged part of the log ends at this offset.
     Damaged {
         end: i64,
     },
 }
 
-/// A search for the batch that holds an offset, through the headers of batches.
+/// A search for the batch that contains an offset, through the headers of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSearch {
     offset: i64,
@@ -40,19 +41,18 @@ pub struct BatchSearch {
     position: u64,
 }
 
-/// The result of a read for a search.
+/// The outcome of one read of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Batch(BatchPlace),
-    /// The place is further on: [`PartitionLog::find_on`].
+    /// The search continues with the next read: [`PartitionLog::find_on`].
     ReadOn(BatchSearch),
 }
 
 impl PartitionLog {
-    /// The place of the batch that holds `offset`, or of the next one if the log has a gap there.
-    /// It is known, or searched by a small read that is pushed onto `ops`; its completion has
-    /// `token`, which is the caller's. None if `offset` is before the log start offset or not below
-    /// the high watermark.
+    /// Finds the batch that contains `offset`, or the next one if the log has a gap there. Either
+    /// its position is known, or a small read is pushed onto `ops`, with the caller's `token`. None
+    /// if `offset` is below the log start offset, or not below the high watermark.
     pub fn find(
         &self,
         offset: i64,
@@ -75,21 +75,21 @@ impl PartitionLog {
         self.find_on(search, token, files, ops).map(Find::Read)
     }
 
-    /// Where the damaged part ends that holds the first record at `offset` or after it; None if
-    /// that record can be read.
+    /// The end offset of the damaged part that contains the first record at or after `offset`. None
+    /// if this record can be read.
     pub fn damage_at(&self, offset: i64) -> Option<i64> {
         let segment = self.segments.get(self.segment_from(offset))?;
         let part = segment.damage_at(offset.max(segment.base_offset))?;
         Some(part.offsets.end)
     }
 
-    /// The parts of the log that cannot be read, in order.
+    /// The damaged parts of the log, in order.
     pub fn damaged(&self) -> impl Iterator<Item = &DamagedPart> {
         self.segments.iter().flat_map(Segment::damaged)
     }
 
-    /// Continues a search, in the next segment if this one is at its end; from the beginning if it
-    /// was dropped or compacted. None if there is nothing more to read.
+    /// Continues a search. At the end of the segment it continues in the next one; if the segment
+    /// was dropped or compacted, it starts over. None if nothing is left to read.
     pub fn find_on(
         &self,
         mut search: BatchSearch,
@@ -122,13 +122,14 @@ impl PartitionLog {
         Some(search)
     }
 
-    /// The bytes of the log from a batch on, up to `max_bytes`, the end of its segment, a damaged
-    /// part or the batch at `end`; the last batch may be incomplete, as in Kafka. If the first is
-    /// longer than `max_bytes`, it is returned in whole if `first_whole`, and None otherwise. None
-    /// if the segment was dropped or compacted, or `end` is not after the batch.
+    /// A range of the log that begins with the batch at `place`. It ends at `max_bytes`, at the end
+    /// of the segment, before a damaged part, or before the batch at `end`; the last batch may be
+    /// incomplete, as in Kafka. If the first batch is longer than `max_bytes`, the range contains
+    /// all of it if `first_whole`; otherwise the result is None. None, too, if the segment was
+    /// dropped or compacted, or `end` is not after `place`.
     ///
     /// # Errors
-    /// The batch ends beyond the bytes that can be read: CORRUPT_MESSAGE.
+    /// The batch ends beyond the readable bytes: CORRUPT_MESSAGE.
     pub fn range(
         &self,
         place: BatchPlace,
@@ -153,13 +154,13 @@ impl PartitionLog {
         Ok((!is_cut || first_whole).then_some(FileRange { file, offset, len }))
     }
 
-    /// Whether a batch is still at this place: its segment was neither dropped nor compacted.
+    /// Whether a batch is still at this position: its segment was neither dropped nor compacted.
     pub fn is_current(&self, place: BatchPlace) -> bool {
         self.segment_at(place.segment, place.file).is_some()
     }
 
-    /// Pushes a read of a range onto `ops`. The range must be a current one. The completion has the
-    /// caller's `token`.
+    /// Pushes a read of a range, which must be current, onto `ops`. The completion has the caller's
+    /// `token`.
     pub fn read(
         &self,
         range: &FileRange,
@@ -175,7 +176,7 @@ impl PartitionLog {
         ops.push(FileOp::Read { token, file, offset: range.offset, len: range.len });
     }
 
-    /// Keeps the file of a range from being removed, until [`OpenFiles::release`].
+    /// Holds the file of a range, so that it is not removed before [`OpenFiles::release`].
     pub fn hold(&self, range: &FileRange, files: &mut OpenFiles) {
         let is_it = |segment: &&Segment| segment.file == range.file.segment;
         let segment = self.segments.iter().find(is_it);
@@ -183,8 +184,8 @@ impl PartitionLog {
         files.hold(range.file, &self.place.dir, &name);
     }
 
-    /// The number of bytes that can be read from `offset` on, accurate to the bytes of an index
-    /// entry; 0 if no record of that offset or a later one can be read.
+    /// The number of readable bytes from `offset` on, with the accuracy of the index. 0 if there is
+    /// no readable record at or after `offset`.
     pub fn readable_bytes(&self, offset: i64) -> u64 {
         if offset >= self.high_watermark() {
             return 0;
@@ -196,7 +197,7 @@ impl PartitionLog {
         written.saturating_sub(first.chunk_of_offset(offset).start)
     }
 
-    /// The number of bytes that can be read from a batch on.
+    /// The number of readable bytes from a batch on.
     pub fn readable_bytes_from(&self, place: BatchPlace) -> u64 {
         let from = self.segments.partition_point(|segment| segment.base_offset < place.segment);
         let written: u64 = self.segments[from..].iter().map(|segment| segment.written).sum();
@@ -204,7 +205,7 @@ impl PartitionLog {
         written.saturating_sub(before.map_or(0, |_| u64::from(place.position)))
     }
 
-    /// An offset after the last record of a range that begins with a batch. It is too high by at
+    /// An upper bound of the offset after a range that begins with a batch. It is too high by at
     /// most the offsets of one index entry.
     pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
         let segment = self.segment_at(place.segment, place.file);
@@ -212,23 +213,23 @@ impl PartitionLog {
         segment.offset_from(u64::from(place.position) + u64::from(len))
     }
 
-    /// The segment with this base offset, if its file is still this one.
+    /// The segment with this base offset, if it still has this file.
     pub(super) fn segment_at(&self, base_offset: i64, file: u64) -> Option<&Segment> {
         self.segment_with_base(base_offset).filter(|segment| segment.file == file)
     }
 
-    /// Forgets the places of batches in the segments with these base offsets.
+    /// Forgets the recent batches in the segments with these base offsets.
     pub(super) fn forget_recent(&mut self, segments: std::ops::Range<i64>) {
         self.recent.retain(|recent| !segments.contains(&recent.place.segment));
     }
 
-    /// Forgets the places of batches in a file that could not be sent: the next reader looks for
-    /// them in the file, and learns why.
+    /// Forgets the recent batches in a file that could not be sent. The next reader then reads the
+    /// file and detects the reason.
     pub fn forget_places_in(&mut self, file: FileKey) {
         self.recent.retain(|recent| recent.place.file != file.segment);
     }
 
-    /// Forgets the places of batches in a damaged part.
+    /// Forgets the recent batches in a damaged part.
     pub(super) fn forget_recent_in(&mut self, part: &DamagedPart) {
         let is_in = |place: BatchPlace| {
             place.segment == part.segment && part.bytes.contains(&u64::from(place.position))
@@ -236,18 +237,18 @@ impl PartitionLog {
         self.recent.retain(|recent| !is_in(recent.place));
     }
 
-    /// The index of the segment with the first record at `offset` or after it: offsets that are
-    /// missing between two segments are skipped.
+    /// The index of the segment that contains the first record at or after `offset`. Offsets may be
+    /// missing between two segments.
     pub(super) fn segment_from(&self, offset: i64) -> usize {
         self.segments.partition_point(|segment| segment.next_offset <= offset)
     }
 
-    /// The place that a batch gets when it is appended to the active segment.
+    /// The position of a batch that is appended next to the active segment.
     pub(super) fn next_place(&self, header: &BatchHeader) -> BatchPlace {
         BatchPlace::at_end(self.active(), header)
     }
 
-    /// Remembers a batch that is about to be appended to the active segment.
+    /// Remembers a batch as recent, just before it is appended to the active segment.
     pub(super) fn remember(&mut self, header: &BatchHeader) {
         if self.recent.len() == RECENT_BATCHES_MAX {
             self.recent.pop_front();
@@ -259,7 +260,7 @@ impl PartitionLog {
 }
 
 impl BatchSearch {
-    /// The place of its last read.
+    /// The position of the last read.
     pub fn suspect(&self) -> Suspect {
         Suspect { segment: self.segment, position: self.position }
     }
@@ -269,7 +270,7 @@ impl BatchSearch {
         Self { offset, segment: segment.base_offset, file: segment.file, position }
     }
 
-    /// Searches the batch in the bytes that were read.
+    /// Searches for the batch in the bytes that were read.
     ///
     /// # Errors
     /// The bytes are not those that were written: CORRUPT_MESSAGE.

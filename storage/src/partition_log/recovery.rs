@@ -1,16 +1,17 @@
 //! Recovery of a partition's segments: rebuilds the indexes, and decides whether missing or invalid
 //! bytes are a torn end or damage.
 //!
-//! A crash loses only bytes that were not yet on stable storage. A [`RecoveryPoint`] is a lower
-//! bound of those that were. After it every batch is checked against its checksum, and the log is
-//! cut at the first that is not whole, as Kafka does after an unclean stop. Before it, a log that
-//! is short, has a gap, or holds bytes that are not batches is damaged, and is not opened.
+//! A crash loses only bytes that were not on stable storage. A [`RecoveryPoint`] is a lower bound
+//! of the bytes that were. After the point, every batch is checked against its checksum, and the
+//! log is cut at the first incomplete batch, as in Kafka after an unclean shutdown. Before the
+//! point, a log that is too short, has a gap, or contains bytes that are not batches is damaged and
+//! is not opened.
 //!
-//! A batch that cannot be read, but whose length leads to one that can, is a [`DamagedPart`] before
-//! and after the point: the log is opened, and everything else is served.
+//! An unreadable batch whose length leads to a readable one is a [`DamagedPart`], before and after
+//! the point: the log is opened, and everything else is served.
 //!
-//! If a partition has no point, it is only known that a segment is synced soon after the next
-//! begins, so the last two may have lost the part that was only in the page cache.
+//! Without a recovery point it is only known that a segment is synced soon after the next one
+//! begins. So the last two segments may have lost data that was only in the page cache.
 
 use super::damaged_part::DamagedPart;
 use super::recovery_point::{LogEnd, RecoveryPoint};
@@ -20,13 +21,14 @@ use super::segment_file_name;
 use std::ops::Range;
 use std::{fmt, io};
 
-/// The number of last segments whose batches are always checked against their checksums.
+/// The number of segments at the end of a log whose batches are always checked against their
+/// checksums.
 const CHECKED_SEGMENTS: usize = 2;
 
 /// The reason why a partition is not opened.
 #[derive(Debug)]
 pub enum PartitionError {
-    /// Bytes of a segment are wrong or missing, and no crash explains it.
+    /// Bytes of a segment are wrong or missing, and a crash cannot explain it.
     Damaged {
         base_offset: i64,
         at: u64,
@@ -55,12 +57,12 @@ impl From<io::Error> for PartitionError {
     }
 }
 
-/// Bytes at the end of a log that are not whole batches.
+/// Incomplete batches at the end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TornEnd {
-    /// The segment, by its base offset.
+    /// The base offset of the segment.
     pub base_offset: i64,
-    /// The place of the first torn byte in its file, and their number.
+    /// The file position of the first torn byte, and the number of torn bytes.
     pub at: u64,
     pub bytes: u64,
     /// The offset that the next record will get.
@@ -84,12 +86,13 @@ impl RecoveredPartition {
         self.torn
     }
 
-    /// Segments that will be removed: segments after a torn end, and empty segments before others.
+    /// Segments that will be removed: those after a torn end, and empty segments that are not the
+    /// last.
     pub fn removed(&self) -> &[i64] {
         &self.removed
     }
 
-    /// The parts that cannot be read, in order.
+    /// The damaged parts, in order.
     pub fn damaged(&self) -> impl Iterator<Item = &DamagedPart> {
         self.segments.iter().flat_map(Segment::damaged)
     }
@@ -99,41 +102,40 @@ impl RecoveredPartition {
         &self.gaps
     }
 
-    /// The base offset of the first segment; None without segments.
+    /// The base offset of the first segment; None if there are no segments.
     pub fn base_offset(&self) -> Option<i64> {
         self.segments.first().map(|first| first.base_offset)
     }
 
-    /// The offset after the last record; 0 without segments.
+    /// The offset after the last record; 0 if there are no segments.
     pub fn end_offset(&self) -> i64 {
         self.segments.last().map_or(0, |last| last.next_offset)
     }
 
-    /// The end of the log; None without segments.
+    /// The end of the log; None if there are no segments.
     pub fn end(&self) -> Option<LogEnd> {
         let Segment { base_offset: segment, next_offset: offset, size: bytes, .. } =
             *self.segments.last()?;
         Some(LogEnd { offset, segment, bytes })
     }
 
-    /// The log start offset, unless the first segment begins later. `start_offset` is the offset in
-    /// its file, or 0 without a file.
+    /// The log start offset, if the first segment does not begin later. `start_offset` is the
+    /// content of the offset's file, or 0 if it is missing.
     pub fn log_start(&self, start_offset: i64) -> i64 {
         self.point.map_or(start_offset, |point| point.log_start.max(start_offset))
     }
 
-    /// The offset after which there are no gaps.
+    /// The offset from which on there are no gaps.
     pub(super) fn whole_from(&self) -> i64 {
         let known = self.point.map_or(0, |point| point.whole_from);
         self.gaps.last().map_or(known, |gap| gap.end.max(known))
     }
 }
 
-/// Reads the segments of a partition in the order of
-/// [`partition_files`](super::partition_files).
+/// Reads the segments of a partition, in the order of [`partition_files`](super::partition_files).
 #[derive(Debug)]
 pub struct PartitionRecovery {
-    /// The base offsets of all segments, and how many of them were read.
+    /// The base offsets of all segments; the first `read` of them were read.
     bases: Vec<i64>,
     read: usize,
     is_thorough: bool,
@@ -141,26 +143,26 @@ pub struct PartitionRecovery {
 }
 
 impl PartitionRecovery {
-    /// Recovery of a partition with segments at these base offsets, in order, and with its recovery
-    /// point, if there is one.
+    /// Recovers a partition that has segments with these base offsets, in order, and possibly a
+    /// recovery point.
     pub fn new(bases: Vec<i64>, point: Option<RecoveryPoint>) -> Self {
         let found = RecoveredPartition { point, ..Default::default() };
         Self { bases, read: 0, is_thorough: false, found }
     }
 
-    /// Like [`Self::new`]; all batches are checked against their checksums.
+    /// Like [`Self::new`], but checks all batches against their checksums.
     pub fn thorough(bases: Vec<i64>, point: Option<RecoveryPoint>) -> Self {
         Self { is_thorough: true, ..Self::new(bases, point) }
     }
 
-    /// Reads the next segment and passes each batch to `visit`, in order: for the state of
-    /// producers. Damaged parts are not visited, as nothing in them is trusted.
+    /// Reads the next segment and passes each batch to `visit`, in order, which rebuilds the state
+    /// of producers. Batches of damaged parts are not passed, because nothing in them is trusted.
     ///
     /// # Errors
-    /// Damage, and errors of the file.
+    /// The segment is damaged, or its file cannot be read.
     ///
     /// # Panics
-    /// All segments were read.
+    /// All segments were read already.
     pub fn segment(
         &mut self,
         source: &(impl SegmentSource + ?Sized),
@@ -194,7 +196,7 @@ impl PartitionRecovery {
         Ok(())
     }
 
-    /// Ends the recovery, after all segments.
+    /// Ends the recovery after all segments were read.
     ///
     /// # Errors
     /// The log ends before its recovery point.
@@ -214,8 +216,9 @@ impl PartitionRecovery {
         Err(PartitionError::Damaged { base_offset, at, what })
     }
 
-    /// Checks for a gap between the last segment and the next one. A gap is damage if the recovery
-    /// point covers it, and otherwise skipped, as in Kafka; an empty segment before it is dropped.
+    /// Checks for a gap between the last segment and the next one. A gap that the recovery point
+    /// covers is damage; any other gap is skipped, as in Kafka, and an empty segment before it is
+    /// dropped.
     fn join(&mut self, base_offset: i64) -> Result<(), PartitionError> {
         let Some(last) = self.found.segments.last() else { return Ok(()) };
         let Segment { base_offset: before, next_offset: end, size: at, .. } = *last;
@@ -239,7 +242,7 @@ impl PartitionRecovery {
         Ok(())
     }
 
-    /// The number of bytes of a segment that must be on stable storage.
+    /// The number of bytes of a segment that must have been on stable storage.
     fn synced_bytes(&self, base_offset: i64, is_recent: bool) -> u64 {
         match self.found.point {
             Some(RecoveryPoint { end, .. }) if base_offset == end.segment => end.bytes,
@@ -250,10 +253,10 @@ impl PartitionRecovery {
     }
 }
 
-/// The offset after the last record of a segment that compaction has completed.
+/// The offset after the last record of a completed compacted segment.
 ///
 /// # Errors
-/// The segment is damaged: one of its batches does not match its checksum, for example.
+/// The segment is damaged; for example, a batch does not match its checksum.
 pub fn segment_end(
     base_offset: i64,
     source: &(impl SegmentSource + ?Sized),

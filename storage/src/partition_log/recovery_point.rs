@@ -1,8 +1,8 @@
 //! Recovery points: how much of a partition is known to be on stable storage, and the file with the
 //! points of a shard's partitions (Kafka's `recovery-point-offset-checkpoint`).
 //!
-//! A point is a lower bound of the log's end. It stays true, so an old one does no harm, and of
-//! several the one with the highest offset counts.
+//! A point is a lower bound. It stays true, so an old point does no harm. Of several points the one
+//! with the highest offset counts.
 
 use crate::limits::BLOCK_BYTES_MAX;
 use muster_codec::Uuid;
@@ -14,7 +14,8 @@ pub const RECOVERY_POINTS_MAGIC: u32 = 0x4d52_5054;
 pub const RECOVERY_POINTS_VERSION: u16 = 1;
 pub const RECOVERY_POINTS_HEADER_BYTES: usize = 24;
 
-/// The place of the first entry: the header has its own block, as it is written last.
+/// The file position of the first entry. The header has a block of its own, because it is written
+/// last.
 pub const RECOVERY_POINTS_BODY_AT: usize = BLOCK_BYTES_MAX as usize;
 pub const RECOVERY_POINT_BYTES: usize = 64;
 
@@ -23,19 +24,19 @@ const CRC_FROM: usize = 12;
 
 const _: () = assert!(RECOVERY_POINTS_BODY_AT.is_multiple_of(RECOVERY_POINT_BYTES));
 
-/// A place in a log at which a batch ends.
+/// A position in a log at which a batch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The offset of the next record.
     pub offset: i64,
-    /// The segment, by its base offset, and the byte in it.
+    /// The base offset of the segment, and the byte position in it.
     pub segment: i64,
     pub bytes: u64,
 }
 
 impl LogEnd {
-    /// Whether a batch at these bytes of the segment, which ends at `next_offset`, is consistent
-    /// with this end.
+    /// Whether a batch at these bytes of the segment, with the end offset `next_offset`, is
+    /// consistent with this log end.
     pub(super) fn allows(&self, batch: Range<u64>, next_offset: i64) -> bool {
         let is_before = batch.end < self.bytes && next_offset < self.offset;
         let is_last = batch.end == self.bytes && next_offset == self.offset;
@@ -46,31 +47,31 @@ impl LogEnd {
 /// How much of a log is on stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryPoint {
-    /// Everything before it is, unless retention or DeleteRecords removed it.
+    /// All records before this end are, except those that retention or DeleteRecords removed.
     pub end: LogEnd,
-    /// From here on no offsets are missing between two segments. Before it they may be: the log was
-    /// imported from a compacted topic, or a loss was accepted.
+    /// From this offset on, no offsets are missing between two segments. Before it they may be: the
+    /// log was imported from a compacted topic, or a loss was accepted.
     pub whole_from: i64,
-    /// The log starts here or later: records before it were deleted and must not come back, even if
-    /// [`START_OFFSET_FILE`](super::START_OFFSET_FILE) is lost.
+    /// The log starts at this offset or later. Earlier records were deleted and must not reappear,
+    /// even if [`START_OFFSET_FILE`](super::START_OFFSET_FILE) is lost.
     pub log_start: i64,
 }
 
 impl RecoveryPoint {
-    /// The point with the higher end, with the later start of the two.
+    /// The point with the higher end, combined with the later log start of the two.
     #[must_use]
     pub fn later(self, other: Self) -> Self {
         let last = if self.end.offset < other.end.offset { other } else { self };
         Self { log_start: self.log_start.max(other.log_start), ..last }
     }
 
-    /// Whether the offset must be in the log, if it was not deleted.
+    /// Whether the offset must be in the log, unless it was deleted.
     pub(super) fn covers(&self, offset: i64) -> bool {
         (self.whole_from..self.end.offset).contains(&offset)
     }
 }
 
-/// Serializes the file, some entries at a time.
+/// Serializes the file piece by piece.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecoveryPointsWriter {
     entries: u64,
@@ -78,7 +79,7 @@ pub struct RecoveryPointsWriter {
 }
 
 impl RecoveryPointsWriter {
-    /// Appends the entry of a partition to `out`, a part of the body.
+    /// Appends the entry of a partition to `out`, which becomes a part of the body.
     pub fn push(&mut self, topic: Uuid, partition: i32, point: &RecoveryPoint, out: &mut Vec<u8>) {
         let start = out.len();
         let RecoveryPoint { end, whole_from, log_start } = point;
@@ -94,7 +95,7 @@ impl RecoveryPointsWriter {
         self.entries_crc = crc32c::crc32c_append(self.entries_crc, &out[start..]);
     }
 
-    /// The first block of the file, after all entries were pushed.
+    /// Returns the first block of the file. Call it after all entries were pushed.
     pub fn header(&self) -> Vec<u8> {
         let mut header = Vec::with_capacity(RECOVERY_POINTS_BODY_AT);
         header.extend(RECOVERY_POINTS_MAGIC.to_be_bytes());
@@ -110,10 +111,10 @@ impl RecoveryPointsWriter {
     }
 }
 
-/// The points in a file; zeros may follow them.
+/// Reads the points of a file; zeros may follow them.
 ///
 /// # Errors
-/// Bytes that are not such a file, or are damaged.
+/// The bytes are not such a file, or are damaged.
 pub fn read_recovery_points(file: &[u8]) -> Result<Vec<(Uuid, i32, RecoveryPoint)>> {
     let header = file.get(..RECOVERY_POINTS_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
     let mut reader = Reader::new(header);

@@ -1,8 +1,9 @@
-//! The repair of a segment: damaged batches are restored or cut out, everything else stays.
+//! Repairs a segment: damaged batches are restored or cut out, everything else stays.
 //!
-//! A batch whose checksum matches once its offset, length and magic are those that its neighbours
-//! imply is restored: these three are in no checksum. Any other is replaced by a batch without
-//! records, so that the offsets before and after it stay contiguous, as compaction does it.
+//! Offset, length and magic of a batch are not covered by its checksum. If the checksum matches
+//! once these three have the values that the neighbours imply, the batch is restored. Otherwise it
+//! is replaced by a batch without records, as compaction does, so that the offsets before and after
+//! it stay contiguous.
 
 use super::damaged_part::DamagedPart;
 use super::scan::{Expected, Scan, SegmentSource};
@@ -13,32 +14,32 @@ use muster_codec::record_batch::{BatchHeader, restore_framing, validate};
 use std::io;
 use std::ops::Range;
 
-/// The repair of one segment, with the cuts that are planned so far.
+/// The repair of one segment, with the cuts planned so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentRepair {
     base_offset: i64,
-    /// The segment as it will be.
+    /// The content of the repaired segment.
     pieces: Vec<Piece>,
     cuts: Vec<SegmentCut>,
 }
 
-/// Bytes that are taken out of the file of a segment.
+/// A range of bytes that is cut out of the segment's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentCut {
     pub bytes: Range<u64>,
-    /// The offsets of the records that are lost; empty if the batch is restored.
+    /// The offsets of lost records; empty if the batch is restored.
     pub lost: Range<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
-    /// Bytes of the file.
+    /// A range of the original file.
     Kept(Range<u64>),
-    /// Bytes in place of a part that was cut out.
+    /// Bytes that replace a part that was cut out.
     New(Vec<u8>),
 }
 
-/// A segment as it will be after its repair.
+/// A view of a segment as it is after its repair.
 #[derive(Debug)]
 pub struct Repaired<'s, S: ?Sized> {
     source: &'s S,
@@ -46,12 +47,12 @@ pub struct Repaired<'s, S: ?Sized> {
 }
 
 impl SegmentRepair {
-    /// The repair of a segment of this length, which changes nothing yet.
+    /// A repair of a segment of this length, without changes so far.
     pub fn new(base_offset: i64, len: u64) -> Self {
         Self { base_offset, pieces: vec![Piece::Kept(0..len)], cuts: Vec::new() }
     }
 
-    /// The segment as it will be.
+    /// A view of the repaired segment, for the original bytes in `source`.
     pub fn of<'s, S: ?Sized>(&'s self, source: &'s S) -> Repaired<'s, S> {
         Repaired { source, repair: self }
     }
@@ -61,16 +62,16 @@ impl SegmentRepair {
         self.pieces.iter().all(|piece| piece.len() == 0)
     }
 
-    /// The bytes that are taken out, in the order in which they were found.
+    /// The ranges that are cut out, in the order in which they were found.
     pub fn cuts(&self) -> &[SegmentCut] {
         &self.cuts
     }
 
-    /// Restores a damaged part or cuts it out. Of several parts the last comes first: places are
-    /// those in the segment as it will be.
+    /// Restores a damaged part or cuts it out. Positions are those in the repaired segment, so if
+    /// there are several parts, begin with the last.
     ///
     /// # Errors
-    /// Errors of the file.
+    /// The file cannot be read.
     pub fn part(
         &mut self,
         source: &(impl SegmentSource + ?Sized),
@@ -82,12 +83,12 @@ impl SegmentRepair {
         Ok(())
     }
 
-    /// Cuts out bytes from a place on at which there is no batch, up to the next batch that can be
-    /// read, or up to the end. At `end` the next segment begins, or the log ends. Nothing takes the
-    /// place of a whole segment.
+    /// Cuts out bytes without batch framing, from `at` to the next readable batch or to the end of
+    /// the segment. `end` is the offset at which the next segment or the end of the log begins. If
+    /// the whole segment is cut out, nothing replaces it.
     ///
     /// # Errors
-    /// Errors of the file.
+    /// The file cannot be read.
     pub fn unframed(
         &mut self,
         source: &(impl SegmentSource + ?Sized),
@@ -142,7 +143,7 @@ impl SegmentRepair {
         self.pieces = pieces;
     }
 
-    /// The place in the file of one in the segment as it will be.
+    /// Converts a position in the repaired segment to a position in the file.
     fn in_file(&self, place: u64) -> u64 {
         let (mut at, mut last) = (0, 0);
         for piece in &self.pieces {
@@ -201,8 +202,8 @@ impl<S: SegmentSource + ?Sized> SegmentSource for Repaired<'_, S> {
     }
 }
 
-/// The batch in these bytes with the offset, length and magic that are not in its checksum, if it
-/// is whole with them, and has exactly these offsets.
+/// Sets offset, length and magic of the batch in these bytes, which its checksum does not cover.
+/// Returns the batch if it is then valid and has exactly these offsets.
 fn restored(
     source: &(impl SegmentSource + ?Sized),
     bytes: Range<u64>,
@@ -223,7 +224,7 @@ fn restored(
     Ok(is_whole.then_some(batch))
 }
 
-/// A batch without records, as compaction leaves it, of one offset.
+/// A batch of one offset and without records, like those of compaction.
 fn empty_batch(offset: i64) -> Vec<u8> {
     let mut batch = vec![0; RECORD_BATCH_HEADER_BYTES];
     BatchHeader::empty(offset).write(&mut batch);

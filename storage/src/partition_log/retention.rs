@@ -1,4 +1,4 @@
-//! Removal of old records: by time, by size, and by DeleteRecords.
+//! Removes old records: by time, by size, and for DeleteRecords.
 
 use super::{
     PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE, segment_file_name,
@@ -7,8 +7,8 @@ use crate::file_op::{FileOp, OpenMode};
 use crate::open_files::OpenFiles;
 
 impl PartitionLog {
-    /// Drops whole segments that `retention.ms` or `retention.bytes` do not keep, the oldest first
-    /// (`UnifiedLog.deleteOldSegments`); returns their number. Called every
+    /// Drops the oldest segments that `retention.ms` or `retention.bytes` no longer keep
+    /// (`UnifiedLog.deleteOldSegments`), and returns their number. To be called every
     /// `log.retention.check.interval.ms`.
     pub fn retain(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> usize {
         self.request_deferred(files, ops);
@@ -31,11 +31,12 @@ impl PartitionLog {
         dropped
     }
 
-    /// Moves the log start offset up to `offset` and drops the segments before it (DeleteRecords).
-    /// Returns the new log start offset. It is written to its file now, or soon after if an earlier
-    /// one is being written (in Kafka within `log.flush.start.offset.checkpoint.interval.ms`).
+    /// Handles DeleteRecords: moves the log start offset up to `offset`, drops the segments before
+    /// it, and returns the new log start offset. The offset is written to its file now, or after a
+    /// write of it that is in progress (in Kafka within
+    /// `log.flush.start.offset.checkpoint.interval.ms`).
     ///
-    /// Returns None, and changes nothing, if `offset` is negative or beyond the high watermark:
+    /// If `offset` is negative or beyond the high watermark, returns None and changes nothing:
     /// OFFSET_OUT_OF_RANGE.
     pub fn delete_records(
         &mut self,
@@ -59,7 +60,7 @@ impl PartitionLog {
         Some(offset)
     }
 
-    /// Writes the log start offset; if a write of it is under way, [`Self::request_deferred`]
+    /// Writes the log start offset. If a write of it is in progress, [`Self::request_deferred`]
     /// does so later.
     pub(super) fn write_start_offset(&mut self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.is_start_offset_writing {
@@ -73,7 +74,7 @@ impl PartitionLog {
         ops.push(FileOp::Write { token, file, offset, data });
     }
 
-    /// Drops the first segment; if it was the only one, the log continues in an empty segment.
+    /// Drops the first segment. If it was the only one, the log continues in a new, empty segment.
     fn drop_first_segment(&mut self, now: i64, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {
         if self.segments.len() == 1 {
             self.roll(now, files, ops);

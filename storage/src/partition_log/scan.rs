@@ -1,4 +1,4 @@
-//! The scan of a segment: the batches that are in it, and where they end.
+//! Scans a segment: finds its batches and where they end.
 
 use super::batch_place::BatchPlace;
 use super::damaged_part::DamagedPart;
@@ -11,10 +11,10 @@ use std::io;
 
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// The first byte of a batch that its checksum covers.
+/// The checksum of a batch covers the bytes from this one on.
 const CRC_FROM: usize = 21;
 
-/// The bytes of a segment's file.
+/// Reads the bytes of a segment's file.
 pub trait SegmentSource {
     fn len(&self) -> u64;
 
@@ -22,10 +22,10 @@ pub trait SegmentSource {
         self.len() == 0
     }
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` with the bytes at `offset`.
     ///
     /// # Errors
-    /// Errors of the file, and its end before `buffer` is full.
+    /// The file cannot be read, or ends before `buffer` is full.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -42,33 +42,33 @@ impl SegmentSource for [u8] {
     }
 }
 
-/// A batch that recovery has found.
+/// A batch that recovery found.
 #[derive(Debug, Clone, Copy)]
 pub struct VisitedBatch {
     pub header: BatchHeader,
     pub place: BatchPlace,
-    /// The end of a transaction, if it is one.
+    /// The marker of the batch; None if it is not one.
     pub marker: Option<EndTxnMarker>,
 }
 
-/// The reason why a batch is refused that has the offsets of the next segment.
+/// The error for a batch whose offsets belong to the next segment.
 pub(super) const BEYOND: &str = "an offset is not before the next segment's first";
 
-/// The knowledge of a segment beside its bytes.
+/// Facts about a segment from outside its file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Expected {
-    /// Batches that begin here or later are checked against their checksums.
+    /// Checksums are verified for batches that begin at or after this position.
     pub(super) checked_from: u64,
-    /// The end in the recovery point, if it is in this segment: a batch must end there.
+    /// The end in the recovery point, if it is in this segment. A batch must end there.
     pub(super) end: Option<LogEnd>,
     /// The base offset of the next segment.
     pub(super) next_base: Option<i64>,
 }
 
-/// Reads the batches of a file through a window of bounded size.
+/// Reads the batches of a file through a buffer of bounded size.
 pub(super) struct Scan<'s, S: ?Sized> {
     source: &'s S,
-    /// The number of bytes that are scanned.
+    /// The number of bytes to scan.
     len: u64,
     expected: Expected,
     window: Vec<u8>,
@@ -80,8 +80,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Self { source, len: source.len(), expected, window: Vec::new(), window_at: 0 }
     }
 
-    /// Adds all valid batches to the segment, and the damaged parts between them; returns why the
-    /// bytes after them, if any, are neither.
+    /// Adds all valid batches, and the damaged parts between them, to the segment. If bytes are
+    /// left, returns the reason why they are neither.
     pub(super) fn run(
         &mut self,
         segment: &mut Segment,
@@ -108,7 +108,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(None)
     }
 
-    /// Like [`Self::run`], for the bytes before `end`.
+    /// Like [`Self::run`], for the bytes before `end` only.
     pub(super) fn run_to(&mut self, segment: &mut Segment, end: u64) -> io::Result<()> {
         self.len = end;
         self.run(segment, |_| {})?;
@@ -116,9 +116,9 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(())
     }
 
-    /// The first batch behind the end of the segment so far that can be read, and its place. Bytes
-    /// of records may look like a batch, and match a checksum if a client has sent them for that;
-    /// it could have sent the batch as well.
+    /// Finds the first readable batch after the end of the scanned part, and its position. Bytes
+    /// within records may look like a valid batch if a client sent them on purpose. This does no
+    /// harm: the client could have sent the batch itself.
     pub(super) fn next_batch(
         &mut self,
         segment: &Segment,
@@ -141,7 +141,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(None)
     }
 
-    /// The next batch of the segment, or why the bytes there are not a batch.
+    /// Reads the next batch of the segment, or returns the reason why there is none.
     fn batch(&mut self, segment: &Segment) -> io::Result<Result<BatchHeader, &'static str>> {
         let (at, from) = (segment.size, segment.next_offset);
         let header = match self.framed(at)? {
@@ -152,8 +152,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         if let Some(what) = self.wrong(segment, at, from, &header, is_checked)? {
             return Ok(Err(what));
         }
-        // Base offsets are in no checksum. If offsets are missing before a batch, and the batch's
-        // offsets overlap those of the next batch, then this batch is wrong.
+        // Checksums do not cover base offsets. If offsets are missing before this batch, and its
+        // offsets overlap those of the next batch, this batch is the damaged one.
         if header.base_offset > from
             && let Ok(next) = self.framed(at + header.total_len() as u64)?
             && (from..header.next_offset()).contains(&next.base_offset)
@@ -163,9 +163,9 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(Ok(header))
     }
 
-    /// The damaged part that begins at the end of the segment so far. The lengths in it lead to a
-    /// batch that can be read, or to the end of the bytes of which the end offset is known; None if
-    /// they do not, or if it has several whole batches: these are in the wrong file.
+    /// The damaged part that begins at the end of the scanned part. The length fields in it must
+    /// lead to a readable batch, or to a position whose offset is known; otherwise returns None.
+    /// Returns None, too, if the part contains several valid batches: they belong to another file.
     fn damaged_part(
         &mut self,
         segment: &Segment,
@@ -206,7 +206,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok((from < end_offset).then_some(part))
     }
 
-    /// The header at a place, or why no whole batch can be there.
+    /// Reads the header at a position, or returns the reason why no whole batch can be there.
     fn framed(&mut self, at: u64) -> io::Result<Result<BatchHeader, &'static str>> {
         if self.len - at < RECORD_BATCH_HEADER_BYTES as u64 {
             return Ok(Err("the file ends within a header"));
@@ -219,7 +219,8 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         Ok(if is_cut { Err("the file ends within a batch") } else { Ok(header) })
     }
 
-    /// Why the batch at a place is not one whose offsets begin at `from` or later; None if it is.
+    /// The reason why the batch at a position is invalid, if its offsets must be `from` or higher;
+    /// None if it is valid.
     fn wrong(
         &mut self,
         segment: &Segment,
@@ -246,7 +247,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         })
     }
 
-    /// The marker of a control batch. A control batch that is too long is no marker.
+    /// Reads the marker of a control batch. An oversized control batch is not a marker.
     fn marker(
         &mut self,
         segment: &Segment,

@@ -1,7 +1,7 @@
-//! Scrubbing: reads a segment again while it is served, and finds the batches that cannot be read.
+//! Scrubbing: reads a segment again while it is being served, and finds unreadable batches.
 //!
-//! The log knows where some of the batches begin, as the sparse index is in memory: a damaged
-//! length costs the batches up to the next index entry. Everything else costs one batch.
+//! The sparse index, which is in memory, has the positions of some batches. A damaged length field
+//! therefore costs the batches up to the next index entry; any other damage costs one batch.
 
 use super::PartitionLog;
 use super::damaged_part::{DamagedPart, Suspect};
@@ -12,31 +12,31 @@ use crate::open_files::OpenFiles;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::BatchHeader;
 
-/// The first byte of a batch that its checksum covers.
+/// The checksum of a batch covers the bytes from this one on.
 const CRC_FROM: u64 = 21;
 
 const HEADER_BYTES: u64 = RECORD_BATCH_HEADER_BYTES as u64;
 
-/// The scrub of a segment, or of a part of it. [`PartitionLog::scrub_read`] plans its next read,
+/// The scrub of a segment or a part of it. [`PartitionLog::scrub_read`] plans the next read, and
 /// [`PartitionLog::scrubbed`] takes the bytes that were read.
 #[derive(Debug)]
 pub struct Scrub {
     segment: i64,
     file: u64,
-    /// Where it ends: at a batch, or at the end of the written bytes.
+    /// The end of the scrub: the start of a batch, or the end of the written bytes.
     end: Boundary,
-    /// The place of the next batch, and the least offset that it may have.
+    /// The position of the next batch, and the lowest offset that it may have.
     at: u64,
     from: i64,
-    /// The batch there whose checksum is being computed.
+    /// The batch at `at`, while its checksum is being computed.
     batch: Option<Checked>,
     bad: Option<Bad>,
     gap: Option<Gap>,
-    /// The length of the read under way.
+    /// The length of the read in progress.
     asked: u32,
 }
 
-/// A batch whose checksum is computed up to a place.
+/// A batch whose checksum has been computed up to the position `to`.
 #[derive(Debug)]
 struct Checked {
     header: BatchHeader,
@@ -44,7 +44,7 @@ struct Checked {
     to: u64,
 }
 
-/// Batches that cannot be read, up to one that can.
+/// Unreadable bytes, up to the next readable batch.
 #[derive(Debug)]
 struct Bad {
     start: u64,
@@ -52,15 +52,15 @@ struct Bad {
     what: &'static str,
 }
 
-/// A batch before which offsets are missing. Base offsets are in no checksum: if the next batch has
-/// these offsets, it is this batch that is wrong.
+/// A batch before which offsets are missing. Checksums do not cover base offsets: if the next batch
+/// has the missing offsets, this batch is the damaged one.
 #[derive(Debug)]
 struct Gap {
     at: u64,
     from: i64,
 }
 
-/// The result of a step.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Done,
@@ -69,8 +69,8 @@ enum Step {
 }
 
 impl PartitionLog {
-    /// A scrub of the first segment with written bytes from a base offset on, and the base offset
-    /// of that segment.
+    /// Begins a scrub of the first segment with written bytes whose base offset is at least
+    /// `base_offset`. Also returns the segment's base offset.
     pub fn scrub_from(&self, base_offset: i64) -> Option<(i64, Scrub)> {
         let at = self.segments.partition_point(|segment| segment.base_offset < base_offset);
         let segment = self.segments[at..].iter().find(|segment| segment.written > 0)?;
@@ -78,8 +78,8 @@ impl PartitionLog {
         Some((segment.base_offset, Scrub::new(segment, start, self.end_of(segment))))
     }
 
-    /// A scrub of a place that could not be read: from the index entry before it to the index entry
-    /// after it.
+    /// Begins a scrub around a position where a read failed: from the index entry before it to the
+    /// one after it.
     pub fn scrub_suspect(&self, suspect: &Suspect) -> Option<Scrub> {
         let segment = self.segment_with_base(suspect.segment).filter(|it| it.written > 0)?;
         let end = self.end_of(segment);
@@ -90,9 +90,8 @@ impl PartitionLog {
         Some(Scrub::new(segment, start, behind.unwrap_or(end)))
     }
 
-    /// Plans the next read of a scrub and pushes it onto `ops`; its completion has `token`, which
-    /// is the caller's. None at the end, and if the segment was dropped or compacted; otherwise the
-    /// bytes that are read.
+    /// Plans the next read of a scrub and pushes it onto `ops`, with the caller's `token`. Returns
+    /// the number of bytes to read; None at the end, or if the segment was dropped or compacted.
     pub fn scrub_read(
         &self,
         scrub: &mut Scrub,
@@ -114,13 +113,13 @@ impl PartitionLog {
         Some(len)
     }
 
-    /// Takes the bytes that were read. The parts that cannot be read are returned; they are parts
-    /// of the log from now on.
+    /// Takes the bytes that were read. Adds the damaged parts found in them to the log, and returns
+    /// these parts.
     pub fn scrubbed(&mut self, scrub: &mut Scrub, data: &[u8]) -> Vec<DamagedPart> {
         let mut found = Vec::new();
         let Some(segment) = self.segment_at(scrub.segment, scrub.file) else { return found };
         if data.len() < scrub.asked as usize {
-            // The file is shorter than it was, which a look at its name shows.
+            // The file has become shorter; the check of file names (`sight`) reports that.
             scrub.give_up();
             return found;
         }
@@ -130,7 +129,7 @@ impl PartitionLog {
         found
     }
 
-    /// A read has failed: continues after the bytes that could not be read.
+    /// Handles a failed read: the scrub continues after the unreadable bytes.
     pub fn scrub_failed(&self, scrub: &mut Scrub) {
         let Some(segment) = self.segment_at(scrub.segment, scrub.file) else { return };
         let last = scrub.read_from() + u64::from(scrub.asked) - 1;
@@ -139,7 +138,7 @@ impl PartitionLog {
         (scrub.batch, scrub.bad, scrub.gap) = (None, None, None);
     }
 
-    /// Returns false if another scrub has found it meanwhile.
+    /// Returns false if another scrub has already added the part.
     fn add_damaged(&mut self, part: &DamagedPart) -> bool {
         self.forget_recent_in(part);
         let at = self.segment_of(part.segment);
@@ -155,7 +154,7 @@ impl PartitionLog {
 }
 
 impl Scrub {
-    /// The base offset of its segment.
+    /// The base offset of the scrubbed segment.
     pub fn segment(&self) -> i64 {
         self.segment
     }
@@ -174,7 +173,7 @@ impl Scrub {
         }
     }
 
-    /// The first byte that has not been looked at.
+    /// The position of the first byte that was not scrubbed yet.
     fn read_from(&self) -> u64 {
         self.batch.as_ref().map_or(self.at, |batch| batch.to)
     }
@@ -183,7 +182,7 @@ impl Scrub {
         (self.at, self.batch, self.bad) = (self.end.position, None, None);
     }
 
-    /// Looks at the next bytes. `data` has the bytes from `data_at` on.
+    /// Processes the next bytes. `data` contains the bytes from position `data_at` on.
     fn step(
         &mut self,
         segment: &Segment,
@@ -203,7 +202,7 @@ impl Scrub {
         }
     }
 
-    /// Begins with the next batch.
+    /// Processes the header of the next batch.
     fn begin(&mut self, segment: &Segment, data: &[u8]) -> Step {
         let left = self.boundary_after(segment, self.at).position - self.at;
         if left < HEADER_BYTES {
@@ -225,7 +224,7 @@ impl Scrub {
         Step::Done
     }
 
-    /// Continues the checksum of a batch.
+    /// Continues to compute the checksum of a batch.
     fn resume(
         &mut self,
         segment: &Segment,
@@ -250,10 +249,10 @@ impl Scrub {
         Step::Done
     }
 
-    /// The reason why a header is not the header of the next batch; None if it is.
+    /// The reason why this is not a valid header of the next batch; None if it is.
     fn wrong(&self, segment: &Segment, header: &BatchHeader) -> Option<&'static str> {
         let Boundary { position, offset } = self.boundary_after(segment, self.at);
-        // Bytes that cannot be read have at least one offset.
+        // The unreadable bytes before this batch contain at least one offset.
         let least = self.from + i64::from(self.bad.is_some());
         let is_known = |offset| segment.offset_at(self.at).is_some_and(|known| known != offset);
         if self.at + header.total_len() as u64 > position {
@@ -277,8 +276,8 @@ impl Scrub {
         (self.at, self.from) = (at + header.total_len() as u64, header.next_offset());
     }
 
-    /// The batch cannot be read: continues at the place to which its length leads, or at the next
-    /// one that is known.
+    /// Handles an unreadable batch: the scrub continues where the batch's length leads, or at the
+    /// next position that is known to be a batch's start.
     fn refuse(&mut self, segment: &Segment, header: Option<&BatchHeader>, what: &'static str) {
         let (start, from) = (self.at, self.from);
         self.bad.get_or_insert(Bad { start, from, what });
@@ -288,7 +287,8 @@ impl Scrub {
         self.at = end.filter(|end| *end <= known).unwrap_or(known);
     }
 
-    /// The batch before this one is wrong if this one has the offsets that are missing before it.
+    /// If this batch has the offsets that were missing before the last one, the last one is
+    /// damaged.
     fn doubt_gap(&mut self, next: &BatchHeader) {
         let Some(Gap { at: start, from }) = self.gap.take() else { return };
         if (from..self.from).contains(&next.base_offset) {
@@ -297,8 +297,8 @@ impl Scrub {
         }
     }
 
-    /// Skips a part that is known to be damaged: another scrub may have found it in the middle of a
-    /// batch of this one.
+    /// Skips a part already known to be damaged. Another scrub may have found it in the middle of
+    /// the current batch.
     fn pass_known(&mut self, segment: &Segment, found: &mut Vec<DamagedPart>) {
         let Some(part) = segment.damage_of(self.read_from()) else { return };
         let (position, offset) = (part.bytes.start, part.offsets.start);
@@ -307,7 +307,7 @@ impl Scrub {
         self.close_bad(Boundary { position, offset }, found);
     }
 
-    /// A batch that can be read, or the end, is behind what cannot.
+    /// Completes a damaged part at `end`: the start of a readable batch, or the end of the scrub.
     fn close_bad(&mut self, end: Boundary, found: &mut Vec<DamagedPart>) {
         let Some(Bad { start, from, what }) = self.bad.take() else { return };
         let (bytes, offsets) = (start..end.position, from..end.offset);
@@ -316,7 +316,7 @@ impl Scrub {
         }
     }
 
-    /// The next place after a position at which a batch is known to begin, or the end.
+    /// The next known start of a batch after a position, at most the end of the scrub.
     fn boundary_after(&self, segment: &Segment, position: u64) -> Boundary {
         let known = segment.boundary_after(position);
         known.filter(|known| known.position < self.end.position).unwrap_or(self.end)

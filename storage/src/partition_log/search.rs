@@ -1,5 +1,5 @@
-//! The search for a record by its timestamp, in small reads: headers of batches, and the first
-//! bytes of records.
+//! Searches for a record by timestamp in small reads: batch headers, then the first bytes of
+//! records.
 
 use super::PartitionLog;
 use super::damaged_part::Suspect;
@@ -11,17 +11,17 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{BatchHeader, Compression, TimestampType};
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// The state of a search. [`PartitionLog::search_read`] plans its next read,
+/// The state of a search. [`PartitionLog::search_read`] plans the next read, and
 /// [`TimestampSearch::look`] takes the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimestampSearch {
     target: i64,
     /// Records before this offset are skipped.
     from_offset: i64,
-    /// The base offset of the segment that is being read, and the number of its file; None before
-    /// the first read.
+    /// The base offset and the file number of the segment that is being read; None before the first
+    /// read.
     segment: Option<(i64, u64)>,
-    /// The place of the next batch, or of the next record of the batch in `inside`.
+    /// The position of the next batch or, within the batch `inside`, of the next record.
     position: u64,
     inside: Option<Inside>,
 }
@@ -30,42 +30,42 @@ pub struct TimestampSearch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Inside {
     header: BatchHeader,
-    /// The end of the batch.
+    /// The position of the end of the batch.
     end: u64,
     records_left: i32,
 }
 
-/// The result of a read for a search.
+/// The outcome of one read of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Searched {
-    /// The first record of that time or later.
+    /// The first record with the target timestamp or a later one.
     Record { offset: i64, timestamp: i64 },
-    /// None so far: the next read has to be planned.
+    /// Not found yet: plan the next read.
     ReadOn,
 }
 
-/// The result for one batch or one record.
+/// The outcome for one batch or one record.
 enum Step {
     Found(Searched),
-    /// Not found; the next one begins after this number of bytes.
+    /// Not found; the next batch or record begins after this many bytes.
     Skip(u64),
-    /// The batch is not complete in the bytes that were read.
+    /// The bytes that were read end within the batch or record.
     More,
 }
 
-/// The longest beginning of a record: its length, attributes, timestamp and offset.
+/// The most bytes in a record up to its offset: length, attributes, timestamp, offset.
 const RECORD_START_BYTES: usize = 5 + 1 + 10 + 5;
 
 impl PartitionLog {
-    /// A search for the first record of time `target` or later, in ms. For the record with the
-    /// largest timestamp, `target` is [`PartitionLog::max_timestamp`].
+    /// Begins a search for the first record with timestamp `target` (in ms) or later. To find the
+    /// record with the largest timestamp, use [`PartitionLog::max_timestamp`].
     pub fn search(&self, target: i64) -> TimestampSearch {
         let from_offset = self.log_start_offset;
         TimestampSearch { target, from_offset, segment: None, position: 0, inside: None }
     }
 
-    /// Plans the next read of a search and pushes it onto `ops`; its completion has `token`, which
-    /// is the caller's. Returns false, without a read, if there is no such record.
+    /// Plans the next read of a search and pushes it onto `ops`, with the caller's `token`. Returns
+    /// false, without a read, if no such record exists.
     pub fn search_read(
         &self,
         search: &mut TimestampSearch,
@@ -85,13 +85,13 @@ impl PartitionLog {
         true
     }
 
-    /// The segment in which a search continues: the current one, or the next that may have the
+    /// The segment in which the search continues: the current one, or the next that may contain the
     /// record.
     fn searched_segment(&self, search: &mut TimestampSearch) -> Option<&Segment> {
         loop {
             let reading = search.segment.and_then(|(base_offset, file)| {
-                // If the segment was compacted meanwhile, the search begins again after its last
-                // batch.
+                // If the segment was compacted in the meantime, the search restarts after the last
+                // batch it has seen.
                 self.segment_at(base_offset, file)
             });
             if let Some(segment) = reading {
@@ -112,7 +112,7 @@ impl PartitionLog {
         }
     }
 
-    /// The largest timestamp of the log, in ms; None if no record has one.
+    /// The largest timestamp in the log, in ms; None if no record has a timestamp.
     pub fn max_timestamp(&self) -> Option<i64> {
         let times = self.segments.iter().map(|segment| segment.max_timestamp);
         times.max().filter(|timestamp| *timestamp >= 0)
@@ -120,14 +120,15 @@ impl PartitionLog {
 }
 
 impl TimestampSearch {
-    /// The place of its last read.
+    /// The position of the last read.
     pub fn suspect(&self) -> Option<Suspect> {
         let (segment, _) = self.segment?;
         Some(Suspect { segment, position: self.position })
     }
 
-    /// Searches the record in the bytes that were read. A compressed batch is not decompressed: the
-    /// result is its first record, so that a consumer may see additional records, but misses none.
+    /// Searches for the record in the bytes that were read. A compressed batch is not decompressed:
+    /// the result is its first record. A consumer may thus see earlier records, too, but misses
+    /// none.
     ///
     /// # Errors
     /// The bytes are not those that were written: CORRUPT_MESSAGE.
@@ -148,7 +149,7 @@ impl TimestampSearch {
         }
     }
 
-    /// Begins with the first batch of a segment that may have the record.
+    /// Moves to the first batch of a segment that may contain the record.
     fn enter(&mut self, segment: &Segment) {
         let offset = self.from_offset.max(segment.base_offset);
         self.segment = Some((segment.base_offset, segment.file));
@@ -156,7 +157,7 @@ impl TimestampSearch {
         self.inside = None;
     }
 
-    /// Skips a damaged part: that a batch is in it may be known only after its header was read.
+    /// Skips a damaged part, even one found after the header of its first batch was read.
     fn pass_damage(&mut self, segment: &Segment) {
         let behind = segment.behind_damage(self.position);
         if behind > self.position {
@@ -210,9 +211,9 @@ impl TimestampSearch {
     }
 }
 
-/// The beginning of a record.
+/// The first fields of a record.
 struct RecordStart {
-    /// The length of the whole record, including the length field.
+    /// The length of the whole record, length field included.
     len: u64,
     timestamp_delta: i64,
     offset_delta: i32,

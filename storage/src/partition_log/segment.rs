@@ -1,22 +1,22 @@
-//! One segment of a partition, and its sparse index by offset and by timestamp.
+//! A segment of a partition, and its sparse index by offset and timestamp.
 
 use super::damaged_part::DamagedPart;
 use crate::limits::PARTITION_INDEX_SPAN_BYTES;
 use muster_codec::record_batch::{BatchHeader, NO_TIMESTAMP};
 use std::ops::Range;
 
-/// An index entry: the first batch of some 4 KiB of the segment.
+/// An index entry for some 4 KiB of the segment: it describes the first batch that begins there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct IndexEntry {
-    /// The batch's base offset, relative to the base offset of the segment.
+    /// The base offset of the batch, relative to that of the segment.
     relative_offset: u32,
     position: u32,
-    /// The largest timestamp from the segment's start to the end of these bytes; it never decreases
-    /// from entry to entry.
+    /// The largest timestamp from the start of the segment to the end of the entry's bytes. It
+    /// never decreases from entry to entry.
     max_timestamp: i64,
 }
 
-/// A place at which a batch is known to begin, and the first offset from there on.
+/// A position at which a batch is known to begin, and the first offset at or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boundary {
     pub(super) position: u64,
@@ -26,23 +26,22 @@ pub(super) struct Boundary {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) base_offset: i64,
-    /// The number of the file among all files that the log has had: the base offset, unless
+    /// Identifies the file among all files that the log has ever had. It is the base offset, unless
     /// compaction wrote the file.
     pub(super) file: u64,
     /// The offset after the last record.
     pub(super) next_offset: i64,
-    /// The number of appended bytes, and the number of them that are written and can be read.
+    /// The number of appended bytes, and how many of them are written and thus readable.
     pub(super) size: u64,
     pub(super) written: u64,
     /// The largest timestamp of the written bytes; -1 if there is none.
     pub(super) max_timestamp: i64,
-    /// The largest timestamp of the first batch, from which `segment.ms` counts.
+    /// The largest timestamp of the first batch. The age for `segment.ms` counts from it.
     first_timestamp: i64,
-    /// Used instead of it if the batch has no timestamp.
+    /// Replaces `first_timestamp` if the batch has no timestamp.
     created_at: i64,
     index: Vec<IndexEntry>,
-    /// The parts that cannot be read, in order; no two of them touch. An index entry begins behind
-    /// each.
+    /// The damaged parts, in order. They are never adjacent, and an index entry begins after each.
     damaged: Vec<DamagedPart>,
 }
 
@@ -63,7 +62,7 @@ impl Segment {
         }
     }
 
-    /// Appends a batch, whose offsets are assigned.
+    /// Appends a batch that already has its offsets.
     pub(super) fn push(&mut self, batch: &BatchHeader) {
         assert!(batch.base_offset >= self.next_offset, "offsets go back");
         if self.size == 0 {
@@ -89,7 +88,7 @@ impl Segment {
         assert!(self.next_offset > batch.base_offset);
     }
 
-    /// Appends a part that cannot be read.
+    /// Appends a damaged part.
     pub(super) fn push_damaged(&mut self, part: DamagedPart) {
         assert!(part.bytes.start == self.size && part.offsets.start == self.next_offset);
         assert!(!part.bytes.is_empty() && !part.offsets.is_empty());
@@ -97,9 +96,9 @@ impl Segment {
         self.damaged.push(part);
     }
 
-    /// Adds a part that was found to be damaged while the segment is served; false if some of it
-    /// is known to be. It becomes one with the parts that it touches: a reader that has skipped a
-    /// part finds bytes that can be read.
+    /// Adds a part that was found damaged while the segment is served. Returns false if some of it
+    /// was known already. Adjacent parts are merged, so that a reader which has skipped a part
+    /// always finds readable bytes.
     pub(super) fn add_damaged(&mut self, mut part: DamagedPart) -> bool {
         let (start, end) = (part.bytes.start, part.bytes.end);
         assert!(start < end && end <= self.size && !part.offsets.is_empty());
@@ -126,47 +125,49 @@ impl Segment {
         true
     }
 
-    /// The parts that cannot be read, in order.
+    /// The damaged parts, in order.
     pub(super) fn damaged(&self) -> &[DamagedPart] {
         &self.damaged
     }
 
-    /// The damaged part in which an offset is.
+    /// The damaged part that contains an offset.
     pub(super) fn damage_at(&self, offset: i64) -> Option<&DamagedPart> {
         let behind = self.damaged.partition_point(|it| it.offsets.end <= offset);
         self.damaged.get(behind).filter(|it| it.offsets.contains(&offset))
     }
 
-    /// The damaged part in which a position is.
+    /// The damaged part that contains a position.
     pub(super) fn damage_of(&self, position: u64) -> Option<&DamagedPart> {
         self.next_damage(position).filter(|it| it.bytes.contains(&position))
     }
 
-    /// A position, or the end of the damaged part that contains it.
+    /// The end of the damaged part that contains the position; the position itself if there is
+    /// none.
     pub(super) fn behind_damage(&self, position: u64) -> u64 {
         self.damage_of(position).map_or(position, |it| it.bytes.end)
     }
 
-    /// Where the written bytes that can be read from a position on end.
+    /// The end of the bytes that are readable and written, from a position on.
     pub(super) fn readable_end(&self, position: u64) -> u64 {
         let part = self.next_damage(position);
         part.map_or(self.written, |it| it.bytes.start.max(position).min(self.written))
     }
 
-    /// The damaged part at a position, or the first one after it.
+    /// The damaged part at a position, or else the first one after it.
     fn next_damage(&self, position: u64) -> Option<&DamagedPart> {
         self.damaged.get(self.damaged.partition_point(|it| it.bytes.end <= position))
     }
 
-    /// Everything up to `end` is written, with timestamps up to `max_timestamp`.
+    /// Records that all bytes up to `end` are written. `max_timestamp` is the largest timestamp in
+    /// them.
     pub(super) fn set_written(&mut self, end: u64, max_timestamp: i64) {
         assert!(self.written <= end && end <= self.size);
         self.written = end;
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
     }
 
-    /// The age of the segment at `timestamp`, or at `now` if its records have no timestamps, in ms
-    /// (`LogSegment.timeWaitedForRoll`).
+    /// The age of the segment in ms (`LogSegment.timeWaitedForRoll`): at `timestamp`, or at `now`
+    /// if its records have no timestamps.
     pub(super) fn age(&self, timestamp: i64, now: i64) -> i64 {
         if self.first_timestamp >= 0 {
             timestamp.saturating_sub(self.first_timestamp)
@@ -175,7 +176,8 @@ impl Segment {
         }
     }
 
-    /// The time of the first batch, in ms; without timestamps, that when the segment was created.
+    /// The timestamp of the first batch in ms or, without timestamps, the creation time of the
+    /// segment.
     pub(super) fn first_time(&self) -> i64 {
         if self.first_timestamp >= 0 { self.first_timestamp } else { self.created_at }
     }
@@ -188,12 +190,12 @@ impl Segment {
         self.created_at = created_at;
     }
 
-    /// The largest timestamp, in ms; without timestamps, the time when the segment was created.
+    /// The largest timestamp in ms or, without timestamps, the creation time of the segment.
     pub(super) fn last_time(&self) -> i64 {
         if self.max_timestamp >= 0 { self.max_timestamp } else { self.created_at }
     }
 
-    /// The written bytes that hold the batch with `offset`: all batches of its index entry.
+    /// The written bytes of the index entry that covers `offset`.
     pub(super) fn chunk_of_offset(&self, offset: i64) -> Range<u64> {
         let relative = offset - self.base_offset;
         let after =
@@ -201,15 +203,15 @@ impl Segment {
         self.chunk(after.saturating_sub(1))
     }
 
-    /// The written bytes that contain the first batch with a timestamp of `target` or later, or the
-    /// batch with `offset` if that comes later.
+    /// The written bytes of the index entry that covers the first batch with a timestamp of
+    /// `target` or later. If the entry of `offset` comes later, its bytes instead.
     pub(super) fn chunk_of_timestamp(&self, target: i64, offset: i64) -> Range<u64> {
         let chunk = self.chunk(self.index.partition_point(|entry| entry.max_timestamp < target));
         let at_offset = self.chunk_of_offset(offset);
         if at_offset.start > chunk.start { at_offset } else { chunk }
     }
 
-    /// The next place after a position at which a batch, or a damaged part, is known to begin.
+    /// The next position after `position` at which a batch or a damaged part is known to begin.
     pub(super) fn boundary_after(&self, position: u64) -> Option<Boundary> {
         let after = self.index.partition_point(|entry| u64::from(entry.position) <= position);
         let entry = self.index.get(after).map(|entry| self.boundary(entry));
@@ -219,14 +221,14 @@ impl Segment {
         entry.into_iter().chain(part).min_by_key(|it| it.position)
     }
 
-    /// The place of the last batch up to a position that is known to begin there.
+    /// The last position up to `position` at which a batch is known to begin.
     pub(super) fn chunk_start(&self, position: u64) -> u64 {
         let after = self.index.partition_point(|entry| u64::from(entry.position) <= position);
         let entry = after.checked_sub(1).and_then(|at| self.index.get(at));
         entry.map_or(0, |entry| u64::from(entry.position))
     }
 
-    /// The offset of the batch at a position, if it is known.
+    /// The base offset of the batch at a position, if an index entry begins there.
     pub(super) fn offset_at(&self, position: u64) -> Option<i64> {
         let entry = |entry: &IndexEntry| u64::from(entry.position).cmp(&position);
         let at = self.index.binary_search_by(entry).ok()?;
@@ -238,7 +240,7 @@ impl Segment {
         Boundary { position: u64::from(entry.position), offset }
     }
 
-    /// The first offset that is known to be at this position or after it.
+    /// The offset of the first index entry at or after a position.
     pub(super) fn offset_from(&self, position: u64) -> i64 {
         let after = self.index.partition_point(|entry| u64::from(entry.position) < position);
         let offset = |entry: &IndexEntry| self.base_offset + i64::from(entry.relative_offset);

@@ -1,4 +1,5 @@
-//! The files of a log, for a look whether they still have their names and lengths.
+//! Lists the files of a log, to check whether they still exist under their names and have their
+//! lengths.
 
 use super::segment::Segment;
 use super::{PartitionLog, segment_file_name};
@@ -6,23 +7,23 @@ use crate::file_op::FileId;
 use crate::open_files::OpenFiles;
 use std::path::PathBuf;
 
-/// A segment's file, as it should be.
+/// The expected state of a segment's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionFile {
     /// The base offset of the segment.
     pub base_offset: i64,
-    /// Relative to the data directory.
+    /// The path, relative to the data directory.
     pub path: PathBuf,
-    /// The id of the file, if it is open.
+    /// The id of the file; None if it is not open.
     pub file: Option<FileId>,
-    /// The least length.
+    /// The length that the file must have at least.
     pub bytes: u64,
-    /// The number of the file among those that the log has had.
+    /// Identifies the file among all files that the log has ever had.
     number: u64,
 }
 
 impl PartitionLog {
-    /// The file of the first segment with records from a base offset on.
+    /// The file of the first segment with records whose base offset is at least `base_offset`.
     pub fn file_from(&self, base_offset: i64, files: &OpenFiles) -> Option<PartitionFile> {
         let at = self.segments.partition_point(|segment| segment.base_offset < base_offset);
         let segment = self.segments[at..].iter().find(|segment| segment.written > 0)?;
@@ -35,8 +36,8 @@ impl PartitionLog {
         })
     }
 
-    /// The files of segments to which bytes may be added, relative to the data directory, and the
-    /// bytes that each has.
+    /// The files of segments that may still grow (relative to the data directory), with their
+    /// current lengths.
     pub fn growing(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         let active = self.active_segment();
         let grows = move |it: &&Segment| it.base_offset == active || it.written < it.size;
@@ -45,17 +46,17 @@ impl PartitionLog {
         })
     }
 
-    /// The base offsets of the segments with records.
+    /// The base offsets of all segments with records.
     pub fn segments(&self) -> impl Iterator<Item = i64> {
         self.segments.iter().filter(|it| it.written > 0).map(|it| it.base_offset)
     }
 
-    /// The base offset of the segment that takes the next batch.
+    /// The base offset of the active segment, which takes the next batch.
     pub fn active_segment(&self) -> i64 {
         self.active().base_offset
     }
 
-    /// Whether a file is still one of the log: retention may have removed it, or compaction
+    /// Whether the file still belongs to the log: retention may have removed it, or compaction
     /// replaced it.
     pub fn has_file(&self, file: &PartitionFile) -> bool {
         self.segments.iter().any(|it| (it.base_offset, it.file) == (file.base_offset, file.number))

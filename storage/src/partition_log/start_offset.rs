@@ -1,6 +1,6 @@
-//! The file with the log start offset that DeleteRecords has set.
+//! The file for the log start offset set by DeleteRecords.
 //!
-//! Two slots in different sectors are written in turn, so that a torn write leaves the other
+//! It has two slots in different sectors, written alternately: a torn write leaves the other slot
 //! intact.
 
 use muster_codec::wire::{DecodeError, Reader, Result};
@@ -19,15 +19,16 @@ pub const START_OFFSET_SLOT_STRIDE: usize = 4096;
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
-/// The offset in the content of a [`START_OFFSET_FILE`]; None if neither slot is valid.
+/// Reads the offset from the content of a [`START_OFFSET_FILE`]. None if neither slot is valid.
 pub fn read_start_offset(file: &[u8]) -> Option<i64> {
     StartOffset::read(file).map(|start| start.offset)
 }
 
-/// The content of a new [`START_OFFSET_FILE`]: a partition without segments begins at this offset.
+/// The content of a new [`START_OFFSET_FILE`], with which a partition without segments begins at
+/// this offset.
 ///
 /// # Panics
-/// If the offset is negative.
+/// The offset is negative.
 pub fn new_start_offset(offset: i64) -> Vec<u8> {
     let (at, slot) = StartOffset::default().set(offset);
     let mut file = vec![0; at as usize];
@@ -35,23 +36,23 @@ pub fn new_start_offset(offset: i64) -> Vec<u8> {
     file
 }
 
-/// The value of a slot.
+/// The content of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StartOffset {
-    /// The number of writes; its last bit selects the slot.
+    /// The number of writes so far. Its lowest bit selects the slot.
     count: u64,
     pub(super) offset: i64,
 }
 
 impl StartOffset {
-    /// The newer of the slots that are valid.
+    /// Reads the valid slot with the highest count.
     pub(super) fn read(file: &[u8]) -> Option<Self> {
         let slots = [0, START_OFFSET_SLOT_STRIDE];
         let valid = slots.into_iter().filter_map(|at| Self::read_slot(file.get(at..)?).ok());
         valid.max_by_key(|slot| slot.count)
     }
 
-    /// Sets the offset; returns the slot's place in the file, and its bytes.
+    /// Sets the offset. Returns the position of the slot to write, and its bytes.
     pub(super) fn set(&mut self, offset: i64) -> (u64, Vec<u8>) {
         assert!(offset >= self.offset, "the log start offset goes back");
         self.offset = offset;

@@ -1,30 +1,31 @@
-//! The syncs of a log's segments: those to request, those under way, and how far the log is
-//! durable.
+//! Tracks the syncs of a log's segments: those to request, those in progress, and how much of the
+//! log is durable.
 
 use super::recovery::RecoveredPartition;
 use super::recovery_point::{LogEnd, RecoveryPoint};
 use super::segment::Segment;
 use std::collections::VecDeque;
 
-/// The syncs of a log. Segments are closed, and their syncs requested, in order; the syncs may
-/// complete in any order.
+/// The syncs of a log. Segments are closed, and their syncs requested, in order. Syncs may complete
+/// in any order.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
-    /// Closed segments whose sync was not requested yet.
+    /// Closed segments (base offsets) whose sync was not requested yet.
     waiting: VecDeque<i64>,
-    /// Closed segments whose sync was requested: their ends, and whether it is done. A segment that
-    /// is done stays here until older ones are done, too.
+    /// Closed segments whose sync was requested: the end of each, and whether its sync is
+    /// completed. A completed one stays until all older ones are completed, too.
     requested: VecDeque<(LogEnd, bool)>,
-    /// Everything before it is durable; None if that is not known.
+    /// The end of the known durable part of the log; None if nothing is known.
     known: Option<LogEnd>,
-    /// The end of a sync of the active segment that is done while an older segment is not synced.
+    /// The end for a completed sync of the active segment, while an older segment is not synced
+    /// yet.
     ahead: Option<LogEnd>,
     whole_from: i64,
 }
 
 impl Synced {
-    /// The syncs of an opened log. It requests a sync of closed segments that may not be durable:
-    /// the previous process may have been killed before it did so.
+    /// The syncs of an opened log. Closed segments that may not be durable are synced again,
+    /// because the previous process may have been killed before it synced them.
     pub(super) fn of(found: &RecoveredPartition) -> Self {
         let known = found.point.map(|point| point.end);
         let closed = found.segments.split_last().map_or(&[][..], |(_, closed)| closed);
@@ -46,30 +47,31 @@ impl Synced {
         self.waiting.front().copied()
     }
 
-    /// Notes that a sync of the next closed segment, which ends at `end`, is requested.
+    /// Records that a sync of the next closed segment was requested. The segment ends at `end`.
     pub(super) fn request(&mut self, end: LogEnd) {
         let next = self.waiting.pop_front();
         assert_eq!(next, Some(end.segment), "segments are synced in order");
         self.requested.push_back((end, false));
     }
 
-    /// Notes that a requested sync is done: the sync of the first segment for which `is_it` is
-    /// true.
+    /// Records that a requested sync is completed: that of the first segment for which `is_it`
+    /// holds.
     pub(super) fn done(&mut self, is_it: impl Fn(i64) -> bool) {
         let found = self.requested.iter_mut().find(|(end, is_done)| !is_done && is_it(end.segment));
         if let Some((_, is_done)) = found {
             *is_done = true;
         }
         while let Some((end, _)) = self.requested.pop_front_if(|(_, is_done)| *is_done) {
-            // As the beginning of the next segment: compaction may rewrite this one.
+            // Expressed as the start of the next segment, because compaction may rewrite this one.
             self.reached(LogEnd { segment: end.offset, bytes: 0, ..end });
         }
         self.active_done(self.ahead);
     }
 
-    /// Notes that a sync of the active segment is done; the segment ended at `end` at its request.
+    /// Records that a sync of the active segment is completed. The segment ended at `end` when the
+    /// sync was requested.
     pub(super) fn active_done(&mut self, end: impl Into<Option<LogEnd>>) {
-        // Syncs may be done in another order than they were requested.
+        // Syncs may complete in another order than they were requested.
         let ends = self.ahead.take().into_iter().chain(end.into());
         self.ahead = ends.max_by_key(|end| end.offset);
         let requested = self.requested.front().map(|(end, _)| end.segment);
@@ -79,17 +81,17 @@ impl Synced {
         }
     }
 
-    /// Notes that a segment was removed.
+    /// Forgets a segment that was removed.
     pub(super) fn forget(&mut self, base_offset: i64) {
         self.waiting.retain(|closed| *closed != base_offset);
     }
 
-    /// Whether a closed segment is not synced yet.
+    /// Whether some closed segment is not synced yet.
     pub(super) fn is_behind(&self) -> bool {
         !self.waiting.is_empty() || !self.requested.is_empty()
     }
 
-    /// The recovery point of the log, which starts at `log_start`.
+    /// The recovery point of the log; `log_start` is the log start offset.
     pub(super) fn point(&self, log_start: i64) -> Option<RecoveryPoint> {
         self.known.map(|end| RecoveryPoint { end, whole_from: self.whole_from, log_start })
     }

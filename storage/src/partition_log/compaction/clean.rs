@@ -11,36 +11,36 @@ use muster_compression::{compress, decompress};
 use muster_faults::Fault;
 use std::collections::BTreeSet;
 
-/// The result for a batch.
+/// The form in which a batch remains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The batch stays as it is.
+    /// The batch is unchanged.
     Whole,
-    /// The new form of the batch is in the buffer.
+    /// The buffer has the rewritten batch.
     Changed,
-    /// No record is left. The header is in the buffer, because it has the last sequence number of a
-    /// producer.
+    /// No record is left. The buffer has the header, which is needed for the last sequence number
+    /// of its producer.
     Empty,
     Nothing,
 }
 
-/// The records of a batch, without compression: all of them can be read.
+/// The decompressed records of a batch. All of them can be decoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Decoded<'a> {
     pub(super) records: &'a [u8],
 }
 
-/// Decides on batches, one after the other from the beginning of the log.
+/// Decides what remains of each batch. Batches come in order, from the beginning of the log.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    /// Producers with a batch of a transaction since their last marker.
+    /// Producers that have had a transactional batch since their last marker.
     observed: BTreeSet<i64>,
-    /// The records that are kept, and decompressed records.
+    /// Buffers for the kept records and for decompressed records.
     kept: Vec<u8>,
     decompressed: Vec<u8>,
 }
 
-/// The number of kept records, and their properties.
+/// Number and properties of the kept records.
 #[derive(Debug, Default)]
 struct Kept {
     count: i32,
@@ -49,10 +49,11 @@ struct Kept {
 }
 
 impl Cleaner {
-    /// Decides on a batch. Records from `noted_to` on are kept; `out` is emptied first.
+    /// Decides what remains of a batch. Records from `noted_to` on are always kept. `out` is
+    /// overwritten.
     ///
     /// # Errors
-    /// The batch cannot be read. This cannot happen for a batch that was read before.
+    /// The batch cannot be read. This cannot happen if it was read before.
     pub(super) fn clean(
         &mut self,
         batch: &Batch<'_>,
@@ -99,12 +100,13 @@ impl Cleaner {
         Ok(Left::Changed)
     }
 
-    /// The decompressed bytes of the last batch.
+    /// The decompressed size of the last batch.
     pub(super) fn decompressed_bytes(&self) -> usize {
         self.decompressed.len()
     }
 
-    /// A batch without records, if it is the last one of a known producer.
+    /// Handles a batch without remaining records: its empty form is kept if it is the last batch of
+    /// a known producer.
     fn empty(&self, batch: &Batch<'_>, rules: &CompactionRules, out: &mut Vec<u8>) -> Left {
         let header = &batch.header;
         let is_last = match rules.producers.get(&header.producer_id) {
@@ -121,7 +123,7 @@ impl Cleaner {
         Left::Empty
     }
 
-    /// Writes the batch with the records that are kept. Offsets stay, and so does the codec.
+    /// Writes the batch with the kept records. Their offsets and the codec stay the same.
     fn rebuild(
         &mut self,
         header: &BatchHeader,
@@ -158,15 +160,16 @@ impl Kept {
     }
 }
 
-/// Appends an empty batch in place of one.
+/// Appends the empty form of a batch.
 pub(super) fn empty_batch(mut header: BatchHeader, out: &mut Vec<u8>) {
     header.clear_records();
     out.resize(RECORD_BATCH_HEADER_BYTES, 0);
     header.write(out);
 }
 
-/// The records of a batch; None if they cannot be read: a compressed batch of a client is stored
-/// without a look at its records. Such a batch is kept, and its keys are not compared.
+/// Decodes the records of a batch. None if they cannot be decoded, which can happen because
+/// compressed batches of clients are stored without decompression. Such a batch is kept, and its
+/// keys are not compared.
 pub(super) fn decode<'a>(batch: &Batch<'a>, buffer: &'a mut Vec<u8>) -> Option<Decoded<'a>> {
     let header = &batch.header;
     let compression = header.compression()?;
@@ -189,7 +192,7 @@ pub(super) fn decode<'a>(batch: &Batch<'a>, buffer: &'a mut Vec<u8>) -> Option<D
     (count == header.records_count).then_some(Decoded { records })
 }
 
-/// Whether a record that was noted is kept (`Cleaner.shouldRetainRecord`).
+/// Whether a record below `noted_to` is kept (`Cleaner.shouldRetainRecord`).
 fn keeps(
     record: &RawRecord<'_>,
     header: &BatchHeader,

@@ -1,4 +1,4 @@
-//! Reads the batches of a segment: bytes in, whole batches out.
+//! Reads a segment piece by piece and splits it into batches.
 
 use crate::limits::{COMPACTION_BATCH_BYTES_MAX, COMPACTION_IO_BYTES};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -9,7 +9,7 @@ use muster_codec::wire::{DecodeError, Result};
 #[derive(Debug)]
 pub(super) enum Item<'a> {
     Batch(Batch<'a>),
-    /// More bytes have to be read: [`Input::wanted`].
+    /// More bytes are needed: [`Input::wanted`].
     Read,
     End,
 }
@@ -18,24 +18,24 @@ pub(super) enum Item<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Input {
     size: u64,
-    /// Bytes that were read, and the place in the file of their end.
+    /// Bytes that were read; `read_to` is the file position after them.
     buffer: Vec<u8>,
     read_to: u64,
-    /// The place in the buffer of the next batch.
+    /// The index in the buffer of the next batch.
     at: usize,
 }
 
 impl Input {
-    /// Begins with a segment of this size.
+    /// Starts with a segment of this size.
     pub(super) fn restart(&mut self, size: u64) {
         self.buffer.clear();
         (self.size, self.read_to, self.at) = (size, 0, 0);
     }
 
-    /// The next batch, which matches its checksum.
+    /// Returns the next batch after checking its checksum.
     ///
     /// # Errors
-    /// Bytes that are not a batch, or a batch that is too long to be held in memory.
+    /// The bytes are not a batch, or the batch is too long to be held in memory.
     pub(super) fn next(&mut self) -> Result<Item<'_>> {
         let left = self.size - self.read_to;
         let have = self.buffer.len() - self.at;
@@ -59,19 +59,18 @@ impl Input {
         if left == 0 { Err(DecodeError::UnexpectedEnd) } else { Ok(Item::Read) }
     }
 
-    /// The place of the next batch.
+    /// The file position of the next batch.
     pub(super) fn position(&self) -> u64 {
         self.read_to - (self.buffer.len() - self.at) as u64
     }
 
-    /// The place and the length of the next read.
+    /// The position and length of the next read.
     pub(super) fn wanted(&self) -> (u64, u32) {
         let left = self.size - self.read_to;
         (self.read_to, left.min(u64::from(COMPACTION_IO_BYTES)) as u32)
     }
 
-    /// Takes the bytes that were read. A file that has become shorter looks like the end of the
-    /// file.
+    /// Takes the bytes that were read. If the file has become shorter, the input ends there.
     pub(super) fn read_done(&mut self, data: &[u8]) {
         self.buffer.drain(..self.at);
         self.at = 0;

@@ -1,10 +1,13 @@
-//! Compaction of a partition of a topic with `cleanup.policy=compact`: keeps the newest record of
-//! each key, as Kafka's `Cleaner` does.
+//! Compaction of a partition of a topic with `cleanup.policy=compact`. It keeps the newest record
+//! of each key, as Kafka's `Cleaner` does.
 //!
-//! It runs concurrently with the appends, in slices that the caller paces, and pushes file
-//! operations like the rest of the log; FORMAT.md describes the files at each moment. [`pass`]: one
-//! pass; [`input`]: the batches of segments; [`notes`]: what is noted of them; [`clean`]: what is
-//! left of a batch; [`output`]: the segment that is written.
+//! It runs concurrently with appends, in slices paced by the caller, and pushes file operations
+//! like the rest of the log. FORMAT.md describes the files at each moment.
+//! - [`pass`]: one pass over the log.
+//! - [`input`]: reads the batches of segments.
+//! - [`notes`]: the newest records and aborted transactions.
+//! - [`clean`]: decides what remains of a batch.
+//! - [`output`]: the segment that is written.
 
 mod clean;
 mod input;
@@ -24,47 +27,48 @@ use pass::{Pass, Source, Work};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The suffix of a segment that is complete, and stands for all segments that begin before its end.
+/// The suffix of a completed compacted segment. It replaces all segments that begin before its end.
 const SWAP_SUFFIX: &str = ".swap";
 
-/// The suffix of a segment that was replaced while a part of it is being sent.
+/// The suffix of a segment that was replaced while a part of it was being sent.
 const REPLACED_SUFFIX: &str = ".replaced";
 
 /// The segments that may be compacted now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cleanable {
-    /// The part of the bytes whose keys were not compared yet.
+    /// The share of bytes whose keys were not compared yet, from 0 to 1.
     pub ratio: f64,
-    /// Some of the bytes are older than `max.compaction.lag.ms`.
+    /// Whether some of the bytes are older than `max.compaction.lag.ms`.
     pub is_overdue: bool,
     /// The number of segments.
     segments: usize,
 }
 
-/// The last batch of a producer that is known to the partition, which is kept for its sequence.
+/// The last batch of a known producer. Compaction keeps it, at least empty, for its sequence
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastOfProducer {
-    /// The last offset of the batch.
+    /// The last offset of a data batch.
     Data(i64),
-    /// A marker of this epoch.
+    /// The producer epoch of a marker.
     Marker(i16),
 }
 
-/// The knowledge that a pass needs beside the log.
+/// The inputs that a pass needs besides the log.
 #[derive(Debug, Clone, Default)]
 pub struct CompactionRules {
-    /// A number that clients do not know: the hashes of keys depend on it.
+    /// A number unknown to clients, which keys the hashes of record keys.
     pub secret: u64,
-    /// Memory for the table of the newest records.
+    /// Bytes of memory for the table of the newest records.
     pub map_bytes: usize,
-    /// The time by the wall clock, in ms.
+    /// The wall-clock time, in ms.
     pub now: i64,
     /// `delete.retention.ms`
     pub delete_retention_ms: i64,
-    /// All aborted transactions below the last stable offset: the producer, the first offset, and
-    /// the offset of the marker.
+    /// All aborted transactions below the last stable offset: producer id, and the range from the
+    /// first offset to the marker's offset.
     pub aborted: Vec<(i64, Range<i64>)>,
-    /// The known producers.
+    /// The known producers and their last batches.
     pub producers: BTreeMap<i64, LastOfProducer>,
 }
 
@@ -73,7 +77,8 @@ pub struct CompactionRules {
 pub enum Slice {
     /// There is more to do.
     Pause,
-    /// A read, write or sync of this number of bytes is under way: [`Compaction::done`].
+    /// The caller has to wait for a read, write or sync of this many bytes; its completion goes to
+    /// [`Compaction::done`].
     Wait {
         bytes: usize,
     },
@@ -84,29 +89,29 @@ pub enum Slice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionEnd {
     Done(Compacted),
-    /// Segments of the pass were removed by retention or DeleteRecords.
+    /// Retention or DeleteRecords removed segments of the pass.
     Overtaken,
-    /// The disk is full. What was replaced stays replaced.
+    /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// A segment could not be read, or does not hold what was written to it.
+    /// A segment could not be read, or its content is not what was written.
     Damaged {
-        /// The place of the batch that could not be read, or is near.
+        /// The position of an unreadable batch, or a position near it.
         suspect: Suspect,
         reason: String,
     },
 }
 
-/// The work of a pass that ended well.
+/// Statistics of a completed pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// The size of its segments before and after.
+    /// The total size of the segments before and after.
     pub bytes_before: u64,
     pub bytes_after: u64,
     pub bytes_read: u64,
     pub bytes_written: u64,
 }
 
-/// A pass over a log.
+/// A pass over a log, in progress or ended.
 #[derive(Debug)]
 pub struct Compaction {
     pass: Pass,
@@ -114,8 +119,8 @@ pub struct Compaction {
     dropped_markers: Vec<i64>,
 }
 
-/// The base offsets and names of complete segments that have not got their final names: each stands
-/// for all segments from its base offset to its end.
+/// Finds completed compacted segments that have not been renamed yet, as base offset and name. Each
+/// replaces all segments from its base offset to its end.
 pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, String)> {
     let numbered = |name: String| {
         let number = segment_name::number_of(name.strip_suffix(SWAP_SUFFIX)?)?;
@@ -124,7 +129,8 @@ pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, S
     names.into_iter().filter_map(numbered).collect()
 }
 
-/// Whether compaction left a file behind when the process ended; nothing needs such a file.
+/// Whether a file is a leftover of a compaction that the end of the process interrupted. Such a
+/// file is not needed.
 pub fn is_left_by_compaction(name: &str) -> bool {
     let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
     name == ASIDE_FILE_NAME
@@ -132,14 +138,15 @@ pub fn is_left_by_compaction(name: &str) -> bool {
 }
 
 impl Compaction {
-    /// The offsets of the markers that the log has lost since the last call. A reader skips records
-    /// of an aborted transaction's producer up to its marker, so these transactions are no longer
-    /// reported to readers.
+    /// The offsets of markers that were removed from the log since the last call. Their
+    /// transactions must no longer be reported to readers: a reader skips all records of an aborted
+    /// transaction's producer up to its marker.
     pub fn take_dropped_markers(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.dropped_markers)
     }
 
-    /// The bytes by which the last slice was longer than it should be: the next one has to wait.
+    /// The number of bytes by which the last slice exceeded its limit. The next slice has to wait
+    /// accordingly.
     pub fn overrun(&self) -> usize {
         self.pass.overrun()
     }
@@ -162,9 +169,9 @@ impl Compaction {
 }
 
 impl PartitionLog {
-    /// The segments that may be compacted now: sealed, below the last stable offset, synced, as the
-    /// stored recovery point says, old enough (`LogCleanerManager.cleanableOffsets`), and before
-    /// the first damaged part. None if none of them is dirty.
+    /// The segments that may be compacted now: sealed, below the last stable offset, synced
+    /// according to the stored recovery point, old enough (`LogCleanerManager.cleanableOffsets`),
+    /// and before the first damaged part. None if none of them is dirty.
     pub fn cleanable(
         &self,
         stable: i64,
@@ -191,7 +198,7 @@ impl PartitionLog {
         Some(Cleanable { ratio, is_overdue, segments: sealed.len() })
     }
 
-    /// Begins a pass. There is one at a time.
+    /// Begins a pass. Only one pass may run at a time.
     pub fn begin_compaction(&self, cleanable: &Cleanable, rules: CompactionRules) -> Compaction {
         let source = |segment: &Segment| Source {
             base_offset: segment.base_offset,
@@ -206,8 +213,8 @@ impl PartitionLog {
         Compaction { pass, failed: None, dropped_markers: Vec::new() }
     }
 
-    /// Does one slice of a pass; the completion of its operation has `token`, which is the
-    /// caller's. A pass that has ended is not continued.
+    /// Runs one slice of a pass. If the slice requests a file operation, it has the caller's
+    /// `token`. Do not call this after the end of the pass.
     pub fn compact(
         &mut self,
         compaction: &mut Compaction,
@@ -276,8 +283,8 @@ impl PartitionLog {
         Slice::End(end)
     }
 
-    /// Replaces segments by one that is complete and durable. Returns false, and replaces nothing,
-    /// if one of them was removed meanwhile.
+    /// Replaces segments by a completed, durable one. If one of the segments was removed in the
+    /// meantime, returns false and replaces nothing.
     fn swap(
         &mut self,
         output: Output,
@@ -305,7 +312,7 @@ impl PartitionLog {
         true
     }
 
-    /// The places of the sources in the list of segments, if all are there.
+    /// The indexes of the sources in the list of segments; None if one of them is missing.
     fn range_of(&self, sources: &[Source]) -> Option<Range<usize>> {
         let first = self.segment_of(sources.first()?.base_offset);
         let range = first..first + sources.len();

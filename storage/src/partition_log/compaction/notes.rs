@@ -1,4 +1,4 @@
-//! The notes of a pass: the newest record of each key, and which transactions were aborted.
+//! The notes of a pass: the newest record of each key, and the aborted transactions.
 
 use super::CompactionRules;
 use super::clean::{Decoded, decode};
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Notes {
     newest: Newest,
-    /// The first offsets of aborted transactions, by producer and the offset of the marker.
+    /// The first offset of each aborted transaction, by producer id and marker offset.
     aborted: BTreeMap<(i64, i64), i64>,
 }
 
-/// There is no memory for a record.
+/// The table has no memory for another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Notes {
-    /// Notes for at most `keys` keys.
+    /// Empty notes with memory for at most `keys` keys.
     pub(super) fn new(rules: &mut CompactionRules, keys: u64) -> Self {
         let aborted = std::mem::take(&mut rules.aborted).into_iter();
         let aborted = aborted.map(|(producer, offsets)| ((producer, offsets.end), offsets.start));
@@ -29,8 +29,8 @@ impl Notes {
         }
     }
 
-    /// Notes the records of a batch from `from` on; returns the amount of work, in records. A batch
-    /// with unreadable records counts as a batch without keys.
+    /// Notes the records of a batch, from offset `from` on. Returns the amount of work, in records.
+    /// A batch with unreadable records counts as a batch without keys.
     pub(super) fn batch(
         &mut self,
         batch: &Batch<'_>,
@@ -54,8 +54,8 @@ impl Notes {
         Ok(cost)
     }
 
-    /// Whether a batch belongs to an aborted transaction. A producer has one at a time: the first
-    /// that ends after the batch.
+    /// Whether a batch belongs to an aborted transaction. A producer has one transaction at a time,
+    /// so this is the first one that ends after the batch.
     pub(super) fn is_aborted(&self, header: &BatchHeader) -> bool {
         let from = (header.producer_id, header.base_offset);
         let next = self.aborted.range(from..).next();
@@ -70,7 +70,7 @@ impl Notes {
         self.newest.get(self.newest.hash([key]))
     }
 
-    /// Frees a part of the memory; returns true when none is left.
+    /// Frees a part of the table's memory. Returns true when nothing is left.
     pub(super) fn free(&mut self, bytes: usize) -> bool {
         self.newest.free(bytes)
     }

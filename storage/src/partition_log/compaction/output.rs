@@ -1,4 +1,4 @@
-//! The segment that compaction writes: the batches that are left, in chunks.
+//! The segment that compaction writes, chunk by chunk.
 
 use super::clean::empty_batch;
 use crate::limits::{BLOCK_BYTES_MAX, COMPACTION_IO_BYTES};
@@ -12,15 +12,15 @@ use muster_codec::wire::Result;
 pub(super) struct Output {
     segment: Segment,
     max_timestamp: i64,
-    /// The last batch that was read, if none of its records are kept. Without it the segment would
-    /// end too early: offsets between segments would be missing.
+    /// The header of the last batch read, if none of its records were kept. Its empty form must end
+    /// the segment: otherwise offsets would be missing between this segment and the next.
     tail: Option<BatchHeader>,
-    /// Bytes that were not passed to a write yet.
+    /// Bytes that are not yet part of a write.
     pending: Outbox,
     written: u64,
-    /// Whether it differs from its sources.
+    /// Whether the new segment differs from its sources.
     pub(super) is_changed: bool,
-    /// The offsets of markers that are not in it any more.
+    /// The offsets of markers that were removed.
     pub(super) dropped_markers: Vec<i64>,
 }
 
@@ -41,7 +41,7 @@ impl Output {
         self.segment.base_offset
     }
 
-    /// The length of the file.
+    /// The size of the file.
     pub(super) fn len(&self) -> u64 {
         self.segment.size
     }
@@ -50,10 +50,10 @@ impl Output {
         self.segment.next_offset
     }
 
-    /// Adds a batch.
+    /// Appends a batch.
     ///
     /// # Errors
-    /// Bytes that are not a batch.
+    /// The bytes are not a batch.
     pub(super) fn push(&mut self, batch: &[u8]) -> Result<()> {
         let header = BatchHeader::read(batch)?;
         self.tail = None;
@@ -63,13 +63,13 @@ impl Output {
         Ok(())
     }
 
-    /// Skips a batch without kept records.
+    /// Leaves out a batch without kept records.
     pub(super) fn skip(&mut self, header: &BatchHeader) {
         self.tail = Some(*header);
         self.is_changed = true;
     }
 
-    /// Ends the segment: its last batch is the last one that was read, perhaps empty.
+    /// Completes the segment. If the last batch read was left out, its empty form is appended.
     ///
     /// # Errors
     /// None are known.
@@ -82,8 +82,8 @@ impl Output {
         self.push(&batch)
     }
 
-    /// The next write: the place in the file, and the bytes, which are whole blocks. None if less
-    /// than a whole write is pending; with `all`, if nothing is pending.
+    /// Returns the next write: its position and its bytes, which are whole blocks. None if less
+    /// than a whole write is pending, or, with `all`, if nothing is pending.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u64, Vec<u8>)> {
         let whole = COMPACTION_IO_BYTES as usize;
         let pending = self.pending.len();
@@ -98,7 +98,8 @@ impl Output {
         Some((offset, data))
     }
 
-    /// The entry in the list of segments; `created_at` is the time of the first source.
+    /// Converts into an entry of the log's segments. `created_at` is the creation time of the first
+    /// source.
     pub(super) fn into_segment(mut self, created_at: i64) -> Segment {
         self.segment.set_created_at(created_at);
         self.segment.set_written(self.segment.size, self.max_timestamp);

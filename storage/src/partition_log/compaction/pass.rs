@@ -1,5 +1,6 @@
-//! One pass: notes the newest record of each key in the dirty segments, then rewrites all segments
-//! from the first of the log on, in order, each as a whole before the next.
+//! One pass of compaction: notes the newest record of each key in the dirty segments, then rewrites
+//! all segments in order, from the start of the log. One new segment is completed before the next
+//! begins.
 
 use super::super::damaged_part::Suspect;
 use super::clean::{Cleaner, Left};
@@ -11,7 +12,7 @@ use crate::limits::{COMPACTION_SLICE_BYTES, COMPACTION_SLICE_RECORDS};
 use muster_codec::wire::{DecodeError, Result};
 use std::ops::Range;
 
-/// A segment to rewrite, in its state when the pass began.
+/// A segment to rewrite, as it was when the pass began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) base_offset: i64,
@@ -20,10 +21,10 @@ pub(super) struct Source {
     pub(super) next_offset: i64,
 }
 
-/// The next step that the pass needs.
+/// The next step of the pass, for the caller to perform.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// None in this slice.
+    /// None: the slice is used up.
     Pause,
     Read {
         source: Source,
@@ -39,7 +40,7 @@ pub(super) enum Work {
     Sync {
         len: u64,
     },
-    /// Replace these sources by the new segment.
+    /// Replace these sources (indexes) by the new segment.
     Swap(Box<Output>, Range<usize>),
     End(Compacted),
 }
@@ -48,32 +49,32 @@ pub(super) enum Work {
 enum Stage {
     Map,
     Rewrite,
-    /// Writes the rest of a new segment.
+    /// Writing the rest of a new segment.
     Finish,
-    /// The new segment is being synced.
+    /// Waiting for the sync of the new segment.
     Synced,
-    /// Frees the table of the newest records.
+    /// Freeing the table of the newest records.
     Free,
 }
 
-/// The work that was done in this slice.
+/// The work done in this slice.
 #[derive(Default)]
 struct Slice {
     records: usize,
     bytes: usize,
 }
 
-/// A pass under way.
+/// A pass in progress.
 #[derive(Debug)]
 pub(super) struct Pass {
     rules: CompactionRules,
     sources: Vec<Source>,
-    /// Records before it were noted by earlier passes, those from `noted_to` on by none.
+    /// Earlier passes noted the records below `dirty_from`; no pass noted those from `noted_to` on.
     dirty_from: i64,
     noted_to: i64,
     notes: Notes,
     stage: Stage,
-    /// The source that is being read, and the first one of the new segment.
+    /// The index of the source that is being read, and of the first source of the new segment.
     at: usize,
     first: usize,
     input: Input,
@@ -121,12 +122,12 @@ impl Pass {
         &self.sources
     }
 
-    /// All records before it were noted, if the pass has ended.
+    /// The offset below which all records are noted. Valid once the pass has ended.
     pub(super) fn noted_to(&self) -> i64 {
         self.noted_to
     }
 
-    /// The place of the batch that is read next.
+    /// The position of the batch that is read next.
     pub(super) fn suspect(&self) -> Suspect {
         let segment = self.sources.get(self.at).map_or(0, |source| source.base_offset);
         Suspect { segment, position: self.input.position() }
@@ -138,10 +139,10 @@ impl Pass {
         self.input.read_done(data);
     }
 
-    /// Does one slice of work.
+    /// Runs one slice.
     ///
     /// # Errors
-    /// A source does not hold what was written to it.
+    /// The content of a source is not what was written.
     pub(super) fn work(&mut self) -> Result<Work> {
         let mut slice = Slice::default();
         loop {
@@ -159,12 +160,12 @@ impl Pass {
         }
     }
 
-    /// The bytes by which the last slice was longer than it should be: a batch is not split.
+    /// The number of bytes by which the last slice exceeded its limit; batches are not split.
     pub(super) fn overrun(&self) -> usize {
         self.overrun
     }
 
-    /// Notes records; returns None when the next stage has begun.
+    /// Notes records. Returns None when the next stage begins.
     fn map(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         while slice.is_left() {
             let batch = match self.input.next()? {
@@ -187,8 +188,9 @@ impl Pass {
             self.buffer.clear();
             match self.notes.batch(&batch, self.dirty_from, &mut self.buffer) {
                 Ok(cost) => slice.pay(cost, batch.bytes.len().max(self.buffer.len())),
-                // The first batch counts as noted though its keys alone exceed the table, which
-                // keeps older records of the others: the next pass gets further.
+                // If already the first batch exceeds the table, it counts as noted, so that the
+                // next pass makes progress. Older records of the keys that did not fit are then
+                // kept.
                 Err(Full) => {
                     if self.noted_to == self.dirty_from {
                         self.noted_to = header.next_offset();
@@ -202,7 +204,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Rewrites the sources with noted keys, and the sources before them.
+    /// Ends the noting: the sources with noted keys and those before them are rewritten.
     fn end_map(&mut self) {
         let noted_to = self.noted_to;
         self.sources.retain(|source| source.base_offset < noted_to);
@@ -214,7 +216,7 @@ impl Pass {
         self.begin_output(0);
     }
 
-    /// Begins a new segment with source `at`.
+    /// Begins a new segment, with the source at index `at`.
     fn begin_output(&mut self, at: usize) {
         self.stage = Stage::Rewrite;
         self.first = at;
@@ -232,7 +234,7 @@ impl Pass {
         Work::Read { source: self.sources[self.at], offset, len }
     }
 
-    /// Writes the rest of the batches; returns None when the next stage has begun.
+    /// Writes the remaining batches. Returns None when the next stage begins.
     fn rewrite(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         if let Some((offset, data)) = output.take_write(false) {
@@ -271,7 +273,8 @@ impl Pass {
         Ok(None)
     }
 
-    /// Continues with the next source in the same new segment, unless that would get too long.
+    /// Continues with the next source in the same new segment, unless the segment would become too
+    /// long.
     fn source_ended(&mut self) -> Result<()> {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         let is_near =
@@ -305,7 +308,7 @@ impl Pass {
         Work::Write { offset, data }
     }
 
-    /// Continues after the new segment became durable.
+    /// Continues once the new segment is durable.
     fn synced(&mut self) -> Work {
         let Some(output) = self.output.take() else { unreachable!("no segment was written") };
         let replaced = self.first..self.at + 1;
@@ -317,7 +320,7 @@ impl Pass {
         if output.is_changed { Work::Swap(output, replaced) } else { Work::Pause }
     }
 
-    /// Frees the table in parts: it may have a hundred megabytes.
+    /// Frees the table in parts, because it may have a hundred megabytes.
     fn free(&mut self) -> Work {
         if self.notes.free(COMPACTION_SLICE_BYTES) { Work::End(self.done) } else { Work::Pause }
     }
