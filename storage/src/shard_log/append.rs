@@ -1,5 +1,5 @@
-//! Appends: the records of an operation join the open batch of their partition, or have a batch of
-//! their own if they are part of a transaction; all open batches become the next block.
+//! Appends. The records of an operation join the open batch of their partition; records of a
+//! transaction get a batch of their own. All open batches together become the next block.
 
 use super::ShardLog;
 use super::partitions::Part;

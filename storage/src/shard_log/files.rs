@@ -1,5 +1,5 @@
-//! The files of a log, for a look whether they still have their names, headers and lengths. (A
-//! process that has a file open notices neither that it was removed nor that it was replaced.)
+//! Lists the files of a log, to check whether they still have their names, headers and lengths. (A
+//! process with an open file does not notice that the file was removed or replaced.)
 
 use super::ShardLog;
 use super::compaction::segment_path;
@@ -9,20 +9,20 @@ use crate::layout::SegmentHeader;
 use crate::segment_name;
 use std::path::PathBuf;
 
-/// A segment's file, as it should be.
+/// The expected state of a segment's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
     pub sequence: u64,
-    /// Relative to the data directory.
+    /// The path, relative to the data directory.
     pub path: PathBuf,
-    /// The least length.
+    /// The length that the file must have at least.
     pub bytes: u32,
     log_id: u64,
-    /// The pass of compaction that wrote it; 0 if none did.
+    /// The number of the compaction pass that wrote the file; 0 if none did.
     pass: u64,
 }
 
-/// The part of a log that a backup takes.
+/// The part of a log that a backup copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogExtent {
     /// The directory, relative to the data directory.
@@ -31,21 +31,23 @@ pub struct LogExtent {
     pub segments: Vec<SegmentExtent>,
 }
 
-/// The part of a segment that a backup takes.
+/// The part of a segment that a backup copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentExtent {
     pub name: String,
-    /// The bytes with its header and its blocks: the server may write after them.
+    /// The bytes of the header and the blocks. The server may write after them during the backup.
     pub bytes: u64,
-    /// The length of the file, which has zeros behind these bytes.
+    /// The length of the file. The bytes after the blocks are zeros.
     pub file_bytes: u64,
 }
 
 impl ShardLog {
-    /// The log as a backup takes it, which gives its files other names: they are not reused.
+    /// Begins a backup, which gives the log's files second names (hard links). From now on these
+    /// files are not reused.
     pub fn begin_backup(&mut self) -> LogExtent {
         self.segments.give_names();
-        // A segment that has no blocks is prepared again; but a log has one at least.
+        // Segments without blocks are left out, because they are prepared again; but a log needs at
+        // least one segment.
         let last = self.segments.last_with_blocks().map_or(0, |(sequence, _)| sequence);
         let is_taken = |(at, (sequence, _)): &(usize, (u64, _))| *at == 0 || *sequence <= last;
         let segments = self.segments.all().enumerate().take_while(is_taken);
@@ -57,13 +59,13 @@ impl ShardLog {
         LogExtent { directory: self.config.dir.clone(), segments: segments.map(extent).collect() }
     }
 
-    /// The last file with blocks.
+    /// The last file that contains blocks.
     pub fn newest_file(&self) -> Option<LogFile> {
         let (sequence, _) = self.segments.last_with_blocks()?;
         self.next_file(sequence - 1)
     }
 
-    /// The file that follows a sequence number, among those of the log.
+    /// The log's first file with a sequence number above `after`.
     pub fn next_file(&self, after: u64) -> Option<LogFile> {
         let (sequence, segment) = self.segments.next(after)?;
         Some(LogFile {
@@ -75,19 +77,19 @@ impl ShardLog {
         })
     }
 
-    /// The id of a segment's file, if it is open.
+    /// The id of a segment's file; None if it is not open.
     pub fn open_file(&self, sequence: u64) -> Option<FileId> {
         self.files.id_of(FileKey { log: 0, segment: sequence })
     }
 
-    /// Whether a file is still one of the log: compaction may have replaced it.
+    /// Whether the file still belongs to the log; compaction may have replaced it.
     pub fn has_file(&self, file: &LogFile) -> bool {
         self.next_file(file.sequence - 1).as_ref() == Some(file)
     }
 }
 
 impl LogFile {
-    /// Whether a file begins with the header of this one.
+    /// Whether the bytes begin with the header that this file must have.
     pub fn begins_with(&self, bytes: &[u8]) -> bool {
         SegmentHeader::read(bytes).is_ok_and(|(header, _)| {
             let of = (header.sequence, header.log_id, header.segment_bytes);

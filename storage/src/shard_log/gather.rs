@@ -7,19 +7,19 @@ use crate::progress::Progress;
 use muster_codec::record_batch::BatchHeader;
 use std::collections::VecDeque;
 
-/// The number of buffers that are kept for reuse: one is written while the other fills.
+/// The number of buffers kept for reuse: while one is written, the other fills.
 const SPARE_MAX: usize = 2;
 
-/// A block without its header, which does not have its place in a segment yet.
+/// A block without its header. It has no position in a segment yet.
 #[derive(Debug, Default)]
 pub(crate) struct Sealed {
-    /// Space for the header, then the batches, each after its partition.
+    /// Space for the header, followed by the batches, each preceded by its partition.
     pub(crate) buffer: Vec<u8>,
     pub(crate) first_position: u64,
     pub(crate) operations: u32,
     pub(crate) parts: Vec<Part>,
     batches: u32,
-    /// The time of the latest operation.
+    /// The wall-clock time of the latest operation, in ms.
     pub(crate) timestamp: i64,
 }
 
@@ -28,7 +28,7 @@ impl Sealed {
         self.first_position + u64::from(self.operations) - 1
     }
 
-    /// Writes the header and pads the block.
+    /// Writes the header and adds the padding.
     pub(crate) fn finish(&mut self, log_id: u64, segment: u64, block_bytes: u32) {
         assert!(self.operations > 0 && !self.parts.is_empty(), "an empty block");
         let header = BlockHeader {
@@ -69,17 +69,17 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// The bytes of the log that are not submitted.
+    /// The number of bytes that are not submitted.
     pub(crate) fn bytes(&self) -> usize {
         self.open_bytes + self.sealed_bytes
     }
 
-    /// The bytes of the log in open batches.
+    /// The number of bytes in open batches.
     pub(crate) fn open_bytes(&self) -> usize {
         self.open_bytes
     }
 
-    /// The time of the oldest open operation; None if none is open.
+    /// The time of the oldest open operation, on the monotonic clock. None if there is none.
     pub(crate) fn opened_at(&self) -> Option<i64> {
         (self.operations > 0).then_some(self.opened_at)
     }
@@ -102,12 +102,12 @@ impl Gather {
         self.open_bytes += grown;
     }
 
-    /// Notes whether the last operation must not linger.
+    /// Records whether the last operation may not linger.
     pub(crate) fn hurry(&mut self, is_urgent: bool) {
         self.is_urgent |= is_urgent;
     }
 
-    /// Whether one of the open operations must not linger.
+    /// Whether an open operation may not linger.
     pub(crate) fn is_urgent(&self) -> bool {
         self.is_urgent
     }
@@ -143,7 +143,7 @@ impl Gather {
         self.is_urgent = false;
     }
 
-    /// Adds a complete batch as a separate operation.
+    /// Adds a complete batch as an operation of its own.
     pub(crate) fn push_batch(
         &mut self,
         part: Part,

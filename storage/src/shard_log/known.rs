@@ -1,8 +1,8 @@
-//! The index of sealed segments in a snapshot, so that recovery reads only their headers. FORMAT.md
-//! has the bytes.
+//! The index of sealed segments in a snapshot. With it recovery reads only the segments' headers.
+//! FORMAT.md describes the bytes.
 //!
-//! Compaction may have replaced a segment since: it is known only if its header has not changed,
-//! and is read as a whole otherwise.
+//! Compaction may have replaced a segment after the snapshot. A segment therefore counts as known
+//! only if its header is unchanged; otherwise recovery reads all of it.
 
 use super::ShardLog;
 use super::partitions::{IndexEntry, Partitions};
@@ -15,28 +15,29 @@ use muster_codec::wire::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The progress of writing the segments to a snapshot.
+/// The progress of writing the segment index to a snapshot.
 #[derive(Debug, Default)]
 pub struct SegmentWalk {
     part: Part,
-    /// Only segments up to this position are written: later ones are replayed anyway.
+    /// Only segments up to this position are written, because later ones are replayed anyway.
     to: u64,
-    /// The last segment that was written.
+    /// The sequence number of the last segment that was written.
     after: u64,
 }
 
 impl SegmentWalk {
-    /// A walk over the segments up to the position `to`, whose first byte is at `at` in the file.
+    /// Begins writing the segments up to position `to`; `at` is the file position of the first
+    /// byte.
     pub fn new(at: u64, to: u64) -> Self {
         Self { part: Part { at, len: 0, crc: 0 }, to, after: 0 }
     }
 }
 
 impl ShardLog {
-    /// Appends the entry of the next segment; returns the part when there are no more.
+    /// Appends the entry of the next segment. Returns the finished part when there are no more.
     pub fn write_segments(&self, walk: &mut SegmentWalk, out: &mut Vec<u8>) -> Option<Part> {
-        // After another startup the last segment may take blocks again, even if it takes none now;
-        // its header would not change.
+        // The last segment with blocks is left out: after a restart it may take more blocks, which
+        // would not change its header.
         let may_continue = self.segments.last_with_blocks().filter(|(_, it)| !it.is_compacted());
         let end = may_continue.map_or(u64::MAX, |(sequence, _)| sequence);
         let is_next = |(sequence, segment): &(u64, &Segment)| {
@@ -103,14 +104,14 @@ fn write_entries(partition: LogPartition, entries: &[IndexEntry], out: &mut Vec<
 
 const ENTRY_BYTES: usize = 16;
 
-/// The segments in a snapshot.
+/// The segments listed in a snapshot.
 #[derive(Debug, Default)]
 pub struct KnownSegments {
     bytes: Vec<u8>,
     segments: BTreeMap<u64, Known>,
 }
 
-/// One segment.
+/// A segment listed in a snapshot.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) segment: Segment,
@@ -121,10 +122,10 @@ pub(super) struct Known {
 }
 
 impl KnownSegments {
-    /// Reads the part of a snapshot.
+    /// Reads the segment index of a snapshot.
     ///
     /// # Errors
-    /// Bytes that are not such a part.
+    /// The bytes are not such an index.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut known = Self { bytes: bytes.to_vec(), segments: BTreeMap::new() };
         let mut reader = Reader::new(bytes);
@@ -139,8 +140,8 @@ impl KnownSegments {
         self.segments.get(&sequence)
     }
 
-    /// The entries of a segment by partition; None if they contradict the segment, each other, or
-    /// the earlier segments in `partitions`.
+    /// The index entries of a segment, by partition. None if they contradict the segment, each
+    /// other, or the earlier segments in `partitions`.
     pub(super) fn entries(
         &self,
         known: &Known,
@@ -219,13 +220,14 @@ impl Known {
 }
 
 impl Recovery {
-    /// A recovery that need not read the segments in a snapshot.
+    /// A recovery that need not read the segments listed in a snapshot.
     pub fn knowing(known: KnownSegments) -> Self {
         Self { known, ..Self::default() }
     }
 
-    /// Takes the next segment by the header at the front of its file, which is `file_bytes` long;
-    /// returns false if it has to be read as a whole, by [`Recovery::segment`].
+    /// Takes over the next segment from the snapshot, by checking the header in `head` and the
+    /// length of the file. Returns false if the segment has to be read completely, by
+    /// [`Recovery::segment`].
     pub fn known_segment(&mut self, sequence: u64, head: &[u8], file_bytes: u64) -> bool {
         let Some(known) = self.known.get(sequence) else { return false };
         let Ok((header, version)) = SegmentHeader::read(head) else { return false };
@@ -238,8 +240,8 @@ impl Recovery {
         is_next && is_known && self.adopt(sequence, Some(header.log_id))
     }
 
-    /// Takes the next segment as the snapshot knows it; false if that does not follow the log so
-    /// far.
+    /// Takes over the next segment from the snapshot. Returns false if it does not continue the
+    /// log.
     pub(super) fn adopt(&mut self, sequence: u64, log_id: Option<u64>) -> bool {
         let Some(known) = self.known.get(sequence) else { return false };
         let follows = sequence == self.found.next_sequence() && known.before == self.found.position;

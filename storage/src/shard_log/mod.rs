@@ -43,27 +43,29 @@ use std::path::{Path, PathBuf};
 pub struct LogConfig {
     /// The directory of the segments, relative to the data directory.
     pub dir: PathBuf,
-    /// A random number for a new log; a log that exists keeps its own.
+    /// The random id of a new log. An existing log keeps its own.
     pub log_id: u64,
-    /// The bytes of a segment, as long as the log is not new: see `first_segment_bytes`.
+    /// The size of a segment in bytes. The first segments of a log are smaller: see
+    /// `first_segment_bytes`.
     pub segment_bytes: u32,
-    /// The bytes of the first two segments. Each that follows is twice as long, up to
-    /// `segment_bytes`: the log of a server that few use stays small.
+    /// The size of the first two segments. Each later segment is twice as long as the one before
+    /// it, up to `segment_bytes`. Thus the log of a little-used server stays small.
     pub first_segment_bytes: u32,
-    /// The logical block size of the device, 512 or 4096: each write is a multiple of it.
+    /// The logical block size of the device, 512 or 4096 bytes. The length of every write is a
+    /// multiple of it.
     pub block_bytes: u32,
-    /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is under way, 0 flushes
-    /// each operation, n waits n ms for more operations.
+    /// `group.coordinator.append.linger.ms`: -1 flushes as soon as no flush is in progress, 0
+    /// flushes each operation, n waits n ms for more operations.
     pub linger_ms: i32,
     /// [`limits::OPERATION_BYTES_MAX`](OPERATION_BYTES_MAX)
     pub operation_bytes_max: usize,
     /// [`limits::OPEN_BYTES_MAX`](OPEN_BYTES_MAX)
     pub open_bytes_max: usize,
-    /// The first of [`SHARD_LOG_FILES_MAX`] file ids that belong to this log.
+    /// The first file id of this log, which uses [`SHARD_LOG_FILES_MAX`] ids.
     pub first_file_id: u32,
-    /// The top byte of the tokens that belong to this log.
+    /// The highest byte of this log's tokens.
     pub token_tag: u8,
-    /// None if the log is not compacted.
+    /// None switches compaction off.
     pub compaction: Option<CompactionConfig>,
 }
 
@@ -86,20 +88,20 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// The default config with segments of this length, which those of a new log grow to.
+    /// The default config with segments of this size; the first segments of a new log are smaller.
     pub fn with_segments(segment_bytes: u32) -> Self {
         let first_segment_bytes = first_segment_bytes(segment_bytes);
         Self { segment_bytes, first_segment_bytes, ..Self::default() }
     }
 
-    /// The longest block without its padding: the open batches up to their limit, and the
-    /// operation that crosses it.
+    /// The most bytes of a block, without padding: open batches up to their limit, plus the
+    /// operation that exceeds it.
     fn block_len_max(&self) -> usize {
         let headers = BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES;
         self.open_bytes_max + self.operation_bytes_max + headers
     }
 
-    /// The bytes of a new segment.
+    /// The size of a new segment with this sequence number.
     fn new_segment_bytes(&self, sequence: u64) -> u32 {
         let doublings = sequence.saturating_sub(2).min(31);
         let bytes = u64::from(self.first_segment_bytes) << doublings;
@@ -118,7 +120,7 @@ impl LogConfig {
     }
 }
 
-/// The kinds of the log's own tokens; they follow the tag.
+/// The kinds of the log's tokens, in the bits below the tag.
 const BLOCK_TOKEN: u64 = 0;
 const STEP_TOKEN: u64 = 1;
 const COMPACTION_TOKEN: u64 = 2;
@@ -137,9 +139,9 @@ pub struct ShardLog {
     gather: Gather,
     segments: Segments,
     compaction: Compaction,
-    /// The lead of the wall clock over the monotonic one, in milliseconds.
+    /// How far the wall clock is ahead of the monotonic clock, in milliseconds.
     wall_ahead: i64,
-    /// The number of reads of each segment that are under way.
+    /// The number of reads in progress, by segment.
     readers: BTreeMap<u64, u32>,
     in_flight: Option<InFlight>,
     /// A buffer of zeros, kept for reuse.
@@ -156,11 +158,10 @@ struct InFlight {
 }
 
 impl ShardLog {
-    /// Continues from the result of recovery. A new log is
-    /// `ShardLog::new(config, Recovered::default())`.
+    /// Continues a recovered log. `ShardLog::new(config, Recovered::default())` creates a new one.
     ///
     /// # Panics
-    /// If the sizes in `config` contradict each other.
+    /// The sizes in `config` contradict each other.
     pub fn new(mut config: LogConfig, mut recovered: Recovered) -> Self {
         config.check();
         config.log_id = recovered.log_id.unwrap_or(config.log_id);
@@ -182,8 +183,9 @@ impl ShardLog {
         }
     }
 
-    /// Notes the wall clock's time at a monotonic time: records are stamped with it and judged by
-    /// it, whatever it is set to. Until the next call both clocks advance alike.
+    /// Sets the wall-clock time that belongs to the monotonic time `now`. Timestamps of records and
+    /// ages use this wall-clock time, even if the clock was set. Until the next call both clocks
+    /// are assumed to advance equally.
     pub fn set_wall(&mut self, now: i64, wall: Wall) {
         let ahead = wall.since(now);
         if self.wall_ahead != ahead {
@@ -197,12 +199,12 @@ impl ShardLog {
         &self.config.dir
     }
 
-    /// The time of the wall clock.
+    /// The wall-clock time.
     pub fn wall(&self, now: i64) -> i64 {
         now.saturating_add(self.wall_ahead)
     }
 
-    /// Pushes the file operations that are due, in order. To be called after appends, after
+    /// Pushes the file operations that are due, in order. Call it after appends, after
     /// [`ShardLog::done`], and at [`ShardLog::next_deadline`].
     pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         if self.in_flight.is_none() {
@@ -211,7 +213,7 @@ impl ShardLog {
             }
             self.submit(ops);
         }
-        // After the block, which may need another segment.
+        // This must follow the block, which may need another segment.
         let readers = &self.readers;
         let is_read = |segment| readers.contains_key(&segment);
         if let Some(step) = self.segments.start_step(&self.config, is_read) {
@@ -220,11 +222,11 @@ impl ShardLog {
         self.poll_compaction(now, ops);
     }
 
-    /// Takes the completion of an operation with one of the log's own tokens
-    /// ([`ShardLog::owns`]). The caller then calls [`ShardLog::poll`].
+    /// Takes the completion of an operation with one of this log's tokens ([`ShardLog::owns`]).
+    /// Call [`ShardLog::poll`] afterwards.
     ///
     /// # Panics
-    /// If no such operation is under way.
+    /// No such operation is in progress.
     pub fn done(&mut self, done: FileDone) {
         self.flushed.clear();
         if done.token() == self.token(COMPACTION_TOKEN) {
@@ -252,38 +254,40 @@ impl ShardLog {
         }
     }
 
-    /// Whether a completion with this token is for [`ShardLog::done`].
+    /// Whether the token belongs to this log, so that its completion goes to [`ShardLog::done`].
     pub fn owns(&self, token: FileToken) -> bool {
         (token.0 >> 56) as u8 == self.config.token_tag
     }
 
-    /// The time of the next call of [`ShardLog::poll`], in ms, if no event requires one before.
+    /// The time in ms at which [`ShardLog::poll`] has to be called, if no event causes an earlier
+    /// call.
     pub fn next_deadline(&self) -> Option<i64> {
         [self.linger_deadline(), self.compaction_deadline()].into_iter().flatten().min()
     }
 
-    /// Whether too many bytes wait for the disk: no request that could write should be handled now.
+    /// Whether too many bytes wait for the disk. If so, the caller must not handle requests that
+    /// could write.
     pub fn is_full(&self) -> bool {
         self.gather.bytes() >= self.config.open_bytes_max
     }
 
-    /// The bytes of the log that are accepted and not submitted.
+    /// The number of bytes that are accepted but not submitted.
     pub fn unsubmitted_bytes(&self) -> usize {
         self.gather.bytes()
     }
 
-    /// Whether the recovered operations are durable. Until then they must not be visible to
-    /// clients, and the high watermarks of partitions are not known.
+    /// Whether the recovered operations are durable. Before that, clients must not see them, and
+    /// the high watermarks of partitions are unknown.
     pub fn is_recovered(&self) -> bool {
         self.segments.is_tail_synced()
     }
 
-    /// Whether no block is open: the last accepted operation is the last of its block.
+    /// Whether no block is open, so that the last accepted operation is the last of its block.
     pub fn is_at_block_end(&self) -> bool {
         self.gather.opened_at().is_none()
     }
 
-    /// The bytes of blocks that the log has written since it was opened.
+    /// The total size of the blocks written since the log was opened.
     pub fn written_bytes(&self) -> u64 {
         self.segments.placed_bytes()
     }
@@ -323,10 +327,10 @@ impl ShardLog {
         self.partitions.get(partition).map_or(0, |partition| partition.next_offset)
     }
 
-    /// The log start offset of every partition: compaction does not change it, as in Kafka.
+    /// The log start offset of every partition. As in Kafka, compaction does not change it.
     pub const LOG_START_OFFSET: i64 = 0;
 
-    /// The random id of this log, which its blocks carry.
+    /// The random id of the log, which each of its blocks contains.
     pub fn log_id(&self) -> u64 {
         self.config.log_id
     }
@@ -339,7 +343,7 @@ impl ShardLog {
         self.due_at()
     }
 
-    /// When the open operations have waited long enough.
+    /// The time at which the open operations have lingered long enough.
     fn due_at(&self) -> Option<i64> {
         let linger_ms = if self.gather.is_urgent() { 0 } else { self.config.linger_ms.max(0) };
         Some(self.gather.opened_at()?.saturating_add(i64::from(linger_ms)))
@@ -428,7 +432,8 @@ impl ShardLog {
     }
 
     fn step_written(&mut self, buffer: Vec<u8>) {
-        // Buffers of zeros are reused; a header, which is one block, is not.
+        // A buffer of zeros is longer than one block and is reused. A header's buffer is one block
+        // long and is not.
         if buffer.len() > BLOCK_BYTES_MAX as usize {
             self.zeros = buffer;
         }
@@ -439,7 +444,7 @@ impl ShardLog {
         if !self.segments.finish_step(&self.config) {
             return;
         }
-        // The recovered operations are durable now.
+        // The recovered operations are now durable.
         self.progress.flush(self.progress.submitted());
         for (_, partition) in self.partitions.iter_mut() {
             let open = i64::from(partition.builder.records());

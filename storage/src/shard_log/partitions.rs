@@ -15,33 +15,29 @@ pub(crate) const LEADER_EPOCH: i32 = 0;
 /// One partition.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    /// The batches of the open block that take no more records. Those in `builder` follow them.
+    /// The completed batches of the open block. The records in `builder` follow them.
     pub(crate) closed: ClosedBatches,
-    /// The records of the open batch, outside of transactions; they are the last before
-    /// `next_offset`.
+    /// The open batch outside of transactions. Its records are the last before `next_offset`.
     pub(crate) builder: BatchBuilder,
-    /// The progress of this partition's operations, numbered from the position at which the log was
-    /// opened.
+    /// The progress of this partition's operations, counted from the opening of the log.
     pub(crate) operations: Progress,
     /// The log end offset.
     pub(crate) next_offset: i64,
     /// The high watermark: the end of the flushed records.
     pub(crate) flushed_offset: i64,
-    /// The end of the recovered records.
+    /// The offset after the last recovered record.
     pub(crate) recovered_offset: i64,
-    /// The offsets before it are not assigned, whether or not records have them.
+    /// Offsets below this one are never assigned again, even if no record has them.
     pub(crate) skipped_to: i64,
-    /// The transactions that are open and began since the log was opened: their first offsets by
-    /// producer.
+    /// Open transactions that began since the log was opened: first offset by producer id.
     transactions: BTreeMap<i64, i64>,
-    /// The index entries by segment, so that replacing a segment does not change the entries of
-    /// others.
+    /// The index entries by segment, so that a replaced segment affects only its own entries.
     index: Vec<SegmentIndex>,
-    /// The bytes of the ranges in `index`.
+    /// The total length of the ranges in `index`.
     indexed_bytes: u64,
 }
 
-/// Batches as they are in a block: each after its partition.
+/// Batches in the form of a block: each preceded by its partition.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedBatches {
     pub(crate) bytes: Vec<u8>,
@@ -64,19 +60,19 @@ struct SegmentIndex {
     entries: Vec<IndexEntry>,
 }
 
-/// A range of a segment in which the partition has batches.
+/// A range of a segment that contains batches of the partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// The offset after the last record in it.
+    /// The offset after the last record in the range.
     pub(crate) next_offset: i64,
-    /// The range from the start of a block to the end of the same or a later block.
+    /// The range begins at the start of a block and ends at the end of the same or a later block.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
 impl IndexEntry {
-    /// Adds the next block of the segment to the entries, or to the last of them; returns by how
-    /// many bytes their ranges grew.
+    /// Appends this entry for the next block of the segment, or extends the last entry. Returns the
+    /// number of bytes that the ranges grew by.
     pub(crate) fn push_to(self, entries: &mut Vec<Self>) -> u32 {
         assert!(self.start < self.end, "an empty block");
         match entries.last_mut() {
@@ -116,13 +112,13 @@ impl SegmentIndex {
 }
 
 impl Partition {
-    /// Does not assign the next `count` offsets.
+    /// Skips the next `count` offsets: they are never assigned.
     pub(crate) fn skip_offsets(&mut self, count: i64) {
         self.next_offset += count;
         self.skipped_to = self.next_offset;
     }
 
-    /// Whether the partition has a part in the open block.
+    /// Whether the open block contains records of the partition.
     pub(crate) fn is_open(&self) -> bool {
         !self.builder.is_empty() || self.closed.count > 0
     }
@@ -166,18 +162,18 @@ impl Partition {
         self.transactions.remove(&producer_id);
     }
 
-    /// Counts a whole batch as an operation; returns its number.
+    /// Counts a complete batch as an operation, and returns the operation's number.
     pub(crate) fn append_batch(&mut self, next_offset: i64) -> u64 {
         self.next_offset = next_offset;
         self.operations.accept()
     }
 
-    /// The first offset of a producer's open transaction, if that began since the log was opened.
+    /// The first offset of the producer's open transaction, if it began since the log was opened.
     pub(crate) fn open_since(&self, producer_id: i64) -> Option<i64> {
         self.transactions.get(&producer_id).copied()
     }
 
-    /// Notes that the last block of a segment has a batch of this partition.
+    /// Records that the last block of a segment contains a batch of this partition.
     pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
         if self.index.last().is_none_or(|last| last.segment != segment) {
             self.index.push(SegmentIndex { segment, entries: Vec::new() });
@@ -186,18 +182,19 @@ impl Partition {
         self.indexed_bytes += u64::from(entry.push_to(&mut last.entries));
     }
 
-    /// The bytes of the blocks in which the partition has batches, and of some blocks between them.
+    /// The size of the blocks that contain batches of the partition, including some blocks between
+    /// them.
     pub(crate) fn indexed_bytes(&self) -> u64 {
         self.indexed_bytes
     }
 
-    /// The entries of a segment.
+    /// The index entries of a segment.
     pub(crate) fn entries_in(&self, segment: u64) -> &[IndexEntry] {
         let found = self.index.binary_search_by_key(&segment, |index| index.segment);
         found.map_or(&[], |at| &self.index[at].entries)
     }
 
-    /// Adds the entries of the next segment, which come from a snapshot.
+    /// Adds the index entries of the next segment, taken from a snapshot.
     pub(crate) fn recover_index(&mut self, segment: u64, entries: Vec<IndexEntry>) {
         let index = SegmentIndex { segment, entries };
         self.indexed_bytes += index.bytes();
@@ -206,8 +203,8 @@ impl Partition {
         self.index.push(index);
     }
 
-    /// The segment that holds `offset`, or the next existing offset, and its entries from that
-    /// offset on.
+    /// The segment that contains `offset` or the next existing offset, and its index entries from
+    /// there on.
     pub(crate) fn entries_from(&self, offset: i64) -> Option<(u64, &[IndexEntry])> {
         let at = self.index.partition_point(|segment| segment.next_offset() <= offset);
         let SegmentIndex { segment, entries } = self.index.get(at)?;
@@ -215,13 +212,14 @@ impl Partition {
         Some((*segment, &entries[first..]))
     }
 
-    /// The offset after the last record in the segments up to `segment`; 0 if there is none.
+    /// The offset after the last record in the segments up to `segment`; 0 if they have none.
     pub(crate) fn next_offset_in(&self, segment: u64) -> i64 {
         let end = self.index.partition_point(|index| index.segment <= segment);
         self.index[..end].last().map_or(0, SegmentIndex::next_offset)
     }
 
-    /// Replaces the entries of the segments from `segment` up to `last` by those of one segment.
+    /// Replaces the index entries of the segments from `segment` to `last` by those of one new
+    /// segment.
     pub(crate) fn replace_index(&mut self, segment: u64, last: u64, entries: Vec<IndexEntry>) {
         let from = self.index.partition_point(|index| index.segment < segment);
         let to = self.index.partition_point(|index| index.segment <= last);
@@ -268,7 +266,7 @@ impl Partitions {
         }
     }
 
-    /// The write of a block with these batches has begun.
+    /// Records that the write of a block with these batches has begun.
     pub(crate) fn submit(&mut self, parts: &[Part]) {
         for part in parts {
             self.get_mut(part.partition).operations.submit(part.operation);

@@ -1,5 +1,5 @@
-//! Reads of a partition of a shard's log, for fetches of internal topics and for the check that
-//! compares the log with the shard's state.
+//! Reads from a partition of a shard's log, for fetches of internal topics and for the running
+//! check, which compares the log with the shard's state.
 
 use super::ShardLog;
 use crate::file_op::{FileOp, FileToken};
@@ -16,24 +16,24 @@ pub struct ReadPlan {
     max_bytes: usize,
     log_id: u64,
     segment: u64,
-    /// The block size of the segment, and the number of bytes before the first block.
+    /// The block size of the segment, and the number of bytes to skip before the first block.
     block_bytes: u32,
     skip: usize,
 }
 
-/// A read of a whole partition, from its first record on, while compaction may run.
+/// A read of a whole partition, from its first record on. Compaction may run in the meantime.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
     /// The earliest delete horizon that a tombstone may get after the reading began.
     tombstones_until: i64,
-    /// The pass of compaction that was under way when it began, or the next.
+    /// The compaction pass that was in progress when the reading began, or else the next one.
     pass: u64,
     swaps: u64,
     invalidations: u64,
 }
 
 impl ShardLog {
-    /// Begins a reading.
+    /// Begins a reading of a partition.
     pub fn begin_reading(&self, now: i64) -> Reading {
         let retention_ms = self.config.compaction.map_or(i64::MAX, |it| it.delete_retention_ms);
         let wall = self.wall(now);
@@ -44,12 +44,12 @@ impl ShardLog {
         Reading { tombstones_until, pass, swaps: self.swaps(), invalidations }
     }
 
-    /// Whether the reading has to begin again, as it may have read a record whose tombstone, or the
-    /// marker of its transaction, was dropped before the reading reached it. A tombstone gets its
-    /// delete horizon, which is `delete.retention.ms` away, in the pass that drops the last older
-    /// record of its key. So the tombstone of a record that was read cannot be dropped before
-    /// `tombstones_until`. A marker is dropped by a later pass than the one that left no record of
-    /// its transaction.
+    /// Whether the reading has to start over: it may have read a record whose tombstone, or whose
+    /// transaction's marker, was dropped before the reading reached it. A tombstone gets its delete
+    /// horizon, which is `delete.retention.ms` later, in the pass that drops the last older record
+    /// of its key. So the tombstone of a record that was read cannot be dropped before
+    /// `tombstones_until`. A marker is dropped by a later pass than the one that dropped the last
+    /// record of its transaction.
     pub fn may_have_missed(&self, reading: &Reading, now: i64) -> bool {
         let judged_by = self.compaction.judged_by(self.wall(now));
         let is_over = self.swaps() != reading.swaps && judged_by >= reading.tombstones_until;
@@ -58,7 +58,7 @@ impl ShardLog {
             || self.compaction.invalidations() != reading.invalidations
     }
 
-    /// The number of compacted segments that have replaced others since the log was opened.
+    /// How often a compacted segment has replaced others since the log was opened.
     pub fn swaps(&self) -> u64 {
         self.compaction.swaps()
     }
@@ -88,7 +88,7 @@ impl ShardLog {
         let wanted = SHARD_READ_BYTES_MAX.min(max_bytes.try_into().unwrap_or(u32::MAX));
         let near = rest.iter().take_while(|entry| entry.end - start <= wanted);
         let end = near.last().unwrap_or(first).end;
-        // Reads are aligned to the block size of the device, which may differ from the segment's.
+        // The read is aligned to the block size of the device, which may differ from the segment's.
         let align = self.config.block_bytes;
         let from = start - start % align;
         let len = (end - from).next_multiple_of(align);
@@ -101,10 +101,10 @@ impl ShardLog {
         Some(ReadPlan { partition, offset, max_bytes, log_id, segment, block_bytes, skip })
     }
 
-    /// Ends the read of a plan, whether or not it succeeded.
+    /// Ends a planned read, whether or not it succeeded.
     ///
     /// # Panics
-    /// If it has already ended.
+    /// The read has already ended.
     pub fn end_read(&mut self, plan: &ReadPlan) {
         let readers = self.readers.get_mut(&plan.segment);
         let Some(readers) = readers else { unreachable!("a read that was not planned") };
@@ -116,8 +116,8 @@ impl ShardLog {
 }
 
 impl ReadPlan {
-    /// Appends the partition's batches to `out`, from the one that holds the offset on. The first
-    /// is appended even if it is longer than `max_bytes`.
+    /// Appends the partition's batches to `out`, beginning with the batch that contains the offset.
+    /// The first batch is appended even if it is longer than `max_bytes`.
     ///
     /// # Errors
     /// The bytes are not the blocks that were written: KAFKA_STORAGE_ERROR.
@@ -127,8 +127,8 @@ impl ReadPlan {
         while !rest.is_empty() {
             let block = match Block::read(rest).and_then(|block| self.check(block)) {
                 Ok(block) => block,
-                // After the last block that was wanted, the read may have reached the end of the
-                // log, or an old block of a reused file.
+                // The aligned read may extend beyond the wanted blocks, past the end of the log or
+                // into an old block of a reused file.
                 Err(_) if out.len() > start => break,
                 Err(error) => return Err(error),
             };

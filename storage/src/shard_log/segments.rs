@@ -1,28 +1,28 @@
-//! The segments of a log: the place of the next block, the preparation of the next segment, and
-//! reuse or removal of segments that compaction replaced.
+//! The segments of a log: assigns a position to each block, prepares the next segment, and reuses
+//! or removes segments that compaction replaced.
 
 use super::LogConfig;
 use super::recovery::{Recovered, Tail};
 use crate::limits::{SPARE_SEGMENTS_MAX, ZERO_CHUNK_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A segment's entry in the list.
+/// An entry in the list of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// The last sequence number that it stands for: its own, unless it is compacted.
+    /// The last sequence number that the segment covers: its own, unless it is compacted.
     pub(crate) last_sequence: u64,
     pub(crate) block_bytes: u32,
     /// The length of the file.
     pub(crate) segment_bytes: u32,
-    /// The pass of compaction that wrote it; 0 if none did.
+    /// The number of the compaction pass that wrote it; 0 if none did.
     pub(crate) pass: u64,
-    /// The end of the last block.
+    /// The position after the last block.
     pub(crate) end: u32,
-    /// The place of the first block that was not compacted; `end` if there is none.
+    /// The position of the first block that was not compacted; equals `end` if there is none.
     pub(crate) dirty_from: u32,
-    /// The position of its last operation, or of the last before it if it has none.
+    /// The position of its last operation. If it has none, that of the last operation before it.
     pub(crate) last_position: u64,
-    /// The latest timestamp of its first block, and of all blocks, in ms.
+    /// The latest timestamp in the first block, and in all blocks, in ms.
     pub(crate) first_timestamp: i64,
     pub(crate) max_timestamp: i64,
     /// See [`Compacted::dropped_position`](crate::layout::Compacted::dropped_position).
@@ -30,7 +30,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment without blocks, after the operation at `last_position`.
+    /// A segment without blocks; `last_position` is that of the last operation before it.
     pub(crate) fn new(
         sequence: u64,
         block_bytes: u32,
@@ -51,7 +51,7 @@ impl Segment {
         }
     }
 
-    /// Notes the timestamp of the next block.
+    /// Records the timestamp of the next block.
     pub(crate) fn time(&mut self, timestamp: i64) {
         if self.first_timestamp == i64::MAX {
             self.first_timestamp = timestamp;
@@ -68,24 +68,25 @@ impl Segment {
     }
 }
 
-/// Work on files other than writes of blocks, one step at a time.
+/// Work on files other than writes of blocks. Steps run one at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Fill a segment with zeros, chunk by chunk.
     Zero { segment: u64, from: u32, to: u32 },
-    /// Make the recovered blocks durable.
+    /// Make the recovered blocks durable by a sync.
     SyncTail { segment: u64 },
-    /// Make the header of a recovered segment of this length, without blocks, durable.
+    /// Make the header of a recovered segment without blocks durable by a sync. The segment has
+    /// this size.
     SyncReady { segment: u64, bytes: u32 },
-    /// Write the header of a segment of this length, which is filled with zeros.
+    /// Write the header of a segment of this size, which is filled with zeros.
     Header { segment: u64, bytes: u32 },
-    /// Reuse the file of a replaced segment.
+    /// Reuse the file of the replaced segment `from`.
     Recycle { from: u64, segment: u64 },
 }
 
 #[derive(Debug)]
 pub(crate) struct Segments {
-    /// The segments by sequence number, including the active and the ready one.
+    /// All segments by sequence number, including the active and the ready one.
     list: BTreeMap<u64, Segment>,
     /// The segment that takes blocks.
     active: Option<u64>,
@@ -94,20 +95,21 @@ pub(crate) struct Segments {
     /// The sequence number of the next segment to prepare.
     next_sequence: u64,
     steps: VecDeque<Step>,
-    /// The front of `steps` is under way.
+    /// Whether the first of `steps` is in progress.
     is_running: bool,
     is_tail_synced: bool,
     /// Files of replaced segments that will be reused.
     spare: VecDeque<u64>,
     /// Files of replaced segments that will be removed.
     retired: VecDeque<u64>,
-    /// The files of segments before this number may have other names, of a backup: none is reused.
+    /// A backup may have linked the files of segments below this number, so none of these files is
+    /// reused.
     named_before: u64,
-    /// The block that waits for a segment is this long; 0 if none waits.
+    /// The length of a block that waits for a segment; 0 if none waits.
     needed: u32,
-    /// The bytes of blocks that got a place.
+    /// The total size of the blocks that got a position.
     placed_bytes: u64,
-    /// The highest [`Segment::dropped_position`] there was: each turn asks for it.
+    /// The highest [`Segment::dropped_position`] so far. Cached, because every turn reads it.
     dropped_position: u64,
 }
 
@@ -140,8 +142,8 @@ impl Segments {
         segments
     }
 
-    /// Continues in the segment with the last block, unless it is compacted or the block size has
-    /// changed.
+    /// Continues in the segment of the last block, unless the segment is compacted or the block
+    /// size has changed.
     fn continue_at(&mut self, config: &LogConfig, tail: Tail) {
         let Tail { segment: sequence, end, torn_end } = tail;
         let segment = self.list[&sequence];
@@ -156,10 +158,10 @@ impl Segments {
         self.steps.push_back(Step::SyncTail { segment: sequence });
     }
 
-    /// Uses a last segment without blocks as the ready one, once its header is synced: a killed
-    /// process may have left it in the page cache. A segment of other sizes is created again; but
-    /// the only one of a log is kept before the next one, as without it the log would seem to be
-    /// missing.
+    /// If the last segment has no blocks, makes it the ready one. Its header is synced first,
+    /// because a killed process may have left it in the page cache. A segment of another size is
+    /// created again, except if it is the log's only one: then it stays, because otherwise the log
+    /// would seem to be missing.
     fn adopt_ready(&mut self, config: &LogConfig) {
         let Some((&sequence, last)) = self.list.last_key_value() else { return };
         if self.active == Some(sequence) || last.has_blocks() || last.is_compacted() {
@@ -178,8 +180,8 @@ impl Segments {
         self.list.remove(&sequence);
     }
 
-    /// The segment and the place in it for a block of `len` bytes. None until a segment with enough
-    /// space is ready.
+    /// Assigns a segment and a position in it to a block of `len` bytes. None until a segment with
+    /// enough space is ready.
     pub(crate) fn place(&mut self, len: u32) -> Option<(u64, u32)> {
         if !self.is_tail_synced {
             return None;
@@ -189,13 +191,13 @@ impl Segments {
         if !active.is_some_and(fits) {
             let next = self.ready.take()?;
             if !fits(&self.list[&next]) {
-                // It stays without blocks. The one that is prepared now is long enough.
+                // This segment stays without blocks. The next one is prepared with enough space.
                 self.needed = len;
                 return None;
             }
             let before = self.last_position_before(next);
-            // Segments without blocks may be between, if the log continued before them at its
-            // start.
+            // There may be segments without blocks in between: after a restart the log may have
+            // continued before them.
             let is_empty = |it: &&mut Segment| !it.has_blocks() && !it.is_compacted();
             let earlier = self.list.range_mut(..=next).rev().map(|(_, segment)| segment);
             earlier.take_while(is_empty).for_each(|segment| segment.last_position = before);
@@ -210,25 +212,25 @@ impl Segments {
         Some((active, at))
     }
 
-    /// Notes position and timestamp of the last block of a segment.
+    /// Records the position and the timestamp of a segment's last block.
     pub(crate) fn placed(&mut self, segment: u64, last_position: u64, timestamp: i64) {
         let segment = self.segment_mut(segment);
         segment.last_position = last_position;
         segment.time(timestamp);
     }
 
-    /// The bytes of blocks that the log has written since it was opened.
+    /// The total size of the blocks written since the log was opened.
     pub(crate) fn placed_bytes(&self) -> u64 {
         self.placed_bytes
     }
 
-    /// The bytes of blocks in all segments.
+    /// The total size of the blocks in all segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.list.values().map(|segment| u64::from(segment.end)).sum()
     }
 
-    /// Starts the next step. None while a step is under way, or if no step is left. `is_read`
-    /// returns whether a segment's file is being read.
+    /// Starts the next step. None if a step is in progress, or none is left. `is_read` returns
+    /// whether a segment's file is being read.
     pub(crate) fn start_step(
         &mut self,
         config: &LogConfig,
@@ -268,7 +270,7 @@ impl Segments {
         }
     }
 
-    /// Ends the step under way; returns true if that made the tail durable.
+    /// Ends the current step. Returns true if the step made the tail durable.
     pub(crate) fn finish_step(&mut self, config: &LogConfig) -> bool {
         assert!(self.is_running, "no step is under way");
         self.is_running = false;
@@ -317,8 +319,8 @@ impl Segments {
         self.list.range(..self.sealed_end()).map(|(sequence, segment)| (*sequence, segment))
     }
 
-    /// The number of the first segment that may take more blocks; 1 until the recovered blocks are
-    /// durable.
+    /// The sequence number of the first segment that may take more blocks; 1 until the recovered
+    /// blocks are durable.
     pub(crate) fn sealed_end(&self) -> u64 {
         if !self.is_tail_synced {
             return 1;
@@ -326,19 +328,19 @@ impl Segments {
         self.active.or(self.ready).unwrap_or(self.next_sequence)
     }
 
-    /// The last segment with blocks, in which the log may continue after another start.
+    /// The last segment with blocks. After a restart the log may continue in it.
     pub(crate) fn last_with_blocks(&self) -> Option<(u64, &Segment)> {
         let found = self.list.iter().rev().find(|(_, segment)| segment.has_blocks());
         found.map(|(sequence, segment)| (*sequence, segment))
     }
 
-    /// The numbers of the segments between two, both included.
+    /// The sequence numbers of the segments from `first` to `last`, both included.
     pub(crate) fn sequences(&self, first: u64, last: u64) -> impl Iterator<Item = u64> + use<> {
         let numbers: Vec<_> = self.list.range(first..=last).map(|(number, _)| *number).collect();
         numbers.into_iter()
     }
 
-    /// Seals the active segment if its first block is older than `time` and another segment is
+    /// Seals the active segment, if its first block is older than `time` and another segment is
     /// ready.
     pub(crate) fn seal_older_than(&mut self, time: i64) {
         let Some(active) = self.active.filter(|_| self.ready.is_some()) else { return };
@@ -347,8 +349,8 @@ impl Segments {
         }
     }
 
-    /// Seals the active segment, so that the next block begins another, and gives up the files that
-    /// would be reused; false if no segment is ready.
+    /// Seals the active segment, so that the next block begins another one, and no longer keeps
+    /// files for reuse. Returns false if no segment is ready.
     pub(crate) fn seal(&mut self) -> bool {
         let can_seal = self.is_tail_synced && self.ready.is_some();
         if can_seal {
@@ -358,8 +360,8 @@ impl Segments {
         can_seal
     }
 
-    /// The files get other names, in a backup: they may be written again only after their present
-    /// blocks.
+    /// Records that a backup links the files. From now on only bytes after their present blocks may
+    /// be written, so none is reused.
     pub(crate) fn give_names(&mut self) {
         self.named_before = self.next_sequence;
         self.retired.append(&mut self.spare);
@@ -370,13 +372,13 @@ impl Segments {
         self.list.iter().map(|(sequence, segment)| (*sequence, segment))
     }
 
-    /// The segment that follows a number.
+    /// The first segment with a sequence number above `after`.
     pub(crate) fn next(&self, after: u64) -> Option<(u64, &Segment)> {
         let (sequence, segment) = self.list.range(after + 1..).next()?;
         Some((*sequence, segment))
     }
 
-    /// The position before the first operation of a segment.
+    /// The position of the last operation before a segment.
     pub(crate) fn last_position_before(&self, segment: u64) -> u64 {
         let before = self.list.range(..segment).rev().map(|(_, before)| before);
         let mut written = before.filter(|it| it.has_blocks() || it.is_compacted());
@@ -388,14 +390,14 @@ impl Segments {
         self.dropped_position
     }
 
-    /// The newest pass that wrote any segment. It never decreases: only a later pass replaces the
-    /// segments of a pass.
+    /// The highest pass number of any segment. It never decreases, because only a later pass
+    /// replaces the segments of a pass.
     pub(crate) fn last_pass(&self) -> u64 {
         self.list.values().map(|segment| segment.pass).max().unwrap_or(0)
     }
 
-    /// Replaces all segments that a compacted one stands for; their files are reused for others
-    /// where `reuses`.
+    /// Replaces all segments that a compacted segment covers. Their files are kept for reuse if
+    /// `reuses`.
     pub(crate) fn replace(
         &mut self,
         config: &LogConfig,
@@ -415,8 +417,8 @@ impl Segments {
         self.list.insert(sequence, new);
     }
 
-    /// Keeps the file of a replaced segment for reuse if it fits, few are kept, and no backup may
-    /// have it; otherwise it is to be removed.
+    /// Keeps the file of a replaced segment for reuse if it has the right size, few files are kept,
+    /// and no backup links it. Otherwise the file will be removed.
     fn retire(&mut self, sequence: u64, old: Option<&Segment>, config: &LogConfig) {
         let LogConfig { block_bytes, segment_bytes, .. } = *config;
         let fits = |old: &Segment| {
@@ -431,7 +433,7 @@ impl Segments {
         }
     }
 
-    /// The next file to remove; not one that is being read.
+    /// The next file to remove that is not being read.
     pub(crate) fn take_retired(&mut self, is_read: impl Fn(u64) -> bool) -> Option<u64> {
         let at = self.retired.iter().position(|retired| !is_read(*retired))?;
         self.retired.remove(at)

@@ -1,16 +1,15 @@
-//! Snapshots: a cache of the state at a position of a shard's log, in one file beside it. FORMAT.md
-//! has the bytes.
+//! Snapshots: a cache of a shard's state at a position of its log, in a file beside the log.
+//! FORMAT.md describes the bytes.
 //!
-//! The file consists of parts: the sections of the groups, an index of them for each slot, an index
-//! of the transactional ids of each, the transactions in each slot, the share states of each, the
-//! cluster's records, and an index of the log's segments, which are all opaque here; and tables of
-//! the slots with groups, of those with ids, of those with transactions, and of those with share
-//! states. The header has their places, the id of their
-//! log, the position from which that log has to be replayed, and the position that it must reach at
-//! least.
+//! The file consists of parts. Opaque to this module are: the sections of groups, and for each slot
+//! an index of its groups, an index of its transactional ids, its transactions and its share
+//! states; the cluster's records; and an index of the log's segments. In addition there are four
+//! tables of slots: those with groups, with transactional ids, with transactions, and with share
+//! states. The header has the positions of the parts, the id of the log, the position from which
+//! the log has to be replayed, and the position that the log must reach at least.
 //!
-//! [`Snapshot::open`] checks the header and each part but what the tables of slots refer to;
-//! [`SnapshotWriter`] writes a file under another name and renames it once it is whole.
+//! [`Snapshot::open`] checks the header and all parts except those that the tables of slots refer
+//! to. [`SnapshotWriter`] writes the file under another name and renames it once it is complete.
 
 mod slots;
 mod writer;
@@ -23,19 +22,20 @@ use muster_codec::wire::Reader;
 use std::fmt;
 use std::ops::Range;
 
-/// The name of the file in the directory of the log; its name while it is written, and after it was
-/// found to be damaged.
+/// The name of the file in the log's directory, its name while it is being written, and its name
+/// after it was found to be damaged.
 pub const SNAPSHOT_FILE_NAME: &str = "snapshot";
 pub const SNAPSHOT_ASIDE_FILE_NAME: &str = "snapshot.new";
 pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
-/// The version of the file with all its parts; other versions are not read.
+/// The version of the whole file. Other versions are not read.
 pub const SNAPSHOT_VERSION: u16 = 8;
 pub const SNAPSHOT_HEADER_BYTES: usize = 192;
 
-/// The place of the first section: the header has its own block, as it is written last.
+/// The file position of the first section. The header has a block of its own, because it is written
+/// last.
 pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
 
 const CRC_AT: usize = 8;
@@ -58,30 +58,30 @@ pub struct Part {
 }
 
 impl Part {
-    /// The part for `bytes` that are at `at` in the file.
+    /// The part that contains `bytes` at file position `at`.
     pub fn of(at: u64, bytes: &[u8]) -> Self {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
     }
 
-    /// The same part with more bytes at its end.
+    /// This part, extended by more bytes at its end.
     #[must_use]
     pub fn followed_by(self, bytes: &[u8]) -> Self {
         let (len, crc) = (self.len + bytes.len() as u64, crc32c::crc32c_append(self.crc, bytes));
         Self { len, crc, ..self }
     }
 
-    /// The place of the part in the bytes of the file, which may be shorter.
+    /// The range of the part in the bytes of the file. The file may be shorter.
     pub fn range(&self) -> Range<usize> {
         let from = usize::try_from(self.at).unwrap_or(usize::MAX);
         from..from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX))
     }
 
-    /// The bytes of the part in a file; None if they do not match the checksum.
+    /// The bytes of the part in a file; None if the checksum does not match.
     pub fn of_file<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
         file.get(self.range()).filter(|bytes| crc32c::crc32c(bytes) == self.crc)
     }
 
-    /// Appends the place, the checksum and four bytes of zeros.
+    /// Appends position, length, checksum and four zero bytes.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.at.to_be_bytes());
         out.extend(self.len.to_be_bytes());
@@ -94,9 +94,9 @@ impl Part {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotHeader {
     pub log_id: u64,
-    /// All operations up to this position are in the snapshot; groups may be of later positions.
+    /// All operations up to this position are in the snapshot. Groups may be more recent.
     pub from: u64,
-    /// The latest position of its parts, including parts without content: a log that ends before it
+    /// The latest position of any part, even of a part without content. A log that ends before it
     /// has lost records.
     pub newest: u64,
     pub file_bytes: u64,
@@ -108,7 +108,7 @@ pub struct SnapshotHeader {
     pub log: Part,
     /// The table of the slots with transactional ids.
     pub transactions: Part,
-    /// The table of the slots in which transactions have offsets.
+    /// The table of the slots that have transactions with offsets.
     pub offset_transactions: Part,
     /// The table of the slots with share states.
     pub shares: Part,
@@ -125,9 +125,9 @@ pub enum SnapshotRefusal {
     CutOff,
     /// A part does not match its checksum.
     Damaged(&'static str),
-    /// The log ends before the position of the snapshot.
+    /// The log ends before a position that the snapshot contains.
     LogIsShorter,
-    /// Compaction has dropped deletions that the snapshot lacks.
+    /// Compaction has dropped tombstones that the snapshot would need.
     LogIsAhead,
 }
 
@@ -150,7 +150,7 @@ impl fmt::Display for SnapshotRefusal {
 impl std::error::Error for SnapshotRefusal {}
 
 impl SnapshotHeader {
-    /// The header as the first bytes of a file.
+    /// Encodes the header, as the first bytes of the file.
     pub fn to_bytes(&self) -> [u8; SNAPSHOT_HEADER_BYTES] {
         let mut bytes = [0; SNAPSHOT_HEADER_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -171,8 +171,10 @@ impl SnapshotHeader {
         bytes
     }
 
+    /// Decodes the header.
+    ///
     /// # Errors
-    /// Bytes that are not a header of this version.
+    /// The bytes are not a header of this version.
     fn read(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
         let header = bytes.get(..SNAPSHOT_HEADER_BYTES).ok_or(SnapshotRefusal::NotASnapshot)?;
         let mut reader = Reader::new(header);
@@ -222,8 +224,8 @@ fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
     Ok(part)
 }
 
-/// A snapshot whose parts match their checksums; its indexes and sections are checked when they are
-/// read.
+/// A snapshot whose parts match their checksums. Indexes and sections are checked later, when they
+/// are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub header: SnapshotHeader,
@@ -231,20 +233,20 @@ pub struct Snapshot {
     pub slots: Vec<SlotIndex>,
     /// The slots with transactional ids, in order.
     pub transactions: Vec<SlotIndex>,
-    /// The slots in which transactions have offsets, in order.
+    /// The slots that have transactions with offsets, in order.
     pub offset_transactions: Vec<SlotIndex>,
     /// The slots with share states, in order.
     pub shares: Vec<SlotIndex>,
-    /// The places of the other parts.
+    /// The ranges of the other parts in the file.
     pub cluster: Range<usize>,
     pub log: Range<usize>,
 }
 
 impl Snapshot {
-    /// Checks the bytes of a file.
+    /// Checks the content of a file.
     ///
     /// # Errors
-    /// The reason why they cannot be used.
+    /// The reason why the snapshot cannot be used.
     pub fn open(bytes: &[u8]) -> Result<Self, SnapshotRefusal> {
         let header = SnapshotHeader::read(bytes)?;
         if (bytes.len() as u64) < header.file_bytes {
@@ -271,7 +273,7 @@ fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>,
 mod tests {
     use super::*;
 
-    /// Those of slots 3 and 5.
+    /// The rows of slots 3 and 5.
     fn rows() -> [SlotIndex; 2] {
         [3, 5].map(|slot| {
             let index = Part { at: 1, len: 2, crc: slot };

@@ -1,23 +1,25 @@
-//! The tables of a snapshot's slots: where the index of each one's groups, or transactional ids, or
-//! its transactions or share states are, and their positions.
+//! The tables of slots in a snapshot. A row has the position of the slot's index (of groups,
+//! transactional ids, transactions, or share states) and the log positions that it covers.
 
 use super::{PART_BYTES, Part, SnapshotRefusal, read_part};
 use muster_codec::wire::{Reader, Result};
 
-/// The bytes of a row.
+/// The size of a row in bytes.
 pub const SLOT_BYTES: usize = 24 + PART_BYTES;
 
-/// The groups, transactional ids, transactions or share states of a slot in a snapshot. A slot
-/// without has no row.
+/// A row: the groups, transactional ids, transactions or share states of one slot. A slot that has
+/// none has no row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotIndex {
-    /// The partition of `__consumer_offsets`, of `__transaction_state` or of `__share_group_state`.
+    /// The partition number in `__consumer_offsets`, `__transaction_state` or
+    /// `__share_group_state`.
     pub slot: u32,
     /// All operations of the slot up to this position are in the snapshot.
     pub from: u64,
-    /// The latest position of a group, id, transaction or share state of the slot.
+    /// The latest position of any group, transactional id, transaction or share state of the slot.
     pub newest: u64,
-    /// The index of the groups' sections, or of the ids, or the transactions, or the share states.
+    /// The index of the groups' sections, of the transactional ids, of the transactions, or of the
+    /// share states.
     pub index: Part,
 }
 
@@ -40,10 +42,10 @@ impl SlotIndex {
     }
 }
 
-/// Reads the rows, which are in the order of slots.
+/// Reads the rows, which are sorted by slot. `what` names the table in errors.
 ///
 /// # Errors
-/// Bytes that are no such table, which is `what`.
+/// The bytes are not such a table.
 pub(super) fn read_slots(
     bytes: &[u8],
     what: &'static str,

@@ -1,5 +1,5 @@
-//! Writes a snapshot to `snapshot.new`, and renames it once it is whole and the operations in it
-//! are durable in the log.
+//! Writes a snapshot to `snapshot.new`. Renames it once it is complete and all operations in it are
+//! durable in the log.
 
 use super::{SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_BODY_AT, SNAPSHOT_FILE_NAME, SnapshotHeader};
 use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
@@ -13,44 +13,45 @@ pub struct WriterConfig {
     /// The directory of the log, relative to the data directory.
     pub dir: PathBuf,
     pub file: FileId,
-    /// The token of its writes.
+    /// The token of the writer's file operations.
     pub token: FileToken,
 }
 
-/// The result of writing a snapshot.
+/// The outcome of writing a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotNews {
-    /// The snapshot is in place.
+    /// The snapshot was written and renamed.
     Written(SnapshotHeader),
     /// The disk is full; the file was removed.
     NoSpace,
 }
 
-/// Writes one snapshot at a time, one chunk at a time: a flush of the log never waits for more.
+/// Writes one snapshot at a time, in single chunks: a flush of the log waits for one chunk at most.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     config: WriterConfig,
     state: State,
-    /// The bytes to write next, at `at` in the file.
+    /// The bytes to write next, at file position `at`.
     waiting: Outbox,
     at: u64,
     is_writing: bool,
-    /// A buffer for reuse.
+    /// A buffer kept for reuse.
     spare: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Idle,
-    /// The body is being appended.
+    /// The caller is appending the body.
     Filling,
     /// The whole body was appended.
     Ending(SnapshotHeader),
     /// The header is being written.
     Heading(SnapshotHeader),
-    /// The file is written; the rename waits until the log is flushed as far.
+    /// The file is written. The rename waits until the log is flushed up to the snapshot's newest
+    /// position.
     Whole(SnapshotHeader),
-    /// The snapshot was given up; its last write is under way.
+    /// The snapshot was abandoned, and its last write is in progress.
     GivenUp,
 }
 
@@ -70,11 +71,11 @@ impl SnapshotWriter {
         self.state == State::Idle
     }
 
-    /// Begins a file. The caller appends its body to [`Self::body`] while [`Self::has_room`]; it
-    /// starts at [`SNAPSHOT_BODY_AT`].
+    /// Begins a file. The caller then appends the body to [`Self::body`] while [`Self::has_room`].
+    /// The body begins at [`SNAPSHOT_BODY_AT`].
     ///
     /// # Panics
-    /// If one is being written.
+    /// A snapshot is being written already.
     pub fn begin(&mut self, ops: &mut Vec<FileOp>) {
         assert!(self.is_idle() && !self.is_writing, "one at a time");
         let path = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
@@ -95,18 +96,18 @@ impl SnapshotWriter {
         self.waiting.end()
     }
 
-    /// The place in the file of the next byte that is appended.
+    /// The file position of the next appended byte.
     pub fn body_end(&self) -> u64 {
         self.at + self.waiting.len() as u64
     }
 
-    /// Ends the body; `header` needs no `file_bytes`.
+    /// Ends the body. `header.file_bytes` is filled in.
     pub fn finish(&mut self, header: SnapshotHeader) {
         assert_eq!(self.state, State::Filling);
         self.state = State::Ending(SnapshotHeader { file_bytes: self.body_end(), ..header });
     }
 
-    /// Gives up the snapshot.
+    /// Abandons the snapshot.
     pub fn give_up(&mut self, ops: &mut Vec<FileOp>) {
         if self.is_idle() || self.state == State::GivenUp {
             return;
@@ -116,8 +117,8 @@ impl SnapshotWriter {
         self.end_given_up(ops);
     }
 
-    /// Pushes the operations that are due; `flushed` is the last durable position of the log. To be
-    /// called after each call of the other functions, and when the log was flushed.
+    /// Pushes the file operations that are due. `flushed` is the last durable position of the log.
+    /// Call it after each call of another function, and after each flush of the log.
     pub fn poll(&mut self, flushed: u64, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
         if self.is_writing {
             return None;
@@ -148,7 +149,7 @@ impl SnapshotWriter {
         token == self.config.token
     }
 
-    /// Takes the completion of a write of this writer. The caller then calls [`Self::poll`].
+    /// Takes the completion of one of this writer's writes. Call [`Self::poll`] afterwards.
     pub fn done(&mut self, done: FileDone, ops: &mut Vec<FileOp>) -> Option<SnapshotNews> {
         assert!(self.is_writing && self.owns(done.token()), "a write of another owner");
         self.is_writing = false;
@@ -165,7 +166,7 @@ impl SnapshotWriter {
         None
     }
 
-    /// Writes the next chunk in whole blocks, the last padded with zeros.
+    /// Writes the next chunk in whole blocks. The last one is padded with zeros.
     fn write_chunk(&mut self, ops: &mut Vec<FileOp>) {
         let mut data = std::mem::take(&mut self.spare);
         data.clear();

@@ -1,12 +1,15 @@
 //! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
-//! of the others. Of share state it also keeps what follows the newest snapshot.
+//! of all others. For share state it also keeps the updates after the newest snapshot.
 //!
-//! It runs concurrently with the appends, in slices, and pushes file operations like the rest of
-//! the log; FORMAT.md describes the files at each moment. It compares keys without decoding them.
-//! [`pass`]: one pass, by its [`rules`]; [`scan`]: the records of segments; [`notes`]: what is
-//! noted of them, with the newest record of each key ([`crate::newest`]), [`keys`], by which they
-//! are compared, and [`transactions`]; [`output`]: the segment that is written; [`rewrite`]: the
-//! segment that replaces others unread.
+//! Compaction runs concurrently with appends, in slices, and pushes file operations like the rest
+//! of the log. FORMAT.md describes the files at each moment. Keys are compared without decoding
+//! them.
+//! - [`pass`]: one pass, which follows the [`rules`].
+//! - [`scan`]: reads the records of segments.
+//! - [`notes`]: what a pass remembers of them: the newest record of each key ([`crate::newest`];
+//!   [`keys`] says by which key records are compared) and the [`transactions`].
+//! - [`output`]: the segment that is written.
+//! - [`rewrite`]: replaces damaged segments without reading them.
 
 mod keys;
 mod notes;
@@ -29,29 +32,30 @@ use rules::Rules;
 use std::path::{Path, PathBuf};
 use transactions::OpenTransaction;
 
-/// The file in which a compacted segment is written.
+/// The name of the file to which a compacted segment is written.
 pub const ASIDE_FILE_NAME: &str = "compacted.new";
 
-/// The segment number of that file.
+/// Stands for this file in place of a segment number.
 const ASIDE: u64 = u64::MAX;
 
-/// The conditions, memory and rate of compaction. The names in parentheses are Kafka's.
+/// When compaction runs, and its memory and rate. Kafka's names are in parentheses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompactionConfig {
-    /// A pass begins when more than this part of the sealed segments is not compacted yet
+    /// A pass begins when more than this share of the sealed segments is not compacted yet
     /// (`min.cleanable.dirty.ratio`).
     pub min_dirty_ratio: f64,
-    /// Younger segments are not compacted (`min.compaction.lag.ms`).
+    /// Segments with younger records are not compacted (`min.compaction.lag.ms`).
     pub min_lag_ms: i64,
-    /// Older records are compacted whatever the ratio is (`max.compaction.lag.ms`).
+    /// Records older than this are compacted whatever the ratio (`max.compaction.lag.ms`).
     pub max_lag_ms: i64,
-    /// The time for which a tombstone is kept after the first pass over it (`delete.retention.ms`).
+    /// How long a tombstone is kept after the first pass over it (`delete.retention.ms`).
     pub delete_retention_ms: i64,
-    /// Memory for the table of the newest records (`log.cleaner.dedupe.buffer.size`).
+    /// Bytes of memory for the table of the newest records (`log.cleaner.dedupe.buffer.size`).
     pub map_bytes: usize,
-    /// Reads and writes together (`log.cleaner.io.max.bytes.per.second`).
+    /// The rate of reads and writes together (`log.cleaner.io.max.bytes.per.second`).
     pub io_bytes_per_second: u64,
-    /// Time between two checks of lags, and after an abandoned pass (`log.cleaner.backoff.ms`).
+    /// The time between two checks of the lags, and after an abandoned pass
+    /// (`log.cleaner.backoff.ms`).
     pub backoff_ms: i64,
 }
 
@@ -70,37 +74,37 @@ impl Default for CompactionConfig {
     }
 }
 
-/// The result of a pass, for the operator's log.
+/// The outcome of a pass, for the server's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompactionNews {
-    /// The size of the compacted blocks before and after.
+    /// The total size of the compacted blocks before and after.
     Done { bytes_before: u64, bytes_after: u64 },
-    /// The disk is full. The pass was abandoned, and is retried later.
+    /// The disk is full. The pass was abandoned; a later pass retries.
     NoSpace,
-    /// A segment could not be read, or does not hold what was written to it. There is no further
-    /// pass until the log is rewritten ([`ShardLog::begin_rewrite`]).
+    /// A segment could not be read, or its content is not what was written. No pass begins until
+    /// the log is rewritten ([`ShardLog::begin_rewrite`]).
     Damaged { segment: u64, reason: String },
-    /// The log is rewritten: the segments up to this position are replaced.
+    /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
 }
 
-/// The part of a log that a rewrite supersedes.
+/// The part of a log that a rewrite replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Superseded {
-    /// The last operation in it, and the last segment.
+    /// The positions of the part's last operation and last segment.
     position: u64,
     last_sequence: u64,
 }
 
-/// The state of a rewrite.
+/// The progress of a rewrite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Rewrite {
-    /// None is under way.
+    /// No rewrite is in progress.
     #[default]
     None,
-    /// The state is being appended; no segment is compacted meanwhile.
+    /// The state is being appended again. No segment is compacted in the meantime.
     Appending,
-    /// The state is durable: these segments are to be replaced.
+    /// The appended state is durable; these segments have to be replaced.
     Due(Superseded),
 }
 
@@ -114,45 +118,45 @@ impl Rewrite {
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     pass: Option<Pass>,
-    /// A file operation is under way.
+    /// Whether a file operation is in progress.
     is_waiting: bool,
     is_broken: bool,
-    /// The file of an abandoned pass was removed.
+    /// Whether the file of an abandoned pass was removed.
     is_tidy: bool,
-    /// The time of the next check whether a pass is due, and the end of the sealed segments at the
-    /// last check.
+    /// The time of the next check for a due pass, and the end of the sealed segments at the last
+    /// check.
     check_at: i64,
     checked_to: u64,
-    /// A pass was abandoned: the next has to wait.
+    /// Whether a pass was abandoned, so that the next one has to wait until `not_before`.
     gave_up: bool,
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
-    /// The last pass could do nothing because of an open transaction: that, and the last segment of
-    /// the pass.
+    /// The open transaction because of which the last pass could do nothing, and the last segment
+    /// of that pass.
     blocked: Option<(OpenTransaction, u64)>,
     /// See [`ShardLog::keep_markers_after`].
     markers_until: u64,
     /// The number of the last pass that dropped markers.
     markers_dropped_by: u64,
-    /// The number of compacted segments that replaced others.
+    /// The number of times that a compacted segment has replaced others.
     swaps: u64,
     rewrite: Rewrite,
-    /// The directory in which the files that a rewrite replaces are kept.
+    /// The directory that keeps the files replaced by a rewrite.
     kept_in: Option<PathBuf>,
     invalidations: u64,
-    /// The largest lead of the wall clock since it was last set back.
+    /// The largest lead of the wall clock over the monotonic clock since it was last set back.
     ahead_max: i64,
-    /// The latest time by which a pass has judged.
+    /// The latest wall-clock time with which a pass has decided about tombstones.
     judged_by: i64,
 }
 
-/// A wall clock that falls back by less than this was slewed (NTP), not set.
+/// If the wall clock falls back by less than this, it was slewed (NTP), not set.
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {
-    /// Notes the wall clock's lead. If the clock was set back, tombstones may be dropped earlier
-    /// than a `Reading` assumes, so that readings under way have to start over.
+    /// Records the wall clock's lead. If the clock was set back, tombstones may be dropped earlier
+    /// than a `Reading` assumes, and readings in progress have to start over.
     pub(super) fn clock_moved(&mut self, ahead: i64) {
         if ahead < self.ahead_max.saturating_sub(SET_BACK_MS) {
             self.invalidations += 1;
@@ -161,18 +165,18 @@ impl Compaction {
         self.ahead_max = self.ahead_max.max(ahead);
     }
 
-    /// The latest time by which a pass may have judged until now, by the wall clock.
+    /// The latest wall-clock time with which a pass may have decided about tombstones so far.
     pub(super) fn judged_by(&self, wall: i64) -> i64 {
         self.judged_by.max(wall.saturating_add(SET_BACK_MS))
     }
 
-    /// The delete horizon that the pass under way sets; without a pass `i64::MAX`.
+    /// The delete horizon that the current pass sets; `i64::MAX` without a pass.
     pub(super) fn horizon(&self) -> i64 {
         self.pass.as_ref().map_or(i64::MAX, Pass::horizon)
     }
 
-    /// The number of events after which readings under way have to start over: changes of the
-    /// config, and times that the clock was set back.
+    /// A counter that changes when readings in progress have to start over: the config has changed,
+    /// the clock was set back, or the log was rewritten.
     pub(super) fn invalidations(&self) -> u64 {
         self.invalidations
     }
@@ -181,7 +185,7 @@ impl Compaction {
         self.swaps
     }
 
-    /// The number of the pass that is under way.
+    /// The number of the current pass; None without one.
     pub(super) fn pass_number(&self) -> Option<u64> {
         self.pass.as_ref().map(Pass::number)
     }
@@ -192,32 +196,33 @@ impl Compaction {
 }
 
 impl ShardLog {
-    /// The result of a pass that ended since the last call.
+    /// The outcome of a pass that ended since the last call.
     pub fn take_compaction_news(&mut self) -> Option<CompactionNews> {
         self.compaction.news.take()
     }
 
-    /// Sets the config from the next pass on; None switches compaction off.
+    /// Sets the config for the next passes. None switches compaction off.
     pub fn set_compaction(&mut self, config: Option<CompactionConfig>) {
         self.compaction.invalidations += u64::from(self.config.compaction != config);
         self.config.compaction = config;
         self.compaction.check_at = self.compaction.not_before;
     }
 
-    /// Allows compaction to drop the markers of transactions up to this position, because a
-    /// snapshot has it. State of an earlier position may still have pending offsets that they end.
+    /// Allows compaction to drop transaction markers up to this position, because a snapshot has
+    /// it. Replay on state of an earlier position still needs the later markers for its pending
+    /// offsets.
     pub fn keep_markers_after(&mut self, position: u64) {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
 
-    /// The position of the newest tombstone or marker that compaction dropped; 0 without any. State
-    /// of an earlier position cannot be brought up to date with this log, because it lacks some
+    /// The position of the newest tombstone or marker that compaction dropped; 0 if there is none.
+    /// State of an earlier position cannot be brought up to date with this log, which lacks some
     /// deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
     }
 
-    /// Continues compaction if its pace allows a slice.
+    /// Continues compaction, if its pace allows a slice.
     pub(super) fn poll_compaction(&mut self, now: i64, ops: &mut Vec<FileOp>) {
         self.remove_retired(ops);
         if self.compaction.is_waiting {
@@ -243,8 +248,7 @@ impl ShardLog {
         }
     }
 
-    /// The time when [`ShardLog::poll`] has to be called for compaction, in ms, if not for anything
-    /// else.
+    /// The time in ms at which compaction needs a call of [`ShardLog::poll`].
     pub(super) fn compaction_deadline(&self) -> Option<i64> {
         let Compaction { pass, rewrite, check_at, pace, .. } = &self.compaction;
         if self.compaction.is_waiting {
@@ -261,7 +265,7 @@ impl ShardLog {
         (next < i64::MAX).then_some(next)
     }
 
-    /// Takes the completion of an operation of compaction.
+    /// Takes the completion of a file operation of compaction.
     pub(super) fn compaction_done(&mut self, done: FileDone) {
         assert!(self.compaction.is_waiting, "compaction has no operation under way");
         self.compaction.is_waiting = false;
@@ -284,7 +288,7 @@ impl ShardLog {
         }
     }
 
-    /// Begins a pass if one is due: of a rewrite, or of compaction.
+    /// Begins a pass if one is due, either for a rewrite or for compaction.
     fn begins_pass(&mut self, now: i64, config: &CompactionConfig) -> bool {
         let Compaction { check_at, gave_up, not_before, .. } = &mut self.compaction;
         let backed_off = now.saturating_add(config.backoff_ms.max(1));
@@ -325,8 +329,8 @@ impl ShardLog {
         self.compaction.pass.is_some()
     }
 
-    /// Whether a pass up to segment `last` cannot do more than the last pass, as the marker of the
-    /// open transaction is not in it.
+    /// Whether a pass up to segment `last` could do no more than the last pass: the marker of the
+    /// transaction that blocked it is not in these segments.
     fn is_blocked(&self, last: u64) -> bool {
         let Some((open, was_last)) = &self.compaction.blocked else { return false };
         let OpenTransaction { partition, producer_id, first_offset } = *open;
@@ -334,7 +338,7 @@ impl ShardLog {
         last == *was_last || known.is_some_and(|first| first <= first_offset)
     }
 
-    /// A pass, if one is due by the wall clock.
+    /// The pass that is due at this wall-clock time; None if none is.
     fn due_pass(&self, wall: i64, config: &CompactionConfig) -> Option<Pass> {
         let mut sources = Vec::new();
         for (sequence, segment) in self.segments.sealed() {
@@ -345,7 +349,7 @@ impl ShardLog {
             sources.push(Source { sequence, segment: *segment });
         }
         let dirty = sources.iter().position(|source| is_dirty(&source.segment))?;
-        // The short segments of a new log are left alone: to compact them costs more than it frees.
+        // The short segments of a new log are not compacted: that would cost more than it frees.
         let least = self.config.segment_bytes - self.config.first_segment_bytes;
         let CompactionConfig { min_dirty_ratio: ratio, max_lag_ms, .. } = *config;
         let threshold = Threshold { ratio, max_lag_ms, least: u64::from(least) };
@@ -363,7 +367,7 @@ impl ShardLog {
         Some(Pass::new(self.rules(wall, config), sources, dirty, 1, keys))
     }
 
-    /// The rules of a pass that begins by the wall clock.
+    /// The rules of a pass that begins at this wall-clock time.
     fn rules(&self, wall: i64, config: &CompactionConfig) -> Rules {
         let segment_bytes = self.config.segment_bytes as usize;
         Rules {
@@ -411,7 +415,7 @@ impl ShardLog {
             let (bytes_before, bytes_after) = pass.bytes();
             self.compaction.news = Some(CompactionNews::Done { bytes_before, bytes_after });
         }
-        // Another pass may already be due.
+        // Another pass may be due already.
         self.compaction.check_at = 0;
     }
 
@@ -420,7 +424,8 @@ impl ShardLog {
         self.compaction.pace.pay(now, bytes, config.io_bytes_per_second);
     }
 
-    /// Gives a compacted segment the name of the first that it replaces, and drops these.
+    /// Renames a compacted segment to the name of the first one that it replaces, and drops the
+    /// replaced segments.
     fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;
@@ -443,7 +448,7 @@ impl ShardLog {
         }
     }
 
-    /// Ends compaction for good: a segment does not hold what was written to it.
+    /// Stops compaction: the content of a segment is not what was written.
     fn compaction_failed(&mut self, reason: &str) {
         let segment = self.compaction.pass.as_ref().map_or(0, Pass::sequence);
         let news = CompactionNews::Damaged { segment, reason: reason.to_owned() };
@@ -452,13 +457,13 @@ impl ShardLog {
         self.give_up();
     }
 
-    /// Abandons the pass under way. Segments that it has already replaced stay: they are whole.
+    /// Abandons the current pass. The segments that it has already replaced are complete and stay.
     fn give_up(&mut self) {
         let Compaction { pass, is_tidy, gave_up, .. } = &mut self.compaction;
         (*pass, *is_tidy, *gave_up) = (None, false, true);
     }
 
-    /// Removes the next retired file: one at a time, as it takes a while.
+    /// Removes the next retired file: one per call, because a removal takes a while.
     fn remove_retired(&mut self, ops: &mut Vec<FileOp>) {
         let readers = &self.readers;
         let retired = self.segments.take_retired(|segment| readers.contains_key(&segment));
@@ -482,7 +487,7 @@ impl ShardLog {
     }
 }
 
-/// The file of a segment, or the file that is written aside.
+/// The path of a segment's file, or of the file to which compaction writes.
 pub(super) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
     let name = || segment_file_name(segment);
     dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })

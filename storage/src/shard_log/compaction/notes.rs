@@ -11,7 +11,7 @@ use crate::raw_record::RawRecord;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use muster_codec::wire::Result;
 
-/// There is no memory for a record.
+/// There is no memory for another record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -19,15 +19,15 @@ pub(super) struct Full;
 pub(super) struct Notes {
     newest: Newest,
     transactions: Transactions,
-    /// Records of the committed transaction whose marker was read last that are not noted yet.
+    /// Records of the last committed transaction that are still to be noted.
     committed: Vec<(KeyHash, i64)>,
-    /// The end of the noted blocks, if the memory is full. After it only the markers of open
+    /// The end of the noted blocks, set when the memory is full. After it only the markers of open
     /// transactions are noted.
     cut: Option<Place>,
 }
 
 impl Notes {
-    /// Notes for at most `keys` keys, in at most `bytes` bytes.
+    /// Empty notes for at most `keys` keys, in at most `bytes` bytes.
     pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
         let newest = Newest::new(log_id, keys, bytes);
         let transactions = Transactions::new(bytes);
@@ -83,9 +83,9 @@ impl Notes {
         if self.transactions.is_full() { Err(Full) } else { Ok(1) }
     }
 
-    /// Notes one record of the committed transaction whose marker was read last, before any other
-    /// record is read; returns how much work it was, None if all are noted. Where one finds no
-    /// memory, older ones of its key are kept.
+    /// Notes one record of the last committed transaction; to be called until it returns None,
+    /// before another record is read. Returns the amount of work, in records. If there is no memory
+    /// for a record, older records of its key are kept.
     pub(super) fn note_committed(&mut self) -> Option<std::result::Result<usize, Full>> {
         let (key, offset) = self.committed.pop()?;
         Some(self.note(key, offset))
@@ -99,7 +99,7 @@ impl Notes {
         }
     }
 
-    /// Notes that the memory is full: blocks at `cut` or later are left for the next pass.
+    /// Records that the memory is full: blocks from `cut` on are left to the next pass.
     pub(super) fn full_at(&mut self, cut: Place) {
         if self.cut.is_none() {
             self.cut = Some(cut);
@@ -107,7 +107,7 @@ impl Notes {
         }
     }
 
-    /// Whether nothing more is to be noted.
+    /// Whether nothing is left to be noted.
     pub(super) fn is_complete(&self) -> bool {
         self.cut.is_some() && !self.transactions.has_open()
     }
@@ -131,7 +131,7 @@ impl Notes {
         self.newest.get(hash(&self.newest, partition, key))
     }
 
-    /// Frees a part of the memory; returns true when none is left.
+    /// Frees a part of the memory. Returns true when nothing is left.
     pub(super) fn free(&mut self, bytes: usize) -> bool {
         self.newest.free(bytes)
     }

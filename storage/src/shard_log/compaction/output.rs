@@ -1,4 +1,4 @@
-//! The segment that compaction writes: the records that are kept, batch by batch in dense blocks.
+//! The segment that compaction writes: the kept records, batch by batch, in densely filled blocks.
 
 use crate::layout::{
     BLOCK_HEADER_BYTES, BlockHeader, Compacted, ENTRY_HEADER_BYTES, PARTITION_BYTES, SegmentHeader,
@@ -14,19 +14,19 @@ use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
 use std::collections::BTreeMap;
 
-/// The identity of the new segment.
+/// Identifies the new segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
     pub(super) log_id: u64,
-    /// The least block size of the old segments and of the device: no block takes more space than
-    /// in its old segment.
+    /// The smallest block size of the old segments and of the device. Thus no block takes more
+    /// space than in its old segment.
     pub(super) block_bytes: u32,
-    /// The block size of the device, which writes are aligned to.
+    /// The block size of the device, to which writes are aligned.
     pub(super) align: u32,
-    /// The number of the first segment that it replaces.
+    /// The sequence number of the first segment that it replaces.
     pub(super) sequence: u64,
     pub(super) first_position: u64,
-    /// The pass that writes it.
+    /// The number of the pass that writes it.
     pub(super) pass: u64,
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Keep,
-    /// A tombstone that is kept, with no older record of its key left in the log: its
-    /// `delete.retention.ms` begin.
+    /// Keep a tombstone, and start its `delete.retention.ms`: no older record of its key is left in
+    /// the log.
     KeepClean,
     Drop,
-    /// A tombstone past its delete horizon, or the marker of a transaction: it is dropped, and
-    /// state of earlier positions misses it.
+    /// Drop a tombstone past its delete horizon, or the marker of a transaction. Replay on state of
+    /// an earlier position misses it.
     DropMissed,
 }
 
@@ -47,14 +47,15 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Output {
     purpose: Purpose,
-    /// The entry of the output in the list of segments; its `end` is the end of the last complete
+    /// The new segment's entry in the list of segments. Its `end` is the end of the last complete
     /// block.
     segment: Segment,
-    /// The place of the first block whose keys were not compared, if there is one.
+    /// The position of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
-    /// The bytes that follow the header up to `align`: written with it.
+    /// The bytes between the header and the alignment `align`; they are written together with the
+    /// header.
     head: Vec<u8>,
-    /// Complete blocks that were not passed to a write yet.
+    /// Complete blocks that are not yet part of a write.
     pending: Outbox,
     block: OpenBlock,
     batch: Option<OpenBatch>,
@@ -67,7 +68,7 @@ pub(super) struct Output {
 /// The block that is being filled.
 #[derive(Debug, Default)]
 struct OpenBlock {
-    /// Space for the header, then the batches, each after its partition.
+    /// Space for the header, followed by the batches, each preceded by its partition.
     buffer: Vec<u8>,
     first_position: u64,
     last_position: u64,
@@ -109,14 +110,14 @@ impl Output {
         }
     }
 
-    /// The least length of the file when the open block is complete.
+    /// The minimal length of the file once the open block is complete.
     pub(super) fn len(&self) -> usize {
         self.segment.end as usize + self.block.buffer.len()
     }
 
-    /// Begins with the batches of a block of the old segment. One that `stands_alone` keeps its
-    /// positions: state of a position in the middle of a longer block would be given the marker of
-    /// an earlier transaction for a later one of its producer.
+    /// Begins the batches of an old block. If it `stands_alone`, it becomes a block of its own and
+    /// keeps its positions. Otherwise replay on state of a position in the middle of a longer block
+    /// could apply the marker of an earlier transaction to a later one of the same producer.
     pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
@@ -167,12 +168,12 @@ impl Output {
         }
     }
 
-    /// Completes the batch. A batch without records is kept only if `is_last`, as the last of its
-    /// partition, which needs it for its end offset. If no older records of the keys of its
-    /// tombstones are left, the batch gets the delete horizon `horizon`.
+    /// Completes the batch. An empty batch is kept only if `is_last`: as the last batch of its
+    /// partition it preserves the end offset. If no older records of its tombstones' keys are left,
+    /// the batch gets the delete horizon `horizon`.
     ///
     /// # Errors
-    /// A kept record cannot be read, though it was read before.
+    /// A kept record cannot be read, although it was read before.
     pub(super) fn end_batch(&mut self, is_last: bool, horizon: i64) -> Result<()> {
         let Some(batch) = self.batch.take() else { unreachable!("no batch is open") };
         let mut header = batch.header;
@@ -226,13 +227,13 @@ impl Output {
         Ok(())
     }
 
-    /// Notes that the keys of the blocks from here on were not compared.
+    /// Records that the keys of all further blocks were not compared.
     pub(super) fn dirty_from_here(&mut self) {
         self.seal();
         self.dirty_from = Some(self.segment.end);
     }
 
-    /// Ends the segment, after all records of the old ones, which stand for sequence numbers up to
+    /// Completes the segment after all records of the old ones. It covers sequence numbers up to
     /// `last_sequence` and positions up to `last_position`.
     pub(super) fn finish(&mut self, last_sequence: u64, last_position: u64) {
         self.seal();
@@ -242,13 +243,13 @@ impl Output {
         segment.dirty_from = self.dirty_from.unwrap_or(segment.end);
     }
 
-    /// Notes that tombstones up to `position` were dropped, now or by an earlier pass.
+    /// Records that tombstones up to `position` were dropped, now or by an earlier pass.
     pub(super) fn dropped_before(&mut self, position: u64) {
         self.segment.dropped_position = self.segment.dropped_position.max(position);
     }
 
-    /// The next write: the place in the file, and the bytes. None if fewer bytes than a whole write
-    /// are pending; with `all`, if none are.
+    /// Returns the next write: its position in the file, and its bytes. None if less than a whole
+    /// write is pending or, with `all`, if nothing is pending.
     pub(super) fn take_write(&mut self, all: bool) -> Option<(u32, Vec<u8>)> {
         let Purpose { block_bytes, align, .. } = self.purpose;
         let whole = COMPACTION_IO_BYTES as usize;
@@ -266,7 +267,7 @@ impl Output {
         Some((self.segment.end - waiting as u32, data))
     }
 
-    /// The header and the bytes beside it, which are written last.
+    /// The header and the bytes up to the alignment; they are written last.
     pub(super) fn header(&self) -> Vec<u8> {
         let Purpose { log_id, block_bytes, align, sequence, first_position, pass } = self.purpose;
         let segment = &self.segment;
@@ -300,7 +301,7 @@ impl Output {
         (self.purpose.sequence, self.segment, self.index)
     }
 
-    /// Completes the block, unless it is empty.
+    /// Completes the open block, unless it is empty.
     fn seal(&mut self) {
         let Purpose { log_id, block_bytes, sequence, .. } = self.purpose;
         let block = &mut self.block;
@@ -329,7 +330,7 @@ impl Output {
         block.buffer.clear();
     }
 
-    /// Rewrites the records from `from` on with another base timestamp.
+    /// Rewrites the records from buffer position `from` on for another base timestamp.
     fn move_times(&mut self, from: usize, old: i64, new: i64) -> Result<()> {
         self.spare.clear();
         move_times(&self.block.buffer[from..], old, new, &mut self.spare)?;

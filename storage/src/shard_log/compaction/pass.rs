@@ -1,5 +1,5 @@
-//! One pass over the sealed segments: finds the newest records of the dirty part, then rewrites the
-//! segments from the beginning of the log (`Cleaner.doClean` of Kafka).
+//! One pass over the sealed segments: notes the newest records of the dirty part, then rewrites the
+//! segments from the beginning of the log (Kafka's `Cleaner.doClean`).
 
 use super::notes::{Full, Notes};
 use super::output::{Fate, Output, Purpose};
@@ -13,23 +13,23 @@ use crate::shard_log::segments::Segment;
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
 
-/// A segment to rewrite, in its state when the pass began.
+/// A segment to rewrite, as it was when the pass began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source {
     pub(super) sequence: u64,
     pub(super) segment: Segment,
 }
 
-/// The next step that the pass needs.
+/// The next step of the pass, for the caller to perform.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// None in this turn.
+    /// None in this turn: the slice is used up.
     Pause,
-    /// Read from a source, then [`Pass::read_done`].
+    /// Read from a source, then call [`Pass::read_done`].
     Read { segment: u64, offset: u32, len: u32 },
     /// Write to the new segment.
     Write { offset: u32, data: Vec<u8> },
-    /// Replace the old segments by a new one, which is durable as a whole.
+    /// Replace the old segments by a new one, which is completely durable.
     Swap(Box<Output>),
     /// The pass has ended.
     End,
@@ -37,34 +37,34 @@ pub(super) enum Work {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Notes the newest records, and the transactions.
+    /// Noting the newest records and the transactions.
     Map,
-    /// Writes the records that are kept.
+    /// Writing the kept records.
     Rewrite,
-    /// Writes the rest of a new segment.
+    /// Writing the rest of a new segment.
     Finish,
-    /// The header of the new segment is being written.
+    /// Waiting for the write of the new segment's header.
     Header,
-    /// Frees the table of the newest records.
+    /// Freeing the table of the newest records.
     Free,
 }
 
-/// The work that is left for this turn.
+/// The amount of work left for this turn.
 struct Slice {
     records: usize,
     bytes: usize,
 }
 
-/// A pass under way.
+/// A pass in progress.
 #[derive(Debug)]
 pub(super) struct Pass {
     rules: Rules,
-    /// The segments that are rewritten, in order.
+    /// The segments to rewrite, in order.
     sources: Vec<Source>,
     part: Part,
     notes: Notes,
     stage: Stage,
-    /// The source that is being read.
+    /// The index of the source that is being read.
     at: usize,
     scan: Scan,
     /// The open transaction that begins in the first dirty block, so that nothing can be compacted.
@@ -81,8 +81,8 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// A pass over `sources`, the first of which begins with `first_position`; those from `dirty`
-    /// on have dirty blocks, with `keys` keys at most.
+    /// A pass over `sources`; the first one begins with position `first_position`. The sources from
+    /// index `dirty` on have dirty blocks, with at most `keys` keys.
     pub(super) fn new(
         rules: Rules,
         sources: Vec<Source>,
@@ -111,20 +111,20 @@ impl Pass {
         }
     }
 
-    /// A pass that replaces the sources, unread, by a segment that is complete.
+    /// A pass that replaces the sources, without reading them, by a complete segment.
     pub(super) fn replacing(rules: Rules, sources: Vec<Source>, output: Output) -> Self {
         let (stage, at) = (Stage::Finish, sources.len() - 1);
         let output = Some(Box::new(output));
         Self { stage, at, output, ..Self::new(rules, sources, 0, 1, 0) }
     }
 
-    /// The bytes of the blocks of the sources, and those written so far.
+    /// The bytes of the sources' blocks, and the bytes written so far.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let used = |source: &Source| u64::from(source.segment.end - source.segment.block_bytes);
         (self.sources.iter().map(used).sum(), self.written_bytes)
     }
 
-    /// The delete horizon that it sets.
+    /// The delete horizon that this pass sets.
     pub(super) fn horizon(&self) -> i64 {
         self.rules.horizon
     }
@@ -133,7 +133,8 @@ impl Pass {
         self.rules.pass
     }
 
-    /// The open transaction for which it compacted nothing, and the last segment that it read.
+    /// If an open transaction prevented all compaction: the transaction, and the last segment that
+    /// was read.
     pub(super) fn blocked_by(&self) -> Option<(OpenTransaction, u64)> {
         Some((self.blocked_by?, self.sources.last()?.sequence))
     }
@@ -142,10 +143,10 @@ impl Pass {
         self.has_dropped_markers
     }
 
-    /// Does one slice of work.
+    /// Runs one slice.
     ///
     /// # Errors
-    /// A source does not hold what was written to it.
+    /// The content of a source is not what was written.
     pub(super) fn work(&mut self, partitions: &Partitions) -> Result<Work> {
         let mut slice = Slice { records: COMPACTION_SLICE_RECORDS, bytes: COMPACTION_SLICE_BYTES };
         loop {
@@ -174,7 +175,7 @@ impl Pass {
         self.scan.sequence()
     }
 
-    /// Notes records; returns None when the next stage has begun.
+    /// Notes records. Returns None when the next stage begins.
     fn map(&mut self, slice: &mut Slice) -> Result<Option<Work>> {
         while slice.is_left() {
             if let Some(noted) = self.notes.note_committed() {
@@ -214,7 +215,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Pays for the noted keys, or cuts the pass if the memory is full.
+    /// Charges the slice for noted keys. If the memory is full, cuts the pass.
     fn pay(&mut self, slice: &mut Slice, noted: std::result::Result<usize, Full>) {
         slice.pay(noted.unwrap_or(1));
         if let Err(Full) = noted {
@@ -222,18 +223,18 @@ impl Pass {
         }
     }
 
-    /// The end of the compacted blocks if the table is full: the block that is being read. If it is
-    /// the first block, it counts as noted although its keys alone exceed the table, so that the
-    /// next pass gets further.
+    /// The end of the compacted part if the table is full: the current block. If this is the first
+    /// block, it counts as noted although its keys exceed the table, so that the next pass makes
+    /// progress.
     fn cut_when_full(&self) -> Place {
         let Place { source, block } = self.block;
         let is_first = self.block == self.part.dirty_from;
         Place { source, block: if is_first { self.scan.block_end() } else { block } }
     }
 
-    /// Rewrites only the sources that were noted as a whole, and have no record of an open
-    /// transaction. If not even the first is such, it is rewritten up to a block in it; not at all,
-    /// if that is its first dirty block.
+    /// Limits the rewriting to sources that were completely noted and contain no record of an open
+    /// transaction. If this excludes even the first source, it is rewritten up to the block in
+    /// question, or not at all if that is its first dirty block.
     fn end_map(&mut self) {
         let open = self.notes.first_open();
         let open_at = open.map(|(place, _)| place);
@@ -260,7 +261,7 @@ impl Pass {
         self.begin_output(0);
     }
 
-    /// Begins a new segment with source `at`.
+    /// Begins a new segment, with the source at index `at`.
     fn begin_output(&mut self, at: usize) {
         let Rules { log_id, block_bytes: align, pass, .. } = self.rules;
         let (sequence, first_position) = (self.sources[at].sequence, self.first_position);
@@ -286,7 +287,7 @@ impl Pass {
         Work::Read { segment: self.scan.sequence(), offset, len }
     }
 
-    /// Writes the records that are kept; returns None when the next stage has begun.
+    /// Writes the kept records. Returns None when the next stage begins.
     fn rewrite(&mut self, slice: &mut Slice, partitions: &Partitions) -> Result<Option<Work>> {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         if let Some((offset, data)) = output.take_write(false) {
@@ -313,7 +314,7 @@ impl Pass {
                         &header,
                         self.rules.markers_until,
                     );
-                    // A committed record needs no marker any more.
+                    // A committed record no longer needs its marker.
                     if treatment == Treatment::Compare && header.is_transactional() {
                         header.clear_transaction();
                     }
@@ -339,7 +340,7 @@ impl Pass {
                     let end = partitions.get(partition).map_or(0, |it| it.next_offset_in(last));
                     output.end_batch(header.next_offset() == end, self.rules.horizon)?;
                 }
-                // The complete blocks may now be enough for a write.
+                // There may now be enough complete blocks for a write.
                 Item::BlockEnd => return Ok(None),
                 Item::Read => return Ok(Some(self.read())),
                 Item::End => {
@@ -351,7 +352,8 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Continues with the next source in the same new segment, unless that would get too long.
+    /// Continues with the next source in the same new segment, unless the segment would become too
+    /// long.
     fn source_ended(&mut self) {
         let Some(output) = &mut self.output else { unreachable!("no segment is being written") };
         let next = self.sources.get(self.at + 1);
@@ -380,7 +382,7 @@ impl Pass {
         Work::Write { offset, data }
     }
 
-    /// Continues after the header became durable.
+    /// Continues once the header is durable.
     fn header_written(&mut self) -> Work {
         let Some(output) = self.output.take() else { unreachable!("no segment was written") };
         if self.at + 1 < self.sources.len() {
@@ -392,7 +394,7 @@ impl Pass {
         Work::Swap(output)
     }
 
-    /// Frees the table in parts: it may have a hundred megabytes.
+    /// Frees the table in parts, because it may have a hundred megabytes.
     fn free(&mut self) -> Work {
         if self.notes.free(COMPACTION_SLICE_BYTES) { Work::End } else { Work::Pause }
     }
@@ -408,19 +410,19 @@ impl Slice {
     }
 }
 
-/// When a pass is due.
+/// The conditions for a pass.
 #[derive(Debug)]
 pub(super) struct Threshold {
-    /// The least part of the log that is dirty.
+    /// The share of the log that must be dirty.
     pub(super) ratio: f64,
-    /// Records that are dirty for so long are compacted in any case.
+    /// Records that have been dirty for this time are compacted in any case.
     pub(super) max_lag_ms: i64,
-    /// The least bytes of the log.
+    /// The bytes that the log must have at least.
     pub(super) least: u64,
 }
 
 impl Threshold {
-    /// Whether enough is dirty, or something for too long
+    /// Whether enough is dirty, or something has been dirty for too long
     /// (`LogCleanerManager.grabFilthiestCompactedLog`).
     pub(super) fn is_reached(&self, wall: i64, sources: &[Source], dirty_since: i64) -> bool {
         let dirty = |it: &Source| u64::from(it.segment.end - it.segment.dirty_from);

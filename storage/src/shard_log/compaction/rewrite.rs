@@ -1,6 +1,6 @@
-//! The rewrite of a damaged log: whoever has its state in memory appends all of it again, as
-//! records. Every key then has a newer record than those before, and every deleted key needs none:
-//! so the segments before are replaced, unread, by one that has only the end offsets of partitions.
+//! Rewrites a damaged log. The caller has the whole state in memory and appends all of it again, as
+//! records. Each key then has a newer record, and deleted keys need none. So all earlier segments
+//! are replaced, without reading them, by a segment that only has the end offsets of partitions.
 
 use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
@@ -10,15 +10,15 @@ use crate::shard_log::partitions::Partition;
 use crate::shard_log::recovery::segment_file_name;
 use std::path::PathBuf;
 
-/// The ends of partitions in a block: about as many bytes as compaction has in one.
+/// The number of end offsets in a block. Such a block is about as long as other compacted blocks.
 const ENDS_OF_BLOCK: usize = 1_000;
 
 impl ShardLog {
-    /// Begins a rewrite: the next block begins another segment. From now on the caller appends the
-    /// whole state as it is then, and calls [`Self::end_rewrite`] when that is durable. Until then
-    /// a crash leaves the log with the old segments.
+    /// Begins a rewrite: the next block begins a new segment. The caller then appends the whole
+    /// state as it is at that time, and calls [`Self::end_rewrite`] once it is durable. A crash
+    /// before that leaves the log with its old segments.
     ///
-    /// None if a file operation has to end first, or a rewrite is under way.
+    /// Returns None if a file operation has to complete first, or a rewrite is in progress.
     pub fn begin_rewrite(&mut self) -> Option<Superseded> {
         let Compaction { is_waiting, rewrite, .. } = self.compaction;
         let is_busy = is_waiting || rewrite.is_under_way() || self.in_flight.is_some();
@@ -31,8 +31,8 @@ impl ShardLog {
         Some(Superseded { position: self.progress.submitted(), last_sequence })
     }
 
-    /// Replaces the superseded segments, and keeps their files in a directory `kept_in`;
-    /// [`CompactionNews::Rewritten`] reports the end.
+    /// Replaces the superseded segments and keeps their files in the directory `kept_in`.
+    /// [`CompactionNews::Rewritten`] reports the completion.
     pub fn end_rewrite(&mut self, superseded: Superseded, kept_in: PathBuf) {
         assert_eq!(self.compaction.rewrite, Rewrite::Appending, "no rewrite has begun");
         self.compaction.rewrite = Rewrite::Due(superseded);
@@ -67,7 +67,7 @@ impl ShardLog {
         let end = |it: &Partition| it.next_offset_in(last_sequence).max(it.skipped_to);
         let ends = self.partitions.iter().map(|(at, it)| (at, end(it)));
         let ends: Vec<_> = ends.filter(|(_, end)| *end > 0).collect();
-        // Each block has a position of its own.
+        // Each block needs a position of its own.
         let of_block = ends.len().div_ceil(position as usize).max(ENDS_OF_BLOCK);
         let blocks = ends.chunks(of_block);
         let first = position + 1 - blocks.len() as u64;
@@ -81,8 +81,8 @@ impl ShardLog {
         Some(Pass::replacing(rules, sources, output))
     }
 
-    /// Keeps the files of superseded segments, for a look at the damage: they are about to be
-    /// replaced and removed.
+    /// Keeps the files of superseded segments, for an analysis of the damage, before they are
+    /// replaced.
     pub(super) fn keep_replaced(&mut self, first: u64, last: u64, ops: &mut Vec<FileOp>) {
         let Some(kept_in) = self.compaction.kept_in.take() else { return };
         for sequence in self.segments.sequences(first, last) {
@@ -91,8 +91,8 @@ impl ShardLog {
         }
     }
 
-    /// The superseded segments are removed: data that was read from them is of no use, and
-    /// compaction may continue.
+    /// Completes a rewrite: the superseded segments are removed. Data read from them is no longer
+    /// valid, and compaction may continue.
     pub(super) fn rewritten(&mut self, superseded: Superseded) {
         let Compaction { rewrite, is_broken, invalidations, news, .. } = &mut self.compaction;
         (*rewrite, *is_broken) = (Rewrite::None, false);

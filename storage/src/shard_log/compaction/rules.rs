@@ -1,4 +1,4 @@
-//! The rules of a pass: the batches and the records that it keeps.
+//! The rules of a pass: which batches and records it keeps.
 
 use super::keys::is_update;
 use super::notes::Notes;
@@ -14,46 +14,46 @@ use muster_faults::Fault;
 pub(super) struct Rules {
     pub(super) log_id: u64,
     pub(super) block_bytes: u32,
-    /// The number of this pass.
+    /// The number of the pass.
     pub(super) pass: u64,
-    /// The longest segment that is merged from several.
+    /// The most bytes of a segment that is merged from several.
     pub(super) merged_bytes_max: usize,
     pub(super) map_bytes: usize,
-    /// The time when the pass began.
+    /// The wall-clock time when the pass began.
     pub(super) now: i64,
-    /// The delete horizon of tombstones that get one in this pass.
+    /// The delete horizon for tombstones that get one in this pass.
     pub(super) horizon: i64,
-    /// Markers of later positions are kept: a snapshot of this position may have pending what they
-    /// end.
+    /// Markers of later positions are kept: a snapshot of this position may have pending offsets
+    /// that they commit or abort.
     pub(super) markers_until: u64,
 }
 
-/// The part of the log that a pass compares.
+/// The part of the log whose keys a pass compares.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// The first block that earlier passes have not compacted.
+    /// The first block that no earlier pass has compacted.
     pub(super) dirty_from: Place,
-    /// The end in the first dirty source, if not all of that is compacted: the memory could not
-    /// hold its keys, or a transaction that is open begins there.
+    /// The end of the part, if it is within the first dirty source: the memory cannot hold more
+    /// keys, or an open transaction begins there.
     pub(super) cut: Option<Place>,
 }
 
-/// The treatment of the records of a batch.
+/// The way in which the records of a batch are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// Records that are compared with newer records of their keys.
+    /// Compare the records with newer records of their keys.
     Compare,
-    /// Records that stay as they are.
+    /// Keep all records.
     Keep,
-    /// Records that are dropped: their transaction was aborted.
+    /// Drop all records: their transaction was aborted.
     Drop,
-    /// A marker that is dropped: no record of its transaction is left.
+    /// Drop the marker: no record of its transaction is left.
     DropMarker,
 }
 
 impl Part {
-    /// The treatment of a batch in a block, given the last position of the block. Before the dirty
-    /// blocks, and before the cut, all transactions have ended.
+    /// How the batch at a place is treated; `position` is the last position of its block. All
+    /// transactions that begin before the cut have ended.
     pub(super) fn treatment(
         &self,
         notes: &Notes,
@@ -103,7 +103,7 @@ pub(super) fn fate(
     if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
         return Fate::DropMissed;
     }
-    // This pass drops all older records only of keys that were noted.
+    // Only for keys that were noted does this pass drop all older records.
     let is_clean = record.is_tombstone && known == Some(offset);
     if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

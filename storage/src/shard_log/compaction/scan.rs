@@ -18,16 +18,16 @@ pub(super) enum Item<'a> {
     Record(RawRecord<'a>),
     BatchEnd,
     BlockEnd,
-    /// More bytes have to be read: [`Scan::wanted`].
+    /// More bytes are needed: [`Scan::wanted`].
     Read,
     /// The segment has no further block.
     End,
 }
 
-/// The block that is being read, as places in the buffer.
+/// The block that is being read; its fields are indexes into the buffer.
 #[derive(Debug)]
 struct OpenBlock {
-    /// The place of the next batch.
+    /// The index of the next batch.
     next: usize,
     end: usize,
     padded_end: usize,
@@ -36,7 +36,7 @@ struct OpenBlock {
 
 #[derive(Debug)]
 struct OpenBatch {
-    /// The place of the next record.
+    /// The index of the next record.
     next: usize,
     end: usize,
     records_left: i32,
@@ -49,16 +49,16 @@ pub(super) struct Scan {
     sequence: u64,
     block_bytes: u32,
     end: u32,
-    /// Bytes that were read, and the place in the file of their end.
+    /// Bytes that were read; `read_to` is the file position after them.
     buffer: Vec<u8>,
     read_to: u32,
-    /// The place in the buffer of the open block, or of the next one.
+    /// The index in the buffer of the open block, or else of the next one.
     at: usize,
     open: Option<OpenBlock>,
 }
 
 impl Scan {
-    /// Begins with the block at `from`.
+    /// Begins with the block at position `from`.
     pub(super) fn new(log_id: u64, sequence: u64, segment: &Segment, from: u32) -> Self {
         assert!(from.is_multiple_of(segment.block_bytes) && from <= segment.end);
         Self {
@@ -84,19 +84,19 @@ impl Scan {
         self.sequence
     }
 
-    /// The place in the file of the open block, or of the next one.
+    /// The file position of the open block, or else of the next one.
     pub(super) fn block_start(&self) -> u32 {
         self.read_to - (self.buffer.len() - self.at) as u32
     }
 
-    /// The place in the file of the block after the open one, or of the next one.
+    /// The file position after the open block, or else of the next one.
     pub(super) fn block_end(&self) -> u32 {
         let next = self.open.as_ref().map_or(self.at, |block| block.padded_end);
         self.read_to - (self.buffer.len() - next) as u32
     }
 
-    /// Whether the open block has batches of transactions, or markers. Reads the headers of all its
-    /// batches.
+    /// Whether the open block contains batches of transactions, or markers. Reads the headers of
+    /// all its batches.
     pub(super) fn has_transactions(&self) -> bool {
         let open = self.open.as_ref().map_or(&[][..], |open| &self.buffer[open.next..open.end]);
         let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
@@ -127,10 +127,10 @@ impl Scan {
         Ok(())
     }
 
-    /// The next item.
+    /// Returns the next item.
     ///
     /// # Errors
-    /// Bytes that are not what was written.
+    /// The bytes are not what was written.
     pub(super) fn next(&mut self) -> Result<Item<'_>> {
         let Some(block) = &mut self.open else { return self.open_block() };
         let Some(batch) = &mut block.batch else {

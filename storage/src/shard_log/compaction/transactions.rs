@@ -6,12 +6,12 @@ use crate::newest::KeyHash;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use std::collections::BTreeMap;
 
-/// A block of the log.
+/// Identifies a block of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// The index of its segment among the sources of the pass.
+    /// The index of the block's segment among the sources of the pass.
     pub(super) source: usize,
-    /// The place of the transaction in the segment.
+    /// The position of the block in its segment.
     pub(super) block: u32,
 }
 
@@ -23,17 +23,18 @@ pub(in crate::shard_log) struct OpenTransaction {
     pub(in crate::shard_log) first_offset: i64,
 }
 
-/// The least memory for transactions.
+/// The least memory for transactions, in bytes.
 const BYTES_MIN: usize = 64 << 10;
 
-/// The approximate bytes of an open transaction, an aborted one, and a record of an open one.
+/// The approximate memory of an open transaction, of an aborted one, and of a record of an open
+/// one.
 const OPEN_BYTES: usize = 128;
 const ABORTED_BYTES: usize = 96;
 const RECORD_BYTES: usize = size_of::<(KeyHash, i64)>();
 
 #[derive(Debug)]
 struct Open {
-    /// The block of its first records.
+    /// The block that contains its first records.
     since: Place,
     first_offset: i64,
     records: Vec<(KeyHash, i64)>,
@@ -51,7 +52,8 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// The transactions of a pass that has this memory for keys. They may take half as much again.
+    /// No transactions so far. `map_bytes` is the memory for keys; transactions may take half of
+    /// that in addition.
     pub(super) fn new(map_bytes: usize) -> Self {
         let bytes_max = (map_bytes / 2).max(BYTES_MIN);
         Self { open: BTreeMap::new(), aborted: BTreeMap::new(), bytes: 0, bytes_max }
@@ -104,7 +106,8 @@ impl Transactions {
         }
     }
 
-    /// Forgets open transactions that begin at `cut` or later: these blocks are not rewritten.
+    /// Forgets open transactions that begin at or after `cut`, because blocks from there on are not
+    /// rewritten.
     pub(super) fn forget_from(&mut self, cut: Place) {
         self.open.retain(|_, open| open.since < cut);
     }
@@ -113,7 +116,7 @@ impl Transactions {
         !self.open.is_empty()
     }
 
-    /// The first block with records of an open one.
+    /// The first block with records of an open transaction, and this transaction.
     pub(super) fn first_open(&self) -> Option<(Place, OpenTransaction)> {
         let found = self.open.iter().min_by_key(|(_, open)| open.since);
         found.map(|(&(partition, producer_id), open)| {

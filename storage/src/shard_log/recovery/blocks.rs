@@ -1,11 +1,11 @@
-//! Where the blocks of a segment end, and which bytes are cut off there.
+//! Finds where the blocks of a segment end, and which bytes are cut off there.
 
 use super::{Case, Cut};
 use crate::layout::{Block, BlockHeader, SegmentHeader};
 use crate::limits::TORN_BYTES_MAX;
 
-/// The end of the bytes to cut at `at`. In a recycled file nothing is cut: old blocks follow, which
-/// have another segment number than new blocks.
+/// The end of the bytes to cut off at `at`. In a recycled file nothing is cut: old blocks follow
+/// there, whose segment number differs.
 pub(super) fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize {
     if header.is_recycled {
         return at;
@@ -15,8 +15,8 @@ pub(super) fn torn_end(header: &SegmentHeader, bytes: &[u8], at: usize) -> usize
     torn_end.min(bytes.len())
 }
 
-/// The bytes of a block whose write did not complete. In a recycled file bytes that are not a block
-/// are remains of an old one, unless their header has this segment's number.
+/// The remains of an incompletely written block. In a recycled file, bytes that are not a block
+/// belong to an old block, unless their header has this segment's number.
 pub(super) fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usize) -> Option<Cut> {
     let SegmentHeader { log_id, sequence, block_bytes, is_recycled, .. } = *header;
     let rest = &bytes[at..];
@@ -32,7 +32,7 @@ pub(super) fn cut(header: &SegmentHeader, bytes: &[u8], at: usize, torn_end: usi
     Some(Cut { segment: sequence, at: at as u32, bytes: rest[..len.min(rest.len())].to_vec() })
 }
 
-/// The case (A to G) of the bytes from `at` on, and the block in case B.
+/// Classifies the bytes from `at` on as case A to G; in case B also returns the block.
 pub(super) fn classify<'a>(
     bytes: &'a [u8],
     at: usize,
@@ -61,7 +61,7 @@ pub(super) fn classify<'a>(
     (case, None)
 }
 
-/// The place of the first block of a segment, at or after `from`.
+/// The position of the first block of this segment at or after `from`.
 pub(super) fn later_block(
     bytes: &[u8],
     block_bytes: u32,

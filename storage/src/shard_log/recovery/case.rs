@@ -1,30 +1,31 @@
-//! The cases of a recovery, and the refusal of a log.
+//! The cases that recovery distinguishes, and the error for a log that is not opened.
 
 use super::segment_file_name;
 use std::fmt;
 
-/// The bytes at the place of the next block, or at the start of a segment.
+/// The finding at the position of the next block, or at the start of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
     /// Zeros to the end: the log ends here.
     A,
     /// A block that continues the log: replayed.
     B,
-    /// A whole block of another segment number or log, none of this segment after it: the log ends.
+    /// A whole block of another segment or log, and no block of this segment after it: the log
+    /// ends.
     C,
-    /// Zeros, later something else, but no block of this segment: cut.
+    /// Zeros, then other bytes, but no block of this segment: cut.
     D,
     /// Not a whole block, and no block of this segment after it: cut.
     E,
-    /// Not a block, but a block of this segment after it: refused.
+    /// Not a block, but a block of this segment follows: refused.
     F,
-    /// A block that does not continue the positions: refused.
+    /// A block whose positions do not continue the log: refused.
     G,
-    /// The last segments have no header and no blocks: created again.
+    /// The last segments have neither header nor blocks: created again.
     H,
-    /// A segment without a header has blocks, or segments after it: refused.
+    /// A segment without a header has blocks, or segments follow it: refused.
     I,
-    /// The numbers of the segments have a gap, or do not begin with 1: refused.
+    /// The sequence numbers have a gap, or do not begin with 1: refused.
     J,
     /// No segments: a new log.
     K,
@@ -35,13 +36,13 @@ pub enum Case {
     M,
     /// A compacted segment: replayed; positions may be missing in it.
     N,
-    /// A segment that an earlier compacted one stands for: left over.
+    /// A segment that an earlier compacted segment replaces: left over.
     O,
-    /// Two segments that both stand for a third: refused.
+    /// Two segments that both replace a third: refused.
     P,
     /// A compacted segment whose blocks contradict its header: refused.
     Q,
-    /// Not a block, and longer than any block: refused.
+    /// Not a block, and longer than any block could be: refused.
     R,
 }
 
@@ -50,7 +51,7 @@ pub enum Case {
 pub struct Corruption {
     pub case: Case,
     pub segment: u64,
-    /// The byte in the segment.
+    /// The byte position in the segment.
     pub at: usize,
     pub what: String,
 }
@@ -60,7 +61,7 @@ impl Corruption {
         Self { case, segment, at, what: what.to_owned() }
     }
 
-    /// The place and the kind of the damage, in words.
+    /// Describes the place and the kind of the damage.
     pub fn place(&self) -> String {
         let Self { segment, at, what, .. } = self;
         format!("segment {} is damaged at byte {at}: {what}", segment_file_name(*segment))

@@ -1,9 +1,9 @@
-//! Recovery of a shard's log: replays its segments and decides about their end.
+//! Recovery of a shard's log: replays its segments and decides how the log ends.
 //!
-//! Only one block is written at a time, and an operation is acknowledged when its block is on the
-//! disk. So at most the last block can be torn, and its operations were not acknowledged; any other
-//! missing operation was acknowledged and is corruption. [`Case`] lists all cases; the table in
-//! FORMAT.md has the reasons for the decisions.
+//! Only one block is written at a time, and an operation is acknowledged only when its block is on
+//! disk. So at most the last block can be torn, and its operations were not acknowledged. Any other
+//! missing operation was acknowledged, which means corruption. [`Case`] lists all cases; FORMAT.md
+//! gives the reasons for the decisions.
 
 mod blocks;
 mod case;
@@ -24,12 +24,12 @@ use muster_codec::record_batch::Batch;
 use muster_faults::Fault;
 use std::collections::BTreeMap;
 
-/// The name of a segment's file.
+/// The file name of a segment.
 pub fn segment_file_name(sequence: u64) -> String {
     segment_name::file_name(sequence)
 }
 
-/// The segments among the files of a log's directory, in order: sequence number and name.
+/// Selects the segments among the files of a log's directory: sequence number and name, in order.
 pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, String)> {
     let numbered = |name: String| Some((segment_name::number_of(&name)?, name));
     let mut files: Vec<_> = names.into_iter().filter_map(numbered).collect();
@@ -51,34 +51,34 @@ pub struct RecoveredBatch<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) segment: u64,
-    /// The end of the last block.
+    /// The position after the last block.
     pub(crate) end: u32,
-    /// The end of the bytes that are cut; `end` if none are.
+    /// The end of the bytes that are cut off; equals `end` if none are.
     pub(crate) torn_end: u32,
 }
 
-/// The bytes that are cut off at the end of a log: not a whole block. A crash while it was written
-/// explains them, but so does damage to the last block.
+/// Bytes that are cut off at the end of a log because they are not a whole block. Either a crash
+/// interrupted the write, or the last block was damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     pub segment: u64,
-    /// The byte in the segment.
+    /// The byte position in the segment.
     pub at: u32,
     pub bytes: Vec<u8>,
 }
 
-/// The damage that a recovery skipped.
+/// The damage that recovery skipped.
 #[derive(Debug, Default)]
 struct Spared {
     /// The first damage.
     first: Option<Corruption>,
-    /// The bytes that were skipped without knowing which partitions had records in them.
+    /// The number of skipped bytes for which it is unknown which partitions had records in them.
     bytes: usize,
-    /// The operations that are missing, from the first to the last.
+    /// The positions of the first and the last missing operation.
     operations: Option<(u64, u64)>,
 }
 
-/// The result of recovery, from which a log continues. The default is the result for a new log.
+/// The result of recovery, from which a log continues. The default is for a new log.
 #[derive(Debug, Default)]
 pub struct Recovered {
     pub(crate) log_id: Option<u64>,
@@ -87,7 +87,7 @@ pub struct Recovered {
     pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
     cut: Option<Cut>,
-    /// Files that no longer belong to the log; with their segments, unless they are compacted.
+    /// Files that no longer belong to the log, with their segments unless these are compacted.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
     spared: Spared,
@@ -99,12 +99,13 @@ impl Recovered {
         self.position
     }
 
-    /// The random id of the log; None for a new log.
+    /// The random id of the log; None if the log is new.
     pub fn log_id(&self) -> Option<u64> {
         self.log_id
     }
 
-    /// The end of the last block: the segment, and the byte in it. None without blocks.
+    /// The segment of the last block, and the position after the block. None if there are no
+    /// blocks.
     pub fn end(&self) -> Option<(u64, u32)> {
         self.tail.map(|tail| (tail.segment, tail.end))
     }
@@ -119,7 +120,7 @@ impl Recovered {
         self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
-    /// The case at the end of each segment: A, C, D, E, H or N. Empty for a new log (case K).
+    /// The case that ended each segment: A, C, D, E, H or N. Empty for a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
     }
@@ -130,29 +131,30 @@ impl Recovered {
         written.map(|(partition, state)| (partition, state.next_offset))
     }
 
-    /// The number of the next segment to create.
+    /// The sequence number of the next segment to create.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.segments.last_key_value().map_or(1, |(_, last)| last.last_sequence + 1)
     }
 }
 
-/// Reads the segments of a log, in the order of [`segment_files`], each as the bytes of its file.
+/// Reads the segments of a log, in the order of [`segment_files`]. Each is passed as the content of
+/// its file.
 #[derive(Debug, Default)]
 pub struct Recovery {
     pub(super) found: Recovered,
-    /// If set, only further segments without a header may follow.
+    /// If set, only more segments without a header may follow.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
-    /// Damage up to this position is skipped: a snapshot has all operations up to it.
+    /// Damage up to this position is skipped, because a snapshot has all operations up to it.
     pub(super) spare_to: u64,
-    /// Damage is skipped whether or not anything has the operations.
+    /// Whether all damage is skipped, even if operations are lost.
     pub(super) accepts_loss: bool,
 }
 
-/// The words of case F.
+/// The description of case F.
 const NOT_A_BLOCK: &str = "not a block, but blocks follow it";
 
-/// The segments without a header at the end of the log.
+/// Segments without a header at the end of the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unfinished {
     first: u64,
@@ -160,10 +162,10 @@ pub(super) struct Unfinished {
 }
 
 impl Recovery {
-    /// Reads the next segment and passes each batch in it to `replay`, in order.
+    /// Reads the next segment and passes each of its batches to `replay`, in order.
     ///
     /// # Errors
-    /// The cases that are refused.
+    /// The segment is a case that is refused.
     pub fn segment(
         &mut self,
         sequence: u64,
@@ -192,8 +194,8 @@ impl Recovery {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
-            // This segment may have been begun before the first was created again; it must not have
-            // blocks.
+            // This segment may have been begun before an earlier one was created again. It must not
+            // have blocks.
             let Ok(None) = self.header(sequence, bytes) else {
                 let what = "its header is not valid, and segments follow";
                 return refuse(Case::I, first, 0, what);
@@ -233,17 +235,17 @@ impl Recovery {
         }
     }
 
-    /// Ends the recovery, after all segments.
+    /// Ends the recovery after all segments were read.
     pub fn finish(self) -> Recovered {
         self.found
     }
 
-    /// The number after the highest segment that was read.
+    /// The sequence number after the last segment that was read.
     fn next_sequence(&self) -> u64 {
         self.unfinished.map_or_else(|| self.found.next_sequence(), |it| it.last.saturating_add(1))
     }
 
-    /// A file whose number an earlier segment stands for.
+    /// Checks a file whose segment an earlier segment replaces.
     fn leftover(&mut self, sequence: u64, bytes: &[u8]) -> Result<(), Corruption> {
         let header = SegmentHeader::read(bytes).ok().filter(|(it, _)| it.sequence == sequence);
         if let Some((header, version)) = header {
@@ -264,7 +266,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// The header of a segment; None if the segment was never finished (case H).
+    /// The header of a segment; None if the segment was never completed (case H).
     fn header(&self, sequence: u64, bytes: &[u8]) -> Result<Option<SegmentHeader>, Corruption> {
         let refuse = |case, what| refuse(case, sequence, 0, what);
         let header = match SegmentHeader::read(bytes) {
@@ -272,7 +274,8 @@ impl Recovery {
                 return refuse(Case::L, "it has a format that this version does not know");
             }
             Ok((header, _)) if header.sequence == sequence => header,
-            // A segment without its own header; a recycled file may have the previous one.
+            // The segment has no header of its own. A recycled file may still have that of its
+            // previous segment.
             Ok(_) | Err(_) => {
                 let log_id = self.found.log_id;
                 return match later_block(bytes, BLOCK_BYTES_MIN, 0, log_id, sequence) {
@@ -300,7 +303,8 @@ impl Recovery {
         Ok(Some(header))
     }
 
-    /// Reads a compacted segment. It was whole when it got its name: blocks from start to end.
+    /// Reads a compacted segment. It was renamed only when complete, so it must consist of blocks
+    /// from start to end.
     fn compacted(
         &mut self,
         header: &SegmentHeader,
@@ -406,7 +410,7 @@ impl Recovery {
         }
     }
 
-    /// Notes the end of a segment's blocks. A segment without blocks does not change the tail.
+    /// Records the end of a segment's blocks. A segment without blocks does not change the tail.
     pub(super) fn end_at(
         &mut self,
         header: &SegmentHeader,
@@ -419,12 +423,12 @@ impl Recovery {
         if end > header.block_bytes as usize || torn_end > end {
             let (segment, end, torn_end) = (header.sequence, end as u32, torn_end as u32);
             self.found.tail = Some(Tail { segment, end, torn_end });
-            // An earlier cut is in a segment that takes no more blocks.
+            // An earlier cut no longer counts: it is in a segment that takes no more blocks.
             self.found.cut = None;
         }
     }
 
-    /// Replays the block at `at`; returns its end.
+    /// Replays the block at `at` and returns the position after it.
     fn replay_block(
         &mut self,
         block: &Block<'_>,

@@ -1,5 +1,5 @@
-//! Damage that costs nothing: a snapshot has all operations up to a position, and the log is only
-//! needed after it. Positions ascend, so that it is known which operations are missing.
+//! Handles damage that loses nothing: a snapshot has all operations up to a position, so the log is
+//! needed only after it. Since positions ascend, it is known which operations are missing.
 
 use super::blocks::{classify, later_block};
 use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
@@ -10,18 +10,18 @@ use crate::log_partition::LogPartition;
 const RECORD_BYTES_MIN: usize = 7;
 
 impl Recovered {
-    /// The damage that was skipped, as a snapshot has all operations in it. The log is to be
-    /// rewritten.
+    /// The first damage that was skipped because a snapshot has its operations. If there is any,
+    /// the log should be rewritten.
     pub fn spared(&self) -> Option<&Corruption> {
         self.spared.first.as_ref()
     }
 
-    /// The first and the last operation that are missing before the end of the log.
+    /// The positions of the first and the last missing operation.
     pub fn missing(&self) -> Option<(u64, u64)> {
         self.spared.operations
     }
 
-    /// The most records of a partition that may have been in the damage that was skipped.
+    /// The most records that a partition may have lost in the skipped damage.
     fn records_spared(&self) -> i64 {
         self.spared.bytes.div_ceil(RECORD_BYTES_MIN) as i64
     }
@@ -37,19 +37,18 @@ impl Recovered {
 }
 
 impl Recovery {
-    /// Skips damage up to this position: a snapshot has all operations up to it.
+    /// Skips damage up to this position, because a snapshot has all operations up to it.
     pub fn sparing(self, position: u64) -> Self {
         Self { spare_to: position, ..self }
     }
 
-    /// A recovery that skips all damage, and keeps every whole block that continues the blocks
-    /// before.
+    /// A recovery that skips all damage. It keeps every whole block that continues the log.
     pub fn accepting_loss() -> Self {
         Self { spare_to: u64::MAX, accepts_loss: true, ..Self::default() }
     }
 
-    /// Ends the log before `sequence` with segments that a snapshot knows, because their files are
-    /// missing; false if the snapshot does not know all of them.
+    /// Takes over the segments before `sequence`, whose files are missing, from a snapshot. Returns
+    /// false if the snapshot does not list all of them.
     pub(super) fn spare_missing(&mut self, sequence: u64) -> bool {
         while self.next_sequence() < sequence {
             let missing = self.next_sequence();
@@ -61,7 +60,8 @@ impl Recovery {
         self.next_sequence() == sequence
     }
 
-    /// Takes a damaged segment as a snapshot knows it; false if it does not.
+    /// Takes over a damaged segment from a snapshot. Returns false if the snapshot does not list
+    /// it.
     pub(super) fn spare_known(&mut self, sequence: u64, corruption: &Corruption) -> bool {
         let is_spared = self.unfinished.is_none()
             && self.known.get(sequence).is_some_and(|it| it.segment.last_position <= self.spare_to)
@@ -72,8 +72,8 @@ impl Recovery {
         is_spared
     }
 
-    /// Skips bytes that are not a block, up to the next block, if a snapshot has the operations
-    /// between; returns the place to continue at.
+    /// Skips bytes that are not a block, up to the next block, if a snapshot has the operations in
+    /// between. Returns the position at which to continue.
     pub(super) fn spare_blocks(
         &mut self,
         header: &SegmentHeader,
@@ -98,8 +98,8 @@ impl Recovery {
         }
     }
 
-    /// Likewise in a compacted segment up to a position, where operations may be missing anyway;
-    /// None if no snapshot has them.
+    /// Like [`Self::spare_blocks`], in a compacted segment, in which positions may be missing
+    /// anyway. The segment ends with `last_position`. None if no snapshot has the operations.
     pub(super) fn spare_compacted(
         &mut self,
         header: &SegmentHeader,
@@ -121,7 +121,7 @@ impl Recovery {
         Some(later)
     }
 
-    /// Continues with a position that follows the last one, though not at once.
+    /// Continues at a later position than the next one, and records the missing operations.
     pub(super) fn skip_to(&mut self, first_position: u64) {
         self.note_missing(self.found.position + 1, first_position - 1);
         self.found.position = first_position - 1;
@@ -134,13 +134,13 @@ impl Recovery {
         }
     }
 
-    /// Whether a snapshot has all operations that are missing before a block.
+    /// Whether a snapshot has all operations that are missing before this block.
     pub(super) fn spares_up_to(&self, block: &Block<'_>) -> bool {
         (self.found.position + 1..=self.spare_to.saturating_add(1))
             .contains(&block.header.first_position)
     }
 
-    /// Notes damage in a segment, from one place to another.
+    /// Records that bytes of a segment, from one position to another, were skipped.
     pub(super) fn spare_bytes(&mut self, segment: u64, from: usize, to: usize, what: &str) {
         self.note_spared(&Corruption::new(Case::F, segment, from, what), to - from);
     }
