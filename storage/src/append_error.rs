@@ -1,17 +1,17 @@
-//! Why a log does not accept an operation.
+//! The reasons why a log rejects an append.
 
 use std::fmt;
 
-/// The reason why an operation was not accepted. None of its records were.
+/// The reason why an operation was rejected. A rejection leaves the log unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
-    /// The operation alone is longer than the limit: RECORD_TOO_LARGE.
+    /// The operation is longer than the limit for one operation: RECORD_TOO_LARGE.
     TooLarge,
-    /// Too many bytes wait for the disk: [`crate::ShardLog::is_full`].
+    /// Too many bytes wait for the disk; see [`crate::ShardLog::is_full`].
     Full,
-    /// A batch whose offsets are before the end of its partition.
+    /// The offsets of a batch are before the end of its partition.
     NotNext,
-    /// Bytes that are not a batch.
+    /// The bytes are not a batch.
     NotABatch,
 }
 

@@ -1,24 +1,24 @@
-//! The file operations that the logs ask for, and their completions. The logs decide, and others
-//! perform: the reactor on its ring, the simulator in memory.
+//! The file operations that the logs request, and their completions. The logs only decide on
+//! operations. The reactor performs them on its driver; the simulator performs them in memory.
 
 use std::path::PathBuf;
 
-/// Names a file from its [`FileOp::Open`] to its [`FileOp::Close`].
+/// Identifies a file from its [`FileOp::Open`] to its [`FileOp::Close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// Identifies an operation; its completion carries the same token.
+/// Identifies an operation. Its completion has the same token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileToken(pub u64);
 
-/// Identifies a file, open or not: the number of its log, and the segment in it.
+/// Identifies a file, whether it is open or not, by the number of its log and of its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileKey {
     pub log: u32,
     pub segment: u64,
 }
 
-/// Bytes of a file that are sent unchanged.
+/// A range of a file, to be sent unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileRange {
     pub file: FileKey,
@@ -26,21 +26,21 @@ pub struct FileRange {
     pub len: u32,
 }
 
-/// How a write reaches the disk.
+/// The durability of writes to a file, and whether opening may create it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Writes are whole blocks at block boundaries, and each is on stable storage when it is done
-    /// (O_DIRECT and O_DSYNC where the file system has them). If opening creates the file, its
-    /// directory is synced too.
+    /// Writes are whole blocks at block boundaries. A completed write is on stable storage (by
+    /// O_DIRECT and O_DSYNC where the file system supports them). If opening creates the file, its
+    /// directory is synced, too.
     Durable,
-    /// As `Durable`, for a file on which nothing depends yet: a write to a full disk completes with
-    /// [`FileDone::NoSpace`] and does not end the process.
+    /// Like `Durable`, for a file on which nothing depends yet. If the disk is full, a write
+    /// completes with [`FileDone::NoSpace`], and the process continues.
     Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
-    /// As `Cached`, for a file that has to exist: opening never creates it. If it cannot be opened,
-    /// its reads complete with [`FileDone::ReadFailed`], its writes and syncs with
-    /// [`FileDone::Lost`]; the next operation tries again.
+    /// Like `Cached`, but opening never creates the file. If it cannot be opened, reads complete
+    /// with [`FileDone::ReadFailed`], and writes and syncs with [`FileDone::Lost`]. The next
+    /// operation tries to open it again.
     Existing,
 }
 
@@ -51,21 +51,21 @@ impl OpenMode {
     }
 }
 
-/// One operation. Operations on one file that overlap take effect in the order in which they were
-/// requested. A write, sync, rename or removal that fails ends the process.
+/// One file operation. Overlapping operations on the same file take effect in the order in which
+/// they were requested. A failed write, sync, rename or removal ends the process.
 ///
-/// A `Close` may follow operations on its file that are under way; these are still carried out. A
+/// A `Close` may follow operations on its file that are still in progress; they are completed. A
 /// `Sync` covers the writes to its file that were requested before it.
 ///
 /// Paths are relative to the data directory. Only `Write`, `Read`, `Sync` and `Look` have a
-/// completion, one [`FileDone`] each. All but the first three take effect in the order in which
-/// they were requested, and as late as the disk is slow. What depends on them waits: operations on
-/// a file for its open and its truncation, and, for a rename, writes and syncs of all files in its
-/// directory, as a file may be acknowledged only under its name.
+/// completion: one [`FileDone`] each. All operations except `Write`, `Read` and `Sync` take effect
+/// in the order of their requests; a slow disk may delay them. Dependent operations wait:
+/// operations on a file wait for its open and its truncation. A rename waits for writes and syncs
+/// of all files in its directory, because a file may be acknowledged only under its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
-    /// Opens a file for reading and writing, and creates it (and its directory) if it is missing
-    /// and the mode is not `Existing`.
+    /// Opens a file for reading and writing. If the file or its directory is missing, they are
+    /// created, unless the mode is `Existing`.
     Open {
         file: FileId,
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum FileOp {
         offset: u64,
         data: Vec<u8>,
     },
-    /// Reads up to `len` bytes; fewer only at the end of the file.
+    /// Reads up to `len` bytes. Returns fewer only at the end of the file.
     Read {
         token: FileToken,
         file: FileId,
@@ -96,56 +96,58 @@ pub enum FileOp {
         file: FileId,
         len: u64,
     },
-    /// Replaces the file at `to`, if it exists, durably and atomically. A process that has the
-    /// replaced file open can still read it.
+    /// Replaces the file at `to` (if any), durably and atomically. A process that has the replaced
+    /// file open can still read it.
     Rename {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A missing file is not an error. After a power loss the file may be there again.
+    /// Removes a file if it exists. After a power loss the file may exist again.
     RemoveFile {
         path: PathBuf,
     },
-    /// Removes a directory with its content, now or later: the next start may still find it.
+    /// Removes a directory with its content, possibly later: it may still exist at the next
+    /// startup.
     RemoveDir {
         path: PathBuf,
     },
-    /// Moves a directory to a path that does not exist; the next start may still find it at `from`.
-    /// A directory that cannot be moved stays.
+    /// Moves a directory to a path that does not exist; at the next startup it may still be at
+    /// `from`. A directory that cannot be moved stays where it is.
     MoveDir {
         from: PathBuf,
         to: PathBuf,
     },
-    /// Gives a file a second name, under which it outlives the removal of the first. A file that is
-    /// missing, or cannot get another name, is left as it is.
+    /// Gives a file a second name (a hard link), so that it survives the removal of the first. Does
+    /// nothing if the file is missing or the link fails.
     Keep {
         path: PathBuf,
         name: PathBuf,
     },
-    /// Looks at the file to which a path leads now. A process that has a file open notices neither
-    /// that it was removed nor that another one has its name.
+    /// Checks which file the path leads to now. A process with an open file does not notice that
+    /// the file was removed or that its name now belongs to another file.
     Look {
         token: FileToken,
         path: PathBuf,
-        /// The id of the file that the path should lead to, if it is open.
+        /// The id of the file that should be at the path, if it is open.
         file: Option<FileId>,
     },
 }
 
-/// The completion of an operation.
+/// The completion of a file operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileDone {
-    /// All bytes were written; the buffer is returned for reuse.
+    /// All bytes were written. The buffer is returned for reuse.
     Written {
         token: FileToken,
         buffer: Vec<u8>,
     },
-    /// The disk is full; it is unknown how much was written. Only for files opened `Aside`.
+    /// The disk is full; some of the bytes may have been written. Only for files opened with
+    /// `Aside`.
     NoSpace {
         token: FileToken,
     },
-    /// The file could not be opened for a write or sync: nothing was done. Only for files opened
-    /// `Existing`.
+    /// The file could not be opened for a write or sync; nothing was done. Only for files opened
+    /// with `Existing`.
     Lost {
         token: FileToken,
         reason: String,
@@ -154,7 +156,7 @@ pub enum FileDone {
         token: FileToken,
         data: Vec<u8>,
     },
-    /// A read failed, or a look. The reason is for the log; a client gets KAFKA_STORAGE_ERROR.
+    /// A `Read` or `Look` failed. The reason is for the log; a client gets KAFKA_STORAGE_ERROR.
     ReadFailed {
         token: FileToken,
         reason: String,
@@ -162,7 +164,7 @@ pub enum FileDone {
     Synced {
         token: FileToken,
     },
-    /// The length of the file; None if the path leads to no file, or to another file than the open
+    /// The length of the file. None if the path leads to no file, or to a file other than the open
     /// one.
     Looked {
         token: FileToken,

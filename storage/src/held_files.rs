@@ -1,15 +1,15 @@
-//! Holds on files of partitions whose bytes are being sent: a held file is removed only after the
-//! hold is released, even if retention has dropped it from its log before.
+//! Holds on files of partitions. A file is held while its bytes are being sent: even if its log
+//! drops it, it is removed only after the hold is released.
 //!
-//! Files that are dropped while another is held are removed later, in the order in which they were
-//! dropped: if the process ends before, there is no gap between the files that are left.
+//! While one dropped file of a log is held, the files dropped after it wait, too. Removals thus
+//! happen in the order of the drops, so that a crash leaves no gap between the remaining files.
 
 use crate::file_op::{FileKey, FileOp};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// The holds on the files of a shard's partitions, by the numbers of their logs.
+/// The holds on the files of a shard's partitions, by log number.
 #[derive(Debug, Default)]
 pub(crate) struct HeldFiles {
     logs: HashMap<u32, HeldLog>,
@@ -19,13 +19,13 @@ pub(crate) struct HeldFiles {
 struct HeldLog {
     dir: PathBuf,
     segments: BTreeMap<u64, Held>,
-    /// Dropped segments with their names, in order, that are not removed yet.
+    /// Dropped segments that are not removed yet, with their file names, in the order of the drops.
     dropped: VecDeque<(u64, String)>,
-    /// The log was deleted: its directory is to be removed.
+    /// Whether the log was deleted, so that its directory has to be removed.
     is_deleted: bool,
 }
 
-/// The holds of a segment, and the name of its file.
+/// The number of holds of a segment, and the name of its file.
 #[derive(Debug)]
 struct Held {
     count: usize,
@@ -45,8 +45,8 @@ impl HeldFiles {
         log.segments.entry(key.segment).or_insert_with(new).count += 1;
     }
 
-    /// Ends one hold; returns the files that can be closed now, and removes files that waited for
-    /// it.
+    /// Releases one hold. Removes the files that waited for it, and returns the files that can be
+    /// closed now.
     pub(crate) fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) -> Vec<FileKey> {
         let Some(log) = self.logs.get_mut(&key.log) else { return Vec::new() };
         let Some(held) = log.segments.get_mut(&key.segment) else { return Vec::new() };
@@ -73,8 +73,8 @@ impl HeldFiles {
         closed
     }
 
-    /// Removes a segment that its log has dropped: now, or when neither it nor one that was dropped
-    /// before it is held.
+    /// Removes a segment that its log has dropped. If this segment, or one dropped earlier, is
+    /// held, the removal waits.
     pub(crate) fn remove_segment(
         &mut self,
         key: FileKey,
@@ -90,8 +90,8 @@ impl HeldFiles {
         ops.push(FileOp::RemoveFile { path: dir.join(name) });
     }
 
-    /// Removes a segment whose name another file is about to get: now, or later under the name
-    /// `aside` if it is held.
+    /// Removes a segment whose file name is about to be reused. If the segment is held, it is
+    /// renamed to `aside` and removed later.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,
@@ -112,7 +112,7 @@ impl HeldFiles {
         log.push_back((key.segment, aside));
     }
 
-    /// Removes the directory of a deleted log: now, or when none of its files is held.
+    /// Removes the directory of a deleted log, as soon as none of its files is held.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         match self.logs.get_mut(&number) {
             Some(log) => log.is_deleted = true,

@@ -6,7 +6,7 @@ use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// The version of blocks, and of segments that compaction did not write.
+/// The version of blocks, and of all segments except those that compaction wrote.
 pub const FORMAT_VERSION: u16 = 1;
 /// The version of segments that compaction wrote.
 pub const COMPACTED_VERSION: u16 = 3;
@@ -20,29 +20,30 @@ pub const COMPACTED_HEADER_BYTES: usize = 84;
 pub const BLOCK_MAGIC: u32 = 0x4d42_4c4b;
 pub const BLOCK_HEADER_BYTES: usize = 48;
 
-/// The partition before each batch of a block.
+/// The bytes in front of each batch of a block, which name its partition.
 pub const PARTITION_BYTES: usize = 4;
 
-/// The bytes of a partition in a block before its first record.
+/// The bytes that a partition takes in a block before its first record.
 pub const ENTRY_HEADER_BYTES: usize = PARTITION_BYTES + RECORD_BATCH_HEADER_BYTES;
 
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 
-/// The flag of a segment in a reused file.
+/// The flag of a segment whose file was used by a retired segment before.
 const RECYCLED: u32 = 1;
 
-/// The first block of a segment. It is written last: when the segment is filled with zeros, when
-/// the file of a retired segment is reused, or when all blocks of a compacted segment are written.
+/// The first block of a segment. It is written last: after the segment was filled with zeros, after
+/// the file of a retired segment was chosen for reuse, or after all blocks of a compacted segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub block_bytes: u32,
     pub segment_bytes: u32,
-    /// 1, 2, 3 and so on in a log; the file's name.
+    /// Segments of a log are numbered 1, 2, 3 and so on; the number is the file's name.
     pub sequence: u64,
-    /// Drawn at random when the log was created, so that no client can forge a block.
+    /// A random number from the creation of the log. Clients do not know it and thus cannot forge a
+    /// block.
     pub log_id: u64,
-    /// Whether the unused part holds blocks of another segment instead of zeros.
+    /// Whether the unused part of the file contains blocks of a retired segment instead of zeros.
     pub is_recycled: bool,
     pub compacted: Option<Compacted>,
 }
@@ -50,24 +51,26 @@ pub struct SegmentHeader {
 /// The range of the log that a compacted segment replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// The last sequence number of the replaced segments; its own is the first.
+    /// The sequence number of the last replaced segment. The header's own `sequence` is that of the
+    /// first.
     pub last_sequence: u64,
-    /// The first and last position of the replaced segments, whether or not records of these
-    /// operations are left.
+    /// The positions of the first and the last operation in the replaced segments, even if none of
+    /// their records are left.
     pub first_position: u64,
     pub last_position: u64,
-    /// An upper bound of the positions of tombstones that were dropped from this range; 0 if none
-    /// was. Replaying the log on state of an earlier position misses deletions.
+    /// An upper bound of the positions of dropped tombstones; 0 if none was dropped. If the log is
+    /// replayed on state of an earlier position, deletions are missing.
     pub dropped_position: u64,
-    /// The place in the file of the first block whose keys no pass has compared; `segment_bytes` if
-    /// all were compared.
+    /// The position in the file of the first block whose keys no pass has compared; `segment_bytes`
+    /// if all keys were compared.
     pub dirty_from: u32,
-    /// The pass that wrote it, counted from 1: two files for the same range have different passes.
+    /// The number of the pass that wrote the segment, counted from 1. Two files for the same range
+    /// differ in it.
     pub pass: u64,
 }
 
 impl SegmentHeader {
-    /// Writes the header at the front of `block`.
+    /// Writes the header at the start of `block`.
     pub fn write(&self, block: &mut [u8]) {
         let version = self.compacted.map_or(FORMAT_VERSION, |_| COMPACTED_VERSION);
         let len = header_bytes(version);
@@ -87,11 +90,11 @@ impl SegmentHeader {
         put_crc(&mut block[..len]);
     }
 
-    /// Reads the header of a segment, and its format version. If that version is unknown, the
-    /// fields mean nothing.
+    /// Reads the header of a segment and its format version. The fields have no meaning if the
+    /// version is unknown.
     ///
     /// # Errors
-    /// Bytes that are not a header.
+    /// The bytes are not a segment header.
     pub fn read(bytes: &[u8]) -> Result<(Self, u16)> {
         let mut reader = Reader::new(bytes);
         let magic = reader.array().map(u32::from_be_bytes)?;
@@ -118,7 +121,7 @@ impl SegmentHeader {
         Ok((header, version))
     }
 
-    /// The last sequence number of the range that the segment stands for.
+    /// The last sequence number of the range that the segment covers.
     pub fn last_sequence(&self) -> u64 {
         self.compacted.map_or(self.sequence, |compacted| compacted.last_sequence)
     }
@@ -155,13 +158,13 @@ fn header_bytes(version: u16) -> usize {
     if version == COMPACTED_VERSION { COMPACTED_HEADER_BYTES } else { SEGMENT_HEADER_BYTES }
 }
 
-/// The header of a block; the batches follow it.
+/// The header of a block. The batches follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// Header and batches in bytes, without the padding.
+    /// The bytes of the header and the batches, without padding.
     pub length: u32,
     pub log_id: u64,
-    /// The sequence number of the segment; old blocks in a reused file have another one.
+    /// The sequence number of the segment. Blocks left in a reused file have another number.
     pub segment: u64,
     /// The position of the first operation.
     pub first_position: u64,
@@ -175,7 +178,7 @@ impl BlockHeader {
         self.first_position.saturating_add(u64::from(self.operations)).saturating_sub(1)
     }
 
-    /// Writes the header at the front of `block`, which already holds the batches.
+    /// Writes the header at the start of `block`, which already contains the batches.
     pub fn write(&self, block: &mut [u8]) {
         assert!(self.length as usize >= BLOCK_HEADER_BYTES);
         assert!(self.length as usize <= block.len());
@@ -191,7 +194,7 @@ impl BlockHeader {
         put_crc(&mut block[..self.length as usize]);
     }
 
-    /// Reads the header, and the checksum that the block must have.
+    /// Reads the header and the checksum that the block must have.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, u32)> {
         let mut reader = Reader::new(bytes);
         if reader.array().map(u32::from_be_bytes)? != BLOCK_MAGIC {
@@ -211,28 +214,28 @@ impl BlockHeader {
     }
 }
 
-/// A block that matches its checksum.
+/// A block whose checksum matches.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     pub header: BlockHeader,
-    /// The batches, each after its partition.
+    /// The batches, each preceded by its partition.
     entries: &'a [u8],
 }
 
 impl<'a> Block<'a> {
-    /// The length in the header of the block at the front of `bytes`, without the padding. The
-    /// block need not be whole.
+    /// The length of the block at the start of `bytes`, without padding, according to its header.
+    /// The block may be incomplete.
     ///
     /// # Errors
-    /// Bytes that are not the header of a block.
+    /// The bytes are not a block header.
     pub fn claimed_len(bytes: &[u8]) -> Result<usize> {
         Ok(BlockHeader::read(bytes)?.0.length as usize)
     }
 
-    /// The block at the front of `bytes`.
+    /// Reads the block at the start of `bytes`.
     ///
     /// # Errors
-    /// Bytes that are not a whole block, or do not match the checksum.
+    /// The block is incomplete, or does not match its checksum.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (header, crc) = BlockHeader::read(bytes)?;
         let length = header.length as usize;
@@ -255,14 +258,14 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The batches of a block; ends with the first that cannot be read.
+/// Iterates over the batches of a block; ends at the first unreadable batch.
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Entries<'a> {
-    /// The entries in the bytes of a block after its header.
+    /// Iterates over the bytes of a block after its header.
     pub(crate) fn new(entries: &'a [u8]) -> Self {
         Self { rest: entries }
     }

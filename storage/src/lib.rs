@@ -1,30 +1,31 @@
-//! A shard's log, and the logs of the partitions it leads. This crate decides on file operations
-//! and does not perform them. Start reading here.
+//! The log of a shard, and the logs of the partitions that it leads. This crate decides on file
+//! operations but does not perform them. Start reading here.
 //!
-//! There are two kinds of logs. [`ShardLog`]: one for each shard, for the cluster's records and the
-//! partitions of internal topics that the shard owns; durable before it is acknowledged.
-//! [`PartitionLog`]: one for each partition of a user topic, in Kafka's own layout and with Kafka's
-//! own durability.
+//! There are two kinds of logs. Each shard has one [`ShardLog`], for the cluster's records and the
+//! shard's partitions of internal topics; an append is durable before it is acknowledged. Each
+//! partition of a user topic has a [`PartitionLog`], with Kafka's file layout and Kafka's
+//! durability.
 //!
-//! Both are without I/O, clock and randomness: `now` is an argument, and the operations that they
-//! need are pushed onto a list of [`FileOp`]s. There are four kinds of calls:
+//! Both do no I/O and use no clock and no randomness: `now` is an argument, and they push the
+//! operations that they need onto a list of [`FileOp`]s. There are four kinds of calls:
 //!
-//! - **Recovery**: the caller reads the files at start-up and passes them to a recovery, in order;
-//!   it yields batches for replay, and finally the state from which a log continues.
-//! - **Appends** assign records their offsets or position. They do not wait.
-//! - **`poll`** of a [`ShardLog`] pushes the operations that are due: after appends, after
-//!   completions, and at its next deadline. A spurious call does no harm. The operations are
-//!   performed in the order in which they were pushed; see [`file_op`].
-//! - **Completions** go to the log whose token they carry. A completed write moves the log's end
-//!   for readers ([`Progress`]: `accepted >= submitted >= flushed`).
+//! - **Recovery**: at startup the caller reads the files and passes them to a recovery, in order.
+//!   The recovery yields batches for replay and, at the end, the state from which the log
+//!   continues.
+//! - **Appends** assign offsets or positions to records. They do not wait.
+//! - **`poll`** of a [`ShardLog`] pushes the operations that are due. Call it after appends, after
+//!   completions and at its next deadline; spurious calls are harmless. Operations are performed in
+//!   the order in which they were pushed; see [`file_op`].
+//! - **Completions** are passed to the log whose token they have. A completed write advances the
+//!   end of the log for readers ([`Progress`]: `accepted >= submitted >= flushed`).
 //!
-//! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller's, and finds
-//! the wanted batches in the bytes that were read.
+//! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller, and later
+//! extracts the wanted batches from the bytes that were read.
 //!
-//! A write that fails ends the process; a log never sees the error. The exception is a full disk
-//! when a file is written on which nothing depends yet ([`OpenMode::Aside`]).
+//! A failed write ends the process; a log never sees the error. The exception is a full disk while
+//! a file is written on which nothing depends yet ([`OpenMode::Aside`]).
 //!
-//! `poll` also compacts a [`ShardLog`] that has a [`CompactionConfig`].
+//! If a [`ShardLog`] has a [`CompactionConfig`], `poll` also compacts it.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

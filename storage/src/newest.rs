@@ -1,26 +1,27 @@
-//! A table of the newest record of each key, for as many keys as fit in its memory
-//! (`SkimpyOffsetMap` of Kafka). The compaction of all kinds of logs uses it.
+//! A table of the newest record of each key, for as many keys as fit into its memory (Kafka's
+//! `SkimpyOffsetMap`). The compaction of every kind of log uses it.
 
 use crate::limits::COMPACTION_SLICE_BYTES;
 use crate::limits::COMPACTION_SLICE_RECORDS;
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// The hash of a key. It is keyed by a random number of the log, so that no client can construct
-/// two keys with the same hash.
+/// The hash of a key. The hash function uses a random number of the log, so that no client can
+/// construct two keys with the same hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHash([u64; 2]);
 
-/// Hash and offset after the record; zeros in a free slot.
+/// The hash and the offset plus one; all zeros in a free slot.
 type Slot = [u64; 3];
 
 const FREE: Slot = [0; 3];
 
-/// The number of slots that are allocated at once, on their first use: no call takes long.
+/// The number of slots that are allocated at once, when one of them is first used. Bounded, so that
+/// no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
 const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
 
-/// New memory costs as much time as this number of records.
+/// The time to allocate a chunk, expressed as a number of records.
 pub(crate) const NEW_MEMORY_COST: usize =
     COMPACTION_SLICE_RECORDS * CHUNK_BYTES / COMPACTION_SLICE_BYTES;
 
@@ -28,13 +29,14 @@ pub(crate) const NEW_MEMORY_COST: usize =
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noted {
     InPlace,
-    /// Memory was allocated for it, which takes a while: [`NEW_MEMORY_COST`].
+    /// The record was noted. A chunk was allocated for it, at the cost of [`NEW_MEMORY_COST`]
+    /// records.
     InNewMemory,
     /// The table is full, and the record was not noted.
     Full,
 }
 
-/// A hash table with linear probing that never moves its entries.
+/// A hash table with linear probing. Entries never move.
 #[derive(Debug)]
 pub(crate) struct Newest {
     hasher: SipHasher13,
@@ -55,7 +57,7 @@ impl Newest {
         }
     }
 
-    /// The hash of the key by which a record is compared, in parts.
+    /// The hash of a key, which is given in parts.
     pub(crate) fn hash<const N: usize>(&self, parts: [&[u8]; N]) -> KeyHash {
         let mut hasher = self.hasher;
         parts.into_iter().for_each(|part| hasher.write(part));
@@ -82,7 +84,7 @@ impl Newest {
         noted
     }
 
-    /// Frees `bytes` of the table with the entries in them; returns true when none are left.
+    /// Frees `bytes` of the table, with the entries in them. Returns true when nothing is left.
     pub(crate) fn free(&mut self, bytes: usize) -> bool {
         let left = self.chunks.len().saturating_sub((bytes / CHUNK_BYTES).max(1));
         self.chunks.truncate(left);
@@ -95,7 +97,7 @@ impl Newest {
         (slot != FREE).then(|| (slot[2] as i64).wrapping_sub(1))
     }
 
-    /// The slot of a key, or the free one where it would be.
+    /// The slot of a key, or the free slot where the key would be inserted.
     fn find(&self, KeyHash([high, low]): KeyHash) -> usize {
         let slots = self.slots();
         let mut at = ((u128::from(high) * slots as u128) >> 64) as usize;

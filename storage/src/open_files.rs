@@ -1,14 +1,15 @@
-//! The open files of a log, limited in number.
+//! The open files of a log; their number is limited.
 
 use crate::file_op::{FileId, FileKey, FileOp, OpenMode};
 use crate::held_files::HeldFiles;
 use hashbrown::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Opens files when they are needed. At the limit it closes one that was not used lately (the clock
-/// algorithm: each file in turn, unless it was used since its last turn).
+/// Opens files when they are needed. At the limit it closes one that was not used recently (by the
+/// clock algorithm: in turn, skipping files used since their last turn).
 ///
-/// A file may be closed while operations on it are under way: they were requested before.
+/// A file may be closed while operations on it are in progress, because they were requested before
+/// the close.
 #[derive(Debug)]
 pub struct OpenFiles {
     first_id: u32,
@@ -23,7 +24,7 @@ pub struct OpenFiles {
 struct Slot {
     key: Option<FileKey>,
     used: bool,
-    /// The file must stay open together with the files that are opened next.
+    /// Whether the file must stay open while other files are opened.
     stays_open: bool,
 }
 
@@ -41,7 +42,7 @@ impl OpenFiles {
         }
     }
 
-    /// The id of an open file; opens it first if it is not.
+    /// Returns the id of a file; opens the file if necessary.
     pub fn open(
         &mut self,
         key: FileKey,
@@ -62,7 +63,7 @@ impl OpenFiles {
         file
     }
 
-    /// The id of a file, if it is open.
+    /// The id of a file; None if it is not open.
     pub fn id_of(&self, key: FileKey) -> Option<FileId> {
         self.by_key.get(&key).map(|slot| self.id(*slot))
     }
@@ -76,13 +77,13 @@ impl OpenFiles {
         }
     }
 
-    /// Keeps a file of the log in `dir`, of this name, from being removed until
+    /// Holds the file of this name in the log at `dir`. It is not removed before
     /// [`OpenFiles::release`], even if the log drops the segment or is deleted. Holds are counted.
     pub fn hold(&mut self, key: FileKey, dir: &Path, name: &str) {
         self.held.hold(key, dir, name);
     }
 
-    /// Ends one hold, and removes files whose removal it delayed.
+    /// Releases one hold, and removes files whose removal waited for it.
     pub fn release(&mut self, key: FileKey, ops: &mut Vec<FileOp>) {
         let mut removals = Vec::new();
         for closed in self.held.release(key, &mut removals) {
@@ -91,13 +92,13 @@ impl OpenFiles {
         ops.append(&mut removals);
     }
 
-    /// The most files that are open at one time.
+    /// The most files that are open at a time.
     pub fn max(&self) -> usize {
         self.max as usize
     }
 
-    /// The ids of held files, in their order. It opens files that are not open. All of them are
-    /// open at the same time: there may be up to [`OpenFiles::max`].
+    /// The ids of held files, in the order of `keys`. Opens those that are not open. All of them
+    /// are then open at the same time, so at most [`OpenFiles::max`] are allowed.
     pub fn open_held(&mut self, keys: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
         assert!(keys.len() <= self.max(), "{} files at one time", keys.len());
         self.keep_open(keys, true);
@@ -116,12 +117,13 @@ impl OpenFiles {
         self.held.path(key)
     }
 
-    /// The number of holds.
+    /// The number of holds on all files.
     pub fn holds(&self) -> usize {
         self.held.len()
     }
 
-    /// Closes and removes a segment that its log in `dir` has dropped; later if it is held.
+    /// Closes and removes a segment that the log at `dir` has dropped. If the segment is held, this
+    /// happens at its release.
     pub(crate) fn remove_segment(
         &mut self,
         key: FileKey,
@@ -133,8 +135,8 @@ impl OpenFiles {
         self.held.remove_segment(key, dir, name, ops);
     }
 
-    /// Closes and removes a segment whose name another file is about to get; if it is held, it has
-    /// the name `aside` until its release.
+    /// Closes and removes a segment whose file name is about to be reused. If the segment is held,
+    /// it is renamed to `aside` until its release.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,
@@ -146,8 +148,8 @@ impl OpenFiles {
         self.held.replace_segment(key, dir, names, ops);
     }
 
-    /// Removes the directory of a deleted log, whose files are closed. If one of the files is held,
-    /// it is removed later.
+    /// Removes the directory of a deleted log, whose files are closed. Waits for the release of
+    /// held files.
     pub(crate) fn remove_log(&mut self, number: u32, dir: PathBuf, ops: &mut Vec<FileOp>) {
         self.held.remove_log(number, dir, ops);
     }

@@ -1,9 +1,9 @@
-//! A queue of bytes between appends and writes of other sizes.
+//! A queue of bytes between appends of any size and writes of a fixed size.
 
 /// A queue of bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The queued bytes begin at `taken`.
+    /// The queued bytes are those from index `taken` on.
     buffer: Vec<u8>,
     taken: usize,
 }
@@ -23,7 +23,8 @@ impl Outbox {
         let end = self.taken + len.min(self.len());
         out.extend_from_slice(&self.buffer[self.taken..end]);
         self.taken = end;
-        // A single append may be much longer than `len`: the rest is not moved at each call.
+        // Drains only when half of the buffer is taken: after one long append, the rest would
+        // otherwise be moved in each call.
         if self.taken > self.buffer.len() / 2 {
             self.buffer.drain(..self.taken);
             self.taken = 0;

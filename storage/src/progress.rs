@@ -1,7 +1,7 @@
-//! The progress of operations through a log: `accepted >= submitted >= flushed`.
+//! How far operations have progressed through a log: `accepted >= submitted >= flushed`.
 
 /// The positions of the last accepted, submitted and flushed operation. The first operation has
-/// position 1; 0 is before all operations.
+/// position 1; 0 means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     accepted: u64,
@@ -10,14 +10,15 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of an opened log with operations up to `position`. They count as flushed after
-    /// the first sync: writes of a killed process may still be in the page cache only.
+    /// The progress of an opened log with operations up to `position`. They count as flushed only
+    /// after the first sync, because writes of a killed process may still be in the page cache.
     pub fn opened_at(position: u64) -> Self {
         Self { accepted: position, submitted: position, flushed: 0 }
     }
 
-    /// The progress of operations that were counted from the opening of a log at `position`.
-    /// Operations found there count as flushed once they are (`is_recovered`).
+    /// Converts a progress that was counted from 0 when the log was opened at `position`.
+    /// `is_recovered` says whether the operations found at the opening are flushed; if not, nothing
+    /// is.
     pub(crate) fn counted_from(self, position: u64, is_recovered: bool) -> Self {
         Self {
             accepted: position + self.accepted,
@@ -26,22 +27,22 @@ impl Progress {
         }
     }
 
-    /// The last operation that was accepted.
+    /// The position of the last accepted operation.
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// The last operation whose write has begun.
+    /// The position of the last operation whose write has begun.
     pub fn submitted(&self) -> u64 {
         self.submitted
     }
 
-    /// The last operation that is on stable storage, as are all before it.
+    /// The position up to which all operations are on stable storage.
     pub fn flushed(&self) -> u64 {
         self.flushed
     }
 
-    /// Accepts an operation and returns its position.
+    /// Counts an accepted operation and returns its position.
     pub(crate) fn accept(&mut self) -> u64 {
         self.accepted += 1;
         self.check();

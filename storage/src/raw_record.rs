@@ -1,31 +1,32 @@
-//! A record as compaction reads and writes it: its bytes, and the parts that decide on it.
+//! Records in the form that compaction needs: raw bytes, and the fields that decide whether a
+//! record is kept.
 
 use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::{
     DecodeError, Reader, Result, put_i8, put_varint, put_varlong, varlong_len,
 };
 
-/// The parts of a record that compaction needs.
+/// A record as compaction sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawRecord<'a> {
-    /// The whole record, with its length.
+    /// The whole record, length field included.
     pub(crate) bytes: &'a [u8],
     pub(crate) timestamp_delta: i64,
     pub(crate) offset_delta: i32,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) is_tombstone: bool,
-    /// The bytes before and after the timestamp.
+    /// The attributes, which precede the timestamp. `rest` has the bytes that follow it.
     pub(crate) attributes: i8,
     pub(crate) rest: &'a [u8],
 }
 
 impl<'a> RawRecord<'a> {
-    /// Its offset in the batch with this header.
+    /// The record's offset; `header` is that of its batch.
     pub(crate) fn offset(&self, header: &BatchHeader) -> i64 {
         header.base_offset.wrapping_add(i64::from(self.offset_delta))
     }
 
-    /// The records in `bytes`, up to the first that cannot be read.
+    /// Iterates over the records in `bytes`, up to the first unreadable one.
     pub(crate) fn all(mut bytes: &'a [u8]) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let record = Self::read(bytes).ok()?;
@@ -34,10 +35,10 @@ impl<'a> RawRecord<'a> {
         })
     }
 
-    /// The record at the front of `bytes`.
+    /// Reads the record at the start of `bytes`.
     ///
     /// # Errors
-    /// Bytes that are not a record.
+    /// The bytes are not a record.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let len = length(&mut reader)?.ok_or(DecodeError::UnexpectedEnd)?;
@@ -53,10 +54,10 @@ impl<'a> RawRecord<'a> {
     }
 }
 
-/// Rewrites the records in `records` with another base timestamp.
+/// Rewrites the records for another base timestamp.
 ///
 /// # Errors
-/// Bytes that are not records.
+/// The bytes are not records.
 pub(crate) fn move_times(records: &[u8], old: i64, new: i64, out: &mut Vec<u8>) -> Result<()> {
     let mut rest = records;
     while !rest.is_empty() {
@@ -71,7 +72,7 @@ pub(crate) fn move_times(records: &[u8], old: i64, new: i64, out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// A length as a varint; None if it is negative.
+/// Reads a length as a varint. None if it is negative.
 fn length(reader: &mut Reader<'_>) -> Result<Option<usize>> {
     Ok(usize::try_from(reader.varint()?).ok())
 }

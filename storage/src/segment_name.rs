@@ -1,13 +1,13 @@
-//! The names of segments' files, in all logs: a number in twenty digits, as Kafka's.
+//! The file names of segments in all logs: a number with twenty digits, as in Kafka.
 
 const SUFFIX: &str = ".log";
 
-/// The name of a segment's file.
+/// The file name of a segment.
 pub(crate) fn file_name(number: u64) -> String {
     format!("{number:020}{SUFFIX}")
 }
 
-/// The number in a segment's file name.
+/// Parses the number in a segment's file name.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
     (file_name(number) == name).then_some(number)

@@ -1,5 +1,5 @@
 //! A power loss before and after every file operation of a log that is being compacted, with any
-//! part of a write on the disk: replay makes the state of the full log.
+//! part of a write on disk: replay must produce the state of the full log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,10 +15,10 @@ use std::path::Path;
 
 const BLOCK: usize = 512;
 
-/// The directory of files that a rewrite has replaced.
+/// The directory that keeps the files replaced by a rewrite.
 const KEPT_IN: &str = "trash/kept";
 
-/// A log at work, and the state that replay should make after each operation.
+/// A log under load, and the state that replay must produce after each operation.
 struct World {
     config: LogConfig,
     log: ShardLog,
@@ -43,7 +43,8 @@ impl World {
         }
     }
 
-    /// Appends an operation of one or two records: few keys, many sizes, every fifth a tombstone.
+    /// Appends an operation of one or two records: few keys, many sizes, every fifth record a
+    /// tombstone.
     fn append(&mut self) {
         self.rounds += 1;
         let round = self.rounds as usize;
@@ -62,7 +63,8 @@ impl World {
         self.states.push(state);
     }
 
-    /// Appends records of a transaction, of which each third is left open for a while, or its end.
+    /// Appends records of a transaction, or its end. Every third transaction stays open for a
+    /// while.
     fn transact(&mut self) {
         let round = self.rounds as i64;
         let (partition, producer) = ((round % 2) as i32, round % 3);
@@ -85,7 +87,7 @@ impl World {
         self.states.push(state);
     }
 
-    /// Appends the whole state again.
+    /// Appends the whole state again, as a rewrite does.
     fn append_state(&mut self) {
         let before = self.states.last().unwrap().clone();
         for Entry { partition, key, producer, value } in before.entries() {
@@ -106,7 +108,7 @@ impl World {
         assert!(before == *self.states.last().unwrap(), "the same state again");
     }
 
-    /// Begins a rewrite as soon as that is possible, with clients at work.
+    /// Begins a rewrite as soon as possible, while clients append.
     fn begin_rewrite(&mut self) -> Superseded {
         loop {
             if let Some(superseded) = self.log.begin_rewrite() {
@@ -117,7 +119,7 @@ impl World {
         }
     }
 
-    /// One turn of the loop; checks every image of the disk that a crash may leave.
+    /// Runs one turn of the loop, and checks every disk image that a crash may leave.
     fn turn(&mut self) {
         let mut ops = Vec::new();
         self.log.poll(self.now, &mut ops);
@@ -138,7 +140,7 @@ impl World {
             return;
         };
         let blocks = data.len() / BLOCK;
-        // Torn writes of zeros to unused space make little difference.
+        // Torn writes of zeros to unused space hardly matter, so only one is checked.
         let is_zero = data.iter().all(|byte| *byte == 0);
         let cuts = [0, 1, blocks / 2, blocks];
         for cut in &cuts[..if is_zero { 1 } else { cuts.len() }] {
@@ -159,13 +161,13 @@ impl World {
         assert!((progress.flushed()..=progress.accepted()).contains(&position), "{position}");
         let expected = &self.states[position as usize];
         assert!(State::of(&replayed) == *expected, "another state at {position}");
-        // Not after each crash, as this takes long.
+        // Only after some crashes, because this takes long.
         if self.checks.is_multiple_of(23) {
             self.check_continuation(disk, recovered, expected.clone());
         }
     }
 
-    /// Checks that the log continues after the crash, is compacted, and survives another crash.
+    /// Checks that the log can continue after the crash, be compacted, and survive another crash.
     fn check_continuation(&self, mut disk: Disk, recovered: Recovered, mut expected: State) {
         let ends = recovered.partitions().map(|(partition, end)| (number(partition), end));
         let ends: BTreeMap<i32, i64> = ends.collect();
@@ -194,7 +196,7 @@ fn crash_at_every_operation(compaction: CompactionConfig, rounds: usize) {
             world.append();
             world.transact();
         }
-        // As if a snapshot were taken at times.
+        // Simulates an occasional snapshot.
         if round.is_multiple_of(20) {
             world.log.keep_markers_after(world.log.progress().flushed());
         }
@@ -242,7 +244,7 @@ fn a_rewrite_survives_a_crash_at_every_operation() {
         }
         let Some(CompactionNews::Rewritten { position }) = news else { unreachable!() };
         assert!(position < until && replaced >= until, "round {round}");
-        // Nothing of the old segments is left, whatever they have become.
+        // The old segments must be gone, even if compaction had changed them since.
         let first = |disk: &Disk| disk.live.first_key_value().unwrap().1.clone();
         assert!(first(&world.disk) != first(&old), "the first segment is another one");
         let kept = format!("{KEPT_IN}/00000000000000000001.log");

@@ -1,5 +1,5 @@
-//! Random histories: replay makes the same state of the compacted log and of the full log, and the
-//! index of segments in a snapshot is used only while it is valid.
+//! Random histories: the compacted log and the full log must replay to the same state, and the
+//! segment index of a snapshot may only be used while it is valid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,23 +19,23 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone)]
 enum Operation {
-    /// Records of one operation: keys, and lengths of values; no length is a tombstone.
+    /// One operation, with its records as key and length of the value. No length means a tombstone.
     Append { partition: i32, records: Vec<(u8, Option<usize>)> },
-    /// The same in the transaction of a producer.
+    /// One operation in a producer's transaction.
     Transact { partition: i32, producer: i64, records: Vec<(u8, usize)> },
-    /// The end of such a transaction, if there is one.
+    /// The end of the producer's transaction, if one is open.
     End { partition: i32, producer: i64, outcome: TransactionOutcome },
-    /// Takes a snapshot: markers up to here may go.
+    /// Takes a snapshot, after which markers up to here may be dropped.
     Snapshot,
-    /// Milliseconds pass.
+    /// Lets milliseconds pass.
     Wait(i64),
-    /// One turn; its operations are performed.
+    /// One turn; its file operations are performed.
     Turn,
-    /// Passes until none is due.
+    /// Runs passes until none is due.
     Compact,
-    /// Writes the index of segments for a snapshot.
+    /// Writes the segment index for a snapshot.
     Know,
-    /// The process ends after a flush, at any point of compaction.
+    /// The process ends after a flush, at any point of a compaction.
     Crash { block_bytes: u32 },
 }
 
@@ -68,7 +68,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The bytes of a key: of share state the snapshots of three share partitions, and their updates.
+/// The bytes of a key. For share state: the snapshots of three share partitions, and their updates.
 fn key_of(partition: i32, key: u8) -> Vec<u8> {
     if partition < SHARE_STATE {
         return vec![key; 5];
@@ -77,7 +77,7 @@ fn key_of(partition: i32, key: u8) -> Vec<u8> {
     vec![0, is_update.into(), key / 4]
 }
 
-/// Two logs with the same operations, of which only one is compacted.
+/// Two logs with the same operations. Only one of them is compacted.
 struct Twins {
     config: LogConfig,
     log: ShardLog,
@@ -85,9 +85,9 @@ struct Twins {
     full: ShardLog,
     full_disk: Disk,
     now: i64,
-    /// The index of segments.
+    /// The segment index of the last snapshot.
     known: Vec<u8>,
-    /// A state, and its position: the end of a block.
+    /// The state at the end of a block, and its position.
     snapshot: (State, u64),
 }
 
@@ -192,8 +192,8 @@ impl Twins {
         self.log.keep_markers_after(self.snapshot.1);
     }
 
-    /// Checks that both logs make the same state, and that the compacted one has only records of
-    /// the other.
+    /// Checks that both logs replay to the same state, and that the compacted one contains no
+    /// records that the other lacks.
     fn check(&self) {
         let (recovered, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         let (full_recovered, full_replayed) = recover(&self.full_disk, &self.config.dir).unwrap();
@@ -213,7 +213,7 @@ impl Twins {
         self.check_known(&recovered);
     }
 
-    /// Checks that recovery with the index of segments has the same result.
+    /// Checks that recovery with the segment index has the same result as without it.
     fn check_known(&self, recovered: &Recovered) {
         let recovery = Recovery::knowing(KnownSegments::read(&self.known).unwrap());
         let (knowing, _) = recover_by(recovery, &self.disk, &self.config.dir).unwrap();
@@ -221,7 +221,7 @@ impl Twins {
         assert_eq!(found(&knowing), found(recovered));
     }
 
-    /// Checks that a fetch returns exactly the batches that are left.
+    /// Checks that a fetch returns exactly the remaining batches.
     fn check_fetch(&mut self) {
         let (_, replayed) = recover(&self.disk, &self.config.dir).unwrap();
         for partition in (-1..3).chain(SHARE_STATE..SHARE_STATE + 2) {

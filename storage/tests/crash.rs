@@ -1,5 +1,5 @@
-//! A power loss at every write of a workload, with any part of that write on the disk: all
-//! acknowledged operations are there, and each is whole.
+//! A power loss at every write of a workload, with any part of this write on disk: all acknowledged
+//! operations must survive, and no operation may survive in part.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const BLOCK: usize = 512;
 const OPERATIONS: u32 = 60;
 
-/// Appends operation `number`: one to three records of 4 to 1,200 bytes in one of four partitions.
+/// Appends operation `number`: one to three records of 4 to 1,200 bytes, in one of four partitions.
 fn append(log: &mut ShardLog, number: u32) {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(4 + (number as usize * 379) % 1_200, number as u8);
@@ -25,7 +25,7 @@ fn records_of(number: u32) -> usize {
     number as usize % 3 + 1
 }
 
-/// The number of records of each operation.
+/// The number of recovered records by operation.
 fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
     let mut found = BTreeMap::new();
     for value in replayed.iter().flat_map(|batch| values(&batch.bytes)) {
@@ -35,8 +35,8 @@ fn operations(replayed: &[Replayed]) -> BTreeMap<u32, usize> {
     found
 }
 
-/// The blocks of a write of `count` blocks that reach the disk: all beginnings, all ends, and all
-/// but one; for a long write only some of these.
+/// The sets of blocks (of a write of `count` blocks) that reach the disk: all prefixes, all
+/// suffixes, and all sets without one block. For a long write only some of them.
 fn tears(count: usize) -> Vec<Vec<usize>> {
     let step = count.div_ceil(8);
     let cuts = || (0..=count).step_by(step);
@@ -46,7 +46,7 @@ fn tears(count: usize) -> Vec<Vec<usize>> {
     beginnings.chain(ends).chain(holes).collect()
 }
 
-/// The progress of the log at the power loss.
+/// The progress of the log when power is lost.
 struct Moment {
     flushed: u64,
     accepted: u64,
@@ -72,7 +72,7 @@ fn check_recovery(config: &LogConfig, mut disk: Disk, moment: &Moment, tear: &[u
         (1..=last as u32).map(|number| (number, records_of(number))).collect();
     assert_eq!(found, expected, "blocks {tear:?}");
 
-    // The log continues from there, and survives another crash.
+    // The log continues after the crash and survives another one.
     let next = last as u32 + 1;
     append(&mut log, next);
     settle(&mut log, &mut disk, 0);
@@ -82,13 +82,13 @@ fn check_recovery(config: &LogConfig, mut disk: Disk, moment: &Moment, tear: &[u
     assert_eq!(operations(&replayed).len(), next as usize);
 }
 
-/// Runs the workload; at each write, all its crashes.
+/// Runs the workload, and checks all crashes at each write.
 fn crash_at_every_write(config: &LogConfig) {
     let mut disk = Disk::default();
     let mut log = ShardLog::new(config.clone(), Recovered::default());
     let mut number = 0;
     while log.progress().flushed() < u64::from(OPERATIONS) {
-        // More operations are appended while a block is being written.
+        // Operations are also appended while a block is being written.
         for _ in 0..=number % 3 {
             if number < OPERATIONS && !log.is_full() {
                 number += 1;
@@ -120,6 +120,6 @@ fn linger_zero_survives_a_crash_at_every_write() {
 
 #[test]
 fn a_log_of_growing_segments_survives_a_crash_at_every_write() {
-    // Most blocks are longer than the first two segments.
+    // With this config most blocks are longer than the first two segments.
     crash_at_every_write(&LogConfig { first_segment_bytes: 1 << 10, ..small_config() });
 }

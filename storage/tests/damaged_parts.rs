@@ -1,4 +1,4 @@
-//! The cost of one damaged byte of a partition, before a repair and after it.
+//! The loss caused by a single damaged byte of a partition, before a repair and after it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const BATCHES: i64 = 6;
 
-/// A synced log of one small segment, whose batches have one to three records, and the places of
+/// A synced log of one small segment whose batches have one to three records, with the positions of
 /// these batches.
 fn small() -> (World, RecoveryPoint, Vec<usize>) {
     let mut world = World::new(small_config());
@@ -32,8 +32,8 @@ fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
     world.disk.live.get_mut(&path).unwrap()
 }
 
-/// The offsets of the log by what a fetch gets: the base offset of a batch that matches its
-/// checksum; -1 if it is refused.
+/// For each offset of the log, the base offset of the batch that a fetch gets; -1 if the fetch is
+/// refused. The batch must match its checksum.
 fn served(world: &mut World) -> Vec<i64> {
     let end = world.log.high_watermark();
     let fetched = |offset| {
@@ -46,13 +46,12 @@ fn served(world: &mut World) -> Vec<i64> {
     (0..end).map(fetched).collect()
 }
 
-/// The index of the batch at a byte.
+/// The index of the batch that contains a byte.
 fn batch_at(starts: &[usize], at: usize) -> usize {
     starts.partition_point(|start| *start <= at) - 1
 }
 
-/// Repairs the only segment as `muster log recover` does; returns the number of records that are
-/// lost.
+/// Repairs the only segment as `muster log recover` does. Returns the number of lost records.
 fn repair(world: &mut World, point: RecoveryPoint) -> i64 {
     let file = bytes(world, 0).clone();
     let mut repair = SegmentRepair::new(0, file.len() as u64);
@@ -81,16 +80,16 @@ fn repair(world: &mut World, point: RecoveryPoint) -> i64 {
     lost
 }
 
-/// A point that accepts no torn end, for a segment of another length.
+/// A recovery point after which no torn end is accepted; for a segment whose length has changed.
 fn accepted(point: RecoveryPoint) -> RecoveryPoint {
     let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
     RecoveryPoint { end, whole_from: i64::MAX, log_start: 0 }
 }
 
-/// The fields of a header that lead to the next batch.
+/// The header fields that a reader needs to find the next batch.
 const LENGTH: std::ops::Range<usize> = 8..12;
 const MAGIC: usize = 16;
-/// Fields that are in no checksum.
+/// The fields that the checksum does not cover.
 const FRAMING: [std::ops::Range<usize>; 3] = [0..8, LENGTH, MAGIC..MAGIC + 1];
 const LEADER_EPOCH: std::ops::Range<usize> = 12..16;
 
@@ -133,7 +132,7 @@ fn a_damaged_byte_costs_at_most_one_batch_where_lengths_survive() {
     assert_eq!(counts.len(), 4, "batches of one to three records, and restored ones: {counts:?}");
 }
 
-/// The number of batches before the one with this base offset.
+/// The number of batches before the batch with this base offset.
 fn starts_before(expected: &[i64], base: i64) -> usize {
     let mut bases: Vec<i64> = expected.to_vec();
     bases.dedup();
@@ -149,7 +148,7 @@ fn a_log_with_damaged_parts_serves_what_is_before_between_and_behind_them() {
     let point = world.sync();
     let len = batch(&[0], 900).len();
     let last = *world.segments().last().unwrap();
-    // Two batches in a row, and the last one of the segment before.
+    // Damages two consecutive batches, and the last batch of the segment before.
     let before = world.segments()[world.segments().len() - 2];
     for hit in [1, 2, 5] {
         bytes(&mut world, last)[hit * len + 300] ^= 1;
@@ -159,7 +158,7 @@ fn a_log_with_damaged_parts_serves_what_is_before_between_and_behind_them() {
     world.reopen_from(Some(point)).unwrap();
     let damaged: Vec<_> = world.log.damaged().map(|it| it.offsets.clone()).collect();
     assert_eq!(damaged, [last - 1..last, last + 1..last + 3, last + 5..last + 6]);
-    // A read ends before a damaged part, whatever it may take.
+    // A read ends before a damaged part, even if it may take more.
     for (from, to) in [(last - 3, last - 1), (last, last + 1), (last + 3, last + 5)] {
         let records = world.read(from, 1 << 20);
         let bases: Vec<_> =
@@ -170,7 +169,7 @@ fn a_log_with_damaged_parts_serves_what_is_before_between_and_behind_them() {
         assert!(world.log.damage_at(offset).is_some(), "{offset}");
         assert!(world.read(offset, 100).is_empty());
     }
-    // The search for a time skips them.
+    // A search by timestamp skips the damaged parts.
     for (time, found) in [(last - 1, last), (last + 1, last + 3), (last + 4, last + 4)] {
         assert_eq!(world.offset_for(time), Some((found, found)), "{time}");
     }
@@ -189,7 +188,7 @@ fn batches_behind_a_damaged_one_are_kept_behind_the_recovery_point_too() {
     world.disk.live.get_mut(&path).unwrap()[1_500] ^= 1;
     world.reopen_from(Some(point)).unwrap();
     assert_eq!((world.log.log_end_offset(), world.log.damaged().count()), (40, 1));
-    // If it is the last one, a crash may have torn it.
+    // If the batch is the last one, a crash may have torn it.
     let mut torn = World::new(small_config());
     torn.append(batch(&[0], 900));
     let point = torn.sync();

@@ -1,4 +1,4 @@
-//! FORMAT.md agrees with the code, and the bytes do not change between versions.
+//! FORMAT.md must agree with the code, and the bytes must not change between versions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -103,7 +103,7 @@ fn every_recovery_case_of_the_code_has_its_row_and_its_test() {
     }
 }
 
-/// A segment with two blocks, without the zeros after them.
+/// A segment with two blocks, without the zeros that follow.
 fn golden() -> Vec<u8> {
     let mut disk = Disk::default();
     let mut log = ShardLog::new(small_config(), Recovered::default());
@@ -128,7 +128,8 @@ fn the_bytes_of_a_segment_do_not_change_unnoticed() {
     assert!(std::fs::read(path).unwrap() == golden(), "the format of segments has changed");
 }
 
-/// A compacted segment, all of it: a tombstone, a batch that lost a record, one that lost all.
+/// A complete compacted segment: a tombstone, a batch that lost a record, and a batch that lost
+/// all.
 fn golden_compacted() -> Vec<u8> {
     let mut disk = Disk::default();
     let config = compacting_config();

@@ -1,4 +1,4 @@
-//! The index of segments in a snapshot is used only while it is valid.
+//! The segment index of a snapshot may only be used while it is valid.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,8 @@ struct Story {
 }
 
 impl Story {
-    /// A compacted log with records of many keys, and of one small key in a separate partition.
+    /// A compacted log with records of many keys, and a single small record in a partition of its
+    /// own.
     fn compacted() -> Self {
         let disk = Disk::default();
         let log = open(&disk, compacting_config()).0;
@@ -34,7 +35,8 @@ impl Story {
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
-    /// Fills segments with records that the test does not look at, and compacts the earlier ones.
+    /// Fills segments with filler records, which the test ignores, and compacts the earlier
+    /// segments.
     fn roll(&mut self) {
         (0..30).for_each(|_| self.put(9, "filler", 3_000));
         compact(&mut self.log, &mut self.disk, &mut self.now);
@@ -46,7 +48,7 @@ impl Story {
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
-    /// The index of segments for a snapshot.
+    /// The segment index for a snapshot.
     fn know(&self) -> Vec<u8> {
         let mut walk = SegmentWalk::new(0, self.log.progress().accepted());
         let mut known = Vec::new();
@@ -58,7 +60,7 @@ impl Story {
         SegmentHeader::read(self.disk.live.values().next().unwrap()).unwrap().0
     }
 
-    /// Checks that recovery has the same result with and without the index; returns the batches
+    /// Checks that recovery with and without the index has the same result. Returns the batches
     /// that each of them read.
     fn start(&self, known: &[u8]) -> [Vec<Replayed>; 2] {
         let knowing = Recovery::knowing(KnownSegments::read(known).unwrap());
@@ -83,7 +85,8 @@ fn known_segments_are_not_read() {
     assert!(read_all.iter().any(|batch| batch.partition == 0));
 }
 
-/// The second pass drops the only record of a partition; of the header only the pass changes.
+/// The second pass drops the only record of a partition. In the header only the pass number
+/// changes.
 #[test]
 fn a_segment_that_another_pass_wrote_is_read() {
     let mut story = Story::compacted();
@@ -97,8 +100,8 @@ fn a_segment_that_another_pass_wrote_is_read() {
     story.start(&known);
 }
 
-/// A segment that takes no blocks, as they have another size, may take some after a later start,
-/// which does not change its header.
+/// A segment takes no more blocks while the block size is another. After a later restart it may
+/// take some again, which does not change its header.
 #[test]
 fn the_last_segment_with_blocks_is_always_read() {
     let mut story = Story::compacted();
@@ -111,8 +114,8 @@ fn the_last_segment_with_blocks_is_always_read() {
     story.start(&known);
 }
 
-/// A snapshot has all operations up to its position: damage before it is skipped, and found by the
-/// same recovery without it.
+/// A snapshot has all operations up to its position, so damage before it is skipped. A recovery
+/// without the snapshot reports the same damage.
 #[test]
 fn damage_that_is_older_than_a_snapshot_is_skipped() {
     let mut story = Story::compacted();
@@ -142,7 +145,7 @@ fn damage_that_is_older_than_a_snapshot_is_skipped() {
             if recovered.position() < story.log.progress().flushed() {
                 continue;
             }
-            // All that follows the snapshot is read, and no offset is assigned again.
+            // All operations after the snapshot are read, and no offset is assigned again.
             let late = read.iter().filter(|it| it.partition == 2 && it.position > saved_to);
             assert_eq!(late.count(), 8, "{path:?}, {at:?}");
             recovered.skip_offsets([0, 1, 2, 5, 9].map(part));

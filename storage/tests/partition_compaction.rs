@@ -1,4 +1,4 @@
-//! Compaction of a partition: stories of single records, and what readers see.
+//! Compaction of a partition: stories about single records, and what readers see.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,12 +12,12 @@ use muster_storage::{Find, TopicConfig};
 
 const DAY: i64 = 86_400_000;
 
-/// A log whose segments are sealed by the caller.
+/// A log whose segments are sealed only by the test.
 fn world() -> World {
     World::new(TopicConfig { segment_bytes: 4_000, ..small_config() })
 }
 
-/// Offsets, keys and values that a consumer reads from the beginning.
+/// Offsets, keys and values, as a consumer reads them from the beginning.
 fn records(world: &mut World) -> Vec<(i64, String, Option<String>)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.trim_ascii_end()).into_owned();
     let all = world.all_records().into_iter();
@@ -263,7 +263,7 @@ fn damage_ends_the_pass_and_changes_nothing() {
     assert!(matches!(world.try_compact(0), Some(CompactionEnd::Damaged { .. })));
     assert_eq!(world.disk.live, before);
     world.disk.live.get_mut(&path).unwrap()[70] ^= 1;
-    // Cut at the end of a batch.
+    // Cuts the file at the end of a batch.
     let len = world.headers()[0].total_len();
     world.disk.live.get_mut(&path).unwrap().truncate(len);
     assert!(matches!(world.try_compact(0), Some(CompactionEnd::Damaged { .. })));
@@ -297,11 +297,11 @@ fn readers_of_a_replaced_segment_see_its_old_bytes_or_begin_again() {
         world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
         world.seal();
     }
-    // A part that is being sent.
+    // Holds a range as if it were being sent.
     let range = world.range(2, 4_000).unwrap();
     world.log.hold(&range, &mut world.files);
     let before = world.read(2, 4_000);
-    // A search that is under way, and a place that was found.
+    // Begins a search, and finds the position of a batch.
     let mut ops = Vec::new();
     let token = common::partition::READ;
     let Some(Find::Read(search)) = world.log.find(2, token, &mut world.files, &mut ops) else {

@@ -1,5 +1,5 @@
-//! Random batches, compacted at any time, with a crash at every file operation: what is read is the
-//! newest record of each key, and nothing else is missing that a consumer may expect.
+//! Random batches, compacted at any time, with a crash at every file operation. Readers must find
+//! the newest record of each key, and nothing else that a consumer may expect may be missing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,15 +35,15 @@ impl Random {
     }
 }
 
-/// A record that was appended.
+/// An appended record.
 #[derive(Debug, Clone)]
 struct Appended {
     read: Read,
-    /// The transaction that it belongs to, by number.
+    /// The index of its transaction, if any.
     transaction: Option<usize>,
 }
 
-/// A transaction: its producer, the first offset, and the marker with its outcome.
+/// A transaction: its producer id, its first offset, and its marker with the outcome.
 #[derive(Debug, Clone, Copy)]
 struct Transaction {
     producer: i64,
@@ -57,7 +57,7 @@ struct History {
     now: i64,
     appended: Vec<Appended>,
     transactions: Vec<Transaction>,
-    /// The last batch of each producer: last offset, and sequence of its last record.
+    /// The last batch of each producer: its last offset and last sequence number.
     sequences: BTreeMap<i64, (i64, i32)>,
     pass: Option<Compaction>,
     images: usize,
@@ -106,7 +106,7 @@ impl History {
             0 => None,
             by => Some(by as i64),
         };
-        // The third producer has transactions only.
+        // The third producer writes only in transactions.
         let transaction = producer.filter(|it| *it == 3 || self.open(*it).is_some());
         let sequence = producer.map(|id| (id, 0, self.next_sequence(id)));
         let mut made = Made { records, time: self.now, codec, producer: sequence, ..Made::of(&[]) };
@@ -168,7 +168,7 @@ impl History {
         self.world.delete_records(offset);
     }
 
-    /// The offset below which each transaction has a durable marker.
+    /// The lower bound of transactions without a durable marker, as an offset.
     fn stable(&self) -> i64 {
         let durable = self.world.stored.map_or(0, |point| point.end.offset);
         let is_unstable = |it: &&Transaction| it.end.is_none_or(|(marker, _)| marker >= durable);
@@ -242,7 +242,7 @@ impl History {
         self.check(&mut world);
     }
 
-    /// Checks what is read from a log that was opened from a part of the history.
+    /// Checks what readers find in a log that was opened from a prefix of the history.
     fn check(&self, world: &mut World) {
         let (start, end) = (world.log.log_start_offset(), world.log.log_end_offset());
         let stored = world.stored.map_or(0, |point| point.end.offset);
@@ -285,7 +285,7 @@ impl History {
             .is_none_or(|number| self.transactions[number].end.is_some_and(|(_, commits)| commits))
     }
 
-    /// The last batch of each producer is there.
+    /// Checks that the last batch of each producer exists.
     fn check_sequences(&self, world: &mut World, end: i64) {
         let headers = world.headers();
         for (id, (last_offset, sequence)) in &self.sequences {
@@ -297,7 +297,7 @@ impl History {
         }
     }
 
-    /// A batch of a transaction never lacks its marker.
+    /// Checks that no transactional batch lacks its marker.
     fn check_markers(&self, world: &mut World, end: i64) {
         let mut open: BTreeMap<i64, i64> = BTreeMap::new();
         for header in world.headers() {
@@ -317,7 +317,7 @@ impl History {
         }
     }
 
-    /// Compacts all that can be, twice: then each key has one record there.
+    /// Compacts everything possible, twice. Then each key must have exactly one record.
     fn check_exactness(&mut self) {
         while self.pass.is_some() {
             self.slice();

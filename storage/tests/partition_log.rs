@@ -103,7 +103,7 @@ fn a_segment_is_closed_by_size_and_by_the_time_of_its_records() {
 #[test]
 fn offsets_are_found_by_time() {
     let mut world = World::new(small_config());
-    // Timestamps grow by ten in each batch; every ninth batch begins with an old one.
+    // Timestamps grow by ten from batch to batch. Every ninth batch begins with an old timestamp.
     for i in 0..500i64 {
         let straggler = if i % 9 == 0 { 3 } else { i * 10 };
         world.append(batch(&[straggler, i * 10 + 5], 60));
@@ -190,7 +190,7 @@ fn deleted_records_stay_deleted() {
 
     assert_eq!(world.delete_records(60), Some(60));
     assert_eq!(world.segments().len(), 1);
-    // The records are lost with the page cache; the log start offset is not.
+    // The records are lost with the page cache, but the log start offset is not.
     let active = world.path(world.segments()[0]);
     world.disk.live.get_mut(&active).unwrap().clear();
     world.reopen().unwrap();

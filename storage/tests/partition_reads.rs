@@ -1,4 +1,4 @@
-//! Reads of a partition's log: the places of batches, ranges of files, and searches by time.
+//! Reads of a partition's log: positions of batches, ranges of files, and searches by timestamp.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Recovery of a partition's segments: losses that a crash explains are cut or skipped, and all
-//! others are damage.
+//! Recovery of a partition's segments: a loss that a crash can explain is cut or skipped; any other
+//! loss is damage.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use muster_storage::partition_log::START_OFFSET_FILE;
 use muster_storage::{FileOp, PartitionError, RecoveryPoint, TornEnd};
 use proptest::prelude::*;
 
-/// A log of several segments, all of it synced, and its base offsets.
+/// A fully synced log of several segments, with its base offsets.
 fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     let mut world = World::new(small_config());
     for i in 0..100 {
@@ -23,7 +23,7 @@ fn filled() -> (World, RecoveryPoint, Vec<i64>) {
     (world, point, segments)
 }
 
-/// The damage that a recovery with the point reports: the segment, the byte and the text.
+/// The damage that a recovery with this point reports: segment, byte and text.
 fn refusal(world: &mut World, point: RecoveryPoint) -> (i64, u64, String) {
     match world.reopen_from(Some(point)) {
         Err(PartitionError::Damaged { base_offset, at, what }) => (base_offset, at, what),
@@ -77,7 +77,7 @@ fn segments_after_a_torn_one_are_dropped_and_older_damage_is_refused() {
 
     let (third_last, second_last) = (segments[segments.len() - 3], segments[segments.len() - 2]);
     let path = world.path(second_last);
-    // Nothing leads from here to the next batch.
+    // With this magic damaged, the position of the next batch is unknown.
     world.disk.live.get_mut(&path).unwrap()[16] ^= 1;
     world.reopen().unwrap();
     assert_eq!(world.log.log_end_offset(), second_last);
@@ -176,7 +176,7 @@ fn only_bytes_that_were_not_synced_are_cut() {
         assert_eq!(next_offset, 1);
         *world.bytes(0) = whole.clone();
     }
-    // A byte of the synced batch, and one in its length.
+    // Damages a byte of the synced batch, then a byte of its length.
     world.bytes(0)[100] ^= 1;
     assert!(world.recover(Some(point), &mut Vec::new()).unwrap().torn().is_none());
     world.bytes(0)[11] ^= 1;
@@ -189,7 +189,7 @@ fn all_segments_after_the_point_are_checked_and_may_be_torn() {
     let mut early = World::new(small_config());
     early.append(batch(&[0], 900));
     let point = early.sync();
-    // The magic of the first batch of a segment long before the last.
+    // Damages the magic of the first batch in a segment long before the last.
     world.bytes(segments[1])[16] ^= 1;
     world.reopen_from(Some(point)).unwrap();
     assert_eq!(world.log.log_end_offset(), segments[1]);
@@ -245,7 +245,7 @@ fn records_that_are_missing_between_synced_segments_are_damage() {
     assert_eq!(segment, segments[1]);
     assert!(what.contains(&missing), "{what}");
 
-    // At the end of a batch, so that the gap is the only sign.
+    // Cuts the file at the end of a batch, so that only the gap in the offsets shows the loss.
     world.disk.live = whole;
     let batches = world.bytes(segments[2]).len() / batch(&[1], 900).len();
     let half = batches / 2 * batch(&[1], 900).len();
@@ -334,7 +334,7 @@ fn deleted_records_stay_deleted_without_the_file_of_the_log_start() {
     world.reopen_from(Some(point)).unwrap();
     assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 100));
 
-    // The next append writes the file again, which is then valid without the point.
+    // The next append writes the file again. It is then valid without the point.
     world.append(batch(&[1], 9));
     world.reopen_from(Some(before)).unwrap();
     assert_eq!((world.log.log_start_offset(), world.log.log_end_offset()), (51, 101));

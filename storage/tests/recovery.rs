@@ -1,4 +1,4 @@
-//! One test for each row of the recovery table of FORMAT.md.
+//! One test for each row of the recovery table in FORMAT.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 const BLOCK: usize = 512;
 
-/// The place of block `number` of a segment; each takes 512 bytes, and 0 is the header.
+/// The position of block `number` of a segment. Each block takes 512 bytes; block 0 is the header.
 fn at(number: usize) -> usize {
     number * BLOCK
 }
@@ -22,7 +22,7 @@ fn path(sequence: u64) -> PathBuf {
     small_config().dir.join(segment_file_name(sequence))
 }
 
-/// A disk with a log of five operations, each in a separate block in segment 1; segment 2 is ready.
+/// A disk with a log of five operations, each in its own block of segment 1. Segment 2 is ready.
 struct Story {
     disk: Disk,
 }
@@ -42,7 +42,7 @@ impl Story {
         self.disk.live.get_mut(&path(sequence)).unwrap()
     }
 
-    /// The bytes that a sixth operation of two blocks would write.
+    /// The bytes that a sixth operation, of two blocks, would write.
     fn sixth_block(&self) -> Vec<u8> {
         let mut disk = self.disk.clone();
         let (mut log, _) = common::open(&disk, small_config());
@@ -64,8 +64,8 @@ impl Story {
         recover(&self.disk, &small_config().dir)
     }
 
-    /// Checks that the log opens with operations 1 to `last` and takes another, and that the next
-    /// recovery finds a clean end.
+    /// Checks that the log opens with operations 1 to `last` and takes another one, and that the
+    /// next recovery finds a clean end.
     #[track_caller]
     fn opens(mut self, ends: &[Case], last: u8) {
         let (recovered, replayed) = self.recover().unwrap();
@@ -360,7 +360,7 @@ fn case_m_a_block_that_breaks_its_rules() {
 }
 
 impl Story {
-    /// Like [`Story::rewrite`], for a block whose batches were changed.
+    /// Like [`Story::rewrite`], for a block whose batches were modified.
     fn rewrite_anyway(&mut self, number: usize) {
         let log_id = small_config().log_id;
         let block = &mut self.segment(1)[at(number)..at(number + 1)];
@@ -378,8 +378,8 @@ impl Story {
 }
 
 impl Story {
-    /// A log of twenty operations; all segments but the active one were compacted to one, and files
-    /// of others are spare.
+    /// A log of twenty operations. All segments except the active one were compacted to one
+    /// segment, and some files of replaced segments are spare.
     fn compacted() -> Self {
         let mut story = Self::new();
         story.disk.close_all();

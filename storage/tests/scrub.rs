@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// The batches of a log: base offset of the segment, place in it, offsets.
+/// A batch of a log: the base offset of its segment, its bytes in the file, its offsets.
 #[derive(Debug, Clone)]
 struct Place {
     segment: i64,
@@ -29,7 +29,8 @@ struct Place {
     offsets: Range<i64>,
 }
 
-/// The fields of a header that lead to the next batch, and the one that nothing covers.
+/// The header fields that a reader needs to find the next batch, and the leader epoch, which
+/// nothing verifies.
 const LENGTH: Range<usize> = 8..12;
 const LEADER_EPOCH: Range<usize> = 12..16;
 const MAGIC: usize = 16;
@@ -56,7 +57,7 @@ fn scrub(world: &mut World) -> Vec<DamagedPart> {
     found
 }
 
-/// The first offset of each part, and the one after its last.
+/// The first offset of each part, and the offset after it.
 fn offsets(parts: &[DamagedPart]) -> Vec<(i64, i64)> {
     parts.iter().map(|it| (it.offsets.start, it.offsets.end)).collect()
 }
@@ -66,7 +67,7 @@ fn bytes(world: &mut World, base_offset: i64) -> &mut Vec<u8> {
     world.disk.live.get_mut(&path).unwrap()
 }
 
-/// Damages a byte of each of these batches.
+/// Damages a byte in each of these batches.
 fn damage(world: &mut World, hits: &[usize]) {
     let places = places(world);
     for Place { segment, bytes: range, .. } in hits.iter().map(|hit| places[*hit].clone()) {
@@ -88,7 +89,7 @@ fn places(world: &mut World) -> Vec<Place> {
     places
 }
 
-/// The base offsets of the batches that fetches get; each of them matches its checksum.
+/// The base offsets of the batches that fetches return. Each of them must match its checksum.
 fn served(world: &mut World) -> Vec<i64> {
     let (mut bases, mut offset) = (Vec::new(), 0);
     while offset < world.log.high_watermark() {
@@ -135,7 +136,7 @@ fn a_damaged_byte_costs_one_batch_or_those_up_to_the_next_index_entry() {
                 assert_eq!(served(&mut world), left, "{case}: {found:?}");
                 assert_eq!(found.len(), usize::from(!lost.is_empty()), "{case}: {found:?}");
                 assert!(found.iter().eq(world.log.damaged()), "{case}");
-                // It is reported once, and the log takes further batches.
+                // The damage is reported only once, and the log takes further batches.
                 assert_eq!(scrub(&mut world), [], "{case}");
                 let next = world.append(batch(&[9], 5)).base_offset;
                 assert_eq!(world.read(next, 1).len(), batch(&[9], 5).len(), "{case}");
@@ -146,7 +147,7 @@ fn a_damaged_byte_costs_one_batch_or_those_up_to_the_next_index_entry() {
     assert!((0..=6).all(|cost| costs.contains_key(&cost)), "{costs:?}");
 }
 
-/// Batches of all sizes, some longer than a read, in several segments.
+/// Batches of all sizes in several segments. Some batches are longer than a read.
 fn large(random: &mut Random) -> World {
     let config = TopicConfig { segment_bytes: 1 << 20, ..TopicConfig::default() };
     let mut world = World::new(config);
@@ -185,7 +186,7 @@ fn damage_in_many_places_costs_what_is_near() {
             let was_hit = is_hit(&mut world, place);
             let is_refused = world.log.damage_at(place.offsets.start).is_some();
             assert!(is_refused || !was_hit, "seed {seed}: {place:?} is served");
-            // A whole batch that is lost is less than an index entry away from one that is damaged.
+            // An intact batch is refused only if it is within an index entry of a damaged one.
             let is_near = hits.iter().map(|hit| &places[*hit]).any(|hit| {
                 hit.segment == place.segment
                     && hit.bytes.start <= place.bytes.start
@@ -216,7 +217,7 @@ fn a_suspect_is_scrubbed_without_the_rest_of_its_segment() {
     let found = world.log.scrub_suspect(&Suspect { segment: 0, position }).unwrap();
     let found = scrub_on(&mut world, found);
     assert_eq!(offsets(&found), [(30, 31)]);
-    // A pass that has already passed this place finds only the other damage.
+    // A full scrub finds only the other damage, because the first is known.
     let found = scrub(&mut world);
     assert_eq!(offsets(&found), [(90, 91)]);
     assert!(world.log.scrub_suspect(&Suspect { segment: 7, position }).is_none());
@@ -245,7 +246,7 @@ fn a_search_in_a_batch_that_is_found_to_be_damaged_continues_behind_it() {
         for times in [(0..100).collect(), vec![200], vec![300]] {
             world.append(batch(&times, 2_000));
         }
-        // Two reads: of the header, and of some of the records.
+        // The search needs two reads: one of the header, one of some of the records.
         let mut search = world.log.search(90);
         for _ in 0..2 {
             let mut ops = Vec::new();
@@ -306,7 +307,7 @@ fn parts_that_touch_are_one_part_in_whichever_order_they_are_found() {
         for offset in 1..4 {
             assert_eq!(world.log.damage_at(offset), Some(4), "{order:?}");
         }
-        // The rest of the segment is scrubbed.
+        // The rest of the segment is scrubbed, too.
         let found = scrub(&mut world);
         assert_eq!(offsets(&found), [(6, 7)]);
         assert_eq!(served(&mut world), [0, 4, 5, 7], "{order:?}");

@@ -162,7 +162,7 @@ fn each_partition_is_read_as_if_it_had_its_own_log() {
     }
 }
 
-/// Reads a partition from its start to its end, as a consumer does.
+/// Reads a whole partition, as a consumer does.
 fn read_through(log: &mut ShardLog, disk: &mut Disk, partition: i32, end: i64) {
     assert_eq!(log.high_watermark(part(partition)), end);
     let mut offset = 0;
@@ -238,7 +238,8 @@ fn recovered_operations_count_as_flushed_after_a_sync() {
 fn a_segment_takes_no_block_before_its_header_is_durable() {
     let (_, mut disk) = ready(small_config());
     let path = small_config().dir.join(segment_file_name(1));
-    // The process was killed while the header was being written: it is in the page cache.
+    // The process was killed while the header was being written, so the header is only in the page
+    // cache.
     disk.durable.get_mut(&path).unwrap().fill(0);
     let (mut log, _) = open(&disk, small_config());
     disk.close_all();
@@ -255,7 +256,8 @@ fn prepared_segments_are_kept_between_those_with_blocks() {
     let (mut log, mut disk) = ready(small_config());
     append(&mut log, 0, b"a");
     settle(&mut log, &mut disk, 0);
-    // Segment 2 became active for a block that never reached the disk, and 3 was prepared after it.
+    // Segment 2 became active for a block that never reached the disk; segment 3 was prepared after
+    // it.
     let path = |number| small_config().dir.join(segment_file_name(number));
     let header = |sequence| {
         let mut bytes = vec![0; small_config().segment_bytes as usize];
@@ -311,7 +313,7 @@ fn the_only_segment_of_a_log_is_never_created_again() {
     let sizes = [(4096, 32 << 10), (512, 64 << 10), (512, 32 << 10)];
     for (number, (block_bytes, segment_bytes)) in sizes.into_iter().enumerate() {
         let config = LogConfig { block_bytes, segment_bytes, ..small_config() };
-        // A crash at any point of the creation leaves a log that has its id.
+        // A crash at any point of the creation leaves a log that still has its id.
         for steps in 0..6 {
             disk.crash();
             let (mut log, _) = open(&disk, config.clone());

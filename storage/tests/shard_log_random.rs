@@ -1,4 +1,5 @@
-//! Random operations and restarts of a shard's log, compared with a list for each partition.
+//! Random operations and restarts of a shard's log, compared with a list of values for each
+//! partition.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,9 +21,9 @@ enum Operation {
     },
     /// Polls until no operation is left.
     Settle,
-    /// One poll; its operations are performed.
+    /// Polls once and performs the operations.
     Poll,
-    /// The process ends after its writes.
+    /// The process ends after all its writes.
     Reopen {
         block_bytes: u32,
     },
@@ -47,7 +48,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The log, the disk, and the values that each partition should hold.
+/// The log, the disk, and the values that each partition must have.
 struct World {
     log: ShardLog,
     disk: Disk,
@@ -58,7 +59,7 @@ struct World {
 
 impl World {
     fn new(linger_ms: i32) -> Self {
-        // A block of 4096 bytes has to be possible, too.
+        // The first segment must be able to hold a block of 4096 bytes, too.
         let config = LogConfig { linger_ms, first_segment_bytes: 8 << 10, ..small_config() };
         let log = ShardLog::new(config.clone(), Recovered::default());
         Self { log, disk: Disk::default(), config, partitions: BTreeMap::new(), now: 0 }

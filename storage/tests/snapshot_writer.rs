@@ -1,4 +1,4 @@
-//! Writing a snapshot: after a crash at any point the old one or the new one is there.
+//! Writing a snapshot: after a crash at any point, the old or the new snapshot exists.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,8 +26,8 @@ fn path() -> &'static Path {
     Path::new("shard-0/snapshot")
 }
 
-/// Writes a snapshot with a body of `len` bytes, one operation after the other; calls `each` before
-/// each of them.
+/// Writes a snapshot with a body of `len` bytes, operation by operation. Calls `each` before each
+/// operation.
 fn write(
     disk: &mut Disk,
     writer: &mut SnapshotWriter,

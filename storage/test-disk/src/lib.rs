@@ -1,12 +1,12 @@
-//! A disk in memory for tests: the content of its files, and the part of it that survives a power
-//! loss. It performs operations at once, and returns their completions.
+//! An in-memory disk for tests. It keeps the content of all files, and the content that would
+//! survive a power loss. It performs operations immediately and returns their completions.
 //!
-//! The tests of logs, snapshots and partitions use it. Other disks stay apart. That of the
-//! simulator (`server/simulator/src/disk`) has operations that take time, end in any order and
-//! fail, and all states in which a crash may leave them: more than a story needs, and with a world
-//! of its own. Those of the fuzz targets and of the server in memory keep only the written parts of
-//! files ([`SparseFile`]), as input may write at any offset and logs are long. That of the
-//! end-to-end tests is a block device below a real file system.
+//! The tests of logs, snapshots and partitions use it. Other test disks are separate. The
+//! simulator's disk (`server/simulator/src/disk`) has operations that take time, end in any order
+//! and fail, and models all states in which a crash may leave the files: more than a story needs.
+//! The disks of the fuzz targets and of the in-memory server keep only the written parts of files
+//! ([`SparseFile`]), because fuzz input may write at any offset and logs are long. The end-to-end
+//! tests use a block device below a real file system.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
@@ -22,28 +22,29 @@ use std::path::{Path, PathBuf};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Opening, renaming and removing are durable at once, as the contract of file operations demands.
+/// The disk. Opening, renaming and removing are durable immediately, as the contract of file
+/// operations demands.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
     pub live: Files,
     pub durable: Files,
     open: HashMap<FileId, (PathBuf, OpenMode)>,
-    /// Files that had to exist when they were opened, and did not.
+    /// Files opened as `Existing` that did not exist.
     missing: HashSet<FileId>,
     /// The number of writes and syncs.
     pub writes: usize,
     /// The number of syncs.
     pub syncs: usize,
-    /// No space for files that are opened `Aside`.
+    /// Whether writes to files opened as `Aside` fail for lack of space.
     pub is_full: bool,
-    /// The block size of the device, if it is more than 512: writes are aligned to it.
+    /// The block size of the device if it exceeds 512; writes must be aligned to it.
     pub block_bytes: usize,
-    /// All reads fail.
+    /// Whether all reads fail.
     pub has_broken_reads: bool,
 }
 
 impl Disk {
-    /// Performs all operations; returns the completions in order.
+    /// Performs all operations, and returns their completions in order.
     pub fn perform_all(&mut self, ops: Vec<FileOp>) -> Vec<FileDone> {
         ops.into_iter().filter_map(|op| self.perform(op)).collect()
     }
@@ -117,7 +118,7 @@ impl Disk {
         None
     }
 
-    /// Writes only the blocks of a write that `keeps` selects, as a loss of power may.
+    /// Performs only the blocks of a write that `keeps` selects, as a power loss may.
     pub fn tear(&mut self, op: &FileOp, block_bytes: usize, keeps: impl Fn(usize) -> bool) {
         let FileOp::Write { file, offset, data, .. } = op else { return };
         let path = self.open[file].0.clone();
@@ -129,18 +130,18 @@ impl Disk {
         }
     }
 
-    /// Loses power: only durable bytes are left.
+    /// Simulates a power loss: only durable bytes are left.
     pub fn crash(&mut self) {
         self.live = self.durable.clone();
         self.open.clear();
     }
 
-    /// Kills the process: its writes are kept.
+    /// Simulates the end of the process: its writes are kept.
     pub fn close_all(&mut self) {
         self.open.clear();
     }
 
-    /// Writes the files to a directory of the real file system, for code that is not sans-I/O.
+    /// Writes the files to a directory of the real file system, for code that does real I/O.
     pub fn save(&self, directory: &Path) {
         for (path, content) in &self.live {
             let path = directory.join(path);
@@ -149,12 +150,12 @@ impl Disk {
         }
     }
 
-    /// The length of all files.
+    /// The total size of all files.
     pub fn bytes(&self) -> usize {
         self.live.values().map(Vec::len).sum()
     }
 
-    /// Bytes of the files in a directory, by name.
+    /// The contents of the files in a directory, by name.
     pub fn dir(&self, dir: &Path) -> BTreeMap<String, &[u8]> {
         let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(dir));
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -172,7 +173,8 @@ impl Disk {
         assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
     }
 
-    /// Whether the file of an operation had to exist when it was opened, and does not now either.
+    /// Whether the operation's file did not exist when it was opened as `Existing`, and still does
+    /// not.
     fn is_of_missing(&self, op: &FileOp) -> bool {
         let (FileOp::Write { file, .. }
         | FileOp::Read { file, .. }

@@ -1,15 +1,15 @@
-//! The content of a file of which few parts were written.
+//! The content of a sparsely written file.
 
 use muster_storage::OpenMode;
 use std::collections::BTreeMap;
 
-/// The bytes of a piece.
+/// The size of a piece.
 const PIECE_BYTES: u64 = 4096;
 
-/// The longest file; no test writes more.
+/// The longest file, in bytes. No test writes more.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// A file in pieces. Those of zeros are not kept.
+/// A file as pieces; pieces of zeros are not stored.
 #[derive(Debug, Default)]
 pub struct SparseFile {
     len: u64,
@@ -17,13 +17,16 @@ pub struct SparseFile {
 }
 
 impl SparseFile {
+    /// Writes `data` at `offset`.
+    ///
     /// # Panics
-    /// If the file gets too long.
+    /// The file becomes too long.
     pub fn write(&mut self, offset: u64, data: &[u8], mode: OpenMode) {
         let end = offset + data.len() as u64;
         assert!(end <= FILE_BYTES_MAX, "a write at {offset}");
         self.len = self.len.max(end);
-        // The blocks of a shard's log begin with a word that is not zero.
+        // These are zeros, not a block: the blocks of a shard's log begin with a word that is not
+        // zero.
         let is_durable = !mode.is_cached();
         if is_durable && data[..8] == [0; 8] {
             return self.pieces.retain(|at, _| !(offset..end).contains(at));
@@ -45,14 +48,14 @@ impl SparseFile {
         self.len
     }
 
-    /// The bytes of a range, up to the end of the file.
+    /// Reads a range, up to the end of the file.
     pub fn read(&self, offset: u64, len: u32) -> Vec<u8> {
         let mut data = Vec::new();
         self.read_into(offset, len, &mut data);
         data
     }
 
-    /// Adds the bytes of a range, up to the end of the file.
+    /// Appends a range, up to the end of the file, to `out`.
     pub fn read_into(&self, offset: u64, len: u32, out: &mut Vec<u8>) {
         let end = self.len.min(offset + u64::from(len)).max(offset);
         let begin = out.len();

@@ -1,4 +1,4 @@
-//! A partition that is compacted, and the batches of its producers.
+//! A compacted partition for tests, and the batches of its producers.
 
 use super::partition::{World, place};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
@@ -16,18 +16,18 @@ use std::ops::{Deref, DerefMut, Range};
 
 const COMPACT: FileToken = FileToken(3);
 
-/// Offset, key and value.
+/// Offset, key and value of a record.
 pub type Read = (i64, Vec<u8>, Option<Vec<u8>>);
 
-/// The server's knowledge of a partition beside its log.
+/// The facts about a partition that the server knows besides its log.
 #[derive(Debug, Clone)]
 pub struct Known {
     pub rules: CompactionConfig,
     pub aborted: Vec<(i64, Range<i64>)>,
     pub producers: BTreeMap<i64, LastOfProducer>,
-    /// The last stable offset, if it is not the high watermark.
+    /// The last stable offset, if it differs from the high watermark.
     pub stable: Option<i64>,
-    /// The recovery point that was stored last.
+    /// The last stored recovery point.
     pub stored: Option<RecoveryPoint>,
 }
 
@@ -57,17 +57,17 @@ impl DerefMut for World {
     }
 }
 
-/// A record; null for each that is missing.
+/// Key and value of a record; each may be null.
 pub type KeyAndValue = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// A batch of a producer.
+/// A batch to be produced.
 pub struct Made {
     pub records: Vec<KeyAndValue>,
     pub time: i64,
     pub codec: Compression,
-    /// Id, epoch and base sequence.
+    /// Producer id, epoch and base sequence.
     pub producer: Option<(i64, i16, i32)>,
-    /// The producer of the transaction that it belongs to.
+    /// The producer id of the transaction that the batch belongs to.
     pub transaction: Option<i64>,
 }
 
@@ -124,7 +124,7 @@ pub fn value_of(read: &Read) -> String {
     String::from_utf8_lossy(read.2.as_deref().unwrap_or_default()).into_owned()
 }
 
-/// Compaction of a [`World`].
+/// Compaction of the log of a [`World`].
 pub trait Compacting {
     fn seal(&mut self);
     fn store_point(&mut self);
@@ -138,7 +138,8 @@ pub trait Compacting {
 }
 
 impl Compacting for World {
-    /// Ends the active segment with a record that fills the next one; stores the recovery point.
+    /// Appends a record that fills the next segment, which seals the active one. Then stores the
+    /// recovery point.
     fn seal(&mut self) {
         let filler = vec![b' '; self.segment_bytes as usize - 90];
         let record = (Some(b"filler".to_vec()), Some(filler));
@@ -168,7 +169,7 @@ impl Compacting for World {
         Some(self.log.begin_compaction(&cleanable, rules))
     }
 
-    /// Does a slice, and its operations.
+    /// Runs one slice and performs its operations.
     fn step(&mut self, pass: &mut Compaction) -> Option<CompactionEnd> {
         let mut ops = Vec::new();
         let slice = self.log.compact(pass, COMPACT, &mut self.files, &mut ops);
@@ -199,7 +200,7 @@ impl Compacting for World {
         self.reopen_from(self.stored)
     }
 
-    /// The headers of all batches, in the files.
+    /// The headers of all batches in the files.
     fn headers(&mut self) -> Vec<BatchHeader> {
         let files = self.disk.dir(&place().dir);
         let logs = files.into_iter().filter(|(name, _)| name.ends_with(".log"));
@@ -207,7 +208,7 @@ impl Compacting for World {
         logs.flat_map(|(_, bytes)| headers(bytes).collect::<Vec<_>>()).collect()
     }
 
-    /// The records from the log start on, as a consumer reads them; markers are left out.
+    /// The records from the log start offset on, as a consumer sees them; without markers.
     fn all_records(&mut self) -> Vec<Read> {
         let (mut all, mut offset) = (Vec::new(), self.log.log_start_offset());
         while offset < self.log.high_watermark() {

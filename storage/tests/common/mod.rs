@@ -1,4 +1,4 @@
-//! Logs of shards on a disk in memory.
+//! Shard logs on an in-memory disk.
 
 #![allow(dead_code, unreachable_pub, unused_imports, clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ pub fn record(value: &[u8]) -> Record<'_> {
     (b"key", Some(value))
 }
 
-/// Appends a record at the time 1,000.
+/// Appends a record with timestamp 1,000.
 pub fn append(log: &mut ShardLog, partition: i32, value: &[u8]) -> u64 {
     log.append(part(partition), 1_000, [record(value)]).unwrap()
 }
@@ -40,7 +40,7 @@ pub fn ready(config: LogConfig) -> (ShardLog, Disk) {
     (log, disk)
 }
 
-/// Polls; performs all operations but the write of a block, which is returned.
+/// Calls `poll` and performs all operations except the write of a block, which is returned.
 pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<FileOp> {
     let mut ops = Vec::new();
     log.poll(now, &mut ops);
@@ -53,7 +53,7 @@ pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<File
     block
 }
 
-/// A log with small segments.
+/// A config with small segments.
 pub fn small_config() -> LogConfig {
     LogConfig {
         dir: "shard-0".into(),
@@ -69,7 +69,7 @@ pub fn small_config() -> LogConfig {
     }
 }
 
-/// A log that is compacted when half of it is dirty.
+/// A config with compaction, which begins when half of the log is dirty.
 pub fn compacting_config() -> LogConfig {
     let compaction = CompactionConfig { delete_retention_ms: 1_000, ..Default::default() };
     LogConfig { compaction: Some(compaction), ..small_config() }
@@ -80,7 +80,7 @@ pub fn compacting_config() -> LogConfig {
 pub struct Replayed {
     pub partition: i32,
     pub base_offset: i64,
-    /// The last position of its block.
+    /// The position of the last operation in its block.
     pub position: u64,
     pub bytes: Vec<u8>,
 }
@@ -97,7 +97,7 @@ pub fn recover(disk: &Disk, dir: &Path) -> Result<(Recovered, Vec<Replayed>), Co
     recover_by(Recovery::default(), disk, dir)
 }
 
-/// Like [`recover`], with a recovery that may have some segments from a snapshot.
+/// Like [`recover`], with a recovery that may know some segments from a snapshot.
 pub fn recover_by(
     mut recovery: Recovery,
     disk: &Disk,
@@ -126,7 +126,7 @@ pub fn open(disk: &Disk, config: LogConfig) -> (ShardLog, Vec<Replayed>) {
     (ShardLog::new(config, recovered), replayed)
 }
 
-/// Polls and performs until the log has no further operations.
+/// Polls and performs operations until the log requests no more.
 pub fn settle(log: &mut ShardLog, disk: &mut Disk, now: i64) {
     loop {
         let mut ops = Vec::new();
@@ -167,7 +167,7 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// From this number on, partitions in a story are of `__share_group_state`.
+/// Partition numbers from this one on stand for partitions of `__share_group_state`.
 pub const SHARE_STATE: i32 = 100;
 
 /// The partition of a number in a story: -1 of the cluster, others of `__consumer_offsets` or
@@ -189,7 +189,7 @@ pub fn number(partition: LogPartition) -> i32 {
     }
 }
 
-/// All records by partition and offset; panics if a batch is invalid.
+/// All records by partition and offset. Panics if a batch is invalid.
 pub fn records(replayed: &[Replayed]) -> BTreeMap<(i32, i64), Found> {
     let mut found = BTreeMap::new();
     for Replayed { partition, bytes, .. } in replayed {

@@ -1,4 +1,4 @@
-//! The log of a partition, on a disk in memory.
+//! The log of a partition on an in-memory disk.
 
 use super::Disk;
 use muster_codec::record_batch::BatchBuilder;
@@ -22,7 +22,7 @@ pub struct World {
     pub files: OpenFiles,
     pub disk: Disk,
     pub segment_bytes: u64,
-    /// For compaction.
+    /// The facts that compaction needs.
     pub known: super::compacting::Known,
 }
 
@@ -34,13 +34,13 @@ pub fn place() -> PartitionPlace {
     PartitionPlace { dir: "topics/t-0".into(), number: 77, token_tag: 9 }
 }
 
-/// A batch of records of these times, each with a value of this size.
+/// A batch with a record for each timestamp. Each value has `value_bytes` bytes.
 pub fn batch(times: &[i64], value_bytes: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     for time in times {
         builder.append(*time, &(&b"key"[..], Some(&vec![1; value_bytes][..])));
     }
-    // Clients may send any offset and epoch.
+    // Arbitrary values, because clients may send any base offset and leader epoch.
     builder.seal(123, 5).to_vec()
 }
 
@@ -113,12 +113,12 @@ impl World {
         }
     }
 
-    /// Offset and timestamp of the first record of a time or later.
+    /// Offset and timestamp of the first record with timestamp `target` or later.
     pub fn offset_for(&mut self, target: i64) -> Option<(i64, i64)> {
         self.search(target).0
     }
 
-    /// Like [`World::offset_for`], with the number of bytes that were read.
+    /// Like [`World::offset_for`], and also returns the number of bytes read.
     pub fn search(&mut self, target: i64) -> (Option<(i64, i64)>, usize) {
         self.search_on(self.log.search(target))
     }
@@ -163,13 +163,13 @@ impl World {
         place().dir.join(segment_file_name(base_offset))
     }
 
-    /// Opens the log again from its files alone; returns the base offsets of the batches that were
-    /// visited.
+    /// Opens the log again from its files, without a recovery point. Returns the base offsets of
+    /// the batches that recovery visited.
     pub fn reopen(&mut self) -> Result<Vec<i64>, PartitionError> {
         self.reopen_from(None)
     }
 
-    /// Syncs all writes, as a clean stop does.
+    /// Syncs all writes, as a clean shutdown does.
     pub fn sync(&mut self) -> RecoveryPoint {
         let mut ops = Vec::new();
         let end = self.log.sync(SYNC, &mut self.files, &mut ops);
@@ -201,8 +201,8 @@ impl World {
         recovery.finish()
     }
 
-    /// Finishes swaps of compacted segments, and removes what compaction left, as the server does
-    /// first at startup.
+    /// Completes swaps of compacted segments and removes leftovers of compaction, as the server
+    /// does first at startup.
     fn finish_swaps(&mut self) -> Result<(), PartitionError> {
         let dir = place().dir;
         let files = self.disk.dir(&dir);

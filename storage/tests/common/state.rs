@@ -1,4 +1,5 @@
-//! The state that replay makes of a log, with transactions and share state, as the server does.
+//! The state that the replay of a log produces, as in the server, with transactions and share
+//! state.
 
 use super::{Replayed, SHARE_STATE};
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome};
@@ -6,30 +7,31 @@ use std::collections::BTreeMap;
 
 type Key = (i32, Vec<u8>);
 
-/// A value of an open transaction.
+/// A value written in an open transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pending {
     producer_id: i64,
     value: Vec<u8>,
-    /// A later record of its key is committed.
+    /// Whether a later record of its key is committed.
     is_superseded: bool,
 }
 
-/// The values by key, and those of open transactions in the order of their records.
+/// The committed values by key, and the values of open transactions in the order of their records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
     values: BTreeMap<Key, Vec<u8>>,
     pending: BTreeMap<Key, Vec<Pending>>,
-    /// The updates after the values of share partitions, and the end of each partition of the log.
+    /// The updates since each share partition's snapshot, and the end offset of each partition of
+    /// share state.
     updates: BTreeMap<Key, Vec<Vec<u8>>>,
     share_ends: BTreeMap<i32, i64>,
 }
 
-/// A value as a record writes it.
+/// A value to be written as a record.
 pub struct Entry {
     pub partition: i32,
     pub key: Vec<u8>,
-    /// The producer, if its transaction is open.
+    /// The producer id, if the value belongs to an open transaction.
     pub producer: Option<i64>,
     pub value: Vec<u8>,
 }
@@ -48,12 +50,12 @@ impl State {
         state
     }
 
-    /// Number of values.
+    /// The number of committed values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// All of it as values that produce it again.
+    /// The whole state, as values whose records reproduce it.
     pub fn entries(&self) -> Vec<Entry> {
         let pending = |is_superseded: bool| {
             self.pending.iter().flat_map(move |((partition, key), all)| {
@@ -78,7 +80,7 @@ impl State {
             let record = record.unwrap();
             let key = record.key.unwrap();
             if partition >= SHARE_STATE {
-                // A block that compaction has rebuilt may have records of both sides of a position.
+                // Compaction may combine records from before and after a position in one block.
                 if batch.offset(&record) >= known_to {
                     self.put_share(partition, key, record.value);
                 }
@@ -93,7 +95,7 @@ impl State {
         }
     }
 
-    /// A record of share state.
+    /// Applies a record of share state.
     fn put_share(&mut self, partition: i32, key: &[u8], value: Option<&[u8]>) {
         let of = (partition, key[2..].to_vec());
         match (&key[..2], value) {
@@ -107,7 +109,7 @@ impl State {
         }
     }
 
-    /// A record outside of transactions, which counts more than all before it.
+    /// Applies a record outside of transactions. It supersedes all earlier records of its key.
     pub fn put(&mut self, partition: i32, key: &[u8], value: Option<&[u8]>) {
         let key = (partition, key.to_vec());
         match value {
@@ -135,7 +137,8 @@ impl State {
         pending.push(Pending { producer_id, value: value.to_vec(), is_superseded: false });
     }
 
-    /// Ends the transaction of a producer: of two commits the later record counts.
+    /// Ends the transaction of a producer. If two commits wrote the same key, the later record
+    /// counts.
     pub fn end(&mut self, partition: i32, producer_id: i64, outcome: TransactionOutcome) {
         for (key, pending) in &mut self.pending {
             let at = pending.iter().position(|it| it.producer_id == producer_id);

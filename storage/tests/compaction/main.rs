@@ -1,4 +1,4 @@
-//! Compaction of a shard's log: the records that it keeps and drops, and its conditions.
+//! Compaction of a shard's log: which records are kept and dropped, and when passes run.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! When a pass runs, and what ends it.
+//! When a pass of compaction runs, and what ends it.
 
 use crate::common::{State, compact, compacting_config, part, records, settle};
 use crate::story::Story;

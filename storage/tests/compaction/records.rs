@@ -166,7 +166,7 @@ fn timestamps_of_records_do_not_change_with_a_delete_horizon() {
     assert_eq!(header.max_timestamp, 777);
 }
 
-/// Writes the snapshot of a share partition, or an update.
+/// Writes a snapshot or an update of a share partition.
 fn share(story: &mut Story, key: &str, value: &str) {
     story.put(SHARE_STATE, key, value);
 }

@@ -1,4 +1,4 @@
-//! The files of a compacted log, and their readers.
+//! The files of a compacted log, and reads of them during compaction.
 
 use crate::common::{State, compact, compacting_config, part, settle, values};
 use crate::story::Story;
@@ -62,18 +62,19 @@ fn disk_usage_is_bounded_under_endless_commits_to_the_same_keys() {
         most = most.max(story.disk.bytes());
     }
     compact(&mut story.log, &mut story.disk, &mut story.now);
-    // 16 KB are live. They may be there twice, beside the dirty, active, ready and spare segments.
+    // 16 KB are live. They may exist twice, in addition to the dirty, active, ready and spare
+    // segments.
     assert!(most <= 10 * (32 << 10), "{most}");
     assert_eq!(State::of(&story.replayed()).len(), 50);
 }
 
-/// Appends a long value for the one key.
+/// Appends a long value for the same key each time.
 fn append_again(story: &mut Story, round: i32) {
     let value = [round as u8; 400];
     story.log.append(part(0), story.now, [(&b"key"[..], Some(&value[..]))]).unwrap();
 }
 
-/// The operations of the next millisecond, which are performed.
+/// Performs the operations of the next millisecond, and returns them.
 fn polled(story: &mut Story) -> Vec<FileOp> {
     let mut ops = Vec::new();
     story.log.poll(story.now, &mut ops);
@@ -109,7 +110,7 @@ fn retired_files_are_reused() {
     }
 }
 
-/// Reads a partition as a consumer does: from each batch to the next.
+/// Reads a partition as a consumer does, batch by batch.
 fn fetch(story: &mut Story, partition: i32) -> Vec<(i64, i32)> {
     let (mut offset, mut found) = (0, Vec::new());
     let end = story.log.high_watermark(part(partition));

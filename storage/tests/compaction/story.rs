@@ -1,4 +1,4 @@
-//! A log that is compacted, with its disk and its clock.
+//! A compacted log with its disk and clock.
 
 use crate::common::{
     Disk, Found, Replayed, compact, compacting_config, open, part, records, recover, settle,
@@ -7,7 +7,7 @@ use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{LogConfig, ShardLog};
 use std::path::PathBuf;
 
-/// A log, its disk and its clock.
+/// A log with its disk and clock.
 pub(crate) struct Story {
     pub(crate) log: ShardLog,
     pub(crate) disk: Disk,
@@ -21,12 +21,12 @@ impl Story {
         let (log, _) = open(&disk, config.clone());
         let mut story = Self { log, disk, config, now: 1_000_000 };
         settle(&mut story.log, &mut story.disk, story.now);
-        // The first segment is active, the second ready.
+        // Now the first segment is active and the second is ready.
         story.write(9, "filler", None);
         story
     }
 
-    /// A log that is compacted only by [`Story::compact`].
+    /// A log that only [`Story::compact`] compacts.
     pub(crate) fn idle() -> Self {
         Self::new(LogConfig { compaction: None, ..compacting_config() })
     }
@@ -44,7 +44,7 @@ impl Story {
         settle(&mut self.log, &mut self.disk, self.now);
     }
 
-    /// Fills the active segment with records that the test does not look at.
+    /// Fills the active segment with filler records, which tests ignore.
     pub(crate) fn roll(&mut self) {
         let before = self.newest();
         while self.newest() == before {
@@ -75,7 +75,7 @@ impl Story {
         recover(&self.disk, &self.config.dir).unwrap().1
     }
 
-    /// The records of all partitions but the filler's, in order.
+    /// The records of all partitions except the filler's, in order.
     pub(crate) fn texts(&self) -> Vec<String> {
         let found = records(&self.replayed());
         let text = |((partition, offset), it): (&(i32, i64), &Found)| {

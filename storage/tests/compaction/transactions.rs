@@ -26,7 +26,7 @@ impl Story {
         self.end(producer, TransactionOutcome::Commit);
     }
 
-    /// Which batches are of transactions.
+    /// For each batch, whether it belongs to a transaction.
     fn of_transactions(&self) -> Vec<bool> {
         let batches = self.batches(0);
         let header = |bytes: &Vec<u8>| Batch::read(bytes).unwrap().header;
@@ -82,7 +82,7 @@ fn markers_go_when_a_snapshot_has_what_they_ended() {
     story.roll();
     story.compact();
     assert_eq!(story.texts(), [marker(0, "a=1"), marker(1, MARKED), marker(2, "b=1")]);
-    // It might have pending what the marker ends.
+    // The marker stays: a snapshot might still have a pending record that it commits.
     story.compact_again();
     assert_eq!(story.texts(), [marker(0, "a=1"), marker(1, MARKED), marker(2, "b=1")]);
     story.log.keep_markers_after(story.log.progress().flushed());
@@ -118,7 +118,7 @@ fn a_reading_begins_again_if_a_marker_was_dropped_that_it_may_lack() {
     story.commit(1);
     story.roll();
     let rules = compacting_config().compaction.unwrap();
-    // No tombstone gets its time.
+    // With this retention no tombstone reaches its delete horizon.
     story.config.compaction = Some(CompactionConfig { delete_retention_ms: 1_000_000, ..rules });
     story.log.set_compaction(story.config.compaction);
     let early = story.log.begin_reading(story.now);
@@ -143,7 +143,7 @@ fn a_pass_may_read_a_marker_in_a_segment_that_was_too_young_for_the_last() {
     story.commit(1);
     story.roll();
     story.config.compaction = Some(rules);
-    // The record is now in the first dirty block, and its marker too young.
+    // The record is now in the first dirty block, and its marker is too young to be read.
     story.compact();
     assert_eq!(story.of_transactions(), [true, true]);
     story.now += 20_000_000;
@@ -168,7 +168,7 @@ fn blocks_of_transactions_do_not_grow_where_the_block_size_has() {
     assert!(header.compacted.is_some());
     assert_eq!(header.block_bytes, 512);
     assert_eq!(bytes.len(), header.segment_bytes.next_multiple_of(4096) as usize);
-    // Each operation has its block as before, and the filler's are merged.
+    // Each operation keeps its own block; the filler's blocks are merged.
     assert!(bytes.len() <= before.1, "{} after {}", bytes.len(), before.1);
     assert_eq!(story.texts(), before.0);
     story.compact_again();
