@@ -233,8 +233,8 @@ impl Pass {
     }
 
     /// Limits the rewriting to sources that were completely noted and contain no record of an open
-    /// transaction. If this excludes even the first source, it is rewritten up to the block in
-    /// question, or not at all if that is its first dirty block.
+    /// transaction. If not even the first source is such a source, it is rewritten up to its first
+    /// block that is not noted or has such a record; not at all if this is its first dirty block.
     fn end_map(&mut self) {
         let open = self.notes.first_open();
         let open_at = open.map(|(place, _)| place);
