@@ -1,7 +1,7 @@
-//! Echoes frames (4-byte big-endian length, payload) from one driver on one thread: the baseline of
-//! muster's benchmarks. The driver is a ring, or with `--driver poll` a poller. With `--durable
-//! FILE` each frame is durable in the file before it is answered; while one write is in flight the
-//! next batch gathers.
+//! Echoes frames (4-byte big-endian length, payload) from one driver on one thread. It is the
+//! baseline of muster's benchmarks. The driver is a ring, or with `--driver poll` a poller. With
+//! `--durable FILE` each frame is made durable in the file before it is answered; while one write
+//! is in flight, the next batch gathers.
 //!
 //!     echo --listen 127.0.0.1:PORT [--driver poll] [--durable FILE]
 
@@ -86,7 +86,7 @@ fn arguments() -> Result<Options, Failure> {
     Ok(Options { listen: listen.ok_or(usage)?, durable, polls })
 }
 
-/// Handles all whole frames; an incomplete last one waits in `partial`.
+/// Handles all complete frames. An incomplete last frame waits in `partial`.
 fn receive(
     ring: &mut impl Driver,
     log: &mut Option<Log>,
@@ -114,7 +114,7 @@ fn receive(
     }
 }
 
-/// Bytes of the whole frames at the start. None if a frame is too large.
+/// The length of the complete frames at the start of `bytes`. None if a frame is too large.
 fn whole_frames(bytes: &[u8]) -> Option<usize> {
     let mut whole = 0;
     while let Some((length, payload)) = bytes[whole..].split_first_chunk::<4>() {
@@ -130,7 +130,7 @@ fn whole_frames(bytes: &[u8]) -> Option<usize> {
     Some(whole)
 }
 
-/// Sends the frames back; the connection of a client that does not read its answers is closed.
+/// Sends the frames back. Closes the connection if the client does not read its answers.
 fn answer(ring: &mut impl Driver, conn: ConnId, frames: &[u8]) {
     if let Some(output) = ring.output(conn) {
         output.extend_from_slice(frames);
@@ -140,13 +140,13 @@ fn answer(ring: &mut impl Driver, conn: ConnId, frames: &[u8]) {
     }
 }
 
-/// Frames to be written: one batch gathers while another is written.
+/// Frames to be written: while one batch is written, the next gathers.
 struct Log {
     file: File,
     block_bytes: usize,
     offset: u64,
     gathering: Batch,
-    /// The connections of the batch in flight, as in [`Batch::waiting`].
+    /// The connections of the batch in flight, in the form of [`Batch::waiting`].
     waiting: Vec<(ConnId, usize)>,
     spare: Option<AlignedBuf>,
     writing: bool,
@@ -155,12 +155,12 @@ struct Log {
 #[derive(Default)]
 struct Batch {
     bytes: AlignedBuf,
-    /// Connections and the bytes that each appended, in order.
+    /// Connections, each with the number of bytes that it appended, in order.
     waiting: Vec<(ConnId, usize)>,
 }
 
 impl Log {
-    /// A file full of zeros: writing to it later changes no metadata.
+    /// Creates a file full of zeros, so that later writes change no metadata.
     fn create(ring: &mut impl Driver, path: &Path) -> io::Result<Self> {
         let file = File::open_direct(path)?;
         let mut zeros = AlignedBuf::zeroed(1 << 20);

@@ -1,5 +1,5 @@
-//! A closed loop against `echo`: N connections, one frame each in flight. Prints requests per
-//! second, latency, and the server's CPU time.
+//! A closed-loop client of `echo`: N connections, each with one frame in flight. Prints requests
+//! per second, latency, and the server's CPU time.
 //!
 //!     ping --connect 127.0.0.1:PORT [--connections N] [--seconds S] [--payload BYTES]
 //!          [--server-pid PID]
@@ -78,7 +78,7 @@ fn send(ring: &mut Ring, pinger: &mut Pinger, frame: &[u8]) {
     }
 }
 
-/// Latencies of all answers within `length`, in nanoseconds.
+/// Runs for `length` and returns the latencies of all answers, in nanoseconds.
 fn run(
     ring: &mut Ring,
     pingers: &mut [Pinger],
@@ -109,8 +109,8 @@ fn run(
     Ok(latencies)
 }
 
-/// CPU seconds of the server's process, and of core 0: only the latter include the kernel's threads
-/// that work for the server.
+/// CPU seconds of the server's process, and of core 0. Only the latter include kernel threads that
+/// work for the server.
 fn cpu_seconds(pid: Option<u32>) -> io::Result<(f64, f64)> {
     let Some(pid) = pid else { return Ok((0.0, 0.0)) };
     let mut process = 0.0;

@@ -1,4 +1,4 @@
-//! Stories of files: direct and buffered, durable and not, errors, and wake-ups.
+//! Tests of files: direct and buffered, durable and not, errors, and wake-ups.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -58,7 +58,7 @@ fn round_trip<D: Made>(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
     assert_eq!(tokens, (0..writes).collect::<Vec<_>>());
     ring.sync(&file, 77);
     assert!(matches!(next(&mut ring), Event::Synced { token: 77, result: Ok(()) }));
-    // A read beyond the end returns the bytes up to the end.
+    // A read beyond the end of the file returns the bytes up to the end.
     ring.read(&file, 40 * block as u64, 20 * block, AlignedBuf::default(), 78);
     let Event::Read { token: 78, result: Ok(()), buf } = next(&mut ring) else { panic!() };
     assert_eq!(buf.len(), 10 * block);

@@ -1,4 +1,5 @@
-//! Running out of descriptors: the only test of its process, as the limit is the process's.
+//! Tests running out of descriptors. It is the only test of its binary, because the limit is per
+//! process.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
@@ -21,7 +22,7 @@ fn next(ring: &mut Ring) -> Event {
 #[test]
 fn without_descriptors_a_listener_waits_until_one_is_free() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: valid pointers to a valid limit.
+    // SAFETY: the pointers are to a valid limit.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
         limit.rlim_cur = 64;

@@ -1,5 +1,5 @@
-//! Connections that send much beside those that send little: what a turn receives of the former is
-//! bounded, and they take turns.
+//! Connections that send much, beside those that send little: the former take turns, and a turn
+//! receives a limited amount from them.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ fn config() -> Config {
     Config { bulk_buffers: 64, bulk_buffer_bytes: 256, ..Config::default() }
 }
 
-/// Bytes that one turn receives of all connections that send much.
+/// The most bytes that one turn receives from all connections that send much.
 fn bulk_bytes(config: &Config) -> usize {
     usize::from(config.bulk_buffers) * config.bulk_buffer_bytes as usize
 }
@@ -55,7 +55,8 @@ impl<D: Driver> Crowd<D> {
         conn
     }
 
-    /// The bytes that a turn received, by connection, in the order of the first events.
+    /// Runs a turn. Returns the bytes received by connection, and the connections in the order of
+    /// their first event.
     fn turn(&mut self) -> (Vec<ConnId>, HashMap<ConnId, usize>) {
         self.ring.turn(Some(Duration::ZERO)).unwrap();
         let (mut order, mut bytes) = (Vec::new(), HashMap::new());

@@ -1,4 +1,4 @@
-//! Stories over loopback TCP and socket pairs: order, back-pressure, closing, limits.
+//! Tests over loopback TCP and socket pairs: order, back-pressure, closing, limits.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ fn listening_in<D: Made>(budget: &ConnectionBudget) -> (D, ListenerId, std::net:
     listen(ring)
 }
 
-/// Turns until `handle` returns true.
+/// Runs turns until `handle` returns true.
 fn turn_until<D: Driver>(ring: &mut D, mut handle: impl FnMut(&mut D, Event<D::Data>) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -288,7 +288,7 @@ fn a_reused_slot_gets_no_events_of_its_predecessor<D: Made>() {
             }
             _ => panic!("another event"),
         });
-        // Close with a receive armed, data in flight and a send queued or under way.
+        // Closes with a receive in flight, data arriving, and a send queued or in flight.
         theirs.write_all(&[round; 100]).unwrap();
         ring.send(conn, vec![round; 1 << 20]);
         if round % 2 == 0 {

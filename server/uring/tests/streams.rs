@@ -1,4 +1,4 @@
-//! Stories of streams: parts of files to sockets, whether the peer reads or not.
+//! Tests of streams: parts of files to sockets, with peers that read and peers that do not.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -54,7 +54,7 @@ fn next<D: Driver>(ring: &mut D) -> Event<D::Data> {
     }
 }
 
-/// Sends as much from `from` on as the socket accepts; returns the end of the sent bytes.
+/// Sends as much as the socket accepts, from `from` on. Returns the end of the sent bytes.
 fn send_some<D: Made>(ring: &mut D, conn: ConnId, file: &File, from: usize, end: usize) -> usize {
     let mut slice = ring.slice();
     slice.put_file(file, from as u64, SLICE.min(end - from) as u32);
@@ -87,7 +87,7 @@ fn a_peer_gets_all_bytes_at_the_speed_at_which_it_reads<D: Made>() {
                 assert!(matches!(next(&mut ring), Event::Writable { .. }));
             }
         }
-        // The peer stays open until the end, which is an event of its own.
+        // Keep the peer open, because its end would cause another event.
         let (got, _theirs) = reader.join().unwrap();
         assert!(got == bytes);
     }
@@ -119,7 +119,7 @@ fn a_slice_is_read_for_the_caller_whatever_the_socket_does<D: Made>() {
     let bytes = pattern(SLICE);
     let (a, b) = (file(&bytes), file(b"abcdef"));
     for round in 0..3 {
-        // Output that is on its way does not wait for it, nor the other way round.
+        // Output in flight does not wait for the slice, and the slice does not wait for the output.
         ring.output(conn).unwrap().push(b'x');
         let mut slice = ring.slice();
         slice.put(b"<");
@@ -240,14 +240,14 @@ fn a_stream_to_a_disconnected_peer_fails<D: Made>() {
     }
 }
 
-/// A part of a slice: bytes, or this number of bytes of a file from an offset on.
+/// A part of a slice: literal bytes, or a range of a file as offset and length.
 #[derive(Clone, Copy)]
 enum Part {
     Bytes(&'static [u8]),
     File(usize, usize),
 }
 
-/// The parts, without the first `skip` bytes of them.
+/// Adds the parts to a slice, without their first `skip` bytes.
 fn put_parts(
     ring: &mut impl Driver,
     file: &File,
@@ -276,7 +276,7 @@ fn put_parts(
 fn long_and_short_parts_cached_and_not_come_in_order<D: Made>() {
     const MIB: usize = 1 << 20;
     let (mut ring, conn, mut theirs) = pair::<D>();
-    // A file with a hole in its middle, which is not in the page cache.
+    // A file with a hole in the middle. The hole is not in the page cache.
     let mut bytes = pattern(MIB);
     let file = file(&bytes);
     file.std().set_len(2 * MIB as u64).unwrap();

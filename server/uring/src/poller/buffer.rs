@@ -1,4 +1,4 @@
-//! The buffer that bytes are received into, lent with each event.
+//! The receive buffer, which is lent with each event.
 
 use std::cell::Cell;
 use std::fmt;
@@ -6,11 +6,11 @@ use std::io;
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// The most that is received at once: of a connection that sends much.
+/// The most bytes received at once, from a connection that sends much.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
-/// Bytes that a connection received. Consume or copy them soon: while they are lent, the next
-/// receive needs a buffer of its own.
+/// Bytes that a connection received. Consume or copy them soon: as long as they are lent, the next
+/// receive has to allocate another buffer.
 pub struct ReadBuf {
     bytes: Box<[u8]>,
     len: usize,
@@ -37,14 +37,15 @@ impl fmt::Debug for ReadBuf {
     }
 }
 
-/// The buffer of a poller, while it is not lent.
+/// The buffer of a poller, unless it is lent.
 #[derive(Clone, Default)]
 pub(super) struct Buffer {
     spare: Rc<Cell<Box<[u8]>>>,
 }
 
 impl Buffer {
-    /// Lends up to `most` bytes that `receive` writes; it returns how many.
+    /// Lends a buffer that `receive` fills with up to `most` bytes. `receive` returns the number of
+    /// bytes.
     pub(super) fn fill(
         &self,
         most: usize,

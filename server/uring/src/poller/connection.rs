@@ -10,24 +10,24 @@ use crate::recv::Receiving;
 pub(super) struct Connection {
     generation: u32,
     pub(super) stream: TcpStream,
-    /// The connection closes once its output is sent.
+    /// Whether the connection closes once its output is sent.
     pub(super) is_finishing: bool,
     pub(super) receiving: Receiving,
-    /// The kernel may have bytes of it, or its end.
+    /// Whether the kernel may have bytes of the connection, or its end.
     pub(super) is_readable: bool,
-    /// The peer has ended its side: the kernel reports nothing further.
+    /// Whether the peer has ended its side, so that the kernel reports nothing further.
     pub(super) is_ended: bool,
     pub(super) sending: Sending,
-    /// The socket may accept output.
+    /// Whether the socket may accept output.
     pub(super) is_writable: bool,
-    /// The connection is in the list of those with output to send.
+    /// Whether the connection is in the list of those with output to send.
     pub(super) is_dirty: bool,
     pub(super) awaits_room: bool,
-    /// The connection occupies a part of the shared connection budget.
+    /// Whether the connection counts against the shared connection budget.
     pub(super) has_place: bool,
 }
 
-/// Connections by slot. The generation of a slot's connection is its number among all.
+/// Connections by slot. The generation of a connection is its number among all connections so far.
 pub(super) struct Table {
     slots: Slab<Connection>,
     max: usize,

@@ -11,18 +11,17 @@ use crate::accept::{REST, configure, is_scarce};
 pub(super) struct Listener {
     /// None once closed.
     pub(super) socket: Option<TcpListener>,
-    /// Clients may wait.
+    /// Whether clients may be waiting.
     pub(super) is_ready: bool,
-    /// The accepts that are queued.
+    /// The number of queued accepts.
     pub(super) queued: usize,
-    /// The time when there were no free descriptors; the listener waits until one may have become
-    /// free.
+    /// The time when descriptors ran out. The listener waits until one may have become free.
     resting: Option<Instant>,
 }
 
 impl Listener {
     /// # Errors
-    /// The errors of bind(2) and listen(2).
+    /// Those of bind(2) and listen(2).
     pub(super) fn bind(addr: SocketAddr, backlog: u32) -> io::Result<Self> {
         let socket = std::net::TcpListener::bind(addr)?;
         configure(&socket, backlog)?;
@@ -35,15 +34,15 @@ impl Listener {
         self.socket.is_some()
     }
 
-    /// Whether to accept: clients may wait, and descriptors may be free.
+    /// Whether to accept: clients may be waiting, and descriptors may be free.
     pub(super) fn is_due(&self) -> bool {
         self.is_open() && self.is_ready && self.resting.is_none()
     }
 
-    /// Accepts a client; None if none waits.
+    /// Accepts a client. None if none is waiting.
     ///
     /// # Errors
-    /// The errors of accept(2), but for the lack of descriptors that has been reported.
+    /// Those of accept(2). If descriptors ran out, the listener pauses, too.
     pub(super) fn accept(&mut self) -> io::Result<Option<TcpStream>> {
         let Some(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {
@@ -64,12 +63,13 @@ impl Listener {
         }
     }
 
-    /// A descriptor was closed, or has been lacking for long enough.
+    /// Ends the pause: a descriptor was closed, or the pause was long enough.
     pub(super) fn rest_no_longer(&mut self) {
         self.resting = None;
     }
 
-    /// Schedules another try after a while; returns the time until then.
+    /// Returns the time until the next try if the listener is pausing. Ends the pause if its time
+    /// is over.
     pub(super) fn rests_for(&mut self) -> Option<Duration> {
         let left = REST.checked_sub(self.resting?.elapsed());
         if left.is_none_or(|left| left.is_zero()) {

@@ -1,12 +1,12 @@
-//! A [`Poller`] does what a [`Ring`](crate::Ring) does, where the kernel lets no ring be set up: a
-//! seccomp profile forbids it, the kernel is too old, or no memory may be locked. It takes more
-//! system calls: one for each receive and each send.
+//! A [`Poller`] replaces a [`Ring`](crate::Ring) where the kernel does not permit one: a seccomp
+//! profile forbids it, the kernel is too old, or no memory may be locked. It needs more system
+//! calls: one for each receive and each send.
 //!
-//! - Sockets do not block. epoll, edge-triggered, says which have become readable or writable; that
-//!   is kept until a call says otherwise. Bytes are received when their event is taken: what waits
-//!   for a later turn stays in the kernel.
-//! - What is in the page cache is read at once, as on a ring. All other file operations are carried
-//!   out by threads (`workers.rs`).
+//! - Sockets are non-blocking. Edge-triggered epoll reports sockets that have become readable or
+//!   writable; this state is remembered until a call shows otherwise. Bytes are received only when
+//!   their event is taken, so bytes for a later turn stay in the kernel.
+//! - Reads from the page cache are made immediately, as on a ring. Threads carry out all other file
+//!   operations (`workers.rs`).
 
 mod buffer;
 mod connection;
@@ -42,20 +42,21 @@ use slices::Slices;
 use sockets::Sockets;
 use workers::{Ended, Job, Workers};
 
-/// The most events that one call reports; the next call reports the rest.
+/// The most events that one call reports. The next call reports the rest.
 const EVENTS: usize = 1024;
 
-/// Sockets by readiness, and files by threads, for one thread. See the crate's documentation.
+/// A driver for one thread that uses epoll for sockets and threads for files. See the crate's
+/// documentation.
 pub struct Poller {
     poll: Poll,
     events: Events,
-    /// The last turn asked the kernel.
+    /// Whether the last turn has called epoll.
     has_asked: bool,
-    /// Reads from the page cache that have ended. Their events come with the next turn, as on a
-    /// ring: what they lead to must not make this one endless.
+    /// Completed reads from the page cache. Their events come in the next turn, as on a ring:
+    /// otherwise a chain of such reads could make a turn endless.
     read: Vec<Event<ReadBuf>>,
     waker: Waker,
-    /// The threads for file operations. They share one waker.
+    /// The threads for file operations. They share a waker.
     workers: Workers,
     sockets: Sockets,
     slices: Slices,
@@ -65,10 +66,10 @@ const WAKER: Token = Token(usize::MAX);
 const WORKERS: Token = Token(usize::MAX - 1);
 
 impl Poller {
-    /// A poller for the calling thread, of which its other threads inherit the cores.
+    /// Creates a poller for the calling thread. Its worker threads inherit that thread's cores.
     ///
     /// # Errors
-    /// Descriptors or threads are lacking.
+    /// Descriptors or threads ran out.
     pub fn new() -> io::Result<Self> {
         let (poll, waker, workers) = (Poll::new()?, Waker::new()?, Workers::start()?);
         for (waker, token) in [(&waker, WAKER), (workers.waker(), WORKERS)] {
@@ -87,17 +88,18 @@ impl Poller {
         })
     }
 
-    /// Starts all operations since the last turn and waits for an event, at most for `timeout`.
+    /// Starts all operations requested since the last turn, and waits at most `timeout` for an
+    /// event.
     ///
     /// # Errors
-    /// Only errors that leave the poller unusable.
+    /// Only errors after which the poller is unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.sockets.start_sends();
         self.read.drain(..).for_each(|event| self.sockets.queue.event(event, Order::First));
         self.slices.start(&mut self.sockets, &self.workers);
         self.sockets.start_closes();
         let longest = self.sockets.queue_accepts();
-        // Ends of sends are taken before the kernel is asked, but not twice in a row.
+        // Completed sends are reported before epoll is called, but not in two turns in a row.
         if self.sockets.queue.has_first() && mem::take(&mut self.has_asked) {
             return Ok(());
         }
@@ -107,16 +109,16 @@ impl Poller {
         let waits = !has_events && self.slices.is_empty() && !self.sockets.has_closes();
         let timeout = timeout.into_iter().chain(longest).min();
         let mut timeout = if waits { timeout } else { Some(Duration::ZERO) };
-        // All that has come is known after a turn.
+        // Ensures that a turn takes all pending events.
         while self.wait(timeout)? == EVENTS {
             timeout = Some(Duration::ZERO);
         }
-        // So that bytes of new connections are known after the next one.
+        // Accept now, so that the next turn sees the bytes of new connections.
         self.sockets.queue_accepts();
         Ok(())
     }
 
-    /// Waits for events, and takes them; returns their number.
+    /// Waits for events and processes them. Returns their number.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         match self.poll.poll(&mut self.events, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
@@ -164,7 +166,7 @@ impl Poller {
 
     pub fn unread_since(&self) -> Option<Instant> {
         let queue = &self.sockets.queue;
-        // Without a question to the kernel it may have had bytes since the last one.
+        // If the last turn did not call epoll, bytes may have arrived since the last call.
         let unasked = (!self.has_asked).then(|| queue.asked_at());
         queue.since().into_iter().chain(unasked).min()
     }
@@ -174,7 +176,7 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// Drops an event of a connection that was closed after it.
+    /// Passes the event on, unless its connection was closed after it occurred.
     fn news(&mut self, event: Event<ReadBuf>) -> Option<Event<ReadBuf>> {
         let conn = event.conn().filter(|_| !matches!(event, Event::Closed { .. }));
         if conn.is_none_or(|conn| self.sockets.open(conn).is_some()) {
@@ -186,7 +188,7 @@ impl Poller {
         None
     }
 
-    /// Takes the operations that threads have ended.
+    /// Processes the operations that worker threads have completed.
     fn take_ended(&mut self) {
         self.workers.waker().seen();
         while let Some(ended) = self.workers.next_ended() {

@@ -1,4 +1,4 @@
-//! The findings of a turn, in the order in which they are taken.
+//! The entries that a turn found, in the order in which they are taken.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,30 +9,31 @@ use crate::ids::{ConnId, ListenerId};
 
 pub(super) enum Entry {
     Event(Event<ReadBuf>),
-    /// Bytes are received when the entry is taken: until then they stay in the kernel.
+    /// The connection has bytes to receive. They stay in the kernel until the entry is taken.
     Receive(ConnId),
     Accept(ListenerId),
 }
 
-/// The place of an entry.
+/// The priority of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// These come before all others.
+    /// Before all others.
     First,
-    /// Among the others, in turns with [`Self::Other`]: it comes first, and sends much.
+    /// Among the others, alternating with [`Self::Other`]: a connection with priority that sends
+    /// much.
     Much,
     Other,
 }
 
 pub(super) struct Queue {
-    /// When the kernel was asked last.
+    /// The time of the last call of epoll.
     now: Instant,
     first: VecDeque<Entry>,
     much: VecDeque<(Entry, Instant)>,
     other: VecDeque<(Entry, Instant)>,
-    /// Whether the last of the others came from `much`.
+    /// Whether the last entry of the others came from `much`.
     was_much: bool,
-    /// Connections with more bytes than a receive took: they are for the next turn.
+    /// Connections with more bytes than a receive took. They have to wait for the next turn.
     left: VecDeque<(ConnId, Instant)>,
 }
 
@@ -48,12 +49,12 @@ impl Queue {
         }
     }
 
-    /// The kernel has been asked: what follows has come by now.
+    /// Records a call of epoll: entries that follow have arrived by now.
     pub(super) fn advance(&mut self) {
         self.now = Instant::now();
     }
 
-    /// When the kernel was asked last.
+    /// The time of the last call of epoll.
     pub(super) fn asked_at(&self) -> Instant {
         self.now
     }
@@ -70,12 +71,12 @@ impl Queue {
         self.push(Entry::Event(event), order);
     }
 
-    /// Leaves a connection to the next turn.
+    /// Defers a connection to the next turn.
     pub(super) fn leave(&mut self, conn: ConnId) {
         self.left.push_back((conn, self.now));
     }
 
-    /// The first of the connections that were left.
+    /// The first deferred connection.
     pub(super) fn next_left(&mut self) -> Option<ConnId> {
         self.left.pop_front().map(|(conn, _)| conn)
     }
@@ -89,7 +90,7 @@ impl Queue {
         let (one, another) = if *was_much { (other, much) } else { (much, other) };
         let is_one = !one.is_empty();
         let (entry, _) = one.pop_front().or_else(|| another.pop_front())?;
-        // The other queue was looked at first only if it has an entry.
+        // The queues alternate only if the preferred one had an entry.
         *was_much ^= is_one;
         Some(entry)
     }
@@ -102,12 +103,12 @@ impl Queue {
         !self.much.is_empty() || !self.other.is_empty()
     }
 
-    /// The connections that were left.
+    /// The number of deferred connections.
     pub(super) fn left(&self) -> usize {
         self.left.len()
     }
 
-    /// The time of the oldest event among the others and those that were left.
+    /// The time of the oldest entry among the others and the deferred connections.
     pub(super) fn since(&self) -> Option<Instant> {
         let others = [self.much.front(), self.other.front()].into_iter().flatten();
         let left = self.left.front().map(|(_, since)| *since);

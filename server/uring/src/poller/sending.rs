@@ -1,4 +1,4 @@
-//! The output of a connection: it gathers, and leaves as the socket accepts it.
+//! The output of a connection. It gathers, and is sent as the socket accepts it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -8,16 +8,16 @@ use mio::net::TcpStream;
 use crate::config::{SEND_APPEND_BYTES_MAX, SEND_COPY_BYTES_MAX};
 use crate::spare::SpareBuffers;
 
-/// Buffers that one system call sends.
+/// The most buffers that one system call sends.
 const BUFFERS_AT_ONCE: usize = 64;
 
-/// Output that the socket has not accepted.
+/// Output that the socket has not accepted yet.
 #[derive(Default)]
 pub(super) struct Sending {
     queue: VecDeque<Vec<u8>>,
-    /// Bytes of the first buffer that have been sent.
+    /// The number of bytes of the first buffer that are sent.
     sent: usize,
-    /// The bytes of the queue that have not been sent, but for what callers appended to the last
+    /// The number of unsent bytes in the queue, except those that callers have appended to the last
     /// buffer since it was counted.
     unsent: usize,
     /// The length of the last buffer when it was counted.
@@ -38,7 +38,7 @@ impl Sending {
         &mut self.queue[last]
     }
 
-    /// Queues a buffer, without a copy if it is large.
+    /// Queues a buffer. A large one is not copied.
     pub(super) fn put(&mut self, bytes: Vec<u8>, spare: &mut SpareBuffers) {
         if bytes.len() > SEND_COPY_BYTES_MAX || !self.is_appendable(bytes.len()) {
             return self.push(bytes);
@@ -49,10 +49,10 @@ impl Sending {
         spare.keep(bytes);
     }
 
-    /// Sends as much as the socket accepts; false if it is full.
+    /// Sends as much as the socket accepts. Returns false if the socket is full.
     ///
     /// # Errors
-    /// The connection broke.
+    /// The connection failed.
     pub(super) fn flush(
         &mut self,
         stream: &mut TcpStream,

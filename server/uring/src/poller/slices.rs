@@ -1,4 +1,4 @@
-//! Slices: bytes and parts of files that go to a socket, or are read for the caller.
+//! Slices: bytes and parts of files that are sent to a socket, or read for the caller.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::ids::ConnId;
 use crate::slice::{Goes, Next, Slice};
 use crate::spare::SpareSlices;
 
-/// Slices to be started, in order.
+/// Slices that wait to be started, in order.
 #[derive(Default)]
 pub(super) struct Slices {
     waiting: VecDeque<(ConnId, Slice)>,
@@ -34,7 +34,7 @@ impl Slices {
         self.waiting.is_empty()
     }
 
-    /// Queues a slice; false if the connection is not open.
+    /// Queues a slice. Returns false if the connection is not open.
     pub(super) fn put(&mut self, sockets: &mut Sockets, conn: ConnId, slice: Slice) -> bool {
         if sockets.open(conn).is_none() {
             self.keep(slice);
@@ -44,7 +44,7 @@ impl Slices {
         true
     }
 
-    /// Starts slices, in the order of their requests, as many as a turn has time for.
+    /// Starts slices in the order of their requests, up to the limit for one turn.
     pub(super) fn start(&mut self, sockets: &mut Sockets, workers: &Workers) {
         let mut budget = SLICE_BYTES_PER_TURN;
         while budget > 0
@@ -55,7 +55,7 @@ impl Slices {
         }
     }
 
-    /// Performs the steps that need no disk, and leaves the others to the threads.
+    /// Performs the steps that need no disk, and leaves the rest to worker threads.
     fn start_one(
         &mut self,
         sockets: &mut Sockets,
@@ -83,7 +83,7 @@ impl Slices {
         }
     }
 
-    /// A thread has read a slice, or has failed.
+    /// Continues a slice after a worker thread has read it, or has failed.
     pub(super) fn read(
         &mut self,
         sockets: &mut Sockets,
@@ -106,7 +106,7 @@ impl Slices {
         }
     }
 
-    /// Sends as much of the rest of a slice as the socket takes.
+    /// Sends as much of the rest of a slice as the socket accepts.
     fn send(&mut self, sockets: &mut Sockets, conn: ConnId, slice: Slice) {
         let Some(slot) = sockets.open(conn) else { return self.keep(slice) };
         let sent = match slot.stream.write(&slice[slice.sent..]) {
@@ -122,7 +122,7 @@ impl Slices {
     }
 }
 
-/// Whether the socket is full, or a signal came.
+/// Whether the error is temporary: the socket is full, or a signal interrupted the call.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

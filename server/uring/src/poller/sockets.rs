@@ -1,4 +1,4 @@
-//! The sockets of a poller: those that listen, and connections.
+//! The sockets of a poller: listeners and connections.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -23,31 +23,31 @@ use crate::ids::{ConnId, ListenerId};
 use crate::spare::SpareBuffers;
 use crate::tag::Kind;
 
-/// The most that is received at once of a connection that comes first and sends little.
+/// The most bytes received at once from a connection with priority that sends little.
 const FIRST_BYTES: usize = 4096;
 
-/// Sockets, and their input, output and events that wait.
+/// The sockets, and their pending input, output and events.
 pub(super) struct Sockets {
     registry: Registry,
     pub(super) queue: Queue,
     listeners: Vec<Listener>,
     budget: Option<ConnectionBudget>,
     connections: Table,
-    /// Connections with output to send at the next turn.
+    /// Connections with output to send in the next turn.
     dirty: Vec<ConnId>,
-    /// Connections whose descriptors are to be closed, in order.
+    /// Connections whose descriptors have to be closed, in order.
     closes: VecDeque<(ConnId, Connection)>,
     buffer: Buffer,
     spare: SpareBuffers,
 }
 
-/// The socket that an event of epoll is about.
+/// The socket that an epoll event is about.
 enum Source {
     Listener(usize),
     Connection(ConnId),
 }
 
-/// Tokens from this index on belong to listeners.
+/// Tokens from this number on are those of listeners.
 const LISTENERS: usize = CONNECTIONS_LIMIT as usize;
 
 impl Source {
@@ -79,7 +79,7 @@ impl Sockets {
         }
     }
 
-    /// Takes an event of epoll.
+    /// Processes an epoll event.
     pub(super) fn changed(&mut self, event: &mio::event::Event) {
         match Source::of(event.token()) {
             Source::Connection(conn) => self.connection_changed(conn, event),
@@ -91,7 +91,7 @@ impl Sockets {
         }
     }
 
-    /// The event of an entry of the queue, which is taken now.
+    /// Takes an entry of the queue and returns its event.
     pub(super) fn take(&mut self, entry: Entry) -> Option<Event<ReadBuf>> {
         match entry {
             Entry::Event(event) => Some(event),
@@ -100,12 +100,13 @@ impl Sockets {
         }
     }
 
-    /// Queues the work that the last turn left to this one.
+    /// Queues the connections that the last turn deferred.
     pub(super) fn begin_turn(&mut self) {
         (0..self.queue.left()).for_each(|_| self.queue_left());
     }
 
-    /// An error and the end of the peer's side are found by the next receive or send.
+    /// Only records what changed. The next receive or send detects an error, or the end of the
+    /// peer's side.
     fn connection_changed(&mut self, conn: ConnId, event: &mio::event::Event) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         let is_ended = event.is_read_closed() || event.is_error();
@@ -127,10 +128,10 @@ impl Sockets {
 
 /// Connections.
 impl Sockets {
-    /// Takes over a connected stream socket, which receives from now on as if accepted.
+    /// Takes over a connected stream socket. It receives from now on, like an accepted one.
     ///
     /// # Errors
-    /// There is no place for it; the stream is closed.
+    /// The limit of connections is reached; the stream is closed.
     pub(super) fn adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId> {
         let stream = std::net::TcpStream::from(stream);
         stream.set_nonblocking(true)?;
@@ -200,12 +201,12 @@ impl Sockets {
         !self.closes.is_empty()
     }
 
-    /// The connection, if it is open and not finishing.
+    /// The connection; None if it is closed or finishing.
     pub(super) fn open(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.connections.get_open(conn)
     }
 
-    /// Closes descriptors, as many as a turn has time for.
+    /// Closes descriptors, up to the limit for one turn.
     pub(super) fn start_closes(&mut self) {
         for _ in 0..CLOSES_PER_TURN {
             let Some((conn, slot)) = self.closes.pop_front() else { return };
@@ -260,7 +261,8 @@ impl Sockets {
         self.budget.as_ref().map(|budget| budget.max)
     }
 
-    /// Queues accepts where clients may wait; returns the longest wait for this turn.
+    /// Queues accepts for listeners with waiting clients. Returns the longest time that this turn
+    /// may wait.
     pub(super) fn queue_accepts(&mut self) -> Option<Duration> {
         let is_full = self.is_full();
         let mut longest = None;
@@ -270,7 +272,7 @@ impl Sockets {
                 continue;
             }
             if is_full {
-                // Pollers do not notify each other of places that have become free.
+                // Pollers do not notify each other when budget becomes free.
                 longest = longest.into_iter().chain([POLL_EVERY]).min();
                 continue;
             }
@@ -309,7 +311,7 @@ impl Sockets {
 
 /// Receiving.
 impl Sockets {
-    /// Queues the receive of a connection, if the kernel may have bytes of it.
+    /// Queues the connection for a receive, if the kernel may have bytes of it.
     fn queue_receive(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if slot.is_readable && slot.receiving.begins_to_wait() {
@@ -322,7 +324,7 @@ impl Sockets {
         }
     }
 
-    /// Leaves a connection to the next turn. The kernel may still have bytes for it.
+    /// Defers a connection, for which the kernel may have more bytes, to the next turn.
     fn leave(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if slot.is_readable && slot.receiving.begins_to_wait() {
@@ -407,9 +409,9 @@ impl Sockets {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
-    /// Requests [`Event::Writable`] for when the socket can take output again. The kernel checks
-    /// the socket now, because a short send does not prove that it is full: then there might be no
-    /// edge.
+    /// Requests [`Event::Writable`] for when the socket can accept output again. The registration
+    /// makes the kernel check the socket now. This is necessary because a short send does not prove
+    /// that the socket is full: there might be no edge later.
     pub(super) fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if mem::replace(&mut slot.awaits_room, true) {
@@ -417,7 +419,7 @@ impl Sockets {
         }
         let both = Interest::READABLE | Interest::WRITABLE;
         if self.registry.reregister(&mut slot.stream, token(conn), both).is_err() {
-            // The next send fails, or finds room.
+            // The next send either succeeds or reports the error.
             slot.awaits_room = false;
             self.queue.event(Event::Writable { conn }, Order::First);
         }

@@ -1,8 +1,8 @@
-//! The threads that carry out the file operations of a poller, as these may wait for a disk.
+//! The threads that carry out a poller's file operations, because these may wait for a disk.
 //!
-//! Each of three lanes has threads of its own, so that a write of the log waits neither for slow
+//! There are three lanes, each with its own threads. So a write of the log waits neither for slow
 //! syncs of other files nor for reads of old records. Operations that find no free thread wait in
-//! order; how many there are is limited by those who request them, as on a ring.
+//! order. As on a ring, the callers have to limit their number.
 
 use std::io;
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::slice::Slice;
 use crate::wake::Waker;
 use crate::write::{self, Durability};
 
-/// An operation. It owns what it needs until it has ended.
+/// An operation. It owns its file and its buffer until it ends.
 pub(super) enum Job {
     Write {
         file: File,
@@ -43,7 +43,7 @@ pub(super) enum Job {
     },
 }
 
-/// The end of an operation.
+/// A completed operation.
 pub(super) enum Ended {
     Written { token: u64, result: io::Result<()>, buf: AlignedBuf },
     Read { token: u64, result: io::Result<()>, buf: AlignedBuf },
@@ -52,26 +52,27 @@ pub(super) enum Ended {
 }
 
 pub(super) struct Workers {
-    /// Writes of logs, which are durable when they have ended.
+    /// Durable writes, such as those of logs.
     durable: Sender<Job>,
     syncs: Sender<Job>,
     others: Sender<Job>,
     ended: mpsc::Receiver<Ended>,
-    /// Wakes when an operation has ended.
+    /// Called when an operation has ended.
     waker: Waker,
 }
 
-/// The threads of a lane. A log has one write in flight, and beside it one more file is written.
+/// The number of threads per lane. Durable writes: a log has one write in flight, and one more file
+/// may be written at the same time.
 const DURABLE_THREADS: usize = 2;
 const SYNC_THREADS: usize = 4;
 const OTHER_THREADS: usize = 4;
 
 impl Workers {
-    /// Starts the threads, which end when this is dropped. They may run where the calling thread
-    /// may.
+    /// Starts the threads. They end when this value is dropped. They may run on the cores of the
+    /// calling thread.
     ///
     /// # Errors
-    /// No thread can be started, or descriptors are lacking.
+    /// A thread cannot be started, or descriptors ran out.
     pub(super) fn start() -> io::Result<Self> {
         let ((ends, ended), waker) = (mpsc::channel(), Waker::new()?);
         let lane = |name: &str, threads: usize| {
@@ -93,14 +94,14 @@ impl Workers {
         })
     }
 
-    /// Gives a job to the next free thread of its lane.
+    /// Passes a job to the next free thread of its lane.
     pub(super) fn begin(&self, job: Job) {
         let lane = match &job {
             Job::Write { durability: Durability::Durable, .. } => &self.durable,
             Job::Sync { .. } => &self.syncs,
             Job::Write { .. } | Job::Read { .. } | Job::Slice { .. } => &self.others,
         };
-        // The threads receive jobs as long as this exists.
+        // This cannot fail: the threads receive jobs as long as this value exists.
         let _ = lane.send(job);
     }
 
@@ -108,7 +109,7 @@ impl Workers {
         &self.waker
     }
 
-    /// The next job that has ended.
+    /// The next completed job, if there is one.
     pub(super) fn next_ended(&self) -> Option<Ended> {
         self.ended.try_recv().ok()
     }
@@ -116,14 +117,14 @@ impl Workers {
 
 fn work(waiting: &Receiver<Job>, ends: &mpsc::Sender<Ended>, waker: &Waker) {
     for job in waiting {
-        // Fails only if the poller has been dropped.
+        // This fails only if the poller was dropped.
         let _ = ends.send(job.run());
         waker.wake();
     }
 }
 
 impl Job {
-    /// The file is no longer in use when this returns.
+    /// Carries out the job. When this returns, the file is no longer in use.
     fn run(self) -> Ended {
         match self {
             Self::Write { file, offset, buf, durability, token } => {

@@ -1,4 +1,4 @@
-//! Both drivers for tests. A story that holds for each is generic: `of_both!` makes two tests.
+//! Test support for both drivers. A generic test becomes two tests by `of_both!`.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -7,7 +7,7 @@ use muster_uring::{Config, Driver, Poller, Ring};
 pub(crate) trait Made: Driver {
     fn made() -> Self;
 
-    /// With tiny queues, if it has any.
+    /// Creates a driver with tiny queues, if it has queues.
     fn small() -> Self;
 }
 
