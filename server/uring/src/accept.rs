@@ -1,4 +1,4 @@
-//! Listening sockets and their accepts. One turn may complete all accepts in flight, so the
+//! Listening sockets and their accepts. A single turn may complete all accepts in flight, so the
 //! connection budget limits their number.
 
 use std::io;
@@ -15,27 +15,26 @@ use crate::ids::ListenerId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// The time after which a listener that found no free descriptors tries again.
+/// The time after which a listener that ran out of descriptors tries again.
 pub(crate) const REST: Duration = Duration::from_secs(1);
 
-/// The interval at which a ring that is full checks whether another one released some budget.
+/// The interval at which a full ring checks whether another ring has released some budget.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Listener {
-    /// None once closed.
+    /// None once the socket is closed.
     socket: Option<TcpListener>,
-    /// Accepts under way.
+    /// The number of accepts in flight.
     pub(crate) armed: usize,
     wanted: bool,
-    /// The time when there were no free descriptors; the listener waits until one may have become
-    /// free.
+    /// The time when descriptors ran out. The listener waits until one may have become free.
     pub(crate) resting: Option<Instant>,
-    /// The listener is closed as soon as no accept is in flight.
+    /// Whether to close the listener as soon as no accept is in flight.
     closing: bool,
 }
 
 impl Listener {
-    /// Whether more accepts would be under way if the budget allowed it.
+    /// Whether the listener would have more accepts in flight if the budget allowed it.
     pub(crate) fn is_short(&self, accepts_max: usize) -> bool {
         let is_open = self.socket.is_some() && self.wanted && !self.closing;
         is_open && self.resting.is_none() && self.armed < accepts_max
@@ -44,11 +43,11 @@ impl Listener {
 
 impl Ring {
     /// Binds `addr` with SO_REUSEADDR, and accepts from the next turn on. Connections get
-    /// TCP_NODELAY, and end with an error when their peer is dead. The kernel limits `backlog` to
+    /// TCP_NODELAY, and fail when their peer is dead. The kernel limits `backlog` to
     /// `net.core.somaxconn`.
     ///
     /// # Errors
-    /// The errors of bind(2) and listen(2).
+    /// Those of bind(2) and listen(2).
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId> {
         let socket = TcpListener::bind(addr)?;
         configure(&socket, backlog)?;
@@ -64,7 +63,7 @@ impl Ring {
         Ok(id)
     }
 
-    /// The address that was bound, with the port that the kernel chose for port 0.
+    /// The bound address. For port 0 it contains the port that the kernel chose.
     ///
     /// # Errors
     /// NotConnected if the listener is closed.
@@ -73,8 +72,8 @@ impl Ring {
         socket.ok_or(io::ErrorKind::NotConnected)?.local_addr()
     }
 
-    /// Leaves further clients in the backlog. A few may be accepted until the accepts are
-    /// cancelled.
+    /// Stops accepting; further clients wait in the backlog. A few may still be accepted until the
+    /// accepts in flight are cancelled.
     pub fn pause_accept(&mut self, listener: ListenerId) {
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
         let was_wanted = std::mem::replace(&mut slot.wanted, false);
@@ -83,7 +82,7 @@ impl Ring {
         }
     }
 
-    /// Accepts again after `pause_accept` or a lack of descriptors.
+    /// Accepts again, after `pause_accept` or after descriptors ran out.
     pub fn resume_accept(&mut self, listener: ListenerId) {
         if let Some(slot) = self.listeners.get_mut(listener.0 as usize) {
             (slot.wanted, slot.resting) = (true, None);
@@ -91,7 +90,7 @@ impl Ring {
         }
     }
 
-    /// Closes the listening socket: clients in its backlog are refused.
+    /// Closes the listening socket. The kernel refuses clients in its backlog.
     pub fn close_listener(&mut self, listener: ListenerId) {
         self.pause_accept(listener);
         let Some(slot) = self.listeners.get_mut(listener.0 as usize) else { return };
@@ -114,7 +113,7 @@ impl Ring {
             return is_news.then_some(Event::AcceptFailed { listener, error });
         }
         slot.resting = None;
-        // SAFETY: the kernel just made this descriptor for us.
+        // SAFETY: the kernel has just created this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(result) };
         let event = match self.connections.insert(fd) {
             Ok(conn) => {
@@ -127,8 +126,8 @@ impl Ring {
         Some(event)
     }
 
-    /// Retries accepts after a connection was closed, which freed a descriptor and a part of the
-    /// budget.
+    /// Retries accepts after a connection was closed, which has freed a descriptor and a part of
+    /// the budget.
     pub(crate) fn retry_accepts(&mut self) {
         self.listeners.iter_mut().for_each(|listener| listener.resting = None);
         self.arm_all();
@@ -164,28 +163,28 @@ impl Ring {
 }
 
 impl Ring {
-    /// Limits connections by a budget that is shared with other rings.
+    /// Limits connections by a budget that this ring shares with others.
     pub fn share_budget(&mut self, budget: ConnectionBudget) {
         self.budget = Some(budget);
     }
 
-    /// Whether no more connections can be accepted: further clients wait in the backlog.
+    /// Whether no more connections can be accepted, so that further clients wait in the backlog.
     pub fn is_full(&self) -> bool {
         let max = self.accepts_max();
         self.listeners.iter().any(|listener| listener.is_short(max) && listener.armed == 0)
     }
 
-    /// The most connections of all rings that share its budget.
+    /// The most connections of all rings that share the budget.
     pub fn connections_max(&self) -> Option<usize> {
         self.budget.as_ref().map(|budget| budget.max)
     }
 
-    /// The most accepts under way on one listener.
+    /// The most accepts in flight on one listener.
     pub(crate) fn accepts_max(&self) -> usize {
         self.budget.as_ref().map_or(ACCEPTS_MAX, |budget| budget.accepts_max)
     }
 
-    /// Reserves budget for up to `most` further accepts; returns for how many.
+    /// Reserves budget for up to `most` more accepts. Returns the number reserved.
     pub(crate) fn reserve(&mut self, most: usize) -> usize {
         let held = self.held();
         let most = most.min(self.connections.max().saturating_sub(held));
@@ -195,7 +194,7 @@ impl Ring {
         most.min(self.reserved.saturating_sub(held))
     }
 
-    /// Releases the budget of closed connections.
+    /// Releases budget that closed connections no longer need.
     pub(crate) fn release_unused(&mut self) {
         let unused = self.reserved.saturating_sub(self.held());
         if let Some(budget) = self.budget.as_ref().filter(|_| unused > 0) {
@@ -204,8 +203,8 @@ impl Ring {
         }
     }
 
-    /// Polls the shared budget and the free descriptors, as rings do not notify each other; returns
-    /// the longest wait for this turn.
+    /// Checks the shared budget and the free descriptors, because rings do not notify each other.
+    /// Returns the longest time that this turn may wait.
     pub(crate) fn poll_budget(&mut self) -> Option<Duration> {
         for listener in &mut self.listeners {
             listener.resting = listener.resting.filter(|since| since.elapsed() < REST);
@@ -219,7 +218,7 @@ impl Ring {
         if self.is_full() { Some(POLL_EVERY) } else { rests.then_some(REST) }
     }
 
-    /// Connections, and accepts in flight, which may become connections.
+    /// The number of connections, plus the accepts in flight, which may become connections.
     fn held(&self) -> usize {
         let armed: usize = self.listeners.iter().map(|listener| listener.armed).sum();
         self.connections.len() + armed
@@ -230,25 +229,26 @@ impl Ring {
 pub(crate) fn discard(completion: &cqueue::Entry) {
     let accept = Tag::decode(completion.user_data()).is_some_and(|tag| tag.kind == Kind::Accept);
     if accept && completion.result() >= 0 {
-        // SAFETY: the kernel made this descriptor for us, and it has no owner yet.
+        // SAFETY: the kernel created this descriptor for us, and it has no owner yet.
         drop(unsafe { OwnedFd::from_raw_fd(completion.result()) });
     }
 }
 
-/// Whether an error lasts until resources are freed: accepting again at once would spin.
+/// Whether the error persists until resources are freed, so that accepting again immediately would
+/// spin.
 pub(crate) fn is_scarce(errno: i32) -> bool {
     matches!(errno, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
 }
 
-/// After a minute without data keep-alive probes are sent, at most six in the next minute. A
-/// connection whose peer acknowledges no output for as long breaks, too.
+/// After a minute without data the kernel sends keep-alive probes, at most six in the next minute.
+/// A connection also fails if its peer does not acknowledge output for this long.
 const KEEPALIVE_IDLE_S: libc::c_int = 60;
 const KEEPALIVE_INTERVAL_S: libc::c_int = 10;
 const KEEPALIVE_PROBES: libc::c_int = 6;
 const USER_TIMEOUT_MS: libc::c_int =
     (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES) * 1_000;
 
-/// Options that accepted sockets inherit from the listening one.
+/// Socket options that accepted sockets inherit from the listening socket.
 const OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
     (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
@@ -258,18 +258,19 @@ const OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, USER_TIMEOUT_MS),
 ];
 
-/// The standard library sets SO_REUSEADDR, but neither these options nor the backlog.
+/// Sets these options and the backlog. (The standard library has already set SO_REUSEADDR.)
 pub(crate) fn configure(socket: &TcpListener, backlog: u32) -> io::Result<()> {
     let fd = socket.as_raw_fd();
     for (level, name, value) in OPTIONS {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: a valid descriptor, and a pointer to an int with the size of an int.
+        // SAFETY: the descriptor is valid; the pointer is to an int, and the size is that of an
+        // int.
         if unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
     let backlog = backlog.min(i32::MAX as u32) as libc::c_int;
-    // SAFETY: a valid descriptor.
+    // SAFETY: the descriptor is valid.
     if unsafe { libc::listen(fd, backlog) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -293,7 +294,7 @@ mod tests {
         let fd = ring.connections.get(conn).unwrap().raw_fd();
         for (level, name, expected) in OPTIONS {
             let (mut value, mut size): (libc::c_int, _) = (0, size_of::<libc::c_int>() as u32);
-            // SAFETY: a valid descriptor, and pointers to an int and to its size.
+            // SAFETY: the descriptor is valid; the pointers are to an int and to its size.
             let status = unsafe {
                 libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut size)
             };

@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Alignment and granularity of an [`AlignedBuf`]: one page, bytes.
+/// The alignment of an [`AlignedBuf`], and the unit of its capacity: a page, in bytes.
 pub const ALIGNMENT: usize = 4096;
 
-/// An owned buffer whose start is page aligned and whose capacity is a multiple of a page.
-/// It dereferences to its `len` bytes; all of its memory is initialised.
+/// An owned buffer whose start is page-aligned and whose capacity is a multiple of a page. It
+/// dereferences to its first `len` bytes. All of its memory is initialised.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
@@ -17,17 +17,17 @@ pub struct AlignedBuf {
 }
 
 impl AlignedBuf {
-    /// An empty buffer that holds at least `capacity` bytes without growing.
+    /// An empty buffer with space for at least `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         let capacity = capacity.max(1).next_multiple_of(ALIGNMENT);
         let layout = Self::layout(capacity);
-        // SAFETY: the layout's size is not zero.
+        // SAFETY: the size of the layout is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         Self { start, len: 0, capacity }
     }
 
-    /// `len` zeros.
+    /// A buffer of `len` zeros.
     pub fn zeroed(len: usize) -> Self {
         let mut buf = Self::with_capacity(len);
         buf.len = len;
@@ -39,12 +39,12 @@ impl AlignedBuf {
         Self { start: NonNull::dangling(), len: 0, capacity: 0 }
     }
 
-    /// Bytes that fit without growing.
+    /// The number of bytes that fit without reallocation.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Appends `bytes`, growing if need be.
+    /// Appends `bytes`; grows if necessary.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         self.reserve(end);
@@ -54,7 +54,7 @@ impl AlignedBuf {
         self.len = end;
     }
 
-    /// Sets the length: cuts the end off, or appends zeros.
+    /// Sets the length. A longer buffer is cut off, a shorter one is extended with zeros.
     pub fn resize(&mut self, len: usize) {
         self.reserve(len);
         let old = std::mem::replace(&mut self.len, len);
@@ -63,19 +63,19 @@ impl AlignedBuf {
         }
     }
 
-    /// Sets the length; added bytes have unspecified values, as the buffer may have been used
+    /// Sets the length. Added bytes have unspecified values, because the buffer may have been used
     /// before.
     pub(crate) fn expose(&mut self, len: usize) {
         self.reserve(len);
         self.len = len;
     }
 
-    /// Cuts the end off, if the buffer is longer than `len`.
+    /// Cuts off the end if the buffer is longer than `len`.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Sets the length to zero and keeps the memory.
+    /// Empties the buffer and keeps its memory.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -91,7 +91,7 @@ impl AlignedBuf {
     }
 
     fn layout(capacity: usize) -> Layout {
-        // A capacity that is too large for a layout is too large for the allocator, too.
+        // A capacity too large for a layout is too large for the allocator, too.
         Layout::from_size_align(capacity, ALIGNMENT)
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<Self>()))
     }
@@ -107,14 +107,14 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len <= capacity` initialised bytes that `self` owns.
+        // SAFETY: `self` owns `len <= capacity` initialised bytes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
+        // SAFETY: as in `deref`; `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -122,7 +122,7 @@ impl DerefMut for AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if self.capacity > 0 {
-            // SAFETY: allocated in `with_capacity` with this very layout.
+            // SAFETY: `with_capacity` allocated the memory with this very layout.
             unsafe { dealloc(self.start.as_ptr(), Self::layout(self.capacity)) }
         }
     }
@@ -134,7 +134,7 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-// SAFETY: it owns its memory as a Vec<u8> does.
+// SAFETY: the buffer owns its memory, like a Vec<u8>.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: a shared AlignedBuf can only be read.
 unsafe impl Sync for AlignedBuf {}

@@ -1,68 +1,69 @@
-//! Operations that are done at once or not at all: without waiting for a disk or for a peer.
+//! Operations that either complete immediately or do nothing. They never wait for a disk or a peer.
 //!
-//! The sockets of a ring are blocking, as it needs them: for a non-blocking one it reports EAGAIN
-//! instead of waiting until the socket accepts bytes. As sendfile(2) has no flags, such a socket is
-//! made non-blocking for the time of the call. No other operation runs on it meanwhile: the ring's
-//! operations are carried out by the same thread, in `io_uring_enter`.
+//! The sockets of a ring must be blocking: for a non-blocking socket io_uring reports EAGAIN
+//! instead of waiting until the socket accepts bytes. Since sendfile(2) has no flags, the socket is
+//! made non-blocking during that call. No other operation runs on the socket meanwhile, because the
+//! ring's operations are carried out by the same thread, in `io_uring_enter`.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::file::File;
 
-/// A socket, and whether an operation without a flag against it waits.
+/// A socket, and whether it is blocking, so that an operation without a flag would wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Socket {
     pub(crate) fd: RawFd,
     pub(crate) waits: bool,
 }
 
-/// Reads a part of a file from the page cache. False if it is not there, or not all of it: it may
-/// be past the end, or the file system may not know how.
+/// Reads a part of a file from the page cache. Returns false if the part is not, or not completely,
+/// in the page cache: it may be past the end of the file, or the file system may not support this.
 ///
-/// RWF_NOWAIT is not enough where something is missing: the kernel then begins to read it, and
-/// waits where the queue of the disk is full.
+/// RWF_NOWAIT alone is not enough: if a page is missing, the kernel starts to read it, and waits if
+/// the disk's queue is full.
 pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
     if !file.is_cached(offset, buf.len() as u32) {
         return false;
     }
     let part = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     let fd = file.std().as_raw_fd();
-    // SAFETY: one part, which is `buf`.
+    // SAFETY: the only part is `buf`.
     let read =
         unsafe { libc::preadv2(fd, &raw const part, 1, offset as libc::off_t, libc::RWF_NOWAIT) };
     read == buf.len() as isize
 }
 
-/// Sends as much as the socket accepts without blocking, with MSG_MORE as more output follows.
+/// Sends as much as the socket accepts without blocking. MSG_MORE is set, because more output
+/// follows.
 ///
 /// # Errors
-/// The errors of send(2).
+/// Those of send(2).
 pub(crate) fn send(socket: Socket, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
-    // SAFETY: the pointer and the length are those of a slice.
+    // SAFETY: pointer and length are those of a slice.
     sent_bytes(unsafe { libc::send(socket.fd, bytes.as_ptr().cast(), bytes.len(), flags) })
 }
 
-/// Sends as much of a part of a file as the socket accepts without blocking, without a copy. None
-/// if the part is not in the page cache, or cannot be sent in this way.
+/// Sends as much of a part of a file as the socket accepts without blocking, and without copying
+/// it. None if the part is not in the page cache, or cannot be sent this way.
 pub(crate) fn send_file(socket: Socket, file: &File, offset: u64, len: u32) -> Option<usize> {
     if !file.is_cached(offset, len) {
         return None;
     }
     let _non_blocking = if socket.waits { Some(NonBlocking::set(socket.fd).ok()?) } else { None };
     let (fd, mut offset) = (file.std().as_raw_fd(), offset as libc::off_t);
-    // SAFETY: the pointer is to the offset. (A closed socket raises no signal: Rust's start-up code
-    // has SIGPIPE ignored.)
+    // SAFETY: the pointer is to the offset. (A closed socket raises no signal, because Rust's
+    // runtime ignores SIGPIPE.)
     let sent = unsafe { libc::sendfile(socket.fd, fd, &raw mut offset, len as usize) };
     match sent_bytes(sent) {
-        // The file is shorter than the part: the ring's read then reports it.
+        // The file ends before the part does. The ring's read will report that.
         Ok(0) if sent == 0 => None,
         result => result.ok(),
     }
 }
 
-/// Converts the result of a non-blocking send: 0 bytes if the socket buffer is full.
+/// Converts the result of a non-blocking send. A full socket buffer counts as 0 bytes sent.
 fn sent_bytes(result: isize) -> io::Result<usize> {
     if result >= 0 {
         return Ok(result as usize);
@@ -72,7 +73,7 @@ fn sent_bytes(result: isize) -> io::Result<usize> {
     if is_full { Ok(0) } else { Err(error) }
 }
 
-/// A socket that does not block, until this is dropped.
+/// Makes a socket non-blocking until the value is dropped.
 struct NonBlocking(RawFd);
 
 impl NonBlocking {
@@ -130,7 +131,7 @@ mod tests {
         let mut got = vec![0; sent];
         theirs.read_exact(&mut got).unwrap();
         assert!(got.iter().all(|byte| *byte == 7));
-        // SAFETY: it takes a descriptor.
+        // SAFETY: the call takes only a descriptor and a number.
         let flags = unsafe { libc::fcntl(socket.fd, libc::F_GETFL) };
         assert_eq!(flags & libc::O_NONBLOCK, 0);
     }
@@ -139,7 +140,7 @@ mod tests {
     fn what_cannot_be_sent_is_left_to_others() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (socket, file) = (socket(&ours), file(b"0123456789"));
-        // The last byte is in a cached page.
+        // The page of the last byte is cached, but the part extends beyond the end of the file.
         assert_eq!(send_file(socket, &file, 10, 5), None);
         file.std().set_len(1 << 20).unwrap();
         assert_eq!(send_file(socket, &file, 1 << 19, 5), None, "a hole");

@@ -1,4 +1,4 @@
-//! The receive buffers that all connections of a ring share, and the guard for a lent one.
+//! The receive buffers that all connections of a ring share, and the guard for a lent buffer.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,16 +13,16 @@ use io_uring::{IoUring, cqueue};
 use crate::aligned::AlignedBuf;
 use crate::config::Config;
 
-/// The buffers of connections that send little, and of connections that send much. Neither takes
-/// the buffers of the other.
+/// The two groups of buffers: for connections that send little, and for those that send much.
+/// Neither kind of connection uses the other group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Little = 0,
     Bulk = 1,
 }
 
-/// Bytes that a connection received. Dropping it returns the buffer to the kernel: consume or copy
-/// the bytes soon, as all connections of the ring share the buffers.
+/// Bytes that a connection received. Dropping the value returns its buffer to the kernel. All
+/// connections of the ring share the buffers, so consume or copy the bytes soon.
 pub struct RecvBuf {
     pool: Rc<Pool>,
     id: u16,
@@ -33,8 +33,8 @@ impl Deref for RecvBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the kernel handed this buffer to us and will not write to it before `drop`
-        // returns it; `lend` checked that `len` is within the buffer.
+        // SAFETY: the kernel handed this buffer to us and does not write to it before `drop`
+        // returns it. `lend` checked that `len` is within the buffer.
         unsafe { std::slice::from_raw_parts(self.pool.buffer(self.id), self.len as usize) }
     }
 }
@@ -52,8 +52,8 @@ impl fmt::Debug for RecvBuf {
     }
 }
 
-/// The memory of the buffers and the ring through which the kernel takes them.
-/// Not `Send`: only the thread of the ring returns buffers.
+/// The memory of the buffers, and the queue from which the kernel takes them. Not `Send`: only the
+/// ring's thread returns buffers.
 pub(crate) struct Pool {
     entries: *mut BufRingEntry,
     data: *mut u8,
@@ -62,7 +62,7 @@ pub(crate) struct Pool {
     size: u32,
     tail: Cell<u16>,
     lent: Cell<u16>,
-    /// Owners of the memory behind `entries` and `data`.
+    /// Own the memory that `entries` and `data` point to.
     _memory: (AlignedBuf, AlignedBuf),
 }
 
@@ -73,8 +73,8 @@ impl Pool {
             Group::Little => Self::allocate(config.recv_buffers, config.recv_buffer_bytes),
             Group::Bulk => Self::allocate(config.bulk_buffers, config.bulk_buffer_bytes),
         });
-        // SAFETY: the memory lives as long as the pool. The ring holds an `Rc` of it and is
-        // closed before that is dropped.
+        // SAFETY: the memory lives as long as the pool. The ring holds an `Rc` of the pool, and is
+        // closed before the `Rc` is dropped.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(
                 pool.entries as u64,
@@ -89,8 +89,8 @@ impl Pool {
 
     fn allocate(buffers: u16, size: u32) -> Self {
         let count = usize::from(buffers);
-        // One cache line more than the size, so that the first lines of the buffers, all that
-        // small requests touch, do not fall into the same few sets of the cache.
+        // One cache line more than the size. Otherwise the first lines of all buffers, the only
+        // ones that small requests touch, would fall into the same few sets of the CPU cache.
         let stride = (size as usize).next_multiple_of(64) + 64;
         let mut entries = AlignedBuf::zeroed(count * size_of::<BufRingEntry>());
         let mut data = AlignedBuf::zeroed(count * stride);
@@ -106,8 +106,8 @@ impl Pool {
         }
     }
 
-    /// The buffer that a completion names, with `len` bytes. None if it names none, or one that
-    /// does not exist.
+    /// The buffer that a completion names, with `len` bytes. None if the completion names no buffer
+    /// or an invalid one.
     pub(crate) fn lend(self: &Rc<Self>, flags: u32, len: u32) -> Option<RecvBuf> {
         let id = cqueue::buffer_select(flags)?;
         if id >= self.count || len > self.size {
@@ -117,12 +117,13 @@ impl Pool {
         Some(RecvBuf { pool: Rc::clone(self), id, len })
     }
 
-    /// Buffers that are not lent out. Some may be full, with completions that are not taken yet.
+    /// The number of buffers that are not lent. Some of them may be filled, with a completion that
+    /// was not taken yet.
     pub(crate) fn free(&self) -> u16 {
         self.count - self.lent.get()
     }
 
-    /// The bytes of a buffer.
+    /// The size of a buffer in bytes.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
@@ -132,12 +133,13 @@ impl Pool {
         self.data.wrapping_add(usize::from(id) * self.stride)
     }
 
-    /// Makes a buffer available to the kernel.
+    /// Returns a buffer to the kernel.
     fn provide(&self, id: u16) {
         let tail = self.tail.get();
         let slot = usize::from(tail & (self.count - 1));
-        // SAFETY: `slot < count` entries; the kernel reads an entry only once the tail passed
-        // it. The fields are written one by one, since entry 0 overlaps with the tail.
+        // SAFETY: `slot` is below the number of entries, and the kernel reads an entry only once
+        // the tail has passed it. The fields are written one by one because entry 0 overlaps with
+        // the tail.
         unsafe {
             let entry = &mut *self.entries.add(slot);
             entry.set_addr(self.buffer(id) as u64);

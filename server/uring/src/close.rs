@@ -1,4 +1,5 @@
-//! Closing: cancel what is in flight, wait for it, close the descriptor once, free the slot.
+//! Closing a connection: cancel the operations in flight, wait for them, close the descriptor
+//! exactly once, free the slot.
 
 use std::os::fd::IntoRawFd;
 
@@ -13,8 +14,8 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// Closes the connection now; queued output is dropped. `Closed` follows. Closing twice, or
-    /// an id that is no longer valid, does nothing.
+    /// Closes the connection immediately and drops its queued output. `Closed` follows. Does
+    /// nothing if the connection is being closed already, or the id is no longer valid.
     pub fn close(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         if slot.state == State::Closing {
@@ -28,8 +29,9 @@ impl Ring {
         self.advance_close(conn);
     }
 
-    /// Closes the connection when its queued output is sent; nothing more is received. A slice that
-    /// is being read is not sent. A peer that does not read delays the close; `close` ends that.
+    /// Closes the connection once its queued output is sent; nothing more is received. A slice that
+    /// is still being read is not sent. A peer that does not read delays the close; `close` then
+    /// ends it.
     pub fn finish(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.state = State::Finishing;
@@ -41,7 +43,7 @@ impl Ring {
         self.advance_close(conn);
     }
 
-    /// Takes the next step of a close that is due.
+    /// Performs the next step of a close.
     pub(crate) fn advance_close(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         if slot.state == State::Finishing && slot.sending.unsent() == 0 {
@@ -56,13 +58,13 @@ impl Ring {
         }
     }
 
-    /// Starts closes, as many as a turn has time for.
+    /// Starts closing descriptors, up to the limit for one turn.
     pub(crate) fn start_closes(&mut self) {
         for _ in 0..CLOSES_PER_TURN {
             let Some(conn) = self.closes.pop_front() else { return };
             let fd = self.connections.get_mut(conn).and_then(|slot| slot.fd.take());
             let Some(fd) = fd else { continue };
-            // From here on the kernel owns the descriptor and closes it, exactly once.
+            // From here on the kernel owns the descriptor, and closes it exactly once.
             let close = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
             self.push(close, Tag::new(Kind::Close, conn.index, conn.generation));
         }
@@ -75,13 +77,13 @@ impl Ring {
         Some(Event::Closed { conn })
     }
 
-    /// Cancels the operation with this tag; the result is in the operation's own completion.
+    /// Cancels the operation with this tag. The operation's own completion has the result.
     pub(crate) fn cancel(&mut self, target: Tag) {
         let cancel = opcode::AsyncCancel::new(target.encode()).build();
         self.push(cancel, Tag::new(Kind::Cancel, 0, 0));
     }
 
-    /// Like [`Ring::cancel`], for all operations with this tag.
+    /// Cancels all operations with this tag.
     pub(crate) fn cancel_all_of(&mut self, target: Tag) {
         self.cancel_matching(CancelBuilder::user_data(target.encode()).all());
     }

@@ -1,56 +1,62 @@
-//! Sizes of a ring. Every queue has a limit; the memory that the kernel locks for a ring may be
-//! limited, too (RLIMIT_MEMLOCK).
+//! The sizes of a ring. Every queue is limited, because the system may limit the memory that the
+//! kernel locks for rings (RLIMIT_MEMLOCK).
 
-/// Sizes of one [`Ring`](crate::Ring). Numbers are entries unless the name says bytes.
+/// The sizes of a [`Ring`](crate::Ring). Numbers count entries, unless their name says bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Submission queue; more operations than this in one turn cost further system calls.
+    /// The size of the submission queue. If a turn has more operations, it needs further system
+    /// calls.
     pub sq_entries: u32,
-    /// Completion queue; the kernel keeps further completions elsewhere and loses none.
+    /// The size of the completion queue. The kernel stores further completions elsewhere and loses
+    /// none.
     pub cq_entries: u32,
-    /// Receive buffers shared by all connections that send little: a power of two, at most 32768.
+    /// The number of receive buffers shared by all connections that send little. A power of two, at
+    /// most 32768.
     pub recv_buffers: u16,
-    /// Bytes of one of them. A connection that fills one sends much.
+    /// The size of such a buffer. A connection that fills one counts as sending much.
     pub recv_buffer_bytes: u32,
-    /// Receive buffers shared by all connections that send much, and bytes of one: together the
-    /// most that a turn receives from them.
+    /// The number and size of the receive buffers shared by all connections that send much.
+    /// Together they limit how much one turn receives from such connections.
     pub bulk_buffers: u16,
     pub bulk_buffer_bytes: u32,
-    /// Connections held at the same time, at most [`CONNECTIONS_LIMIT`].
+    /// The most connections at a time; at most [`CONNECTIONS_LIMIT`].
     pub connections_max: u32,
 }
 
-/// A connection's slot has 24 bits in the tag of an operation.
+/// The limit on connections: an operation's tag has 24 bits for the slot.
 pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
-/// The kernel's own limit on a ring of provided buffers.
+/// The kernel's limit on the number of provided buffers.
 pub(crate) const RECV_BUFFERS_LIMIT: u16 = 1 << 15;
-/// The most that is received at once of a connection that does not come first.
+/// The most bytes received at once from a connection without priority.
 pub(crate) const ONCE_BYTES: u32 = 2048;
-/// A receive of fewer bytes is a small one; after this number in a row a connection sends little
-/// again.
+/// A receive of fewer bytes than this is small. After `SMALL_MIN` small receives in a row, a
+/// connection counts as sending little again.
 pub(crate) const SMALL_BYTES: usize = 2048;
 pub(crate) const SMALL_MIN: u8 = 8;
-/// The kernel fills up to this number of buffers of a connection at once.
+/// The most buffers that the kernel fills at once for a connection.
 pub(crate) const BUFFERS_AT_ONCE: u16 = 32;
-/// Descriptors that a turn closes. Closing one frees its unread bytes in the kernel.
+/// The most descriptors closed in a turn. Closing one frees its unread bytes in the kernel, which
+/// takes time.
 pub(crate) const CLOSES_PER_TURN: usize = 16;
-/// The kernel gathers at most UIO_MAXIOV buffers in one send.
+/// The most buffers in one send: the kernel's UIO_MAXIOV.
 pub(crate) const SEND_BUFFERS_MAX: usize = 1024;
-/// A shorter response is appended to the previous one: cheaper than a gather entry.
+/// Responses up to this size are appended to the previous one, which is cheaper than one more entry
+/// in a gathering send.
 pub(crate) const SEND_COPY_BYTES_MAX: usize = 1024;
-/// The size up to which output buffers grow; further bytes start another one.
+/// Output buffers grow up to this size; further bytes go to a new one.
 pub(crate) const SEND_APPEND_BYTES_MAX: usize = 64 * 1024;
-/// Spare output buffers kept for reuse, and the largest one kept.
+/// The most spare output buffers that are kept for reuse, and the size of the largest.
 pub(crate) const SPARE_BUFFERS_MAX: usize = 1024;
 pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 
-/// Spare buffers of slices kept for reuse, and the size with which they are created.
+/// The most spare slice buffers that are kept for reuse, and the size with which they are created.
 pub(crate) const SPARE_SLICES_MAX: usize = 32;
 pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
-/// The bytes that are read ahead after a part of a file that was not in the page cache: twice what
-/// the kernel reads ahead by default, as much as a slice.
+/// The bytes that are read ahead after a part of a file that was not in the page cache. The size is
+/// that of a slice, and twice the kernel's default.
 pub(crate) const READ_AHEAD_BYTES: u32 = 256 * 1024;
-/// A turn starts no more slices when it has started as much as this: some 200 microseconds.
+/// A turn starts no more slices after it has started this many bytes, which take some 200
+/// microseconds.
 pub(crate) const SLICE_BYTES_PER_TURN: usize = 512 * 1024;
 
 const _: () = assert!(SEND_COPY_BYTES_MAX < SEND_APPEND_BYTES_MAX);
@@ -71,7 +77,7 @@ impl Default for Config {
     }
 }
 
-/// The sizes of the kernel's entries, and of the head of their queues.
+/// The sizes of the kernel's queue entries, and of the head of its queues.
 const SQE_BYTES: u64 = 64;
 const SQ_INDEX_BYTES: u64 = 4;
 const CQE_BYTES: u64 = 16;
@@ -79,13 +85,13 @@ const BUFFER_ENTRY_BYTES: u64 = 16;
 const QUEUES_HEAD_BYTES: u64 = 256;
 const PAGE_BYTES: u64 = 4096;
 
-/// The smallest ring that is made to fit a limit: the buffers get fewer last.
+/// The sizes of the smallest ring. To fit a limit, the queues shrink first and the buffers last.
 const SQ_ENTRIES_MIN: u32 = 64;
 const CQ_ENTRIES_MIN: u32 = 512;
 const RECV_BUFFERS_MIN: u16 = 256;
 
 impl Config {
-    /// The memory that the kernel locks for such a ring.
+    /// The memory in bytes that the kernel locks for such a ring.
     pub fn locked_bytes(&self) -> u64 {
         let (sq, cq) = (u64::from(self.sq_entries), u64::from(self.cq_entries));
         let queues = cq * CQE_BYTES + sq * SQ_INDEX_BYTES + QUEUES_HEAD_BYTES;
@@ -97,7 +103,7 @@ impl Config {
             .sum()
     }
 
-    /// The next smaller ring, which needs more system calls for the same work; None for the
+    /// The next smaller ring, which needs more system calls for the same work. None if this is the
     /// smallest.
     pub fn smaller(&self) -> Option<Self> {
         let sq_entries = (self.sq_entries / 2).max(SQ_ENTRIES_MIN);
@@ -109,7 +115,7 @@ impl Config {
         (recv_buffers < self.recv_buffers).then_some(Self { recv_buffers, ..*self })
     }
 
-    /// The smallest ring that [`Self::smaller`] leads to.
+    /// The smallest ring.
     pub fn smallest(&self) -> Self {
         let mut config = *self;
         while let Some(smaller) = config.smaller() {
@@ -118,8 +124,8 @@ impl Config {
         config
     }
 
-    /// The largest of these sizes with which `rings` rings fit into `bytes`; None if not even the
-    /// smallest do.
+    /// The largest sizes, up to these, with which `rings` rings fit into `bytes`. None if not even
+    /// the smallest fit.
     pub fn fit(&self, rings: u32, bytes: u64) -> Option<Self> {
         let sizes = std::iter::successors(Some(*self), Self::smaller);
         sizes.into_iter().find(|config| u64::from(rings) * config.locked_bytes() <= bytes)

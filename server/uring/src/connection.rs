@@ -14,18 +14,18 @@ use crate::stream::Streaming;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Open,
-    /// Closes once its output is sent.
+    /// Is closed once its output is sent.
     Finishing,
-    /// Waits until its operations have ended, then until the descriptor is closed.
+    /// Waits for its operations to end, then for its descriptor to be closed.
     Closing,
 }
 
 pub(crate) struct Connection {
     pub(crate) generation: u32,
     pub(crate) state: State,
-    /// None once the close is submitted, and in a free slot.
+    /// None once the close is submitted, and in free slots.
     pub(crate) fd: Option<OwnedFd>,
-    /// The descriptor is being closed, or about to be.
+    /// Whether the descriptor is being closed, or queued to be.
     pub(crate) closes: bool,
     pub(crate) receiving: Receiving,
     pub(crate) sending: Sending,
@@ -38,7 +38,7 @@ impl Connection {
     }
 }
 
-/// Slots, with a list of the free ones.
+/// Slots, and a list of the free ones.
 pub(crate) struct Table {
     slots: Vec<Connection>,
     free: Vec<u32>,
@@ -54,12 +54,12 @@ impl Table {
         self.slots.len() - self.free.len()
     }
 
-    /// The most connections that there may be.
+    /// The most connections that the table can hold.
     pub(crate) fn max(&self) -> usize {
         self.max as usize
     }
 
-    /// Adds a connection; returns the descriptor if the table is full.
+    /// Adds a connection. If the table is full, returns the descriptor.
     pub(crate) fn insert(&mut self, fd: OwnedFd) -> Result<ConnId, OwnedFd> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -82,7 +82,7 @@ impl Table {
         self.free.push(conn.index);
     }
 
-    /// The connection of exactly this generation, in any state.
+    /// The connection with exactly this generation, in any state.
     pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Connection> {
         let slot = self.slots.get_mut(conn.index as usize)?;
         (slot.generation == conn.generation).then_some(slot)
@@ -113,7 +113,7 @@ impl Table {
 }
 
 impl Ring {
-    /// Takes over a connected stream socket, which receives from now on as if accepted.
+    /// Takes over a connected stream socket. It receives from now on, like an accepted one.
     ///
     /// # Errors
     /// All slots are in use; the stream is closed.
@@ -127,7 +127,7 @@ impl Ring {
         }
     }
 
-    /// Connections that have not been `Closed` yet.
+    /// The number of connections without a `Closed` event so far.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }

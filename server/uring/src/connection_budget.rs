@@ -1,23 +1,24 @@
-//! The connection budget that the rings of a process share.
+//! The connection budget that all rings of a process share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A budget of connections. Rings reserve parts of it for accepts, and release those of closed
-/// connections. An atomic count without a lock, which changes only with connections, not with
+/// A budget of connections. Rings reserve parts of it for accepts, and release the parts of closed
+/// connections. It is an atomic counter without a lock; it changes with connections, not with
 /// requests.
 #[derive(Debug, Clone)]
 pub struct ConnectionBudget {
     left: Arc<AtomicUsize>,
     pub(crate) max: usize,
-    /// Accepts that one ring has under way.
+    /// The most accepts that one ring may have in flight.
     pub(crate) accepts_max: usize,
 }
 
-/// The most accepts under way, and so the most clients that are accepted in a turn.
+/// The most accepts in flight on one listener, and thus the most clients accepted in a turn.
 pub(crate) const ACCEPTS_MAX: usize = 64;
 
-/// Accepts under way need budget, too: those of all rings at most the budget divided by this.
+/// Accepts in flight need budget, too: all rings together may use the budget divided by this number
+/// for them.
 const ACCEPTS_PART: usize = 4;
 
 impl ConnectionBudget {
@@ -30,7 +31,7 @@ impl ConnectionBudget {
         }
     }
 
-    /// Takes up to `most`; returns how many.
+    /// Takes up to `most` from the budget; returns the amount taken.
     pub(crate) fn take(&self, most: usize) -> usize {
         let left = self.left.fetch_update(Relaxed, Relaxed, |left| Some(left - most.min(left)));
         left.map_or(0, |left| most.min(left))

@@ -1,4 +1,4 @@
-//! File operations in flight: each owns its buffer and file until its completion.
+//! File operations in flight. Each owns its buffer and its file until its completion.
 
 use std::io;
 
@@ -39,7 +39,7 @@ impl DiskOps {
     }
 }
 
-/// The result of a completion: a number of bytes, or an error.
+/// Converts the result of a completion: a number of bytes, or a negated errno.
 pub(crate) fn outcome(result: i32) -> io::Result<usize> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
 }

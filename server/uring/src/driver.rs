@@ -1,5 +1,6 @@
-//! The interface of a shard to what carries out its operations: a [`Ring`], or a [`Poller`] where
-//! the kernel lets no ring be set up. It is a generic parameter: no call is a dynamic one.
+//! The interface between a shard and the driver that carries out its operations: a [`Ring`], or a
+//! [`Poller`] if the kernel does not permit a ring. The driver is a generic parameter, so there are
+//! no dynamic calls.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,35 +20,36 @@ use crate::slice::Slice;
 use crate::wake::Waker;
 use crate::write::Durability;
 
-/// Carries out the operations of one thread on sockets and files. The functions of [`Ring`] with
-/// the same names describe them.
+/// Carries out the operations of one thread on sockets and files. [`Ring`] documents the methods of
+/// the same names.
 pub trait Driver {
-    /// Received bytes.
+    /// The type of received bytes.
     type Data: Deref<Target = [u8]>;
 
-    /// Starts all operations since the last turn and waits for an event, at most for `timeout`.
+    /// Starts all operations requested since the last turn, and waits at most `timeout` for an
+    /// event.
     ///
     /// # Errors
-    /// Only errors that leave the driver unusable.
+    /// Only errors after which the driver is unusable.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// The next event that comes before all others.
+    /// The next event with priority over all others.
     fn next_first(&mut self) -> Option<Event<Self::Data>>;
 
-    /// The next of the other events. Events that are not taken stay for the next turn.
+    /// The next of the other events. Events that are not taken remain for the next turn.
     fn next_other(&mut self) -> Option<Event<Self::Data>>;
 
     /// Whether [`Self::next_other`] may have an event.
     fn has_others(&self) -> bool;
 
-    /// The time since when bytes may wait that no event has had.
+    /// The time since which received or receivable bytes may have waited without an event.
     fn unread_since(&self) -> Option<Instant>;
 
     /// A handle with which any thread can end a turn.
     fn waker(&self) -> Waker;
 
     /// # Errors
-    /// The errors of bind(2) and listen(2).
+    /// Those of bind(2) and listen(2).
     fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId>;
 
     /// # Errors
@@ -58,18 +60,18 @@ pub trait Driver {
 
     fn share_budget(&mut self, budget: ConnectionBudget);
 
-    /// Whether no more connections can be accepted: further clients wait in the backlog.
+    /// Whether no more connections can be accepted, so that further clients wait in the backlog.
     fn is_full(&self) -> bool;
 
     fn connections_max(&self) -> Option<usize>;
 
-    /// Connections that have not been `Closed` yet.
+    /// The number of connections without a `Closed` event so far.
     fn connections(&self) -> usize;
 
-    /// Takes over a connected stream socket, which receives from now on as if accepted.
+    /// Takes over a connected stream socket. It receives from now on, like an accepted one.
     ///
     /// # Errors
-    /// There is no place for it; the stream is closed.
+    /// The limit of connections is reached; the stream is closed.
     fn adopt(&mut self, stream: OwnedFd) -> io::Result<ConnId>;
 
     /// # Errors
@@ -115,13 +117,13 @@ pub trait Driver {
 
     fn sync(&mut self, file: &File, token: u64);
 
-    /// The next event, or None when it is time for another turn.
+    /// The next event. None when another turn is due.
     fn next_event(&mut self) -> Option<Event<Self::Data>> {
         self.next_first().or_else(|| self.next_other())
     }
 }
 
-/// Implements functions of [`Driver`] by the type's functions of the same names.
+/// Implements methods of [`Driver`] by the type's methods of the same names.
 macro_rules! delegate {
     ($($name:ident(&mut self $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => {
         $(fn $name(&mut self $(, $argument: $type)*) $(-> $result)? {

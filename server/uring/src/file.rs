@@ -1,4 +1,5 @@
-//! Files that a ring reads and writes, opened with O_DIRECT where the file system supports it.
+//! Files that a ring reads and writes. They are opened with O_DIRECT if the file system supports
+//! it.
 
 use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
@@ -13,8 +14,8 @@ use crate::aligned::ALIGNMENT;
 use crate::config::READ_AHEAD_BYTES;
 use crate::page_cache::PageCache;
 
-/// An open file. Clones share the descriptor, and operations under way hold one: it is closed when
-/// the last clone is dropped.
+/// An open file. Clones share the descriptor, and each operation in flight holds a clone. The
+/// descriptor is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct File {
     inner: Arc<Inner>,
@@ -28,31 +29,31 @@ struct Inner {
 }
 
 impl File {
-    /// Opens for reading and writing past the page cache (O_DIRECT), creating the file if
-    /// necessary; where the file system does not support that, through the page cache. Blocks.
+    /// Opens a file for reading and writing, and creates it if necessary. Bypasses the page cache
+    /// (O_DIRECT) if the file system supports that. Blocks.
     ///
     /// # Errors
-    /// The errors of open(2).
+    /// Those of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
         let direct = open(path, true, libc::O_DIRECT);
         match direct {
-            // tmpfs before Linux 6.6, and other file systems without direct I/O.
+            // The file system has no direct I/O (tmpfs before Linux 6.6, for example).
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
             Err(error) => Err(error),
             Ok(file) => Ok(Self::new(direct_block_bytes(&file)?, file)),
         }
     }
 
-    /// Opens for reading and writing through the page cache, creating the file if necessary.
+    /// Opens a file for reading and writing through the page cache, and creates it if necessary.
     /// Blocks.
     ///
     /// # Errors
-    /// The errors of open(2).
+    /// Those of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
         Ok(Self::buffered(open(path, true, 0)?))
     }
 
-    /// Opens a file that exists for reading and writing through the page cache. Blocks.
+    /// Opens an existing file for reading and writing through the page cache. Blocks.
     ///
     /// # Errors
     /// Those of open(2).
@@ -60,7 +61,8 @@ impl File {
         Ok(Self::buffered(open(path, false, 0)?))
     }
 
-    /// Opens a file as [`Self::open_existing`] does, if the kernel finds its name without a disk.
+    /// Like [`Self::open_existing`], but does not block: None if the kernel cannot resolve the name
+    /// without the disk.
     pub fn open_cached(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: all zeros is a valid open_how.
@@ -73,42 +75,42 @@ impl File {
             libc::syscall(libc::SYS_openat2, at, path.as_ptr(), &raw const how, size)
         };
         let fd = RawFd::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: the kernel just made this descriptor for us.
+        // SAFETY: the kernel has just created this descriptor for us.
         Some(Self::buffered(unsafe { StdFile::from_raw_fd(fd) }))
     }
 
-    /// A file opened by other means, treated as buffered: it must not have O_DIRECT.
+    /// Wraps a file opened elsewhere. It is treated as buffered, so it must not have O_DIRECT.
     pub fn from_std(file: StdFile) -> Self {
         Self::new(None, file)
     }
 
-    /// Whether an operation under way or another clone keeps it open.
+    /// Whether another clone, such as that of an operation in flight, keeps the file open.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.inner) > 1
     }
 
-    /// The block size in bytes: offset and length of every read and write of a direct file must be
-    /// multiples of it. None for a file in the page cache: any offset and length.
+    /// The block size in bytes of a direct file: offset and length of each read and write must be
+    /// multiples of it. None for a buffered file, which permits any offset and length.
     pub fn block_bytes(&self) -> Option<usize> {
         self.inner.block_bytes
     }
 
-    /// The file itself, for rare calls that block: metadata, set_len, locks.
+    /// The underlying file, for infrequent blocking calls: metadata, set_len, locks.
     pub fn std(&self) -> &StdFile {
         &self.inner.file
     }
 
-    /// Whether all of this part was in the page cache, read in whole, a moment ago. False if that
-    /// is not known.
+    /// Whether all of this part was in the page cache, completely read, a moment ago. False if this
+    /// is unknown.
     pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
         let page_cache = self.inner.page_cache.lock();
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)
     }
 
-    /// Reads up to the end of the buffer or of the file; waits for the disk.
+    /// Reads until the buffer is full or the file ends. Waits for the disk.
     ///
     /// # Errors
-    /// The errors of pread(2).
+    /// Those of pread(2).
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.std().read_at(buf, offset) {
@@ -118,20 +120,21 @@ impl File {
         }
     }
 
-    /// Advises the kernel to read the bytes from `offset` on.
+    /// Advises the kernel to read ahead from `offset`.
     pub(crate) fn read_ahead(&self, offset: u64) {
         let (offset, len) = (offset as libc::off_t, READ_AHEAD_BYTES as libc::off_t);
-        // SAFETY: it takes a descriptor and numbers.
+        // SAFETY: the call takes a descriptor and numbers.
         unsafe {
             libc::posix_fadvise(self.std().as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED)
         };
     }
 
-    /// The kernel may mark a cached part as a place at which it reads ahead. Such a read waits if
-    /// the queue of the disk is full. With POSIX_FADV_RANDOM it marks no part, and the ring reads
-    /// ahead itself.
+    /// Wraps a buffered file and switches off the kernel's read-ahead (POSIX_FADV_RANDOM).
+    /// Otherwise the kernel may mark a cached page as the place to read ahead, and a read of this
+    /// page waits if the disk's queue is full. The ring reads ahead itself.
     fn buffered(file: StdFile) -> Self {
-        // SAFETY: it takes a descriptor and numbers. It is advice: a refusal changes nothing.
+        // SAFETY: the call takes a descriptor and numbers. It is advice: if it fails, nothing
+        // changes.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
         Self::new(None, file)
     }
@@ -141,16 +144,17 @@ impl File {
     }
 }
 
-/// From the kernel's `fcntl.h`; the C library's bindings do not have it.
+/// From the kernel's `fcntl.h`; the libc crate lacks it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether no other descriptor or mapping of the file exists; false if the file system cannot know.
+/// Whether no other descriptor or mapping of the file exists. False if the file system cannot say.
 /// `file` must be open for writing.
 pub fn is_open_only_here(file: &StdFile) -> bool {
     let fd = file.as_raw_fd();
-    // A process that opens the file between the last two calls waits for the second, and the kernel
-    // sends this process a signal: SIGURG, which is ignored by default.
-    // SAFETY: all three take a descriptor, which is open, and a number.
+    // A write lease is granted only if no one else has the file open. A process that opens the file
+    // between the last two calls has to wait for the second one, and the kernel signals this
+    // process: SIGURG, which is ignored by default.
+    // SAFETY: all three calls take an open descriptor and a number.
     unsafe {
         libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0
             && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
@@ -158,9 +162,9 @@ pub fn is_open_only_here(file: &StdFile) -> bool {
     }
 }
 
-/// A read of a file that was written since the last one would set its access time, and ext4 waits
-/// for its journal to do so, even if the bytes are in the page cache: O_NOATIME. The kernel permits
-/// it to the owner of the file; anyone else opens it without.
+/// Opens a file with O_NOATIME if possible. Otherwise the first read after a write would set the
+/// access time. For this ext4 waits for its journal, even if the bytes are in the page cache. The
+/// kernel permits O_NOATIME only to the owner of the file; other users open it without.
 fn open(path: &Path, creates: bool, flags: libc::c_int) -> io::Result<StdFile> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(creates).truncate(false);
@@ -173,10 +177,10 @@ fn open(path: &Path, creates: bool, flags: libc::c_int) -> io::Result<StdFile> {
 }
 
 /// The block size that the file system reports for direct I/O on this file; a page if it reports
-/// none.
+/// nothing.
 fn direct_block_bytes(file: &StdFile) -> io::Result<Option<usize>> {
-    // SAFETY: all zeros is a valid statx, and the empty path with AT_EMPTY_PATH names the
-    // descriptor itself.
+    // SAFETY: all zeros is a valid statx; the empty path with AT_EMPTY_PATH names the descriptor
+    // itself.
     let stat = unsafe {
         let mut stat: libc::statx = std::mem::zeroed();
         let path = c"".as_ptr();

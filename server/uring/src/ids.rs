@@ -1,10 +1,10 @@
-//! The names of listeners and connections.
+//! The ids of listeners and connections.
 
-/// Names a listening socket of one ring.
+/// Identifies a listening socket of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenerId(pub(crate) u32);
 
-/// Identifies one connection, uniquely: its slot may be reused, but with another generation.
+/// Identifies a connection uniquely. Its slot may be reused, but with another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId {
     pub(crate) index: u32,
@@ -12,8 +12,9 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// The slot: below `Config::connections_max`, and small numbers come first, so that callers
-    /// can keep their state of a connection in a `Vec`. Free again after `Closed`.
+    /// The slot, a number below `Config::connections_max`. Low slots are used first, so that
+    /// callers can keep their per-connection state in a `Vec`. The slot is free again after
+    /// `Closed`.
     pub fn index(self) -> usize {
         self.index as usize
     }

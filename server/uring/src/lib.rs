@@ -1,34 +1,38 @@
-//! One io_uring per thread, for sockets and files, or epoll and threads where there is none: the
-//! only crate of muster with unsafe code, behind a safe API.
+//! One io_uring per thread for sockets and files; or epoll and threads, if there is no io_uring.
+//! This is muster's only crate with unsafe code, behind a safe API.
 //!
 //! # Contract
 //!
-//! That of [`Ring`]. A [`Poller`] keeps it, too, but for what names the kernel's queues.
+//! This is the contract of [`Ring`]. A [`Poller`] follows it, too, except for statements about the
+//! kernel's queues.
 //!
-//! - A [`Ring`] belongs to the thread that created it. The loop is: request operations
-//!   ([`Ring::output`], [`Ring::write`], ...), which only queues them; [`Ring::turn`], which
-//!   submits them all and waits, in one system call; then [`Ring::next_event`] until None.
-//!   Completions are copied first and handled later: any method may be called between two events.
-//! - No input from the peer, the disk or the kernel makes this crate panic.
-//! - Ids: a [`ConnId`] identifies one connection and is never reused. Calls with an id whose
-//!   connection is closed, or closing, do nothing.
-//! - Connections: `Accepted` first (they receive at once), `Closed` last, exactly once, and only
-//!   after the caller's [`Ring::close`] or [`Ring::finish`]: the ring never closes a connection on
-//!   its own, so the caller has to close it after `Ended` and `SendFailed`. A slot is reused only
-//!   after every operation of its connection has ended and its descriptor is closed.
-//! - Receiving: `Received` lends a buffer of the ring's pool; dropping it returns it. While all are
-//!   lent, nothing is received. [`Ring::pause_recv`] is the back-pressure.
-//! - Sending: output of a connection leaves in order. Output that is queued when a turn begins, or
-//!   while a send is in flight, leaves in one send: many small responses cost one entry and no
-//!   system call. The ring does not limit the queue: the caller has to check [`Ring::unsent`].
-//! - Streaming: [`Ring::stream`] sends parts of files, a slice at a time, with no more memory than
-//!   that of the slices under way, and with some system calls for each slice: see `stream.rs`.
-//!   [`Ring::read_slice`] reads them for the caller instead.
+//! - A [`Ring`] belongs to the thread that created it. The loop has three parts. Requests for
+//!   operations ([`Ring::output`], [`Ring::write`], ...) only queue them. [`Ring::turn`] submits
+//!   all of them and waits, in one system call. [`Ring::next_event`] is then called until it
+//!   returns None. Completions are copied first and handled later, so any method may be called
+//!   between two events.
+//! - No input from a peer, the disk or the kernel makes this crate panic.
+//! - Ids: a [`ConnId`] identifies one connection and is never reused. Calls with the id of a closed
+//!   or closing connection do nothing.
+//! - Connections: the first event is `Accepted` (from then on the connection receives). The last
+//!   event is `Closed`, exactly once, and only after the caller's [`Ring::close`] or
+//!   [`Ring::finish`]. The ring never closes a connection on its own, so the caller has to close it
+//!   after `Ended` and `SendFailed`. A slot is reused only after all operations of its connection
+//!   have ended and its descriptor is closed.
+//! - Receiving: `Received` lends a buffer of the ring's pool, and dropping it returns it. While all
+//!   buffers are lent, nothing is received. [`Ring::pause_recv`] exerts back-pressure.
+//! - Sending: output of a connection leaves in order. All output that is queued before a turn, or
+//!   while a send is in flight, leaves in one send: many small responses cost one queue entry and
+//!   no extra system call. The ring does not limit queued output; the caller has to check
+//!   [`Ring::unsent`].
+//! - Streaming: [`Ring::stream`] sends parts of files, slice by slice. It needs no more memory than
+//!   that of the slices in progress, and some system calls for each slice: see `stream.rs`.
+//!   [`Ring::read_slice`] reads the parts for the caller instead.
 //! - Files: [`Ring::write`], [`Ring::read`] and [`Ring::sync`] own their [`AlignedBuf`] until the
-//!   event with the caller's token returns it. Operations in flight together have no order.
+//!   event with the caller's token returns it. Operations in flight at the same time have no order.
 //!   `write.rs` describes durable writes, with measurements.
-//! - [`Ring::turn`] fails only when the ring is unusable; a full submission or completion queue
-//!   loses nothing. Dropping a ring cancels and awaits all operations in flight; events that were
+//! - [`Ring::turn`] fails only if the ring is unusable. A full submission or completion queue loses
+//!   nothing. Dropping a ring cancels all operations in flight and waits for them; events that were
 //!   not taken are dropped.
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

@@ -1,4 +1,4 @@
-//! A file that is mapped into memory, and the handler of SIGBUS for one that can no longer be read.
+//! Memory-mapped files, and the SIGBUS handler for a mapped file that can no longer be read.
 
 use memmap2::Mmap;
 use std::ffi::CString;
@@ -10,18 +10,18 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// The most files that can be mapped at a time; each shard may have one.
+/// The most files that can be mapped at a time. Each shard may have one.
 const MAPS_MAX: usize = 1024;
 
-/// The maps, for the handler of SIGBUS, which may neither allocate nor wait for a lock.
+/// All maps, for the SIGBUS handler, which must neither allocate nor wait for a lock.
 static MAPS: [Slot; MAPS_MAX] = [const { Slot::empty() }; MAPS_MAX];
 
-/// The bytes of a file, which the kernel reads on access.
+/// A memory-mapped file. The kernel reads its bytes on access.
 ///
-/// muster never changes a mapped file: such files get their names when they are whole, and are
-/// replaced by a rename. If another process truncates the file, or the device cannot read it, an
-/// access to the missing bytes ends the process: with a message on stderr, status 1, and the file
-/// renamed, so that the next start does not use it.
+/// muster never changes a mapped file: such a file is renamed to its name when it is complete, and
+/// is replaced by another rename. If another process truncates the file, or the device cannot read
+/// it, an access to the missing bytes ends the process with status 1 and a message on stderr. The
+/// file is then renamed, so that the next startup does not use it.
 #[derive(Debug)]
 pub struct MappedFile {
     map: Mmap,
@@ -29,7 +29,7 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps a file; `aside` is the name that it gets when it can no longer be read.
+    /// Maps a file. If the file can no longer be read, it will be renamed to `aside`.
     ///
     /// # Errors
     /// The file is missing, is empty, or cannot be mapped.
@@ -40,8 +40,8 @@ impl MappedFile {
         }
         handle_signal()?;
         let names = Names::new(path, aside)?;
-        // SAFETY: muster never modifies a mapped file. If another process does, every byte is a
-        // valid u8; truncation raises SIGBUS, which the handler below takes.
+        // SAFETY: muster never modifies a mapped file. If another process does, every byte is still
+        // a valid u8; truncation raises SIGBUS, which the handler below handles.
         let map = unsafe { Mmap::map(&file)? };
         let slot = Slot::take(&map, names).ok_or(io::ErrorKind::QuotaExceeded)?;
         Ok(Self { map, slot })
@@ -60,11 +60,11 @@ impl Drop for MappedFile {
     }
 }
 
-/// An entry for a map, which is in use if `names` is set.
+/// An entry for a map. It is in use if `names` is set.
 #[derive(Debug)]
 struct Slot {
     names: AtomicPtr<Names>,
-    /// The addresses of the map, `start` set last; both 0 without a map.
+    /// The address range of the map; both are 0 without a map. `start` is set last.
     start: AtomicUsize,
     end: AtomicUsize,
 }
@@ -85,7 +85,7 @@ impl Slot {
             slot.names.compare_exchange(free, names, order, Ordering::Relaxed).is_ok()
         };
         let Some(slot) = MAPS.iter().find(is_taken) else {
-            // SAFETY: it was made here, and there is no other pointer to it.
+            // SAFETY: the box was created here, and no other pointer to it exists.
             drop(unsafe { Box::from_raw(names) });
             return None;
         };
@@ -99,8 +99,8 @@ impl Slot {
         self.start.store(0, Ordering::Release);
         self.end.store(0, Ordering::Release);
         let names = self.names.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: it came from a box. The handler uses it only during an access to the map, and the
-        // map is being dropped, so that there are no other references to it.
+        // SAFETY: the pointer came from a box. The handler uses it only during an access to the
+        // map, and the map is being dropped, so no other references to it exist.
         drop(unsafe { Box::from_raw(names) });
     }
 
@@ -110,7 +110,7 @@ impl Slot {
     }
 }
 
-/// The arguments of the handler's calls, made in advance.
+/// The arguments of the handler's system calls, prepared in advance.
 #[derive(Debug)]
 struct Names {
     path: CString,
@@ -130,12 +130,13 @@ impl Names {
     }
 }
 
-/// Installs the handler of SIGBUS.
+/// Installs the SIGBUS handler.
 fn handle_signal() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = 0;
     ONCE.call_once(|| {
-        // SAFETY: the action is whole, and its handler makes only async-signal-safe calls.
+        // SAFETY: the action is fully initialised, and its handler makes only async-signal-safe
+        // calls.
         installed = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_bus_error as *const () as usize;
@@ -153,7 +154,7 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     if let Some(slot) = MAPS.iter().find(|slot| slot.has(address)) {
         let names = slot.names.load(Ordering::Acquire);
         // SAFETY: the names live as long as the map, which is being accessed. The calls are
-        // async-signal-safe; if they fail, nothing more can be done.
+        // async-signal-safe. If they fail, there is nothing else to do.
         unsafe {
             let Names { path, aside, message } = &*names;
             libc::rename(path.as_ptr(), aside.as_ptr());
@@ -163,12 +164,13 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
             libc::_exit(1);
         }
     }
-    // The address is in no map: with the default action the signal comes again and ends the
-    // process. SAFETY: the call is async-signal-safe.
+    // The address is in no map. With the default action the signal recurs and ends the process.
+    // SAFETY: the call is async-signal-safe.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Whether a message can be written at once: a pipe that is not read would block the exit.
+/// Whether a message can be written without blocking: a pipe that nothing reads would block the
+/// exit.
 fn is_writable(fd: libc::c_int) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     // SAFETY: the pointer is to one entry, and the call is async-signal-safe.
@@ -195,7 +197,7 @@ mod tests {
         assert!(MappedFile::open(&path, &aside).is_err());
     }
 
-    /// The test starts itself in a second process, and in it names the file to read.
+    /// The test runs itself in a second process, with the file to read in an environment variable.
     #[test]
     fn a_truncated_file_ends_the_process_and_is_renamed() {
         if let Some(path) = std::env::var_os(FILE) {

@@ -1,8 +1,9 @@
-//! Whether a part of a file is in the page cache, so that the kernel needs no disk to send it.
+//! Checks whether a part of a file is in the page cache, so that the kernel can send it without the
+//! disk.
 //!
-//! cachestat(2) reports how much of it is there, quickly, but counts pages that are still being
-//! read in. Something is being read in where something was missing a moment ago: then, and before
-//! Linux 6.5, which has no cachestat, mincore(2) reports page by page.
+//! cachestat(2) is fast, but counts pages that are still being read in. Pages may be being read in
+//! where some were missing a moment ago. In this case, and before Linux 6.5, which has no
+//! cachestat, mincore(2) reports the state of each page.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,29 +11,30 @@ use std::ptr;
 
 use crate::aligned::ALIGNMENT;
 
-/// The number of cachestat(2), on all architectures.
+/// The number of the system call cachestat(2), on all architectures.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// Checks page by page after one that found something missing: more than the kernel reads ahead.
+/// After a check has found a missing page, this number of checks go page by page. It exceeds the
+/// kernel's read-ahead.
 const CLOSE_CHECKS: u32 = 64;
 
-/// Pages that one call of mincore(2) looks at.
+/// The number of pages that one call of mincore(2) reports.
 const PAGES_PER_CALL: usize = 256;
 
-/// The least that a map spans: a file that grows is not mapped again each time.
+/// The least size of a map, so that a growing file is not mapped again each time.
 const MAP_BYTES_MIN: u64 = 64 << 20;
 
-/// The known state of the cached pages of a file.
+/// The state of the checks for one file.
 #[derive(Debug, Default)]
 pub(crate) struct PageCache {
-    /// Checks that are still to be made page by page.
+    /// The number of further checks that have to go page by page.
     close_checks: u32,
-    /// Made when it is needed.
+    /// Created on first use.
     map: Option<Map>,
 }
 
-/// Addresses for a file, from its beginning on and possibly past its end. They cannot be read: they
-/// serve to ask the kernel about the page cache.
+/// An address range for a file, from its beginning and possibly past its end. It is not readable:
+/// it only serves to query the page cache.
 #[derive(Debug)]
 struct Map {
     address: usize,
@@ -40,15 +42,15 @@ struct Map {
 }
 
 impl PageCache {
-    /// Whether all of this part was in the page cache, read in whole, a moment ago. False if that
-    /// is not known.
+    /// Whether all of this part was in the page cache, completely read, a moment ago. False if this
+    /// is unknown.
     pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
         let from = offset - offset % page_bytes();
         let end = offset + u64::from(len);
         self.has(file, from, end)
     }
 
-    /// `from` is the beginning of a page.
+    /// `from` must be the start of a page.
     fn has(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> bool {
         let has_all = match cached_pages(file, from, end) {
             Ok(pages) if pages < (end - from).div_ceil(page_bytes()) => false,
@@ -69,10 +71,10 @@ impl PageCache {
     }
 }
 
-/// The number of pages that are in the cache, including those that are being read in.
+/// The number of pages in the cache, including pages that are still being read in.
 fn cached_pages(file: &impl AsRawFd, from: u64, end: u64) -> io::Result<u64> {
     let (range, mut counts) = ([from, end - from], [0_u64; 5]);
-    // SAFETY: the structs of the call are two and five such numbers, and it takes no flags.
+    // SAFETY: the call's structs consist of two and five such numbers. Its flags are 0.
     let result = unsafe {
         let (range, counts) = (range.as_ptr(), counts.as_mut_ptr());
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range, counts, 0)
@@ -81,11 +83,11 @@ fn cached_pages(file: &impl AsRawFd, from: u64, end: u64) -> io::Result<u64> {
 }
 
 impl Map {
-    /// A map of at least `bytes`.
+    /// Creates a map of at least `bytes`.
     fn new(file: &impl AsRawFd, bytes: u64) -> io::Result<Self> {
         let bytes = bytes.max(MAP_BYTES_MIN).next_power_of_two();
         let (access, kind) = (libc::PROT_NONE, libc::MAP_SHARED);
-        // SAFETY: a new map, at addresses that the kernel chooses, which cannot be accessed.
+        // SAFETY: this is a new map at an address chosen by the kernel, and it cannot be accessed.
         let start = unsafe {
             libc::mmap(ptr::null_mut(), bytes as usize, access, kind, file.as_raw_fd(), 0)
         };
@@ -95,13 +97,13 @@ impl Map {
         Ok(Self { address: start.expose_provenance(), bytes })
     }
 
-    /// `from` is the beginning of a page.
+    /// `from` must be the start of a page.
     fn has_pages(&self, mut from: u64, end: u64) -> bool {
         let mut pages = [0_u8; PAGES_PER_CALL];
         while from < end {
             let bytes = (end - from).min(PAGES_PER_CALL as u64 * page_bytes());
             let address = ptr::with_exposed_provenance_mut(self.address + from as usize);
-            // SAFETY: the addresses are in the map, and there is a byte for each page.
+            // SAFETY: the addresses are within the map, and there is a byte for each page.
             let result = unsafe { libc::mincore(address, bytes as usize, pages.as_mut_ptr()) };
             let pages = &pages[..bytes.div_ceil(page_bytes()) as usize];
             if result < 0 || pages.iter().any(|page| page & 1 == 0) {
@@ -116,14 +118,14 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         let address = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: the map was made with this size, and nothing points into it.
+        // SAFETY: the map was created with this size, and no pointer into it exists.
         unsafe { libc::munmap(address, self.bytes as usize) };
     }
 }
 
-/// The size of the pages of this machine.
+/// The page size of this machine, in bytes.
 fn page_bytes() -> u64 {
-    // SAFETY: it takes a number.
+    // SAFETY: the call takes a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(ALIGNMENT as u64)
 }
@@ -134,13 +136,13 @@ mod tests {
     use crate::file::File;
     use std::os::unix::fs::FileExt;
 
-    /// The answer of both calls, which is the same.
+    /// Checks that both system calls give the same answer, and returns it.
     fn is_there(file: &File, offset: u64, len: u64) -> bool {
         let (from, end) = (offset - offset % page_bytes(), offset + len);
         let pages = cached_pages(file.std(), from, end);
         let mut page_cache = PageCache::default();
         let is_there = page_cache.has_read_in(file.std(), from, end).unwrap();
-        // Before Linux 6.5 only the second is there.
+        // Before Linux 6.5 only the second call exists.
         assert!(
             pages.is_err() || (pages.unwrap() == (end - from).div_ceil(page_bytes())) == is_there
         );

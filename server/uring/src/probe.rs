@@ -1,4 +1,4 @@
-//! The requirements on the machine, and the sentence for the operator if one is not met.
+//! The requirements on the machine, and the sentence for the operator about one that is not met.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use io_uring::{IoUring, Probe, opcode};
 
 use crate::config::Config;
 
-/// The first kernel with DEFER_TASKRUN.
+/// The first kernel version with DEFER_TASKRUN.
 const KERNEL_MIN: (u32, u32) = (6, 1);
 
-/// The reason why a ring could not be set up: one sentence that says what is missing and how to fix
+/// The reason why a ring could not be created, as one sentence: what is missing, and how to provide
 /// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetupError {
@@ -27,7 +27,7 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// Sets up a ring of this size and drops it again.
+/// Creates a ring of this size and drops it again.
 ///
 /// # Errors
 /// The facility that this machine lacks, and how to provide it, in one sentence.
@@ -35,19 +35,19 @@ pub fn probe(config: Config) -> Result<(), SetupError> {
     crate::Ring::new(config).map(drop)
 }
 
-/// The limits of this process on open files.
+/// The limits on open files of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFiles {
     /// The current limit.
     pub soft: u64,
-    /// The limit up to which the process may raise it.
+    /// The limit to which the process may raise the current one.
     pub hard: u64,
 }
 
 impl OpenFiles {
     /// # Errors
-    /// Fewer than `needed` files may be open: one sentence with the remedy, and `or` as an
-    /// alternative if there is one.
+    /// The process may open fewer than `needed` files. The sentence has the remedy, and `or` as an
+    /// alternative, if given.
     pub fn require(&self, needed: u64, or: Option<&str>) -> Result<(), SetupError> {
         if self.soft >= needed {
             return Ok(());
@@ -61,14 +61,15 @@ impl OpenFiles {
     }
 }
 
-/// CAP_IPC_LOCK lifts the limit of locked memory.
+/// The number of CAP_IPC_LOCK, which exempts a process from the limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;
 
 /// The largest sizes with which `rings` rings fit into the memory that this process may lock. If
-/// none do, `or` returns an alternative remedy, given the number of rings that would fit.
+/// even the smallest do not fit, `or` gets the number of rings that would, and returns an
+/// alternative remedy.
 ///
 /// # Errors
-/// Not even the smallest rings fit: one sentence with the remedy.
+/// Not even the smallest rings fit. The error is one sentence with the remedy.
 pub fn fit_rings(
     config: Config,
     rings: u32,
@@ -78,7 +79,8 @@ pub fn fit_rings(
     if limit == libc::RLIM_INFINITY || may_lock_all() {
         return Ok(config);
     }
-    // The kernel may not have released the memory of the probe's ring yet.
+    // One ring is subtracted, because the kernel may not have released the memory of the probe's
+    // ring yet.
     let least = config.smallest().locked_bytes();
     let left = limit.saturating_sub(least);
     config.fit(rings, left).ok_or_else(|| {
@@ -92,7 +94,7 @@ pub fn fit_rings(
     })
 }
 
-/// Whether this process is exempt from the limit of locked memory.
+/// Whether this process is exempt from the limit on locked memory.
 fn may_lock_all() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -100,19 +102,19 @@ fn may_lock_all() -> bool {
     bits.is_some_and(|bits| bits & 1 << CAP_IPC_LOCK != 0)
 }
 
-/// Descriptors for which a process has room from the start.
+/// The number of descriptors for which the process's table is grown at startup.
 const ROOM_FOR_FILES: u64 = 1 << 16;
 
-/// Raises the soft limit of open files to the hard one, and makes room in the process's table: each
-/// time that the kernel doubles the table of a process with threads, one of them waits some
-/// milliseconds.
+/// Raises the soft limit of open files to the hard limit, and grows the process's descriptor table.
+/// If it grew later, a thread would wait some milliseconds each time that the kernel doubles the
+/// table of a process with threads.
 ///
 /// # Errors
-/// The errors of getrlimit(2) and setrlimit(2).
+/// Those of getrlimit(2) and setrlimit(2).
 pub fn raise_open_files() -> io::Result<OpenFiles> {
     let mut limit = limit(libc::RLIMIT_NOFILE)?;
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: a valid pointer to a valid limit.
+    // SAFETY: the pointer is to a valid limit.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -120,19 +122,19 @@ pub fn raise_open_files() -> io::Result<OpenFiles> {
     Ok(OpenFiles { soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
-/// Opens the last of these descriptors for a moment, so that the table grows now and not later.
+/// Grows the descriptor table now, by opening its last descriptor for a moment.
 fn make_room_for_files(count: u64) {
     let Ok(any) = std::fs::File::open("/dev/null") else { return };
     let last = count.saturating_sub(1) as libc::c_int;
-    // SAFETY: it takes descriptors.
+    // SAFETY: the call takes a descriptor and numbers.
     let copy = unsafe { libc::fcntl(any.as_raw_fd(), libc::F_DUPFD_CLOEXEC, last) };
     if copy >= 0 {
-        // SAFETY: the kernel just made this descriptor for us.
+        // SAFETY: the kernel has just created this descriptor for us.
         drop(unsafe { OwnedFd::from_raw_fd(copy) });
     }
 }
 
-/// Sets up the io_uring, or returns why it cannot.
+/// Creates the io_uring, or returns the reason why that fails.
 pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
     let built = IoUring::builder()
         .setup_cqsize(config.cq_entries)
@@ -146,12 +148,12 @@ pub(crate) fn setup(config: &Config) -> Result<IoUring, SetupError> {
     Ok(uring)
 }
 
-/// Observations when the kernel refused a ring; [`Facts::sentence`] depends on nothing else.
+/// The facts about a refused ring. [`Facts::sentence`] depends on nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     errno: i32,
     kernel: Option<(u32, u32)>,
-    /// kernel.io_uring_disabled, if this kernel has it.
+    /// The value of kernel.io_uring_disabled. None if the kernel lacks it.
     disabled: Option<u32>,
     memlock_bytes: u64,
     open_files: u64,
@@ -234,7 +236,7 @@ impl Facts {
     }
 }
 
-/// Fails if an operation is missing, as with a seccomp-like filter or a vendor's kernel.
+/// Fails if an operation is not supported, as with a filter like seccomp or a vendor's kernel.
 fn missing_operations(uring: &IoUring) -> Result<(), SetupError> {
     let needed = [
         ("accept", opcode::Accept::CODE),
@@ -264,19 +266,19 @@ fn proc_value(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()
 }
 
-/// Major and minor of a release such as "6.18.44-generic".
+/// The major and minor version in a release string such as "6.18.44-generic".
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The limit on the size of a file in bytes; None without a limit.
+/// The limit on the size of a file, in bytes. None if there is no limit.
 pub fn file_size_limit() -> Option<u64> {
     let limit = limit(libc::RLIMIT_FSIZE).ok()?.rlim_cur;
     (limit != libc::RLIM_INFINITY).then_some(limit)
 }
 
-/// The type of a limit's number, which differs by C library.
+/// The type of a resource's number, which depends on the C library.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
@@ -284,7 +286,7 @@ type Resource = libc::c_int;
 
 fn limit(resource: Resource) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a valid pointer.
+    // SAFETY: the pointer is valid.
     if unsafe { libc::getrlimit(resource, &mut limit) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,6 +1,6 @@
-//! Reading from files: what is in the page cache at once, all else by one of io_uring's workers.
-//! The thread of the ring would have to wait where the kernel looks up blocks on the disk, or where
-//! the queue of the disk is full.
+//! Reads from files. A read from the page cache is made immediately; all others are made by
+//! io_uring's workers. The ring's thread would have to wait if the kernel has to look up blocks on
+//! disk, or if the disk's queue is full.
 
 use io_uring::{opcode, squeue};
 
@@ -12,10 +12,10 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// Reads `len` bytes at `offset` into `buf`, whose old bytes are lost. `Read` returns `token`
-    /// and the buffer, shorter than `len` if the file ends before.
+    /// Reads `len` bytes at `offset` into `buf`, and overwrites its content. The event `Read`
+    /// returns `token` and the buffer, which is shorter than `len` if the file ends before.
     ///
-    /// Offset and length must be multiples of [`File::block_bytes`], or the result is
+    /// Offset and length must be multiples of [`File::block_bytes`]; otherwise the result is
     /// InvalidInput.
     pub fn read(&mut self, file: &File, offset: u64, len: usize, mut buf: AlignedBuf, token: u64) {
         buf.expose(len);

@@ -1,10 +1,12 @@
-//! Receiving: one receive at a time for each connection, into buffers that all share.
+//! Receiving: one receive at a time per connection, into buffers that all connections share.
 //!
-//! - A connection that comes first ([`Ring::put_first`]) has a multishot receive.
-//! - Any other is received from up to [`ONCE_BYTES`] at a time, and again when that was taken.
-//! - One that fills what it is received into sends much. From then on it has the buffers of the
-//!   bulk group, which are all that a turn receives from such connections: they take turns, and
-//!   the bytes of those that wait stay in the kernel. After some small receives it is as before.
+//! - A connection with priority ([`Ring::put_first`]) has a multishot receive.
+//! - From any other connection, up to [`ONCE_BYTES`] are received at a time. The next receive
+//!   starts when these bytes were taken.
+//! - A connection that fills its buffer counts as sending much. It then uses the buffers of the
+//!   bulk group, which limit what a turn receives from all such connections. They take turns, and
+//!   the bytes of those that wait stay in the kernel. After some small receives the connection
+//!   counts as sending little again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,18 +22,18 @@ use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// The state of a connection's receive.
+/// The state of a connection's receives.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
-    /// The kind of the receive that the kernel holds.
+    /// The kind of the receive in flight.
     armed: Option<Kind>,
     pub(crate) paused: bool,
-    /// The stream ended or broke: no further receive.
+    /// Whether the stream has ended or failed, so that there is no further receive.
     pub(crate) ended: bool,
     pub(crate) comes_first: bool,
-    /// The peer sends much. The number counts small receives in a row.
+    /// Set if the peer sends much. The number counts small receives in a row.
     bulk: Option<u8>,
-    /// The connection is among those that wait to be received from.
+    /// Whether the connection is queued for a receive.
     pub(crate) waits: bool,
 }
 
@@ -40,7 +42,8 @@ impl Receiving {
         self.armed.is_some()
     }
 
-    /// Queues the connection to be received from, if wanted and not queued yet.
+    /// Marks the connection as queued for a receive. Returns whether the caller has to queue it: a
+    /// receive is wanted, and it was not queued.
     pub(crate) fn begins_to_wait(&mut self) -> bool {
         let is_idle = self.armed.is_none() && !self.ended;
         let begins = is_idle && !self.paused && !self.waits;
@@ -48,7 +51,7 @@ impl Receiving {
         begins
     }
 
-    /// The kind of its next receive.
+    /// The kind of the next receive.
     pub(crate) fn kind(&self) -> Kind {
         match (self.bulk, self.comes_first) {
             (Some(_), _) => Kind::RecvBulk,
@@ -57,7 +60,7 @@ impl Receiving {
         }
     }
 
-    /// Takes note of a receive; true if the next one is to be of another kind.
+    /// Records the size of a receive. Returns true if the next receive is of another kind.
     pub(crate) fn note(&mut self, bytes: usize, is_full: bool) -> bool {
         let before = self.kind();
         self.bulk = match self.bulk {
@@ -71,11 +74,11 @@ impl Receiving {
     }
 }
 
-/// Connections that wait to be received from, each with the time since when.
+/// Connections that are queued for a receive, each with the time since when.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     little: VecDeque<(ConnId, Instant)>,
-    /// Connections that send much: first the ones that come first, then the others.
+    /// Connections that send much: first those with priority, then the others.
     bulk: [VecDeque<(ConnId, Instant)>; 2],
 }
 
@@ -88,7 +91,7 @@ impl Waiting {
         queue.push_back((conn, Instant::now()));
     }
 
-    /// The next one that sends much: of both kinds in turn.
+    /// The next connection that sends much, alternating between those with priority and the others.
     fn next_bulk(&mut self, turn: u16) -> Option<ConnId> {
         let [first, others] = &mut self.bulk;
         let (one, other) = if turn.is_multiple_of(2) { (first, others) } else { (others, first) };
@@ -105,8 +108,8 @@ impl Waiting {
 }
 
 impl Ring {
-    /// Sets whether events of a connection come before those of others. Its bytes are received as
-    /// they come, unless there are many.
+    /// Sets whether events of a connection have priority over those of others. Its bytes are then
+    /// received as they arrive, unless it sends much.
     pub fn put_first(&mut self, conn: ConnId, comes_first: bool) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         slot.receiving.comes_first = comes_first;
@@ -115,8 +118,8 @@ impl Ring {
         }
     }
 
-    /// Stops receiving, so that the peer's window fills. One or a few events may follow, with bytes
-    /// that the kernel received before.
+    /// Stops receiving, so that the peer's window fills. A few events with bytes that the kernel
+    /// received before may follow.
     pub fn pause_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if !std::mem::replace(&mut slot.receiving.paused, true) {
@@ -139,7 +142,8 @@ impl Ring {
         }
     }
 
-    /// Receives from a connection, in the next turn or, if it sends much, in one of the next.
+    /// Queues a receive for the next turn or, if the connection sends much, for one of the next
+    /// turns.
     pub(crate) fn arm_recv(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if slot.receiving.begins_to_wait() {
@@ -147,7 +151,7 @@ impl Ring {
         }
     }
 
-    /// Starts the receives of connections that wait, for which there are buffers.
+    /// Starts the receives of queued connections, as long as there are buffers.
     pub(crate) fn feed_waiting(&mut self) {
         let bulk = self.bulk.free();
         let room = (bulk / BUFFERS_AT_ONCE).max(u16::from(bulk > 0));
@@ -163,9 +167,8 @@ impl Ring {
         }
     }
 
-    /// Starts the receive of a connection that has waited for a buffer: a connection that sends
-    /// much if `kind` says so, else another. If it now needs the other kind of buffer, it waits for
-    /// that.
+    /// Starts the receive of a connection that has waited for a buffer of this kind (bulk or not).
+    /// If the connection now needs the other kind of buffer, it is queued for that.
     fn start_waiting(&mut self, conn: ConnId, kind: Kind) {
         let Some(slot) = self.connections.get_mut(conn) else { return };
         slot.receiving.waits = false;
@@ -194,14 +197,14 @@ impl Ring {
         self.push(entry, Tag::new(kind, conn.index, conn.generation));
     }
 
-    /// The most bytes of a receive that is no multishot one.
+    /// The most bytes of a single-shot receive.
     fn once_bytes(&self) -> u32 {
         ONCE_BYTES.min(self.pool.size())
     }
 
-    /// The time since when bytes of a connection may wait that no event has had: to be received, or
-    /// in an event that is not taken. A connection that sends much is received from since then, if
-    /// not all of its bytes.
+    /// The time since which bytes of a connection may have waited without an event: in the kernel,
+    /// or in an event that was not taken. For a connection that sends much, a receive of some of
+    /// its bytes ends the wait.
     pub fn unread_since(&self) -> Option<Instant> {
         let waits =
             |conn: &ConnId| self.connections.get(*conn).is_some_and(|slot| !slot.receiving.paused);
@@ -213,7 +216,8 @@ impl Ring {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let pool = if tag.kind == Kind::RecvBulk { &self.bulk } else { &self.pool };
         let most = if tag.kind == Kind::RecvOnce { self.once_bytes() } else { pool.size() };
-        // The buffer is returned even if the bytes are not used.
+        // Lend it in any case: dropping the value returns the buffer, even if its bytes are not
+        // used.
         let data = pool.lend(flags, result.max(0) as u32);
         let slot = self.connections.get_mut(conn)?;
         let ended = !cqueue::more(flags);

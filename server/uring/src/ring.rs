@@ -27,43 +27,44 @@ use crate::wake::Wake;
 
 /// IORING_ENTER_GETEVENTS: run deferred task work, and wait.
 const GETEVENTS: u32 = 1;
-/// The longest time that dropping a ring waits until the kernel no longer uses its buffers.
+/// How long dropping a ring waits at most until the kernel no longer uses its buffers.
 const DROP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most workers that carry out file operations. Each sleeps while its operation waits for the
-/// disk, and the kernel starts another one if none is running: a write of the log must not wait
-/// until one of many slow syncs has ended. (The kernel's own limit is four for each core.)
+/// The most workers for file operations. A worker sleeps while its operation waits for the disk,
+/// and the kernel starts another one if none is running. Many are needed, because a write of the
+/// log must not wait for one of many slow syncs. (The kernel's default limit is four for each
+/// core.)
 const WORKERS_MAX: u32 = 64;
 
 /// One io_uring for the sockets and files of one thread. See the crate's documentation.
 pub struct Ring {
     uring: ManuallyDrop<IoUring>,
-    /// Completions copied out of the kernel's queue, not yet handled.
+    /// Completions that were copied out of the kernel's queue, but not handled yet.
     ready: VecDeque<cqueue::Entry>,
-    /// Completions that come after all others, each with the time when it was copied.
+    /// Completions with lower priority than all others, each with the time when it was copied.
     pub(crate) later: VecDeque<(cqueue::Entry, Instant)>,
-    /// Entries for which the submission queue was full, in order.
+    /// Entries that did not fit into the submission queue, in order.
     backlog: VecDeque<squeue::Entry>,
-    /// Operations whose last completion has not been copied yet.
+    /// The number of operations whose last completion was not copied yet.
     in_flight: usize,
     pub(crate) listeners: Vec<Listener>,
     /// The connection budget that it shares with other rings.
     pub(crate) budget: Option<ConnectionBudget>,
     /// The part of the budget that this ring holds.
     pub(crate) reserved: usize,
-    /// Connections with output to send at the next turn.
+    /// Connections with output to send in the next turn.
     pub(crate) dirty: Vec<ConnId>,
-    /// Connections whose descriptors are to be closed, in order.
+    /// Connections whose descriptors have to be closed, in order.
     pub(crate) closes: VecDeque<ConnId>,
-    /// Connections to be received from.
+    /// Connections that are queued for a receive.
     pub(crate) waiting: Waiting,
     pub(crate) spare: SpareBuffers,
     pub(crate) spare_slices: SpareSlices,
-    /// Connections with a slice that is to be started, in order.
+    /// Connections with a slice to start, in order.
     pub(crate) slices: VecDeque<ConnId>,
-    /// The sent bytes of slices, which are not reported yet.
+    /// The number of sent bytes of slices, not yet reported as events.
     pub(crate) streamed: VecDeque<(ConnId, usize)>,
-    // The kernel may use the memory of these until all operations have ended: see `drop`.
+    // The kernel may use the memory of these fields until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
     /// The buffers of connections that send much.
     pub(crate) bulk: ManuallyDrop<Rc<Pool>>,
@@ -73,14 +74,14 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring for the calling thread; only that thread may use it.
+    /// Creates a ring for the calling thread. Only this thread may use it.
     ///
     /// # Errors
     /// The facility that this machine lacks, and how to provide it, in one sentence.
     pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check().map_err(SetupError::config)?;
         let uring = probe::setup(&config)?;
-        // A kernel that does not know this call keeps its own limits.
+        // A kernel without this call keeps its own limits.
         let _ = uring.submitter().register_iowq_max_workers(&mut [WORKERS_MAX, 0]);
         let register = |group| Pool::register(&uring, &config, group);
         let pool = register(Group::Little).map_err(SetupError::from_buffers)?;
@@ -112,11 +113,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Like [`Self::new`], but with a smaller ring if the kernel has no memory for this one: the
-    /// memory that other processes lock is not known in advance.
+    /// Like [`Self::new`], but creates a smaller ring if the kernel lacks the memory for this one.
+    /// (It is not known in advance how much memory other processes lock.)
     ///
     /// # Errors
-    /// The errors of [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn new_or_smaller(config: Config) -> Result<Self, SetupError> {
         match (Self::new(config), config.smaller()) {
             (Err(error), Some(smaller)) if error.is_memory() => Self::new_or_smaller(smaller),
@@ -124,12 +125,12 @@ impl Ring {
         }
     }
 
-    /// Submits all operations since the last turn and waits for an event, at most for `timeout`
-    /// (`None`: no limit); one system call, and some for each slice of a stream. It does not wait
-    /// if there are events to take, with [`Ring::next_event`], or bytes to receive.
+    /// Submits all operations requested since the last turn, and waits at most `timeout` (`None`:
+    /// no limit) for an event. Takes one system call, plus some for each slice of a stream. Does
+    /// not wait if there are events to take with [`Ring::next_event`], or bytes to receive.
     ///
     /// # Errors
-    /// Only errors that leave the ring unusable.
+    /// Only errors after which the ring is unusable.
     pub fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.feed_waiting();
         let longest = self.poll_budget();
@@ -144,13 +145,13 @@ impl Ring {
         Ok(())
     }
 
-    /// The next event, or None when it is time for another turn.
+    /// The next event. None when another turn is due.
     pub fn next_event(&mut self) -> Option<Event> {
         self.next_first().or_else(|| self.next_other())
     }
 
-    /// The next event that comes before all others: any event except new connections, bytes of
-    /// connections that do not come first ([`Ring::put_first`]) or send much, and ends of slices.
+    /// The next event with priority: any event except new connections, bytes of connections that
+    /// send much or have no priority ([`Ring::put_first`]), and ends of slices.
     pub fn next_first(&mut self) -> Option<Event> {
         loop {
             let completion = self.ready.pop_front()?;
@@ -160,7 +161,7 @@ impl Ring {
         }
     }
 
-    /// The next of the other events. Events that are not taken stay for the next turn.
+    /// The next of the other events. Events that are not taken remain for the next turn.
     pub fn next_other(&mut self) -> Option<Event> {
         loop {
             let Some((completion, _)) = self.later.pop_front() else {
@@ -177,14 +178,15 @@ impl Ring {
         !self.later.is_empty() || !self.streamed.is_empty()
     }
 
-    /// Whether the next turn has something to do without waiting for the kernel.
+    /// Whether the next turn can proceed without waiting for the kernel.
     fn has_ready(&self) -> bool {
         let has_bulk = self.waiting.has_bulk() && self.bulk.free() > 0;
         let has_closes = !self.closes.is_empty();
         has_bulk || has_closes || !self.ready.is_empty() || !self.later.is_empty()
     }
 
-    /// Queues an operation. Never fails: if the queue is full, the operation waits in the backlog.
+    /// Queues an operation. Never fails: if the submission queue is full, the operation waits in
+    /// the backlog.
     pub(crate) fn push(&mut self, entry: squeue::Entry, tag: Tag) {
         let entry = entry.user_data(tag.encode());
         self.in_flight += 1;
@@ -193,8 +195,8 @@ impl Ring {
         }
     }
 
-    /// Submits the entry that `entry` makes from descriptor and buffer; keeps both until it
-    /// completes.
+    /// Queues a file operation; `entry` builds its queue entry from descriptor and buffer. Keeps
+    /// file and buffer until the completion.
     pub(crate) fn start_disk(
         &mut self,
         kind: Kind,
@@ -229,16 +231,16 @@ impl Ring {
         }
     }
 
-    /// False if the queue is full.
+    /// Returns false if the submission queue is full.
     fn push_now(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: the memory that an entry points to lives until its completion: it is in the
-        // tables of connections and of disk operations, the pool, or the wake-up counter, none of
-        // which is freed before that (see `drop`).
+        // SAFETY: the memory that an entry points to lives until its completion. It is in the
+        // tables of connections and of disk operations, in the pools, or in the wake-up counter.
+        // None of these is freed before (see `drop`).
         unsafe { self.uring.submission().push(entry).is_ok() }
     }
 
-    /// Moves the backlog into the queue, submitting as often as needed; entries that the kernel
-    /// does not take now stay for the next turn.
+    /// Moves the backlog into the submission queue, and submits as often as needed. Entries that
+    /// the kernel does not accept now remain for the next turn.
     fn drain_backlog(&mut self) -> io::Result<()> {
         while let Some(entry) = self.backlog.pop_front() {
             if self.push_now(&entry) {
@@ -274,7 +276,8 @@ impl Ring {
         }
     }
 
-    /// Copies the completions; they are handled later, as handling may queue further operations.
+    /// Copies the completions. They are handled later, because handling may queue further
+    /// operations.
     fn reap(&mut self) {
         let mut now = None;
         for entry in self.uring.completion() {
@@ -287,7 +290,7 @@ impl Ring {
         }
     }
 
-    /// Cancels all operations and waits for their completions. False if some are missing.
+    /// Cancels all operations and waits for their completions. Returns false if some are missing.
     fn quiesce(&mut self) -> bool {
         let deadline = Instant::now() + DROP_PATIENCE;
         while self.in_flight > 0 && Instant::now() < deadline {
@@ -295,7 +298,7 @@ impl Ring {
                 return false;
             }
             let soon = Some(Timespec::new().nsec(10_000_000));
-            // An error because there is nothing to cancel does not matter.
+            // An error that says there is nothing to cancel is ignored.
             let _ = self.uring.submitter().register_sync_cancel(soon, CancelBuilder::any());
             self.reap();
         }
@@ -304,8 +307,8 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// Buffers that the kernel may still write to must not be freed: they are leaked if their
-    /// operations do not end in time.
+    /// If operations do not end in time, their buffers are leaked: the kernel may still write to
+    /// them, so they must not be freed.
     fn drop(&mut self) {
         let quiet = self.quiesce();
         self.later.drain(..).for_each(|(completion, _)| accept::discard(&completion));
@@ -323,7 +326,7 @@ impl Drop for Ring {
     }
 }
 
-/// Whether a completion comes after all others.
+/// Whether a completion has lower priority than all others.
 fn is_for_later(completion: &cqueue::Entry) -> bool {
     Tag::decode(completion.user_data()).is_some_and(|tag| match tag.kind {
         Kind::Accept | Kind::RecvOnce | Kind::RecvBulk => true,
@@ -342,7 +345,7 @@ fn is_for_later(completion: &cqueue::Entry) -> bool {
     })
 }
 
-/// Whether the next turn may succeed: after a timeout, a signal, or a full completion queue.
+/// Whether a later turn may succeed: the error was a timeout, a signal, or a full completion queue.
 fn transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }

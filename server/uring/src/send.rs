@@ -1,4 +1,4 @@
-//! Sending: output gathers per connection; one send in flight carries all queued output.
+//! Sending: the output of a connection gathers, and one send carries all queued output.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::ids::ConnId;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// A disconnected peer is an error, not a signal; and the kernel continues by itself until all is
-/// sent, so a completion is for all bytes or an error.
+/// MSG_NOSIGNAL: a disconnected peer causes an error, not a signal. MSG_WAITALL: the kernel
+/// continues until everything is sent, so that a completion means either all bytes or an error.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
 /// A connection's output: queued, and in flight.
@@ -20,15 +20,16 @@ const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 pub(crate) struct Sending {
     queue: Vec<Vec<u8>>,
     flight: Vec<Vec<u8>>,
-    /// Bytes of `flight` sent so far.
+    /// The number of bytes of `flight` that are sent.
     sent: usize,
     pub(crate) in_flight: bool,
-    /// Listed in `Ring::dirty`.
+    /// Whether the connection is in `Ring::dirty`.
     dirty: bool,
     message: Option<Box<Message>>,
 }
 
-/// The arguments of sendmsg(2); boxed because the kernel keeps their address until the submission.
+/// The arguments of sendmsg(2). Boxed, because the kernel needs a stable address until the
+/// submission.
 struct Message {
     header: libc::msghdr,
     parts: Vec<libc::iovec>,
@@ -49,11 +50,12 @@ impl Sending {
 }
 
 impl Ring {
-    /// The buffer to append this connection's next output to; it is sent in the next turn, in one
-    /// send with all other queued output. None if the connection is closed or closing.
+    /// The buffer to which the connection's next output has to be appended. It is sent in the next
+    /// turn, in one send with all other queued output. None if the connection is closed or closing.
     ///
-    /// This is the cheapest way for small responses: no allocation, no separate entry. The caller
-    /// has to limit the output to a client that does not read, by `unsent`.
+    /// This is the cheapest way to send small responses: it needs no allocation and no queue entry
+    /// of its own. The caller has to check `unsent` to limit the output to a client that does not
+    /// read.
     pub fn output(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
         let slot = self.connections.get_open(conn)?;
         if !slot.sending.appendable(1) {
@@ -66,7 +68,7 @@ impl Ring {
         slot.sending.queue.last_mut()
     }
 
-    /// Queues an owned buffer after the connection's output, without a copy if it is large.
+    /// Queues an owned buffer after the connection's output. A large buffer is not copied.
     /// [`Ring::buffer`] reuses its memory. Returns false, and drops the bytes, if the connection is
     /// closed or closing.
     pub fn send(&mut self, conn: ConnId, bytes: Vec<u8>) -> bool {
@@ -88,22 +90,22 @@ impl Ring {
         true
     }
 
-    /// An empty buffer. It reuses the memory of a buffer that was sent, if there is one.
+    /// An empty buffer. It reuses the memory of a sent buffer, if possible.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.take()
     }
 
-    /// Keeps a buffer for reuse by [`Ring::buffer`] and [`Ring::output`].
+    /// Keeps a buffer, so that [`Ring::buffer`] and [`Ring::output`] can reuse its memory.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.spare.keep(buffer);
     }
 
-    /// Bytes of output that the socket has not taken yet.
+    /// The number of output bytes that the socket has not accepted yet.
     pub fn unsent(&self, conn: ConnId) -> usize {
         self.connections.get(conn).map_or(0, |slot| slot.sending.unsent())
     }
 
-    /// Starts one send for every connection that has output and none in flight.
+    /// Starts a send for each connection that has output and no send in flight.
     pub(crate) fn start_sends(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for conn in dirty.drain(..) {
@@ -140,7 +142,7 @@ impl Ring {
         self.start_send_after(conn, flight)
     }
 
-    /// `flight` is empty, and kept for its capacity.
+    /// Starts the next send. `flight` is an empty vector, passed to reuse its capacity.
     fn start_send_after(&mut self, conn: ConnId, flight: Vec<Vec<u8>>) -> Option<Event> {
         let slot = self.connections.get_mut(conn)?;
         slot.sending.flight = flight;
@@ -191,7 +193,7 @@ impl Ring {
             [] => return,
             [buffer] => {
                 let rest = &buffer[sending.sent..];
-                // A longer rest is sent in parts, as after any partial send.
+                // If the rest is longer, another send follows, as after any partial send.
                 let len = rest.len().min(i32::MAX as usize) as u32;
                 opcode::Send::new(fd, rest.as_ptr(), len).flags(FLAGS).build()
             }
@@ -203,7 +205,7 @@ impl Ring {
 }
 
 impl Sending {
-    /// The message for the unsent bytes of the flight.
+    /// The message with the unsent bytes of `flight`.
     fn gather(&mut self) -> *const libc::msghdr {
         let message = self.message.get_or_insert_with(|| {
             // SAFETY: all zeros is a valid msghdr: no name, no parts, no control data.

@@ -1,4 +1,4 @@
-//! The bytes and parts of files that are sent next on a connection.
+//! Slices: bytes and parts of files that are sent on a connection as a unit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,31 +11,31 @@ use crate::aligned::AlignedBuf;
 use crate::at_once::{self, Socket};
 use crate::file::File;
 
-/// The shortest part of a file that is sent without a copy; for a shorter one, the system calls for
-/// that cost more than the copy.
+/// The shortest part of a file that is sent without a copy. For a shorter part, the copy is cheaper
+/// than the necessary system calls.
 const UNCOPIED_BYTES_MIN: u32 = 16 << 10;
 
-/// The bytes and parts of files that are sent next on a connection, in order.
+/// Bytes and parts of files to be sent on a connection, in order.
 #[derive(Debug)]
 pub struct Slice {
     pub(crate) goes: Goes,
-    /// The bytes, each part at its place. Parts that are sent without a copy are never written to
-    /// it.
+    /// The bytes, with each part of a file at its position. Parts sent without a copy are never
+    /// written to the buffer.
     pub(crate) buf: AlignedBuf,
-    /// The parts to be read, in order.
+    /// The parts still to be read, in order.
     reads: VecDeque<SliceRead>,
-    /// Bytes that the socket has taken.
+    /// The number of bytes that the socket has accepted.
     pub(crate) sent: usize,
 }
 
-/// Where the bytes of a slice go.
+/// The destination of a slice's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goes {
     ToSocket,
     ToCaller,
 }
 
-/// How much of a part of a slice the socket accepted.
+/// Whether the socket accepted a part of a slice completely.
 enum Sent {
     All,
     Some,
@@ -45,11 +45,11 @@ enum Sent {
 pub(crate) enum Next {
     /// None: all bytes are sent, or the socket is full.
     End,
-    /// The ring, or threads, perform the reads that are left. The rest is sent.
+    /// The driver has to read the remaining parts; then the rest is sent.
     Ring,
 }
 
-/// A part of a file, and its place in the buffer.
+/// A part of a file, and its position in the buffer.
 #[derive(Debug)]
 struct SliceRead {
     file: File,
@@ -69,7 +69,7 @@ impl Slice {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// Appends `len` bytes of a file from `offset` on. The file must not be a direct one.
+    /// Appends `len` bytes of a file, from `offset` on. The file must not be opened with O_DIRECT.
     pub fn put_file(&mut self, file: &File, offset: u64, len: u32) {
         let at = self.buf.len();
         self.buf.expose(at + len as usize);
@@ -85,7 +85,7 @@ impl Slice {
     }
 }
 
-/// The bytes of all parts, once the ring has read them for the caller.
+/// The bytes of all parts, after the driver has read them for the caller.
 impl Deref for Slice {
     type Target = [u8];
 
@@ -95,7 +95,7 @@ impl Deref for Slice {
 }
 
 impl Slice {
-    /// Reads and sends in order until the next step would have to wait.
+    /// Reads and sends in order, until the next step would have to wait.
     pub(crate) fn send_at_once(&mut self, socket: Socket) -> Next {
         while let Some(read) = self.reads.front() {
             let done = match read.len {
@@ -111,7 +111,7 @@ impl Slice {
         if self.sent == self.buf.len() { Next::End } else { Next::Ring }
     }
 
-    /// Reads all parts that are in the page cache, up to the first that is not.
+    /// Reads the parts that are in the page cache, up to the first one that is not.
     pub(crate) fn read_all_at_once(&mut self) -> Next {
         while !self.reads.is_empty() {
             match self.read_at_once() {
@@ -122,10 +122,10 @@ impl Slice {
         Next::End
     }
 
-    /// Reads all parts that are left, and waits for the disk. Then no file is in use.
+    /// Reads all remaining parts, and waits for the disk. Afterwards the slice holds no file.
     ///
     /// # Errors
-    /// A file could not be read, or ends too early.
+    /// A file could not be read, or is too short.
     pub(crate) fn read_all(&mut self) -> io::Result<()> {
         let (wanted, mut read) = (self.file_bytes(), 0);
         for SliceRead { file, offset, at, len } in self.reads.drain(..) {
@@ -135,12 +135,12 @@ impl Slice {
         if read < wanted { Err(ends_early(read, wanted)) } else { Ok(()) }
     }
 
-    /// Whether no part of a file is left to be read.
+    /// Whether no part of a file remains to be read.
     pub(crate) fn is_read(&self) -> bool {
         self.reads.is_empty()
     }
 
-    /// Reads the next part of a file into its place.
+    /// Reads the next part of a file into its position in the buffer.
     fn read_at_once(&mut self) -> Option<Sent> {
         let Self { buf, reads, .. } = self;
         let SliceRead { file, offset, at, len } = reads.front()?;
@@ -148,7 +148,7 @@ impl Slice {
         at_once::read(file, *offset, place).then_some(Sent::All)
     }
 
-    /// Sends the next part of a file, and the bytes before it.
+    /// Sends the next part of a file, after the bytes before it.
     fn send_uncopied(&mut self, socket: Socket) -> Option<Sent> {
         let SliceRead { file, offset, at, len } = self.reads.front()?;
         if self.sent < *at {
@@ -162,14 +162,14 @@ impl Slice {
         Some(if sent == *len as usize { Sent::All } else { Sent::Some })
     }
 
-    /// The ends of the parts that are to be read.
+    /// The end positions of the parts still to be read.
     pub(crate) fn ends(&self) -> Vec<(File, u64)> {
         let end = |read: &SliceRead| (read.file.clone(), read.offset + u64::from(read.len));
         self.reads.iter().map(end).collect()
     }
 
-    /// A read for each part of a file. One at least is not in the page cache: io_uring's workers
-    /// carry them out.
+    /// A read operation for each remaining part of a file. At least one part is not in the page
+    /// cache, so io_uring's workers carry out the reads.
     pub(crate) fn entries(&mut self) -> impl Iterator<Item = squeue::Entry> {
         let Self { buf, reads, .. } = self;
         reads.iter().map(|read| {
@@ -182,7 +182,7 @@ impl Slice {
     }
 }
 
-/// The error of a file that has fewer bytes than were to be read.
+/// The error for a file that is too short.
 pub(crate) fn ends_early(read: usize, wanted: usize) -> io::Error {
     let text = format!("only {read} of {wanted} bytes are there");
     io::Error::new(io::ErrorKind::UnexpectedEof, text)

@@ -1,4 +1,4 @@
-//! Buffers that are kept for reuse: of output, and of slices.
+//! Buffers kept for reuse: of output and of slices.
 
 use crate::aligned::AlignedBuf;
 use crate::config::{
@@ -11,7 +11,7 @@ use crate::slice::Slice;
 pub(crate) struct SpareBuffers(Vec<Vec<u8>>);
 
 impl SpareBuffers {
-    /// An empty buffer. It reuses the memory of a buffer that was sent, if there is one.
+    /// An empty buffer. It reuses the memory of a sent buffer, if possible.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_default()
     }
@@ -25,18 +25,18 @@ impl SpareBuffers {
     }
 }
 
-/// Buffers of slices: the next slice takes the last, whose memory is in the core's cache.
+/// Buffers of slices. The last one kept is reused first, because its memory is in the core's cache.
 #[derive(Debug, Default)]
 pub(crate) struct SpareSlices(Vec<AlignedBuf>);
 
 impl SpareSlices {
-    /// An empty slice.
+    /// An empty slice with a buffer.
     pub(crate) fn take(&mut self) -> Slice {
         let buf = self.0.pop();
         Slice::new(buf.unwrap_or_else(|| AlignedBuf::with_capacity(SPARE_SLICE_BYTES_MAX)))
     }
 
-    /// Drops a slice, and keeps its buffer.
+    /// Drops a slice and keeps its buffer.
     pub(crate) fn keep(&mut self, slice: Slice) {
         let mut buf = slice.buf;
         let is_worth = buf.capacity() <= SPARE_SLICE_BYTES_MAX;

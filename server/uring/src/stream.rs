@@ -1,13 +1,14 @@
-//! Streams: parts of files to a socket, slice by slice.
+//! Streams: sends parts of files to a socket, slice by slice.
 //!
-//! A long part that is in the page cache goes from there to the socket without a copy, a short one
-//! through a buffer. A part that has to come from the disk is read by the ring into the buffer; the
-//! thread never waits for it. The buffer is free again when the socket has taken as many bytes as
-//! it takes without waiting. So a peer that does not read holds no memory: bytes that the socket
-//! did not take are read once more when it is writable ([`Ring::await_writable`]). The buffer that
-//! was used last is reused first, as its memory is in the core's cache.
+//! A long part in the page cache goes to the socket without a copy; a short part goes through a
+//! buffer. A part on disk is read into the buffer by the ring; the thread never waits for it. When
+//! the socket has accepted as many bytes as it does without waiting, the buffer is free again. So a
+//! peer that does not read holds no memory: bytes that its socket did not accept are read again
+//! when it is writable ([`Ring::await_writable`]). The most recently used buffer is reused first,
+//! because its memory is in the core's cache.
 //!
-//! A slice may also be read for the caller, who changes its bytes before they are sent: encryption.
+//! A slice may also be read for the caller, who changes its bytes before they are sent. This is
+//! used for encryption.
 
 use std::io;
 
@@ -25,15 +26,15 @@ use crate::ring::Ring;
 use crate::slice::{Goes, Next, Slice, ends_early};
 use crate::tag::{Kind, Tag};
 
-/// The socket takes as many bytes as fit in its buffer, without waiting.
+/// MSG_DONTWAIT: the socket accepts as many bytes as fit into its buffer, without waiting.
 const FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
-/// A connection's slice, and its operations in flight.
+/// The slice of a connection, and its operations in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Streaming {
     slice: Option<Slice>,
     reads_in_flight: usize,
-    /// Bytes that were read, and the first failure.
+    /// The number of bytes read, and the first failure.
     read: usize,
     error: Option<io::Error>,
     sending: bool,
@@ -56,7 +57,7 @@ impl Streaming {
 }
 
 impl Ring {
-    /// An empty slice; to be passed to [`Ring::stream`] or [`Ring::drop_slice`].
+    /// An empty slice. Pass it to [`Ring::stream`], [`Ring::read_slice`] or [`Ring::drop_slice`].
     pub fn slice(&mut self) -> Slice {
         self.spare_slices.take()
     }
@@ -66,22 +67,22 @@ impl Ring {
         self.spare_slices.keep(slice);
     }
 
-    /// Sends as much of a slice as the socket accepts at once, at one of the next turns.
-    /// [`Event::Streamed`] has the number of bytes; after [`Event::StreamFailed`] a file could not
-    /// be read. Returns false if the connection is closed or closing.
+    /// Sends, in one of the next turns, as much of a slice as the socket accepts immediately.
+    /// [`Event::Streamed`] reports the number of bytes; [`Event::StreamFailed`] reports that a file
+    /// could not be read. Returns false if the connection is closed or closing.
     ///
-    /// A connection may have one slice at a time. While it is under way the caller must not use
-    /// [`Ring::send`] and [`Ring::output`], whose bytes must have been sent before
-    /// ([`Ring::unsent`] is 0).
+    /// A connection may have one slice at a time. All earlier output must have been sent
+    /// ([`Ring::unsent`] is 0), and until the slice's event the caller must not use [`Ring::send`]
+    /// and [`Ring::output`].
     pub fn stream(&mut self, conn: ConnId, slice: Slice) -> bool {
         debug_assert!(self.unsent(conn) == 0);
         self.queue_slice(conn, slice)
     }
 
-    /// Reads the parts of a slice for the caller, who gets it with [`Event::SliceRead`] and drops
-    /// it with [`Ring::drop_slice`]; after [`Event::StreamFailed`] a file could not be read. As
-    /// with [`Ring::stream`], a connection may have one slice at a time; it may have other output.
-    /// Returns false if the connection is closed or closing.
+    /// Reads the parts of a slice for the caller. [`Event::SliceRead`] returns the slice; the
+    /// caller drops it with [`Ring::drop_slice`]. [`Event::StreamFailed`] reports that a file could
+    /// not be read. As with [`Ring::stream`], a connection may have one slice at a time, but it may
+    /// have other output. Returns false if the connection is closed or closing.
     pub fn read_slice(&mut self, conn: ConnId, mut slice: Slice) -> bool {
         slice.goes = Goes::ToCaller;
         self.queue_slice(conn, slice)
@@ -98,7 +99,7 @@ impl Ring {
         true
     }
 
-    /// Starts slices, in the order of their requests, as many as a turn has time for.
+    /// Starts slices in the order of their requests, up to the limit for one turn.
     pub(crate) fn start_slices(&mut self) {
         let mut budget = SLICE_BYTES_PER_TURN;
         while budget > 0
@@ -108,12 +109,12 @@ impl Ring {
         }
     }
 
-    /// Whether slices wait for the next turn, or for their events to be taken.
+    /// Whether slices wait for the next turn, or events of slices wait to be taken.
     pub(crate) fn has_slices(&self) -> bool {
         !self.slices.is_empty() || !self.streamed.is_empty()
     }
 
-    /// The end of a slice that was sent, or read, without the kernel's queue.
+    /// The next event of a slice that was sent or read without an operation in the kernel's queue.
     pub(crate) fn next_streamed(&mut self) -> Option<Event> {
         while let Some((conn, sent)) = self.streamed.pop_front() {
             let Some(slot) = self.connections.get_open(conn) else {
@@ -128,7 +129,7 @@ impl Ring {
         None
     }
 
-    /// Performs the steps that need not wait, and leaves the others to the ring; returns the length
+    /// Performs the steps that need not wait, and leaves the rest to the ring. Returns the length
     /// of the slice.
     fn start_slice(&mut self, conn: ConnId) -> usize {
         let Some(slot) = self.connections.get_open(conn) else {
@@ -169,7 +170,7 @@ impl Ring {
         ends.into_iter().for_each(|(file, end)| self.read_ahead(file, end));
     }
 
-    /// Advises the kernel to read the bytes after a part, which are probably sent next.
+    /// Advises the kernel to read the bytes after a part, because they will probably be sent next.
     fn read_ahead(&mut self, file: File, offset: u64) {
         let op = DiskOp { file, buf: AlignedBuf::empty(), token: 0 };
         self.start_disk(Kind::ReadAhead, op, |fd, _buf| {
@@ -179,7 +180,7 @@ impl Ring {
         });
     }
 
-    /// Requests [`Event::Writable`] when the socket can take output again.
+    /// Requests [`Event::Writable`] for when the socket can accept output again.
     pub fn await_writable(&mut self, conn: ConnId) {
         let Some(slot) = self.connections.get_open(conn) else { return };
         if std::mem::replace(&mut slot.streaming.awaiting_room, true) {
@@ -189,7 +190,7 @@ impl Ring {
         self.push(poll, Tag::new(Kind::Writable, conn.index, conn.generation));
     }
 
-    /// Handles the end of a read of a slice; after the last one the slice is sent.
+    /// Handles the completion of a slice's read. After the last read the slice is sent.
     pub(crate) fn slice_read(&mut self, tag: Tag, result: i32) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let streaming = &mut self.connections.get_mut(conn)?.streaming;
@@ -260,7 +261,7 @@ impl Ring {
         }
     }
 
-    /// The event comes for a broken connection, too: the next send then fails.
+    /// A failed connection gets this event, too; its next send then fails.
     pub(crate) fn writable(&mut self, tag: Tag) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let slot = self.connections.get_mut(conn)?;
@@ -272,7 +273,7 @@ impl Ring {
         Some(Event::Writable { conn })
     }
 
-    /// Frees the buffer of a connection's slice.
+    /// Drops the slice of a connection and keeps its buffer.
     fn end_slice(&mut self, conn: ConnId) {
         let slot = self.connections.get_mut(conn);
         if let Some(slice) = slot.and_then(|slot| slot.streaming.slice.take()) {

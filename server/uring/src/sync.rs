@@ -1,4 +1,4 @@
-//! Making a file's bytes durable.
+//! Makes the bytes of a file durable.
 
 use io_uring::{opcode, types};
 
@@ -10,9 +10,9 @@ use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
 impl Ring {
-    /// fdatasync(2): makes earlier writes durable, those whose `Written` event has come. `Synced`
-    /// returns `token`. A sync that failed must never be retried: the kernel may have dropped the
-    /// bytes.
+    /// Makes all writes durable whose `Written` event was taken before (fdatasync(2)). The event
+    /// `Synced` returns `token`. A failed sync must never be retried, because the kernel may have
+    /// dropped the bytes.
     pub fn sync(&mut self, file: &File, token: u64) {
         let op = DiskOp { file: file.clone(), buf: AlignedBuf::empty(), token };
         self.start_disk(Kind::Sync, op, |fd, _buf| {

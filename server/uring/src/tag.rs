@@ -1,4 +1,4 @@
-//! The user data of an operation: 64 bits with its kind and the slot that it belongs to.
+//! The user data of an operation: 64 bits, with its kind and its slot.
 
 macro_rules! kinds {
     ($($kind:ident = $number:literal,)*) => {
@@ -10,7 +10,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// None for a number that is no kind's.
+            /// The kind with this number; None for an unknown number.
             fn of(number: u8) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$kind),)*
@@ -57,7 +57,7 @@ impl Tag {
         (self.kind as u64) << 56 | u64::from(self.index) << 32 | u64::from(self.generation)
     }
 
-    /// None for a kind that this crate never submits.
+    /// Returns None for a kind that this crate never submits.
     pub(crate) fn decode(bits: u64) -> Option<Self> {
         let kind = Kind::of((bits >> 56) as u8)?;
         Some(Self { kind, index: (bits >> 32) as u32 & 0xff_ffff, generation: bits as u32 })

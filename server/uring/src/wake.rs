@@ -1,5 +1,5 @@
-//! Waking a ring or a poller from another thread: an eventfd, which a ring always reads and a
-//! poller watches.
+//! Wakes a ring or a poller from another thread. This uses an eventfd: a ring always has a read of
+//! it in flight, and a poller watches it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,18 +13,19 @@ use crate::event::Event;
 use crate::ring::Ring;
 use crate::tag::{Kind, Tag};
 
-/// Wakes the ring or poller that it came from: its turn ends with [`Event::Woken`]. Several calls
-/// before that sees them are one event. It may outlive the ring or poller.
+/// Wakes the ring or poller that created it: its turn ends with [`Event::Woken`]. Several calls
+/// before the turn sees them cause one event. A waker may outlive its ring or poller.
 #[derive(Debug, Clone)]
 pub struct Waker {
     shared: Arc<Shared>,
 }
 
 impl Waker {
-    /// Wakes the ring. Memory that was written before is visible to it when it sees the event.
+    /// Wakes the ring or poller. Memory written before the call is visible to it when it takes the
+    /// event.
     pub fn wake(&self) {
         if !self.shared.pending.swap(true, Ordering::AcqRel) {
-            // An eventfd refuses a write only if its counter is full; then the ring has a wake-up
+            // A write to an eventfd fails only if its counter is full. The ring then has a wake-up
             // to read anyway.
             let _ = (&self.shared.eventfd).write(&1u64.to_ne_bytes());
         }
@@ -33,22 +34,22 @@ impl Waker {
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked.
+        // SAFETY: the call takes no pointers, and its result is checked.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor without another owner.
+        // SAFETY: the descriptor is new and has no other owner.
         let eventfd = unsafe { File::from_raw_fd(fd) };
         Ok(Self { shared: Arc::new(Shared { eventfd, pending: AtomicBool::new(false) }) })
     }
 
-    /// The descriptor that becomes readable with each wake-up, even if it is not read.
+    /// The descriptor. It becomes readable with each wake-up, even if earlier ones were not read.
     pub(crate) fn raw_fd(&self) -> RawFd {
         self.shared.eventfd.as_raw_fd()
     }
 
-    /// A wake-up has been seen: the next one is another.
+    /// Records that a wake-up was seen. A later call of `wake` causes another one.
     pub(crate) fn seen(&self) {
         self.shared.pending.swap(false, Ordering::AcqRel);
     }
@@ -60,10 +61,10 @@ struct Shared {
     pending: AtomicBool,
 }
 
-/// The ring's end of its wakers.
+/// The ring's side of its wakers.
 pub(crate) struct Wake {
     waker: Waker,
-    /// The counter that the kernel writes; boxed so that its address does not change.
+    /// The counter that the kernel writes. Boxed, so that its address is stable.
     counter: Box<u64>,
 }
 

@@ -1,16 +1,16 @@
-//! Writing to files, durably or not.
+//! Writes to files, durable or not.
 //!
-//! A durable write is one operation: a write with RWF_DSYNC, on a file opened with O_DIRECT where
-//! the file system allows it. Every write is carried out by one of io_uring's workers
-//! (IOSQE_ASYNC), never by the thread of the ring: even a direct write into blocks that were
-//! written before changes the time of the file, and for that ext4 waits for its journal, as long
-//! as the disk takes. (The flag for operations that must not wait, IOCB_NOWAIT, does not cover
-//! it.) So a disk that hangs holds workers, and the ring continues.
+//! A durable write is one operation: a write with RWF_DSYNC, to a file opened with O_DIRECT if the
+//! file system permits it. All writes are carried out by io_uring's workers (IOSQE_ASYNC), never by
+//! the ring's thread. The reason is that even a direct write to existing blocks updates the file's
+//! timestamp. For this ext4 waits for its journal, for as long as the disk takes. (IOCB_NOWAIT, the
+//! flag for operations that must not wait, does not cover this wait.) So a hanging disk blocks
+//! workers, and the ring continues.
 //!
-//! The alternatives, measured on two cores of a virtual machine (ext4 on virtio without FUA,
-//! server on core 0, client on core 1), where an echo without a file takes 43 us, 222,000 a
-//! CPU-second. Other programs were running: these are the best of many short runs, and differences
-//! of less than a fifth mean nothing.
+//! The alternatives were measured on two cores of a virtual machine (ext4 on virtio without FUA,
+//! server on core 0, client on core 1). There an echo without a file takes 43 us and serves 222,000
+//! requests per CPU-second. Other programs were running; the figures are the best of many short
+//! runs, and differences below a fifth are noise.
 //!
 //! | durable echo by | p50, 1 connection | per CPU-second at 64 | at 1,000 connections |
 //! |---|---|---|---|
@@ -23,12 +23,13 @@
 //! | pwritev2 on a thread of its own, any core | 171 us | 140,000 | 170,000 |
 //!
 //! (The p50 of the blocking and of the buffered write were measured at real-time priority, where
-//! the first row had 198 us: the kernel's worker does not inherit it.) Only the process's CPU time
-//! is counted, not the kernel worker's. Two results exceed the noise: blocking is the fastest for a
-//! single client and the slowest for many, as it delays all clients of the shard for the length of
-//! a flush; buffered writes cost the most CPU time. Of the others, the second is the simplest that
-//! never makes the thread of the ring wait. (`benches/results/2026-11-28-writes-on-workers.md` has
-//! the first two at the same time: the second takes 3 to 16 % less CPU time.)
+//! the first row had 198 us, because the kernel's worker does not inherit that priority.) Only the
+//! CPU time of the process is counted, not that of the kernel's workers. Two results exceed the
+//! noise. Blocking is the fastest for a single client and the slowest for many, because it delays
+//! all clients of the shard for the length of a flush. Buffered writes cost the most CPU time. Of
+//! the other alternatives, the second row is the simplest that never makes the ring's thread wait.
+//! (`benches/results/2026-11-28-writes-on-workers.md` measures the first two rows at the same time:
+//! the second takes 3 to 16 % less CPU time.)
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -48,14 +49,14 @@ use crate::tag::{Kind, Tag};
 pub enum Durability {
     /// The bytes, and the metadata needed to read them, are on stable storage.
     Durable,
-    /// Reads see the bytes; a power loss may lose them until a `sync`.
+    /// Reads see the bytes, but a power loss may lose them until a `sync`.
     Cached,
 }
 
-/// Writes all of `buf` at `offset`, as [`Ring::write`] does, and waits for it.
+/// Writes all of `buf` at `offset`, like [`Ring::write`], and waits for it.
 ///
 /// # Errors
-/// Not every byte was written, or is durable.
+/// Not all bytes were written, or they are not durable.
 pub(crate) fn blocking(
     file: &File,
     offset: u64,
@@ -71,7 +72,7 @@ pub(crate) fn blocking(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(explained(error)),
         }
-        // A direct write can continue only at a block.
+        // A direct write can only continue at a block boundary.
         if !written.is_multiple_of(block) {
             break;
         }
@@ -81,10 +82,10 @@ pub(crate) fn blocking(
 }
 
 impl Ring {
-    /// Writes all of `buf` at `offset`. `Written` returns `token` and the buffer, with an error if
-    /// not every byte was written. Writes in flight together have no order.
+    /// Writes all of `buf` at `offset`. The event `Written` returns `token` and the buffer, and an
+    /// error if not all bytes were written. Writes in flight at the same time have no order.
     ///
-    /// Offset and length must be multiples of [`File::block_bytes`], or the result is
+    /// Offset and length must be multiples of [`File::block_bytes`]; otherwise the result is
     /// InvalidInput.
     pub fn write(
         &mut self,
@@ -114,9 +115,9 @@ impl Ring {
     }
 }
 
-/// Names RLIMIT_FSIZE in the error if it is the cause. If the limit is not a multiple of a block,
-/// the kernel shortens the write to the limit, and a direct write that is not whole blocks gets
-/// EINVAL.
+/// Adds RLIMIT_FSIZE to the error if it is the cause. If the limit is not a multiple of a block,
+/// the kernel shortens the write to the limit. A direct write then fails with EINVAL, because it no
+/// longer consists of whole blocks.
 fn explained(error: io::Error) -> io::Error {
     let limit = file_size_limit().filter(|limit| match error.raw_os_error() {
         Some(libc::EFBIG) => true,
@@ -128,7 +129,8 @@ fn explained(error: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
-/// The kernel itself continues after a short write to a file; one that stays short found no space.
+/// Turns a short write into an error. The kernel continues short writes to files by itself, so a
+/// write that is still short ran out of space.
 fn whole(written: usize, len: usize) -> io::Result<()> {
     if written == len {
         return Ok(());
