@@ -1,9 +1,9 @@
 //! Checks whether a part of a file is in the page cache, so that the kernel can send it without the
 //! disk.
 //!
-//! cachestat(2) is fast, but counts pages that are still being read in. Pages may be being read in
-//! where some were missing a moment ago. In this case, and before Linux 6.5, which has no
-//! cachestat, mincore(2) reports the state of each page.
+//! cachestat(2) is fast, but counts pages that are still being read from the disk. If a page was
+//! missing a moment ago, pages may be in this state. Therefore, and before Linux 6.5, which has no
+//! cachestat, mincore(2) is used: it reports the state of each page.
 
 use std::io;
 use std::os::fd::AsRawFd;

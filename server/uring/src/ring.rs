@@ -62,7 +62,7 @@ pub struct Ring {
     pub(crate) spare_slices: SpareSlices,
     /// Connections with a slice to start, in order.
     pub(crate) slices: VecDeque<ConnId>,
-    /// The number of sent bytes of slices, not yet reported as events.
+    /// Connections, each with the sent bytes of its slice, that have no event yet.
     pub(crate) streamed: VecDeque<(ConnId, usize)>,
     // The kernel may use the memory of these fields until all operations have ended: see `drop`.
     pub(crate) pool: ManuallyDrop<Rc<Pool>>,
