@@ -1,4 +1,4 @@
-//! The bytes that a call may still take of a limit that the coordinators of a shard share.
+//! The bytes that one call may still take from a limit that all coordinators of a shard share.
 
 use crate::budget::OfClient;
 use crate::counters::Counted;
@@ -6,21 +6,21 @@ use crate::payers::Payers;
 use crate::pending::PendingOffsets;
 use muster_fairness::{Address, Exceeded, admit};
 
-/// The part of a limit that is left for the client of a call.
+/// The part of a limit that one call may still use.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     limit: usize,
     left: usize,
-    /// The bytes that the client's address holds, with those that it would take over from others; 0
-    /// while plenty is left.
+    /// The bytes that the client's address holds, plus those that it would take over from other
+    /// addresses. 0 while plenty of the limit is left.
     held: usize,
-    /// Why the client was refused, if it was.
+    /// The reason of the refusal, if the client was refused.
     pub(crate) exceeded: Option<Exceeded>,
-    /// The address of a client that has taken some with [`Self::take_for`].
+    /// The address of the client that took bytes with [`Self::take_for`].
     pub(crate) taken_by: Option<Address>,
 }
 
-/// The bytes that the client of a call holds, with those that it would take over.
+/// The bytes that the client of a call holds, plus those that it would take over from others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfCall {
     pub(crate) member_bytes: usize,
@@ -28,7 +28,7 @@ pub(crate) struct OfCall {
 }
 
 impl OfCall {
-    /// The bytes of a client whose call is on a group that is counted like this.
+    /// Adds the client's own bytes and the bytes of the group that another address pays for.
     pub(crate) fn new(
         client: OfClient,
         counted: Counted,
@@ -50,7 +50,7 @@ impl Allowance {
         Self { limit, left, held, exceeded: None, taken_by: None }
     }
 
-    /// Takes some bytes, if the client may have them.
+    /// Takes `more` bytes. Returns false, and notes why, if the client may not have them.
     pub(crate) fn take(&mut self, more: usize) -> bool {
         if more == 0 {
             return true;
@@ -63,7 +63,7 @@ impl Allowance {
         admitted.is_ok()
     }
 
-    /// Like [`Self::take`], for a client at `host`, which is noted.
+    /// Like [`Self::take`], and notes the address of the client at `host`.
     pub(crate) fn take_for(&mut self, host: &str, more: usize) -> bool {
         let is_taken = self.take(more);
         if is_taken && more > 0 {
@@ -75,7 +75,7 @@ impl Allowance {
 
 #[cfg(test)]
 impl Allowance {
-    /// An allowance without a limit.
+    /// An unlimited allowance.
     pub(crate) fn of_all() -> Self {
         Self::new(usize::MAX, 0, 0)
     }

@@ -1,25 +1,25 @@
-//! The limits that all coordinators of a shard share. Each call of a coordinator brings the use of
-//! the others.
+//! The limits that all coordinators of a shard share. The caller passes what the other coordinators
+//! use with each call.
 
 use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, MEMBER_PROFILE_BYTES_MAX, groups_share};
 use core::ops::{Add, Sub};
 use muster_fairness::{Address, Exceeded, Holders, Shares};
 
-/// The limits that all coordinators of a shard have together.
+/// The shared limits, and how much of them is used.
 #[derive(Debug)]
 pub struct Budget {
     /// The use of the other coordinators.
     pub others: Held,
-    /// The shares of addresses in groups.
+    /// How many groups each address may still create.
     shares: Shares,
-    /// The bytes of members that addresses pay for, and of pending offsets.
+    /// The member bytes and the bytes of pending offsets that each address pays for.
     pub(crate) members: Holders,
     pub(crate) pending: Holders,
-    /// The client of the call, if what its address holds may matter.
+    /// The bytes that the calling client's address holds; None while they cannot matter.
     pub(crate) client: Option<OfClient>,
 }
 
-/// The bytes that the address of a client holds.
+/// The bytes that one address holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OfClient {
     pub(crate) address: Address,
@@ -27,10 +27,10 @@ pub(crate) struct OfClient {
     pub(crate) pending_bytes: usize,
 }
 
-/// More than one request adds to the bytes of members.
+/// An upper bound of the bytes that one request adds to the members.
 const ADDED_BYTES_MAX: usize = 4 * MEMBER_PROFILE_BYTES_MAX;
 
-/// The part of a budget that a coordinator has.
+/// How much one coordinator uses of the shared limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
     pub groups: usize,
@@ -48,7 +48,7 @@ pub enum Limited {
     PendingBytes,
 }
 
-/// Why a request is refused that asks for more of a limit.
+/// Why a request was refused that needs more of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     pub limit: Limited,
@@ -78,7 +78,7 @@ impl Refusal {
 }
 
 impl Budget {
-    /// The budget of a shard that may have this number of groups.
+    /// A budget for at most `groups_max` groups in the shard.
     pub fn new(groups_max: usize) -> Self {
         Self {
             others: Held::default(),
@@ -89,13 +89,13 @@ impl Budget {
         }
     }
 
-    /// The bytes of members, and of pending offsets, that addresses pay for.
+    /// The total member bytes, and the total bytes of pending offsets, that addresses pay for.
     pub fn paid(&self) -> (usize, usize) {
         (self.members.total(), self.pending.total())
     }
 
-    /// A request of a client at `host` begins. What its address holds is looked up if little may be
-    /// left of the bytes of members, or if the request `adds` pending offsets.
+    /// Begins a request of a client at `host`. Looks up what its address holds if the member bytes
+    /// are nearly used up, or if the request `adds` pending offsets.
     #[inline]
     pub(crate) fn begin(&mut self, host: &str, adds: bool, member_bytes_max: usize) {
         self.client = None;
@@ -111,8 +111,8 @@ impl Budget {
         self.client = Some(OfClient { address, member_bytes, pending_bytes });
     }
 
-    /// Checks whether a client at `host` may create another group, and counts it; `groups` are
-    /// those of the coordinator that is called.
+    /// Admits one more group of a client at `host`, and counts it. `groups` is the number of groups
+    /// of the called coordinator.
     pub(crate) fn admit_group(
         &mut self,
         groups: usize,

@@ -1,26 +1,26 @@
-//! The groups that have changed since they were surveyed, so that not all of them have to be
-//! surveyed again.
+//! Which groups have changed since the last survey, so that a survey need not read all groups
+//! again.
 
 use crate::text::Text;
 use alloc::vec::Vec;
 
-/// The most groups that are noted; with more all groups have to be surveyed.
+/// The most ids that are noted. When there are more, the next survey has to read all groups.
 const NOTED_MAX: usize = 8_192;
 
-/// See the head of the file. Nothing is noted before the first survey of all groups.
+/// The changed groups. Nothing is noted before the first survey of all groups.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The number of lists so far: a group that was noted has the number of its list.
+    /// The number of the current list. A noted group stores the number of the list that has its id.
     lists: u32,
     is_kept: bool,
-    /// The last list. An id may be there twice.
+    /// The current list. An id may be in it twice.
     noted: Vec<Text>,
-    /// The groups of earlier lists that are not surveyed yet.
+    /// The changed groups of earlier lists that still have to be surveyed.
     due: Vec<Text>,
 }
 
 impl Changes {
-    /// All groups are going to be surveyed: none has changed.
+    /// Begins a survey of all groups: forgets the changes so far.
     pub(crate) fn begin(&mut self) {
         self.lists = self.lists.wrapping_add(1);
         self.is_kept = true;
@@ -28,14 +28,14 @@ impl Changes {
         self.due.clear();
     }
 
-    /// The groups that have changed so far are due. Returns whether all of them are known.
+    /// Makes all groups due that have changed so far. Returns false if some changes were not noted.
     pub(crate) fn make_due(&mut self) -> bool {
         self.lists = self.lists.wrapping_add(1);
         self.due.append(&mut self.noted);
         self.is_kept
     }
 
-    /// The next group that is due.
+    /// Removes and returns a group that is due.
     pub(crate) fn take_due(&mut self) -> Option<Text> {
         self.due.pop()
     }
@@ -44,8 +44,8 @@ impl Changes {
         !self.due.is_empty()
     }
 
-    /// Called when a group has changed, or is about to. `list` is the one in which it was noted
-    /// last.
+    /// Notes a group that has changed or is about to. `list` is the number of the list that last
+    /// had its id.
     #[inline]
     pub(crate) fn note(&mut self, id: &Text, list: &mut u32) {
         if self.is_kept && *list != self.lists {
@@ -54,7 +54,7 @@ impl Changes {
         }
     }
 
-    /// Called when a group is removed.
+    /// Notes a group that is removed.
     pub(crate) fn note_removed(&mut self, group_id: &str) {
         if self.is_kept {
             self.add(&Text::from(group_id));

@@ -1,8 +1,8 @@
-//! A copy of some groups: what the records of the log produce, beside the groups that serve.
+//! A copy of some groups, built from the records of the log to check the live groups.
 //!
-//! A caller that reads the log from its beginning fills a copy, and compares its groups with the
-//! live ones by [`GroupDigest`]. Its memory is bounded: when it grows too large, it continues with
-//! fewer groups.
+//! The caller reads the log from its beginning, replays it to the copy, and compares the groups by
+//! [`GroupDigest`]. The memory of a copy is bounded: when it grows too large, the copy drops half
+//! of its groups.
 
 use crate::config::Config;
 use crate::coordinator::{Coordinator, NextGroup};
@@ -20,14 +20,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The approximate memory of a copy.
 pub const CHECK_COPY_BYTES_MAX: usize = 4 << 20;
 
-/// The most members, offsets and partitions of a compared group: part of a millisecond of work.
+/// The most members, offsets and partitions of a group that is compared: less than a millisecond of
+/// work.
 pub const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
 
-/// The approximate bytes of an offset and of a group beside their texts.
+/// The approximate bytes of an offset and of a group, without their texts.
 const OFFSET_BYTES: usize = 100;
 const GROUP_BYTES: usize = 500;
 
-/// A sample of the groups: one in two to the power of `halvings`; `salt` decides which ones.
+/// A sample of the groups: one in 2^`halvings`. `salt` decides which groups are in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub salt: u64,
@@ -40,15 +41,15 @@ impl Sample {
     }
 }
 
-/// The groups of a sample, as the log produces them.
+/// The sampled groups, as the records of the log produce them.
 #[derive(Debug)]
 pub struct CheckCopy {
     groups: Coordinator,
     sample: Sample,
-    /// Groups that are too large to be compared: their records are skipped.
+    /// Groups that are too large to compare. Their records are skipped.
     left_out: BTreeSet<Text>,
     bytes_max: usize,
-    /// The bytes of the groups when they were last measured, plus those of all records since.
+    /// The size of the groups at the last measurement, plus the bytes of all records since.
     bytes: usize,
 }
 
@@ -59,7 +60,7 @@ impl CheckCopy {
         Self { groups, sample, left_out, bytes_max, bytes: 0 }
     }
 
-    /// The present sample; smaller than the first one if the groups were too large.
+    /// The current sample. It is smaller than the first one if the groups were too large.
     pub fn sample(&self) -> Sample {
         self.sample
     }
@@ -68,10 +69,10 @@ impl CheckCopy {
         self.sample.has(group_id) && !self.left_out.contains(group_id)
     }
 
-    /// Applies a batch of the log, like recovery.
+    /// Applies a batch of the log, as recovery does.
     ///
     /// # Errors
-    /// A record that cannot be read.
+    /// A record cannot be decoded.
     pub fn replay<'a>(
         &mut self,
         header: &BatchHeader,
@@ -101,12 +102,12 @@ impl CheckCopy {
         Ok(())
     }
 
-    /// [`Coordinator::digest`] of a group of the sample.
+    /// The digest of a sampled group, from [`Coordinator::digest`].
     pub fn digest(&mut self, group_id: &str) -> GroupDigest {
         self.groups.digest(group_id, usize::MAX).unwrap_or_default()
     }
 
-    /// The next group that follows `after`.
+    /// The next group of the copy after `after`, in the order of ids.
     pub fn next_group(&self, after: Option<&Text>) -> Option<Text> {
         match self.groups.next_group(after, 1, |_| true) {
             NextGroup::Wanted(id) => Some(id),
@@ -114,7 +115,7 @@ impl CheckCopy {
         }
     }
 
-    /// Continues with half of the groups.
+    /// Drops half of the groups.
     fn halve(&mut self) {
         self.sample.halvings += 1;
         let sample = self.sample;
@@ -143,7 +144,7 @@ impl CheckCopy {
     }
 }
 
-/// The approximate bytes of a group.
+/// The approximate size of a group in bytes.
 fn weight(entry: &Entry) -> usize {
     let mut records = Vec::new();
     for record in group_records(entry) {
@@ -164,7 +165,7 @@ mod tests {
     use muster_codec::record_batch::{Batch, BatchBuilder};
     use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 
-    /// Commits offsets of `partitions` partitions in the log of the groups, and in the live groups.
+    /// Commits offsets of `partitions` partitions in a group, in the copy and in the live groups.
     fn commit(copy: &mut CheckCopy, live: &mut Coordinator, group: &str, partitions: i32) {
         let mut batch = BatchBuilder::default();
         for partition in 0..partitions {

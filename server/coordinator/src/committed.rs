@@ -8,13 +8,13 @@ use muster_codec::{Str, Uuid};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) offset: i64,
-    /// -1 if the client did not know it.
+    /// The leader epoch of the last consumed record; -1 if the client did not know it.
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: Box<str>,
     pub(crate) commit_timestamp: i64,
-    /// -1 unless the commit had its own retention (OffsetCommit v2-4).
+    /// When the offset expires; -1 unless the commit had its own retention (OffsetCommit v2-4).
     pub(crate) expire_timestamp: i64,
-    /// Zero if the topic was unknown, or the record is older than topic ids.
+    /// Zero if the topic was unknown, or if the record is older than topic ids.
     pub(crate) topic_id: Uuid,
 }
 
@@ -30,7 +30,7 @@ impl Committed {
         }
     }
 
-    /// The record of the offset.
+    /// The offset as the value of its record.
     pub(crate) fn to_record(&self) -> OffsetCommitValue<'_> {
         OffsetCommitValue {
             offset: self.offset,

@@ -8,14 +8,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// Names as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
+/// The fields are named as in Kafka's `GroupCoordinatorConfig`, with underscores for dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Not from Kafka: the most groups; [`GROUPS_MAX`] except in tests.
+    /// Not in Kafka: the most groups. [`GROUPS_MAX`], except in tests.
     pub groups_max: usize,
-    /// Not from Kafka: the most bytes of members' profiles; [`MEMBERS_BYTES_MAX`] except in tests.
+    /// Not in Kafka: the most bytes of members' profiles. [`MEMBERS_BYTES_MAX`], except in tests.
     pub members_bytes_max: usize,
-    /// Not from Kafka: the most bytes of pending offsets; [`PENDING_BYTES_MAX`] except in tests.
+    /// Not in Kafka: the most bytes of pending offsets. [`PENDING_BYTES_MAX`], except in tests.
     pub pending_bytes_max: usize,
     /// `group.initial.rebalance.delay.ms`
     pub group_initial_rebalance_delay_ms: i32,
@@ -77,11 +77,11 @@ pub struct Config {
     pub group_streams_acceptable_recovery_lag: i64,
 }
 
-/// The groups that may change their protocol while they have members.
+/// Which groups with members may change their protocol: `group.consumer.migration.policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MigrationPolicy {
-    /// A classic group becomes a consumer group with its first member of that protocol, and classic
-    /// again when the last such member leaves.
+    /// A classic group becomes a consumer group when a consumer joins, and becomes classic again
+    /// when the last consumer leaves.
     #[default]
     Bidirectional,
     Upgrade,
@@ -90,7 +90,7 @@ pub enum MigrationPolicy {
 }
 
 impl MigrationPolicy {
-    /// The policy with this name in a config; upper and lower case are equal.
+    /// The policy with this name in a config, in upper or lower case.
     pub fn by_name(name: &str) -> Option<Self> {
         let all = [Self::Bidirectional, Self::Upgrade, Self::Downgrade, Self::Disabled];
         all.into_iter().find(|policy| policy.name().eq_ignore_ascii_case(name))
@@ -114,7 +114,7 @@ impl MigrationPolicy {
     }
 }
 
-/// The configs of one group, within the bounds of the broker's configs.
+/// The configs of one group (`GroupConfig` of Kafka), already limited to the broker's bounds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupOverrides {
     /// `consumer.session.timeout.ms`
@@ -149,7 +149,7 @@ pub struct GroupOverrides {
     pub streams_acceptable_recovery_lag: Option<i64>,
 }
 
-/// The effective configs of one group of a newer protocol.
+/// The effective configs of one consumer, share or streams group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupConfig {
     pub(crate) session_timeout_ms: i32,
@@ -157,11 +157,11 @@ pub(crate) struct GroupConfig {
     pub(crate) assignment_interval_ms: i32,
 }
 
-/// The groups with configs of their own.
+/// The groups that have their own configs.
 #[derive(Debug, Default)]
 pub(crate) struct GroupConfigs {
     overrides: HashMap<Text, GroupOverrides>,
-    /// The configs of a group without any of its own.
+    /// The configs of a group that has none of its own.
     none: GroupOverrides,
 }
 
@@ -222,20 +222,20 @@ impl GroupConfigs {
         }
     }
 
-    /// The delay before the first target of a streams group.
+    /// The delay before the first target assignment of a streams group.
     pub(crate) fn initial_delay_ms(&self, group_id: &str, config: &Config) -> i32 {
         let own = self.own(group_id).streams_initial_rebalance_delay_ms;
         own.unwrap_or(config.group_streams_initial_rebalance_delay_ms)
     }
 
-    /// The standbys of each task of a streams group.
+    /// The number of standbys of each task of a streams group.
     pub(crate) fn standbys(&self, group_id: &str, config: &Config) -> i32 {
         let own = self.own(group_id).streams_num_standby_replicas;
         own.unwrap_or(config.group_streams_num_standby_replicas)
     }
 
-    /// The assignor of a streams group: its own if the server has one of that name, else the
-    /// default.
+    /// The assignor of a streams group: the assignor in the group's config if the server has it,
+    /// else the default.
     pub(crate) fn task_assignor(&self, group_id: &str, config: &Config) -> TaskAssignor {
         let assignors = &config.group_streams_assignors;
         let name = self.own(group_id).streams_assignor_name.as_deref();
@@ -243,13 +243,13 @@ impl GroupConfigs {
         own.or(assignors.first()).copied().unwrap_or(TaskAssignor::STICKY)
     }
 
-    /// The client tags that the members of a streams group are to have.
+    /// The client tags that the members of a streams group should have.
     pub(crate) fn rack_tags<'c>(&'c self, group_id: &str, config: &'c Config) -> &'c [String] {
         let own = self.own(group_id).streams_rack_aware_assignment_tags.as_ref();
         own.unwrap_or(&config.group_streams_rack_aware_assignment_tags)
     }
 
-    /// How often the members of a streams group are to report the offsets of their tasks.
+    /// How often the members of a streams group should report the offsets of their tasks.
     pub(crate) fn task_offset_interval_ms(&self, group_id: &str, config: &Config) -> i32 {
         let own = self.own(group_id).streams_task_offset_interval_ms;
         own.unwrap_or(config.group_streams_task_offset_interval_ms)

@@ -1,4 +1,4 @@
-//! The inputs of a call: the time, the place in the log, ids and topics.
+//! The inputs of a call: time, position in the log, source of ids, topics and budget.
 
 use crate::budget::{Budget, Held, OfClient};
 use alloc::boxed::Box;
@@ -8,11 +8,11 @@ use muster_codec::{Uuid, Wall};
 
 /// The inputs of one call.
 pub struct Context<'c> {
-    /// The time of timers, in milliseconds from an arbitrary start; never goes back.
+    /// The monotonic time, for timers: milliseconds since an arbitrary moment.
     pub now: i64,
-    /// The time of the timestamps in records, and of expiry by them.
+    /// The wall-clock time, for timestamps in records and for the expiry of offsets.
     pub wall: Wall,
-    /// The position in the log of the records of this call.
+    /// The position that this call's records will have in the log.
     pub position: u64,
     /// The source of new random ids.
     pub ids: &'c mut dyn Ids,
@@ -32,22 +32,22 @@ pub trait Ids {
 pub trait Topics {
     fn id(&self, name: &str) -> Option<Uuid>;
     fn name(&self, id: Uuid) -> Option<&str>;
-    /// None if there is no such topic.
+    /// The number of partitions; None if the topic does not exist.
     fn partitions(&self, name: &str) -> Option<i32>;
     /// Increases whenever a topic is created, extended, moved to other racks or deleted.
     fn version(&self) -> i64;
-    /// The version at which a topic was last created.
+    /// The version at which the newest topic was created.
     fn version_of_newest(&self) -> i64;
-    /// The names of all topics that follow this one, in order.
+    /// The topics whose names are greater than `name`, in order; all topics for None.
     fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_>;
-    /// The racks of the brokers that hold a partition, in order; brokers without a rack are left
+    /// The racks of the brokers that hold a partition, in order. Brokers without a rack are left
     /// out.
     fn racks(&self, _name: &str, _partition: i32) -> Vec<&str> {
         Vec::new()
     }
 }
 
-/// The topics that a client may describe.
+/// Which topics a client may describe.
 pub trait Describes: fmt::Debug + Send + Sync {
     fn may_describe(&self, topic: &str) -> bool;
 }
@@ -59,7 +59,7 @@ pub(crate) struct Around<'c> {
     pub(crate) wall: Wall,
     pub(crate) position: u64,
     pub(crate) topics: &'c dyn Topics,
-    /// The part of the budget that other coordinators have.
+    /// How much the other coordinators use of the budget.
     pub(crate) others: Held,
     pub(crate) client: Option<OfClient>,
 }
@@ -77,17 +77,17 @@ impl<'c> Context<'c> {
     }
 }
 
-/// A deleted topic. A later one may have its name, but never its id.
+/// A deleted topic. A later topic may have the same name, but never the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeletedTopic<'t> {
     pub name: &'t str,
     pub id: Uuid,
-    /// In milliseconds since the epoch: later commits without a topic id belong to a newer topic of
-    /// this name. `i64::MAX` if there is none.
+    /// The time of the deletion, in milliseconds since 1970. A later commit without a topic id
+    /// belongs to a newer topic of this name. `i64::MAX` if there is no newer topic.
     pub deleted_at: i64,
 }
 
-/// No topics: for calls that need none.
+/// A cluster without topics, for calls that need none.
 #[derive(Debug, Clone, Copy)]
 pub struct NoTopics;
 

@@ -1,16 +1,16 @@
-//! Events of groups, for their operators: rebalances that ended, members that were removed, and
-//! clients that were refused. One type for all kinds of groups.
+//! Events of groups that operators see: rebalances that ended, members that were removed, clients
+//! that were refused. All kinds of groups share one type.
 
 use crate::text::{Text, prefix};
 use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 use muster_codec::{ErrorCode, Wall};
 
-/// The most bytes of a name that clients chose in an event; a longer one is cut.
+/// The most bytes of a client-chosen name in an event. A longer name is cut.
 pub const EVENT_NAME_BYTES_MAX: usize = 128;
 
-/// The most bytes of the reason that a client gives for leaving, or for joining; a longer one is
-/// cut. Kafka's clients cut theirs at 255 characters.
+/// The most bytes of the reason that a client gives for joining or leaving. A longer reason is cut.
+/// Kafka's clients cut it at 255 characters.
 pub const EVENT_REASON_BYTES_MAX: usize = 255;
 
 /// The most members that the causes of a rebalance name.
@@ -20,7 +20,7 @@ pub const CAUSES_NAMED_MAX: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub group_id: Text,
-    /// The name of the group's protocol, as in answers: `classic` or `consumer`.
+    /// The group's protocol as in answers, such as `classic` or `consumer`.
     pub protocol: &'static str,
     pub at: Wall,
     pub body: EventBody,
@@ -30,38 +30,37 @@ pub struct Event {
 pub enum EventBody {
     /// A rebalance ended.
     Rebalanced(Rebalance),
-    /// A member was removed, or lost its place, without having left.
+    /// The coordinator removed a member, or another client replaced it.
     Removed(Removal),
     /// A client was refused as a member.
     Refused(Rejection),
 }
 
-/// A rebalance: of a classic group from the first JoinGroup that is asked for until the assignment
-/// is durable; of the newer kinds from a new group epoch until all members have their target. One
-/// that starts again before its end is one rebalance.
+/// A rebalance. In a classic group it lasts from the first request for a JoinGroup until the
+/// assignment is durable; in other groups, from a new group epoch until all members have their
+/// target. A rebalance that starts again before it ends counts as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rebalance {
-    /// The group epoch, or the generation, to which it led.
+    /// The group epoch or generation that it led to.
     pub epoch: i32,
     pub began: Wall,
     pub took_ms: i64,
-    /// How often it started again before its end.
+    /// How often it started again before it ended.
     pub restarts: u32,
     pub causes: Causes,
-    /// The members at its end.
+    /// The number of members at its end.
     pub members: u32,
     pub moved: Moved,
 }
 
-/// The partitions that were given to members which did not have them.
+/// The partitions that moved to members which did not have them before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// The members that were given partitions; in a classic group the members whose assignment
-    /// differs.
+    /// The members that got partitions; in a classic group, the members whose assignment changed.
     pub members: u32,
     pub partitions: u32,
-    /// Whether assignments were too long to be compared, or not those of consumers: then
-    /// `partitions` lacks them.
+    /// Whether `partitions` is incomplete: some assignments were too long to compare, or not in the
+    /// format of consumers.
     pub has_more: bool,
 }
 
@@ -72,15 +71,15 @@ pub struct Removal {
     pub client_id: Text,
     pub client_host: Text,
     pub why: Why,
-    /// The time since the member's last heartbeat, or since another request that shows that it is
-    /// alive.
+    /// The time in milliseconds since the last request that showed that the member is alive, such
+    /// as a heartbeat.
     pub silent_ms: i64,
-    /// The connection on which that came; None if it was before the load.
+    /// The connection of that request; None if the request came before the load.
     pub connection: Option<u64>,
 }
 
-/// A client that was refused as a member, for a reason that lasts until someone changes the client
-/// or a config. Other errors, such as those of a member that has to join again, are no event.
+/// A client that was refused as a member for a lasting reason: the client or a config has to
+/// change. Other errors, such as the error that makes a member join again, are no event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     pub client_id: Text,
@@ -89,7 +88,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// None for an error that is no event.
+    /// None if the error is not a lasting reason.
     pub(crate) fn of((id, host): (&str, &str), error: ErrorCode) -> Option<Self> {
         let lasts = matches!(
             error,
@@ -108,7 +107,7 @@ impl Rejection {
     }
 }
 
-/// An enum whose values have a name.
+/// An enum whose values have names.
 macro_rules! named {
     ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
         $(#[$of_all])*
@@ -156,21 +155,21 @@ named! {
         Late = "late",
         /// A member changed its subscription.
         Subscribed = "subscribed",
-        /// A member asked for it: it joined again, as a classic leader does that finds a change,
+        /// A member asked for a rebalance by joining again: a classic leader that found a change,
         /// members that gave up partitions, or a static member after a restart.
         Rejoined = "rejoined",
-        /// A topic of the group was created, extended, moved or deleted.
+        /// A topic of the group was created, extended, moved to other racks or deleted.
         Topics = "topics",
-        /// A regular expression matches other topics.
+        /// A regular expression now matches other topics.
         Expression = "expression",
         /// The group was loaded with more members than it may have.
         TooLarge = "too-large",
-        /// The leader's assignment is larger than a record may be.
+        /// The leader's assignment does not fit into a record.
         Unwritable = "unwritable",
     }
 }
 
-/// Why a group rebalances: how often each cause came, and the first members.
+/// The causes of a rebalance: how often each cause occurred, and the first members.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Causes {
     counts: [u32; Cause::ALL.len()],
@@ -184,7 +183,7 @@ pub struct CausedBy {
     pub member_id: Text,
     /// The client of a member that left.
     pub client: Option<EventClient>,
-    /// Why it left or joined, in its client's own words.
+    /// The reason for leaving or joining, in the client's own words.
     pub reason: Option<Text>,
 }
 
@@ -196,28 +195,28 @@ pub struct EventClient {
 }
 
 impl CausedBy {
-    /// Bytes of its texts beside the member id.
+    /// The bytes of the client's id, its host and its reason.
     pub fn said_bytes(&self) -> usize {
         let client = self.client.as_ref().map_or(0, |it| it.id.len() + it.host.len());
         client + self.reason.as_ref().map_or(0, |it| it.len())
     }
 
-    /// Takes the reason of a client, unless it is empty.
+    /// Stores the reason of a client, unless it is empty.
     fn take_reason(&mut self, reason: &str) {
         if !reason.is_empty() {
             self.reason = Some(Text::from(prefix(reason, EVENT_REASON_BYTES_MAX)));
         }
     }
 
-    /// Whether the reason ends with the member id. The Java client joins with `need to re-join with
-    /// the given member-id: ...`, as each new member has to.
+    /// Whether the reason only repeats the member id. Each new member of a Java client joins with
+    /// `need to re-join with the given member-id: ...`.
     fn is_said_by(&self, reason: &str) -> bool {
         reason.strip_suffix(&*self.member_id).is_some_and(|it| it.ends_with(": "))
     }
 }
 
 impl Causes {
-    /// Adds a cause, with the member that caused it, if there is one.
+    /// Adds a cause, and the member that caused it, if there is one.
     pub(crate) fn add(&mut self, cause: Cause, member_id: Option<&str>) {
         let count = &mut self.counts[cause as usize];
         *count = count.saturating_add(1);
@@ -229,7 +228,7 @@ impl Causes {
         }
     }
 
-    /// Adds that a member left, of a client of this id and host that gave this reason.
+    /// Adds a member that left, with its client's id, host and reason.
     pub(crate) fn add_left(
         &mut self,
         member_id: &str,
@@ -244,20 +243,20 @@ impl Causes {
         }
     }
 
-    /// Adds the reason that a client gave for joining to what its member caused, unless it says no
-    /// more than the member id.
+    /// Adds the reason that a client gave for joining to the cause that its member made, unless the
+    /// reason only repeats the member id.
     pub(crate) fn explain_join(&mut self, reason: &str) {
         let joins = [Cause::Joined, Cause::Subscribed, Cause::Rejoined];
         let named = self.named.iter_mut().filter(|it| joins.contains(&it.cause));
         named.filter(|it| !it.is_said_by(reason)).for_each(|it| it.take_reason(reason));
     }
 
-    /// Bytes of what the members' clients said, and of these clients.
+    /// The bytes of all clients and reasons.
     pub(crate) fn said_bytes(&self) -> usize {
         self.named.iter().map(CausedBy::said_bytes).sum()
     }
 
-    /// Forgets clients and reasons; only the ids of members stay.
+    /// Forgets the clients and their reasons, and keeps the member ids.
     pub(crate) fn forget_said(&mut self) {
         self.named.iter_mut().for_each(|it| (it.client, it.reason) = (None, None));
     }
@@ -275,24 +274,24 @@ impl Causes {
         self.counts.iter().all(|count| *count == 0)
     }
 
-    /// The causes that came, with how often they did.
+    /// The causes that occurred, each with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Cause, u32)> {
         let all = Cause::ALL.iter().map(|cause| (*cause, self.counts[*cause as usize]));
         all.filter(|(_, count)| *count > 0)
     }
 
-    /// The first members that were a cause, in order.
+    /// The first members that caused the rebalance, in order.
     pub fn named(&self) -> &[CausedBy] {
         &self.named
     }
 
-    /// The first members that were this cause, in order.
+    /// The first members that caused the rebalance in this way, in order.
     pub fn named_for(&self, cause: Cause) -> impl Iterator<Item = &CausedBy> + Clone {
         self.named.iter().filter(move |it| it.cause == cause)
     }
 }
 
-/// As in `2 joined (a, b), 1 left (c of app at /10.0.0.1: 'the consumer is being closed')`.
+/// For example `2 joined (a, b), 1 left (c of app at /10.0.0.1: 'the consumer is being closed')`.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (cause, count)) in self.iter().enumerate() {
@@ -320,8 +319,8 @@ impl fmt::Display for CausedBy {
     }
 }
 
-/// Words of a client, which cannot be taken for others of their line: in quotes unless they are
-/// letters, digits and what ids and hosts have.
+/// A client's text in a log line. It is quoted, so that it cannot imitate other parts of the line,
+/// unless all its characters are usual in ids and hosts.
 struct Words<'w>(&'w str);
 
 impl fmt::Display for Words<'_> {
@@ -339,7 +338,7 @@ impl fmt::Display for Words<'_> {
     }
 }
 
-/// A name that clients chose, in an event.
+/// A client-chosen name, cut to the limit of an event.
 pub(crate) fn event_name(name: &str) -> Text {
     Text::from(prefix(name, EVENT_NAME_BYTES_MAX))
 }

@@ -1,13 +1,14 @@
-//! The iteration order of Java's `HashMap`. Kafka leaves choices to it (the new leader, a tie of
-//! votes, the member that gives up a partition); making the same choices lets clients see what they
-//! see with Kafka, and lets the logs of both be compared record by record.
+//! The iteration order of Java's `HashMap`. Kafka's choices of a new leader, among equal votes, and
+//! of the member that gives up a partition follow this order. The same choices make the answers and
+//! the log equal Kafka's, record by record.
 
 use core::cmp::Ordering;
 
 /// The number of buckets of a new `HashMap`.
 const BUCKETS: usize = 16;
 
-/// The size of a map over its life: it doubles when it is three quarters full, and never shrinks.
+/// The number of buckets of a map. It doubles when the map is three quarters full, and never
+/// shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Buckets(usize);
 
@@ -18,25 +19,25 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// The buckets of a Java map that is made for `len` entries, as Kafka's coordinator makes it:
-    /// for (`len` + 1) / 0.75 + 1, rounded down, which Java rounds up to a power of two.
+    /// The buckets of a map that Kafka's coordinator makes for `len` entries: Java rounds the
+    /// capacity, `(len + 1) / 0.75 + 1`, up to a power of two.
     pub(crate) fn with_room_for(len: usize) -> Self {
         Self(((len + 1) * 4 / 3 + 1).next_power_of_two())
     }
 
-    /// The buckets of a Java map that is made with this capacity.
+    /// The buckets of a Java map with this initial capacity.
     pub(crate) fn of_capacity(capacity: usize) -> Self {
         Self(capacity.max(1).next_power_of_two())
     }
 
-    /// To be called after an insertion, with the number of entries.
+    /// Grows the buckets. Call it after an insertion, with the number of entries.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while len > self.0 * 3 / 4 {
             self.0 *= 2;
         }
     }
 
-    /// The bucket of `text`. Within a bucket entries are in order of insertion.
+    /// The bucket of `text`. Entries of one bucket are in the order of their insertion.
     pub(crate) fn of(self, text: &str) -> usize {
         self.of_hash(hash_code(text))
     }

@@ -3,57 +3,56 @@
 //! A deterministic state machine without I/O, clock or randomness. There are five kinds of calls:
 //!
 //! - **Requests**: [`Coordinator::handle`] takes a client's request and returns an [`Output`]: the
-//!   records to write and the responses, to this request or to ones that were parked before (a join
-//!   waits for the others). It changes volatile state only, such as the members that have joined so
-//!   far and the parked requests.
+//!   records to write, and the responses to this request or to parked ones (a JoinGroup waits for
+//!   the other members). It changes only volatile state, such as the joined members and the parked
+//!   requests.
 //! - **Records**: [`Coordinator::replay`] alone changes durable state, in normal work and at
-//!   recovery alike. The caller replays the records of an `Output`, in order, before the next call,
-//!   and appends them to its log as one atomic batch per group. If the log refuses some, it calls
+//!   recovery. Before the next call, the caller replays the records of an `Output` in order, and
+//!   appends them to its log as one atomic batch per group. If the log refuses records, it calls
 //!   [`Coordinator::not_written`] instead of replaying them.
 //! - **Time**: when `now` has reached [`Coordinator::next_deadline`], the caller calls
-//!   [`Coordinator::expire`], and repeats that while it holds: one call does a limited amount of
-//!   work, and ends with the first timer that writes records. A spurious call does no harm. `now`
-//!   never goes back.
-//! - **Topics**: [`Coordinator::topics_deleted`] when topics were deleted. Groups notice by
-//!   themselves that topics are created, extended or moved: each call brings the present topics,
-//!   and [`Topics::version`] shows whether they changed.
-//! - **Configs**: [`Coordinator::set_group_config`] for each group that has configs of its own,
-//!   after [`Coordinator::new`] and whenever they change.
+//!   [`Coordinator::expire`], again and again until the next deadline is in the future. One call
+//!   does a limited amount of work, and ends with the first timer that writes records. A spurious
+//!   call does no harm. `now` never decreases.
+//! - **Topics**: the caller calls [`Coordinator::topics_deleted`] when topics were deleted. Groups
+//!   notice by themselves that topics were created, extended or moved: each call passes the current
+//!   topics, and [`Topics::version`] shows whether they changed.
+//! - **Configs**: the caller calls [`Coordinator::set_group_config`] for each group with its own
+//!   configs, after [`Coordinator::new`] and whenever they change.
 //!
-//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, even if
-//! the log is empty. Before that, no requests are served. A [`snapshot`] may stand for all but the
-//! end of the log.
+//! At startup the caller replays the records of the log and then calls [`Coordinator::loaded`]
+//! once, even if the log is empty. Requests come only after that. A [`snapshot`] may replace all
+//! but the end of the log.
 //!
-//! **Only durable state is visible**: [`Context::position`] is the place in the caller's log that
-//! the records of this call will have. [`Answer::visible_at`] is the position that must be durable
-//! before a response may leave: that of the last write to the group, so that no client sees a state
-//! that a crash could undo. Zero means at once.
+//! **Only durable state is visible**: [`Context::position`] is the position that this call's
+//! records will have in the caller's log. [`Answer::visible_at`] is the position that must be
+//! durable before a response may leave: the last write to the group. So no client sees a state that
+//! a crash could undo. Zero means at once.
 //!
-//! **Transactions**: a TxnOffsetCommit is passed on once the coordinator of the transaction has let
-//! the producer write. Its [`Output::producer`] is set: the records are written as a batch of their
-//! own with this producer, and replayed by [`Coordinator::replay_in_transaction`]. The offsets are
-//! *pending* until the marker of their producer is written to this slot: then the caller calls
-//! [`Coordinator::replay_end_transaction`] with the position of the marker, which is answered when
-//! that is durable. A marker for which nothing is pending is written, too, and changes nothing; one
-//! that is refused as stale is not replayed. [`Coordinator::replay_batch`] takes batches of both
-//! kinds from the log. [`Coordinator::open_transactions`] lists the producers of pending offsets,
-//! for the report of a slot. The epochs of producers, and which markers are stale, are not known
-//! here.
+//! **Transactions**: the caller passes a TxnOffsetCommit on after the transaction coordinator has
+//! allowed the producer to write. [`Output::producer`] is then set: the records are a batch of
+//! their own with this producer, and [`Coordinator::replay_in_transaction`] replays them. The
+//! offsets are *pending* until the producer's marker is written to this slot. Then the caller calls
+//! [`Coordinator::replay_end_transaction`] with the position of the marker, and answers the marker
+//! when it is durable. A marker without pending offsets is written, too, and changes nothing. A
+//! marker that is refused as stale is not replayed. [`Coordinator::replay_batch`] takes batches of
+//! both kinds from the log. [`Coordinator::open_transactions`] lists the producers of pending
+//! offsets for the report of a slot. The coordinator knows neither the epochs of producers nor
+//! which markers are stale.
 //!
-//! **Events** for the operator, such as the end of a rebalance with its causes: the caller takes
-//! them after each call and the replay of its records ([`Coordinator::take_events`]). They are of
-//! volatile state: a log that is read makes none.
+//! **Events** for operators, such as the end of a rebalance with its causes: the caller takes them
+//! with [`Coordinator::take_events`] after each call and the replay of its records. They come from
+//! volatile state, so reading a log makes none.
 //!
-//! **Several coordinators** divide the groups of a shard. They share its limits: the caller passes
-//! each call a [`Budget`] with what the others have.
+//! **Several coordinators** divide the groups of a shard and share its limits: the caller passes
+//! each call a [`Budget`] with what the other coordinators use.
 //!
-//! **Modules**: [`group`](group) has the whole state of one group id. There are four kinds of
-//! groups: [`classic`](classic) ones, and [`consumer`](consumer), [`share`](share) and
-//! [`streams`](streams) groups, which take the same steps ([`modern`](modern), generic over a
-//! kind). No kind refers to another; [`migration`](migration) converts classic groups into consumer
-//! groups, and consumer groups into classic ones. Long work, such as an assignment of
-//! 100,000 partitions, is done in slices: the rest is due at once ([`Reason::Work`]), and other
-//! requests are served in between.
+//! **Modules**: [`group`](group) is the whole state of one group id. The four kinds of groups are
+//! [`classic`](classic), [`consumer`](consumer), [`share`](share) and [`streams`](streams). The
+//! last three take the same steps: [`modern`](modern) is generic over the kind. No kind refers to
+//! another; [`migration`](migration) converts classic groups into consumer groups and back. Long
+//! work, such as an assignment of 100,000 partitions, is done in slices: the next slice is due at
+//! once ([`Reason::Work`]), and other requests are served in between.
 
 #![no_std]
 #![forbid(unsafe_code)]

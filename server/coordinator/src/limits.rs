@@ -1,105 +1,107 @@
-//! The limits of a shard, whatever clients ask for; its coordinators share a [`crate::Budget`]. Of
-//! these Kafka has only `group.max.size`; past a limit a client gets the nearest error of the
-//! protocol.
+//! The limits of a shard, which hold for all requests. The coordinators of a shard share them by a
+//! [`crate::Budget`]. Kafka has only `group.max.size`. Beyond a limit a client gets the nearest
+//! error of the protocol.
 
 use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};
 use muster_fairness::ShareLimits;
 
-/// Groups of a shard. Past it a JoinGroup or OffsetCommit that would create one gets
+/// Groups of a shard. Beyond it, a JoinGroup or OffsetCommit that would create a group gets
 /// COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1_000_000;
 
-/// A shard with one in this many of its possible groups is short of groups: from then on each
-/// address may only create its share. Past that: COORDINATOR_NOT_AVAILABLE.
+/// A shard is short of groups when it has [`GROUPS_MAX`] divided by this number. From then on each
+/// address may create only its share. Beyond the share: COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_SHORT_PART: usize = 2;
 
-/// The share, of a million: 10,000 groups at once, and then one in two seconds. So one address
-/// needs more than a week to fill a shard, and by then groups with offsets only begin to expire.
+/// The share of an address, for 1,000,000 groups: 10,000 groups at once, then one in two seconds.
+/// One address needs more than a week to fill a shard; by then its first groups expire.
 pub(crate) const fn groups_share(groups_max: usize) -> ShareLimits {
     ShareLimits { burst: (groups_max / 100) as u32, every_ms: 2_000 }
 }
 
-/// Members of a group, whatever `group.max.size` says. Past it: GROUP_MAX_SIZE_REACHED.
+/// Members of a group, even if `group.max.size` is larger. Beyond it: GROUP_MAX_SIZE_REACHED.
 pub const GROUP_MEMBERS_MAX: usize = 100_000;
 
-/// Member ids of a group that were handed out and not used yet. Past it: GROUP_MAX_SIZE_REACHED.
+/// Member ids of a group that were assigned and not used yet. Beyond it: GROUP_MAX_SIZE_REACHED.
 pub const GROUP_PENDING_MEMBERS_MAX: usize = GROUP_MEMBERS_MAX;
 
-/// Protocols that a member offers. Past it: INCONSISTENT_GROUP_PROTOCOL.
+/// Protocols that a member offers. Beyond it: INCONSISTENT_GROUP_PROTOCOL.
 pub const MEMBER_PROTOCOLS_MAX: usize = 64;
 
-/// Bytes of names and metadata that a member offers in JoinGroup. Past it: UNKNOWN_SERVER_ERROR,
-/// which Kafka answers when the record of the group does not fit into `max.message.bytes`.
+/// Bytes of the protocol names and metadata in a JoinGroup. Beyond it: UNKNOWN_SERVER_ERROR, as
+/// Kafka answers when the group's record does not fit into `max.message.bytes`.
 pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the profile of a consumer group's member, such as names of topics. Past it:
+/// Bytes of the profile of a consumer group's member, such as names of topics. Beyond it:
 /// UNKNOWN_SERVER_ERROR, as above.
 pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
-/// Bytes of the topology of a streams group. Past it: UNKNOWN_SERVER_ERROR, as above.
+/// Bytes of the topology of a streams group. Beyond it: UNKNOWN_SERVER_ERROR, as above.
 pub const TOPOLOGY_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
-/// Bytes of the description of a topology. Past it: STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED, and
-/// the group is not asked for it again.
+/// Bytes of the description of a topology. Beyond it: STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
+/// and the coordinator does not request the description again.
 pub const TOPOLOGY_DESCRIPTION_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
-/// Names of topics that are looked at to decide the partitions of repartition topics, where these
-/// depend on each other: some tenths of a second. Past it: STREAMS_INVALID_TOPOLOGY.
+/// Steps, in names of topics, to decide the partitions of repartition topics that depend on each
+/// other: some tenths of a second. Beyond it: STREAMS_INVALID_TOPOLOGY.
 pub const STREAMS_TOPOLOGY_STEPS_MAX: usize = 1 << 20;
 
-/// Tasks of a streams group. Past it: STREAMS_INVALID_TOPOLOGY.
+/// Tasks of a streams group. Beyond it: STREAMS_INVALID_TOPOLOGY.
 pub const STREAMS_TASKS_MAX: i64 = 1 << 20;
 
-/// Offsets of tasks in one list of a StreamsGroupHeartbeat. Past it: UNKNOWN_SERVER_ERROR, as
+/// Offsets of tasks in one list of a StreamsGroupHeartbeat. Beyond it: UNKNOWN_SERVER_ERROR, as
 /// above.
 pub const TASK_OFFSETS_MAX: usize = 1 << 17;
 
-/// Bytes of the protocols or profiles of all members of a group, and of their reports; their ids
-/// count, as clients choose them too. Past it: UNKNOWN_SERVER_ERROR, as above.
+/// Bytes of the protocols, profiles and reports of all members of a group. The ids count too,
+/// because clients choose them. Beyond it: UNKNOWN_SERVER_ERROR, as above.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of the protocols or profiles of the members of all groups. Past it a request that would
-/// add to them gets COORDINATOR_NOT_AVAILABLE, and is retried.
+/// Bytes of the protocols or profiles of the members of all groups. Beyond it, a request that would
+/// add bytes gets COORDINATOR_NOT_AVAILABLE, which clients retry.
 pub const MEMBERS_BYTES_MAX: usize = 128 << 20;
 
-/// Bytes of the members in a GroupMetadata record: twenty thousand of the usual size. Past it the
-/// rebalance starts again with UNKNOWN_SERVER_ERROR, as in Kafka when the record exceeds the
-/// `max.message.bytes` of `__consumer_offsets`, which is an eighth of it.
+/// Bytes of the members in a GroupMetadata record: 20,000 members of the usual size. Beyond it the
+/// rebalance starts again with UNKNOWN_SERVER_ERROR. Kafka does so when the record exceeds the
+/// `max.message.bytes` of `__consumer_offsets`, which is an eighth of this limit.
 pub const GROUP_RECORD_BYTES_MAX: usize = 8 << 20;
 
-/// Offsets of a group, pending ones included. Past it a new one gets INVALID_COMMIT_OFFSET_SIZE.
+/// Offsets of a group, with the pending ones. Beyond it, a new offset gets
+/// INVALID_COMMIT_OFFSET_SIZE.
 pub const GROUP_OFFSETS_MAX: usize = 1_000_000;
 
-/// Bytes of the pending offsets of all open transactions, with the memory around them. Past it a
-/// TxnOffsetCommit gets COORDINATOR_NOT_AVAILABLE, and is retried. It is also the most work of one
-/// marker: a hundred thousand offsets.
+/// Bytes of the pending offsets of all open transactions, in memory. Beyond it, a TxnOffsetCommit
+/// gets COORDINATOR_NOT_AVAILABLE, which clients retry. The limit also bounds the work of one
+/// marker: 100,000 offsets.
 pub const PENDING_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a client or instance id in a member id: with its UUID it must still be a valid string.
+/// Bytes of the client or instance id in a member id. With its UUID the member id must still be a
+/// valid string.
 pub const MEMBER_NAME_BYTES_MAX: usize =
     STRING_BYTES_MAX - "-00000000-0000-0000-0000-000000000000".len();
 
-/// The least time of a join phase that is repeated because no member has joined, in ms: rebalance
-/// timeouts may be 0, and sessions may last for half an hour.
+/// The least duration in ms of a join phase that starts again because no member joined. Rebalance
+/// timeouts may be 0, and sessions may last half an hour.
 pub const JOIN_AGAIN_MS_MIN: i64 = 100;
 
-/// Timers served, and records written, by one call of `expire`; the next call does the rest, so
-/// that clients do not wait for long. A group's records are never split.
+/// The most timers that one call of `expire` serves, and about the most records that it writes. The
+/// next call continues, so that clients do not wait. A group's records are never split.
 pub const EXPIRE_TIMERS_MAX: usize = 1_024;
 pub const EXPIRE_RECORDS_MAX: usize = 16_384;
 
-/// Offsets loaded by one call, for a group with more than [`EXPIRE_RECORDS_MAX`]: some tenths of a
-/// millisecond. Its requests get COORDINATOR_LOAD_IN_PROGRESS until all are loaded.
+/// Offsets that one call loads, for a group with more than [`EXPIRE_RECORDS_MAX`]: some tenths of a
+/// millisecond. Requests get COORDINATOR_LOAD_IN_PROGRESS until all offsets are loaded.
 pub const LOADED_OFFSETS_MAX: usize = 4_096;
 
-/// The most offsets of a group that an operator is shown, and that are read at once for it.
+/// The most offsets of a group that an operator sees. They are read in one call.
 pub const SURVEYED_OFFSETS_MAX: usize = 16_384;
 
 const _: () = assert!(GROUP_MEMBERS_MAX <= u32::MAX as usize);
 const _: () = assert!(MEMBER_PROTOCOLS_BYTES_MAX <= GROUP_RECORD_BYTES_MAX);
 const _: () = assert!(GROUP_RECORD_BYTES_MAX <= GROUP_PROTOCOLS_BYTES_MAX);
 const _: () = assert!(GROUP_PROTOCOLS_BYTES_MAX <= MEMBERS_BYTES_MAX);
-// A group of the largest size can be described, and its leader's answer can list its members.
+// The answers that describe the largest group, and that list its members to the leader, must fit.
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(EXPIRE_TIMERS_MAX <= EXPIRE_RECORDS_MAX);
 const _: () = assert!(EXPIRE_RECORDS_MAX <= GROUP_OFFSETS_MAX);

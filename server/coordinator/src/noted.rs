@@ -1,16 +1,16 @@
-//! The notes that handlers take for the events of a group.
+//! The notes of handlers for the events of a group.
 
 use crate::event::{Causes, Moved, Rejection, Removal};
 use alloc::vec::Vec;
 
-/// The most events that wait to be taken; more events are only counted.
+/// The most events that wait for the caller. Further events are only counted.
 pub const EVENTS_MAX: usize = 256;
 
 /// The notes of one call on one group.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
     pub(crate) causes: Causes,
-    /// The epoch or generation of a rebalance that begins, or starts again.
+    /// The epoch or generation of a rebalance that begins or starts again.
     pub(crate) epoch: Option<i32>,
     pub(crate) moved: Moved,
     pub(crate) removals: Vec<Removal>,

@@ -1,4 +1,4 @@
-//! The records of a group as operations of the log, which are atomic and of limited size.
+//! Splits the records of a group into operations of the log, which are atomic and of limited size.
 
 use muster_codec::Str;
 use muster_codec::messages::StreamsGroupAssignment;
@@ -8,34 +8,37 @@ use muster_codec::records::{
     StreamsGroupCurrentMemberAssignmentValue,
 };
 
-/// The most bytes of a record beside its texts and partitions: lengths, versions, a batch's part.
+/// The most bytes of a record without its texts and partitions: lengths, versions, share of the
+/// batch.
 const RECORD_BYTES: usize = 64;
-/// The bytes of a topic in a target or an assignment beside its partitions.
+/// The bytes of a topic in a target or an assignment, without its partitions.
 const TOPIC_BYTES: usize = 24;
-/// The most bytes of the length of a text.
+/// The most bytes that the length of a text takes.
 const LENGTH_BYTES: usize = 5;
 
-/// Splits the records of a group into operations: one, unless those that may be cut take more than
-/// `bytes_max`. Kafka writes them as one batch, and fails if it is larger than a message may be.
+/// Splits the records of a group into operations. There is one operation, unless the records that
+/// may be separated exceed `bytes_max`. Kafka writes one batch, and fails if it is larger than a
+/// message may be.
 ///
-/// A crash may leave the first operations alone. That is safe for each kind of records:
+/// A crash may keep only the first operations. That is safe for each kind of records:
 ///
 /// - Tombstones of offsets are independent of each other.
-/// - Members' targets precede the record of their epoch: the group epoch is newer than the
-///   target's, so it is computed again, and what is in two targets still has one owner.
-/// - The new group epoch is an operation before the tombstones of the members that leave, though it
-///   comes last among the records, as in Kafka's batch: it is newer than the target's, so that the
-///   partitions of those that are gone are assigned again, whichever they are.
-/// - The last tombstone of a static member and the metadata of the member that replaces it are in
-///   the same operation, so that one of them is there. If it has no target any more, the epoch is
-///   raised in the same way.
-/// - Of a classic group that becomes a consumer group, the members precede what they own. A member
-///   that is missing, or owns nothing yet, is not at the epoch of its client, which joins again. So
-///   does the consumer that came first, as it was not answered; it raises the epoch.
-/// - Of a consumer group that becomes a classic group, the member that left is still there, or the
-///   target has no epoch any more; both make it computed again, as does a member without a target
-///   that joins again. The tombstone of the group and the record of the classic group are in the
-///   same operation: before it there is an empty group.
+/// - Members' targets precede the record of the assignment epoch. Without that record the group
+///   epoch is newer than the target's, so the target is computed again. A partition that is in two
+///   targets still has one owner.
+/// - A new group epoch is its own operation, before the tombstones of the members that leave. (In
+///   Kafka's batch it comes last.) The group epoch is then newer than the target's, so that the
+///   partitions of all members that are gone are assigned again.
+/// - The last tombstone of a static member and the metadata of its replacement are in one
+///   operation, so that one of the two members exists. If the replacement has no target, the group
+///   epoch is raised in the same way.
+/// - When a classic group becomes a consumer group, the members precede their assignments. A member
+///   that is missing, or has no assignment yet, is not at its client's epoch, and the client joins
+///   again. So does the first consumer, which got no answer; it raises the group epoch.
+/// - When a consumer group becomes a classic group, either the member that left still exists, or
+///   the target has no epoch. Both cases make the group compute its target again, as a member
+///   without a target does that joins again. The tombstone of the consumer group and the record of
+///   the classic group are in one operation; before it, the group is an empty consumer group.
 pub fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,
@@ -64,16 +67,16 @@ fn end_of_first(records: &[GroupRecord<'_>], bytes_max: usize) -> usize {
     (0..records.len()).find_map(is_cut).unwrap_or(records.len())
 }
 
-/// Whether members leave, so that the last record is a new group epoch, and all others are
-/// tombstones.
+/// Whether members leave: all records but the last are tombstones, and the last is a new group
+/// epoch.
 fn is_leave(records: &[GroupRecord<'_>]) -> bool {
     let Some((last, others)) = records.split_last() else { return false };
     matches!(last, GroupRecord::ConsumerGroupMetadata(_, Some(_)))
         && others.iter().all(GroupRecord::is_tombstone)
 }
 
-/// The bytes of a record, or of several records that stay together, before which an operation may
-/// end; None if it may not end there.
+/// The bytes of a record that may begin an operation, with the records that must stay with it. None
+/// if an operation may not begin here.
 fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option<usize> {
     let (group_id, own) = match (record, next) {
         (GroupRecord::OffsetCommit(key, None), _) => (&key.group, key.topic.len()),
@@ -101,7 +104,7 @@ fn cut_bytes(record: &GroupRecord<'_>, next: Option<&GroupRecord<'_>>) -> Option
     Some(group_id.len() + own + RECORD_BYTES)
 }
 
-/// Whether a member takes the place of the one whose tombstone precedes it.
+/// Whether `record` is the static member that replaces the member of the preceding tombstone.
 fn is_replacement(before: &GroupRecord<'_>, record: &GroupRecord<'_>) -> bool {
     let is_gone = matches!(before, GroupRecord::ConsumerGroupMemberMetadata(_, None));
     is_gone && matches!(record, GroupRecord::ConsumerGroupMemberMetadata(_, Some(_)))
@@ -125,7 +128,7 @@ fn target_bytes(value: &ConsumerGroupTargetAssignmentMemberValue) -> usize {
     topics.map(|it| TOPIC_BYTES + size_of::<i32>() * it.partitions.len()).sum()
 }
 
-/// A partition has its epoch beside it.
+/// Each partition is written with its epoch.
 fn current_bytes(value: &ConsumerGroupCurrentMemberAssignmentValue) -> usize {
     let topics = value.assigned_partitions.iter().chain(&value.partitions_pending_revocation);
     topics.map(|it| TOPIC_BYTES + 2 * size_of::<i32>() * it.partitions.len()).sum()
@@ -139,7 +142,7 @@ fn tasks_bytes(value: &StreamsGroupAssignment<'_>) -> usize {
         .sum()
 }
 
-/// A task has its epoch beside it.
+/// Each task is written with its epoch.
 fn owned_tasks_bytes(value: &StreamsGroupCurrentMemberAssignmentValue<'_>) -> usize {
     let assigned = [&value.active_tasks, &value.standby_tasks, &value.warmup_tasks];
     let revoked = [

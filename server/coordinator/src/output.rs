@@ -14,7 +14,8 @@ use muster_codec::records::GroupRecord;
 pub struct Answer<'a> {
     pub request: RequestId,
     pub response: Response<'a>,
-    /// The position that must be durable before the response is sent; 0 if it need not wait.
+    /// The position that must be durable before the response leaves; 0 if the response need not
+    /// wait.
     pub visible_at: u64,
 }
 
@@ -23,24 +24,24 @@ pub struct Answer<'a> {
 #[must_use]
 pub struct Output<'a> {
     pub records: Vec<GroupRecord<'a>>,
-    /// The producer of the transaction, if all records are part of one. Then they are written as a
-    /// transactional batch of their own, and replayed by
+    /// The producer, if the records belong to a transaction. Then the caller writes them as a
+    /// transactional batch of its own, and replays them by
     /// [`crate::Coordinator::replay_in_transaction`].
     pub producer: Option<Producer>,
     pub answers: Vec<Answer<'a>>,
-    /// Requests to the leaders of partitions that share groups subscribe to.
+    /// Requests to the leaders of the partitions that share groups subscribe to.
     pub state_calls: Vec<StateCall>,
-    /// The internal topics that the streams group of a heartbeat lacks, to be created if its client
-    /// may do that. Each heartbeat names them again as long as they are missing.
+    /// The internal topics that a streams group lacks. They are created if the client of the
+    /// heartbeat may do that. Each heartbeat names them until they exist.
     pub missing_topics: Option<Arc<[MissingTopic]>>,
 }
 
-/// An internal topic of a streams group, which only its members use.
+/// An internal topic of a streams group: a changelog or a repartition topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingTopic {
     pub name: Text,
     pub partitions: i32,
-    /// -1 for the default.
+    /// -1 for the server's default.
     pub replication_factor: i16,
     pub configs: Vec<(Text, Text)>,
 }

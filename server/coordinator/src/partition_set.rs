@@ -1,9 +1,9 @@
-//! Sets of a topic's partitions. A topic may have 20,000, and a group 300,000: they are lists,
-//! which are copied and compared at once.
+//! Sets of partitions of a topic, as sorted lists. A topic may have 20,000 partitions, and a group
+//! 300,000; lists are copied and compared as a whole.
 
 use alloc::vec::Vec;
 
-/// Partitions of a topic, ascending.
+/// Partitions of a topic, in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PartitionSet(Vec<i32>);
 
@@ -19,7 +19,7 @@ impl FromIterator<i32> for PartitionSet {
 }
 
 impl PartitionSet {
-    /// The first partitions of a topic.
+    /// The partitions from 0 to `count` - 1.
     pub(crate) fn first(count: i32) -> Self {
         Self((0..count).collect())
     }
@@ -40,9 +40,9 @@ impl PartitionSet {
         self.0.is_empty()
     }
 
-    /// The place of a partition in the list.
+    /// The index of a partition in the list.
     pub(crate) fn place(&self, partition: i32) -> Option<usize> {
-        // Most sets contain all partitions up to a number.
+        // Most sets contain all partitions from 0 up, so that the index is the partition.
         let place = usize::try_from(partition).ok()?;
         if self.0.get(place) == Some(&partition) {
             return Some(place);
@@ -54,7 +54,7 @@ impl PartitionSet {
         self.place(partition).is_some()
     }
 
-    /// Adds partitions.
+    /// Adds the partitions of `more`.
     pub(crate) fn add(&mut self, more: &Self) {
         if self.0.last() < more.0.first() {
             self.0.extend_from_slice(&more.0);
@@ -73,7 +73,7 @@ impl PartitionSet {
         self
     }
 
-    /// The partitions below `end`.
+    /// The partitions less than `end`.
     pub(crate) fn below(&self, end: i32) -> Self {
         Self(self.0[..self.0.partition_point(|it| *it < end)].to_vec())
     }

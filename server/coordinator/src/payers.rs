@@ -1,27 +1,28 @@
-//! The payer for the members of a group, of the limit on the bytes of all members: the address
-//! whose request has made the group larger last.
+//! Which client address pays for the members of a group, out of the limit on the bytes of all
+//! members: the address whose request enlarged the group last.
 //!
-//! A group has one payer, so that the account takes two bytes in a group, and constant time for
-//! each change, however many members there are. An address that adds to a group of others takes all
-//! of it over, and must be able to afford that.
+//! A group has one payer. So the account takes two bytes per group, and each change takes constant
+//! time, even in a large group. An address that enlarges a group takes over all its bytes, and must
+//! be able to pay for them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_fairness::{Address, Moves};
 
-/// The number of a payer; 0 is an unknown one, as after a load.
+/// The number of a payer. 0 is an unknown payer, as after a load.
 pub(crate) type PayerNumber = u16;
 
 /// The payers of the groups of a slot.
 #[derive(Debug, Default)]
 pub(crate) struct Payers {
-    /// The client that has added to a group last.
+    /// The address of the client that added to a group last.
     pub(crate) adds: Address,
-    /// Each address by its number, from 1, and the number of groups that it pays for.
+    /// The known addresses, each with the number of groups that it pays for. Payer n is at index n
+    /// - 1.
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
-    /// The bytes that addresses have taken and released.
+    /// The bytes that addresses took and released, for the caller.
     pub(crate) moves: Moves,
 }
 
@@ -31,7 +32,7 @@ impl Payers {
         known.map_or_else(Address::default, |(address, _)| *address)
     }
 
-    /// The bytes of a group with a payer have changed. Returns the payer from now on.
+    /// Accounts for a group whose bytes changed from `before` to `after`. Returns its new payer.
     pub(crate) fn changed(
         &mut self,
         payer: PayerNumber,
@@ -53,7 +54,8 @@ impl Payers {
         payer
     }
 
-    /// The number of an address that pays for one more group; 0 if there are too many addresses.
+    /// Counts one more group of an address, and returns its number; 0 if there are too many
+    /// addresses.
     fn number(&mut self, address: Address) -> PayerNumber {
         if address == Address::default() {
             return 0;
@@ -77,7 +79,7 @@ impl Payers {
         number
     }
 
-    /// A payer pays for one group less. Returns the number of an unknown one.
+    /// Counts one group less of a payer. Returns 0, the number of an unknown payer.
     fn release(&mut self, number: PayerNumber) -> PayerNumber {
         if let Some(place) = usize::from(number).checked_sub(1)
             && let Some((address, groups)) = self.known.get_mut(place)

@@ -1,11 +1,11 @@
-//! The offsets of open transactions: pending until the marker of their producer commits or drops
-//! them. They are kept beside the groups, as nearly all groups have none.
+//! The offsets of open transactions. They are pending until the marker of their producer commits or
+//! drops them. They are kept apart from the groups, because nearly all groups have none.
 //!
-//! The later *record* of two commits of a partition wins, whichever marker came first. Kafka
-//! compares the places of both records in the log. Here the records of a partition's pending
-//! offsets are numbered as they come, and those up to the number of a committed one are superseded:
-//! so the outcome depends on the order of the records alone, which recovery, snapshots and
-//! compaction keep, and committed offsets need no place.
+//! If two transactions commit offsets of one partition, the later *record* wins, whichever marker
+//! came first. Kafka compares the log offsets of the two records. Here the pending offsets of a
+//! partition are numbered in the order of their records; a commit supersedes all up to its own
+//! number. So the outcome depends on the order of records alone, which recovery, snapshots and
+//! compaction keep, and a committed offset need not store its place in the log.
 
 use crate::committed::Committed;
 use crate::text::Text;
@@ -24,15 +24,15 @@ pub struct Producer {
     pub epoch: i16,
 }
 
-/// A transaction, and a group of the slot in which it has pending offsets.
+/// An open transaction, and one group in which it has pending offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenTransaction<'p> {
-    /// The epoch is that of the newest pending offset.
+    /// Its epoch is the epoch of the newest pending offset.
     pub producer: Producer,
     pub group_id: &'p str,
 }
 
-/// The approximate memory of a pending offset without its metadata, including its map entries.
+/// The approximate memory of a pending offset with its map entries, without its metadata.
 pub(crate) const PENDING_BYTES: usize = 256;
 
 /// An offset of an open transaction.
@@ -46,13 +46,13 @@ pub(crate) struct Pending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed<P> {
     pub(crate) pending: P,
-    /// Whether a later record of the partition is committed. Then even the commit of its own
-    /// transaction drops this offset.
+    /// Whether a later record of the partition was committed. Then this offset is dropped even if
+    /// its own transaction commits.
     pub(crate) is_superseded: bool,
 }
 
 impl Pending {
-    /// The record of the pending offset.
+    /// The offset as a record.
     pub(crate) fn to_record<'p>(
         &'p self,
         group_id: &'p str,
@@ -69,7 +69,7 @@ impl Pending {
     }
 }
 
-/// A pending offset of a group, as a snapshot has it.
+/// A pending offset that a snapshot restores.
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) topic: Text,
@@ -80,11 +80,11 @@ pub(crate) struct Restored {
 /// The pending offsets of a partition, at most one of each producer.
 #[derive(Debug, Default)]
 pub(crate) struct OfPartition {
-    /// Each with the number of its record.
+    /// The pending offset of each producer id, with the number of its record.
     by_producer: BTreeMap<i64, Box<(u64, Pending)>>,
-    /// The number of the newest record.
+    /// The number of the newest record of the partition.
     newest: u64,
-    /// The records up to this number are superseded.
+    /// All records up to this number are superseded.
     superseded: u64,
 }
 
@@ -117,12 +117,13 @@ impl OfPartition {
         self.by_producer.insert(placed.1.producer.id, placed);
     }
 
-    /// Notes a committed record that follows all of these pending offsets.
+    /// Notes that an offset was committed by a record that follows all these pending offsets.
     fn supersede(&mut self) {
         self.superseded = self.newest;
     }
 
-    /// Takes the pending offset of a producer; if it is committed, earlier records are superseded.
+    /// Removes the pending offset of a producer. If it is committed, earlier records are
+    /// superseded.
     fn take(&mut self, producer_id: i64, outcome: TransactionOutcome) -> Option<Placed<Pending>> {
         let (record, pending) = *self.by_producer.remove(&producer_id)?;
         let is_superseded = record <= self.superseded;
@@ -154,14 +155,14 @@ impl GroupPending {
         self.topics.keys()
     }
 
-    /// The partitions that have pending offsets, each with its pending offsets.
+    /// Each partition that has pending offsets, with these offsets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, i32, &OfPartition)> {
         self.topics.iter().flat_map(|(topic, partitions)| {
             partitions.iter().map(move |(partition, all)| (topic, *partition, all))
         })
     }
 
-    /// The partitions of a topic that have pending offsets, each with its pending offsets.
+    /// Each partition of a topic that has pending offsets, with these offsets.
     pub(crate) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (i32, &OfPartition)> {
         let partitions = self.topics.get(topic).into_iter().flatten();
         partitions.map(|(partition, all)| (*partition, all))
@@ -182,11 +183,11 @@ impl GroupPending {
     }
 }
 
-/// The offsets that a transaction has pending, by group.
+/// The pending offsets of an open transaction, by group.
 #[derive(Debug)]
 struct Open {
     epoch: i16,
-    /// The address that pays for them: the last one that has added some. Unknown after a load.
+    /// The address that pays for the offsets: the last that added some. Unknown after a load.
     payer: Address,
     bytes: usize,
     groups: BTreeMap<Text, BTreeSet<(Text, i32)>>,
@@ -199,19 +200,19 @@ pub(crate) struct PendingOffsets {
     producers: BTreeMap<i64, Open>,
     len: usize,
     bytes: usize,
-    /// The producer whose offsets are added now, and the address of its client.
+    /// The producer whose offsets the current request adds, and the address of its client.
     adds: Option<(i64, Address)>,
-    /// The bytes that addresses have taken and released.
+    /// The bytes that addresses took and released, for the caller.
     pub(crate) moves: Moves,
 }
 
 impl PendingOffsets {
-    /// A client adds offsets of a producer.
+    /// Begins a request of a client that adds offsets of a producer.
     pub(crate) fn begin(&mut self, producer_id: i64, address: Address) {
         self.adds = Some((producer_id, address));
     }
 
-    /// The bytes that this client takes over from another.
+    /// The bytes of the transaction that the client of the request takes over from another payer.
     pub(crate) fn bytes_taken_over(&self) -> usize {
         let Some((producer_id, address)) = self.adds else { return 0 };
         let open = self.producers.get(&producer_id).filter(|open| open.payer != address);
@@ -227,7 +228,7 @@ impl PendingOffsets {
         self.len
     }
 
-    /// The number of pending offsets, counted over all groups: a check compares it with
+    /// The number of pending offsets, counted again over all groups. Checks compare it with
     /// [`Self::len`].
     pub(crate) fn recounted(&self) -> usize {
         let of_groups = self.groups.values().flat_map(GroupPending::iter);
@@ -239,7 +240,7 @@ impl PendingOffsets {
         self.bytes
     }
 
-    /// The pending offsets of a group, if it has any.
+    /// The pending offsets of a group; None if it has none.
     pub(crate) fn of(&self, group_id: &str) -> Option<&GroupPending> {
         self.groups.get(group_id)
     }
@@ -264,21 +265,20 @@ impl PendingOffsets {
         self.place(group_id, topic, partition, added);
     }
 
-    /// Like [`Self::add`], of an offset that a snapshot has; those of a partition in their order.
+    /// Like [`Self::add`], from a snapshot. The caller adds the offsets of a partition in order.
     pub(crate) fn restore(&mut self, group_id: &str, restored: Restored) {
         let Restored { topic, partition, placed } = restored;
         self.place(group_id, &topic, partition, placed);
     }
 
-    /// Marks all pending offsets of a partition as superseded, because an offset was committed by a
-    /// record that follows theirs.
+    /// Marks all pending offsets of a partition as superseded: a later record committed an offset.
     pub(crate) fn supersede(&mut self, group_id: &str, topic: &str, partition: i32) {
         let of_partition =
             self.groups.get_mut(group_id).and_then(|group| group.partition(topic, partition));
         of_partition.into_iter().for_each(OfPartition::supersede);
     }
 
-    /// Drops the pending offsets of a partition: its offset is deleted.
+    /// Drops the pending offsets of a partition whose committed offset is deleted.
     pub(crate) fn remove(&mut self, group_id: &str, topic: &str, partition: i32) {
         let group = self.groups.get_mut(group_id);
         let of_partition = group.and_then(|group| group.partition(topic, partition));
@@ -299,7 +299,7 @@ impl PendingOffsets {
         }
     }
 
-    /// Ends the transaction of a producer in a group; returns the offsets that it commits.
+    /// Ends a producer's transaction in a group. Returns the offsets that it commits.
     pub(crate) fn end(
         &mut self,
         group_id: &str,
@@ -369,7 +369,7 @@ impl PendingOffsets {
         Some(taken)
     }
 
-    /// Removes a partition from the partitions of a transaction.
+    /// Removes a partition from a transaction.
     fn close(&mut self, group_id: &str, topic: &str, partition: i32, producer_id: i64) {
         let Some(open) = self.producers.get_mut(&producer_id) else { return };
         if let Some(of_group) = open.groups.get_mut(group_id) {
@@ -384,7 +384,7 @@ impl PendingOffsets {
     }
 }
 
-/// The key of a map that equals `key`, so that equal names share their bytes; else a new text.
+/// The key of the map that equals `key`, so that equal names share memory; else a new text.
 fn shared<V>(map: &BTreeMap<Text, V>, key: &str) -> Text {
     map.get_key_value(key).map_or_else(|| Text::from(key), |(known, _)| known.clone())
 }

@@ -1,8 +1,9 @@
-//! The rebalances that are under way, and the events that the caller has not taken yet.
+//! The rebalances that are under way, and the events that the caller has not taken yet. All of it
+//! is volatile.
 //!
-//! A handler notes what it does ([`Noted`]): the causes of a rebalance, its beginning, partitions
-//! that move. A rebalance ends with the replay of the record that settles the group, so that a
-//! group which is read from the log has none. All this is volatile.
+//! A handler notes the causes of a rebalance, its beginning and the partitions that move
+//! ([`Noted`]). A rebalance ends with the replay of the record that settles the group. A group that
+//! is read from the log has no rebalance.
 
 use crate::context::Around;
 use crate::counters::Standing;
@@ -15,27 +16,27 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use muster_codec::Wall;
 
-/// The most bytes of clients and their reasons in the rebalances of a slot that are under way. Past
-/// it further causes name their members alone.
+/// The most bytes of clients and reasons in all rebalances under way of a slot. Beyond it, further
+/// causes name only their members.
 pub(crate) const SAID_BYTES_MAX: usize = 64 << 10;
 
 /// The rebalances of a slot's groups.
 #[derive(Debug, Default)]
 pub(crate) struct Rebalances {
     under_way: HashMap<Text, UnderWay>,
-    /// The rebalances under way by the time when they began, with their groups.
+    /// The groups with a rebalance under way, by the time at which it began.
     by_beginning: BTreeSet<(i64, Text)>,
-    /// Bytes of clients and reasons in the rebalances under way: [`Causes::said_bytes`].
+    /// The bytes of clients and reasons in all rebalances under way: [`Causes::said_bytes`].
     said_bytes: usize,
     events: Vec<Event>,
-    /// Events that were not kept, as there were too many.
+    /// The number of events that were dropped because too many were waiting.
     left_out: u64,
     /// The time of the last call.
     now: i64,
     wall: Wall,
 }
 
-/// A rebalance that is under way.
+/// A rebalance under way.
 #[derive(Debug)]
 struct UnderWay {
     began_ms: i64,
@@ -51,7 +52,7 @@ impl Rebalances {
         (self.now, self.wall) = (around.now, around.wall);
     }
 
-    /// Takes the refusal of a client by a group, which may not be there.
+    /// Takes the refusal of a client by a group. The group may not exist.
     pub(crate) fn note_rejection(
         &mut self,
         group_id: &str,
@@ -102,7 +103,7 @@ impl Rebalances {
         under_way.epoch = epoch;
     }
 
-    /// Called when a record of a group is replayed: its rebalance may have ended.
+    /// Called after a record of a group is replayed, which may end its rebalance.
     #[inline]
     pub(crate) fn replayed(&mut self, entry: &Entry) {
         if !self.under_way.is_empty() {
@@ -144,7 +145,7 @@ impl Rebalances {
         self.events.push(Event { group_id, protocol, at: self.wall, body });
     }
 
-    /// Forgets the rebalance of a group that is removed, or made again from its records.
+    /// Forgets the rebalance of a group that is removed or rebuilt from its records.
     pub(crate) fn forget(&mut self, group_id: &str) {
         if !self.under_way.is_empty() {
             self.remove(group_id);
@@ -172,12 +173,12 @@ impl Rebalances {
         !self.events.is_empty() || self.left_out > 0
     }
 
-    /// When the one began that has been under way for longest.
+    /// When the oldest rebalance under way began.
     pub(crate) fn oldest_began_ms(&self) -> Option<i64> {
         self.by_beginning.first().map(|(began_ms, _)| *began_ms)
     }
 
-    /// Whether the indexes agree with the rebalances: for checks.
+    /// Whether the indexes agree with the rebalances, for checks.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn is_counted(&self) -> bool {
         let said = self.under_way.values().map(|it| it.causes.said_bytes());
@@ -194,7 +195,7 @@ impl Rebalances {
     }
 }
 
-/// Whether the group, as it is counted, has no rebalance under way.
+/// Whether the state of the group means that no rebalance is under way.
 fn is_settled(entry: &Entry) -> bool {
     match entry.counted.standing {
         Some(
@@ -221,7 +222,7 @@ fn is_settled(entry: &Entry) -> bool {
 }
 
 impl Group {
-    /// The generation, or the group epoch.
+    /// The generation or group epoch.
     pub(crate) fn epoch(&self) -> i32 {
         match self {
             Self::Classic(group) => group.generation(),

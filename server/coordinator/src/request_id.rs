@@ -1,4 +1,4 @@
-//! The name of a request.
+//! The identity of a request.
 
 /// Identifies a request for its answer; opaque to the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,6 @@
-//! Requests of share groups to the leaders of their partitions: to make, delete or read the *share
-//! state* of a partition (KIP-932). The caller carries a [`StateCall`] to the leaders once
-//! its position is durable, and returns it with their results to
-//! [`crate::Coordinator::state_answered`].
+//! Requests of share groups to the leaders of partitions, to initialize, delete or read *share
+//! state* (KIP-932). When the position of a [`StateCall`] is durable, the caller sends it to the
+//! leaders. It returns the results to [`crate::Coordinator::state_answered`].
 
 use crate::partition_set::PartitionSet;
 use crate::request_id::RequestId;
@@ -14,7 +13,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Uuid};
 
-/// A request to the leaders of some partitions, and the rest of the work after it.
+/// A request to the leaders of some partitions, and what the group does with the results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateCall {
     pub group_id: Text,
@@ -27,7 +26,7 @@ pub struct StateCall {
 /// A request to the leaders of partitions, by topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StateRequest {
-    /// Make share state, or replace that of an earlier state epoch.
+    /// Create share state, or replace the state of an earlier state epoch.
     Initialize {
         state_epoch: i32,
         topics: Vec<(Uuid, Vec<(i32, Start)>)>,
@@ -40,34 +39,34 @@ pub enum StateRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     At(i64),
-    /// The offset is that of `share.auto.offset.reset` when the partition is first read. Kafka
+    /// The offset that `share.auto.offset.reset` decides when the partition is first read. Kafka
     /// writes it as -1.
     Unknown,
 }
 
-/// The result of one partition. An error of any other partition does not affect it.
+/// The result for one partition. Partitions fail independently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateResult {
     pub topic_id: Uuid,
     pub partition: i32,
-    /// The summary is that of [`StateRequest::ReadSummary`], and empty for the others.
+    /// The summary of [`StateRequest::ReadSummary`]; an empty summary for the other requests.
     pub result: Result<Summary, ErrorCode>,
 }
 
-/// How far a share partition is.
+/// The progress of a share partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// -1 if it is not known yet.
+    /// The share-partition start offset (SPSO); -1 if it is not known yet.
     pub start_offset: i64,
     pub leader_epoch: i32,
-    /// Records after the start that are delivered for good; -1 if it is not known.
+    /// The number of records after the start whose delivery is complete; -1 if it is not known.
     pub delivery_complete_count: i32,
-    /// The end of the partition's log; None if it has none.
+    /// The end of the partition's log; None if it is not known.
     pub end_offset: Option<i64>,
 }
 
 impl Start {
-    /// The start at an offset of a record or request.
+    /// The start for an offset of a record or request; a negative offset means unknown.
     pub fn of(offset: i64) -> Self {
         if offset < 0 { Self::Unknown } else { Self::At(offset) }
     }
@@ -81,7 +80,7 @@ impl Start {
 }
 
 impl StateResult {
-    /// The partition with its error, if it has one.
+    /// The partition and its error, if it failed.
     pub(crate) fn error(&self) -> Option<((Uuid, i32), ErrorCode)> {
         let error = *self.result.as_ref().err()?;
         Some(((self.topic_id, self.partition), error))
@@ -95,7 +94,8 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Records from the start on that are not delivered for good; -1 if that is not known.
+    /// The number of records from the start on whose delivery is not complete; -1 if it is not
+    /// known.
     pub(crate) fn lag(&self) -> i64 {
         match self.end_offset {
             Some(end) if self.start_offset >= 0 && self.delivery_complete_count >= 0 => {
@@ -106,10 +106,10 @@ impl Summary {
     }
 }
 
-/// Partitions by topic.
+/// Partitions by topic id.
 pub(crate) type ByTopic = BTreeMap<Uuid, TopicState>;
 
-/// Some partitions of one topic. A topic that was deleted keeps its name here.
+/// Partitions of one topic, with its name, which is kept even if the topic is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicState {
     pub(crate) name: Text,
@@ -119,20 +119,20 @@ pub(crate) struct TopicState {
 /// The work of the group after the leaders have answered.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Then {
-    /// These partitions may be assigned.
+    /// The initialized partitions become assignable.
     Initialized(ByTopic),
-    /// These partitions start elsewhere; the response says which partitions are unknown.
+    /// The partitions got new start offsets. The response already names the unknown partitions.
     Altered {
         topics: ByTopic,
         request: RequestId,
         response: AlterShareGroupOffsetsResponse<'static>,
     },
-    /// The share state of a group that is to be deleted is gone.
+    /// The share state of the groups in a DeleteGroups request is deleted.
     GroupsDeleted(DeletingGroups),
-    /// The response says which topics had no state.
+    /// The share state of topics is deleted. The response already names the topics that had none.
     Deleted { request: RequestId, response: DeleteShareGroupOffsetsResponse<'static> },
-    /// The offsets are those of one group, by its place in the response. Those of the groups
-    /// after it are to be read.
+    /// The offsets of one group, whose index in the response is `at`, were read. The offsets of the
+    /// groups after it are read next.
     Described {
         request: RequestId,
         response: DescribeShareGroupOffsetsResponse<'static>,
@@ -140,14 +140,14 @@ pub(crate) enum Then {
     },
 }
 
-/// A DeleteGroups under way, some of whose groups wait for the leaders of their partitions, or are
-/// deleted in slices.
+/// A DeleteGroups request under way. Some of its groups wait for the leaders of their partitions,
+/// or are deleted in slices.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DeletingGroups {
     pub(crate) request: RequestId,
     pub(crate) response: DeleteGroupsResponse<'static>,
     pub(crate) visible_at: u64,
-    /// The groups that are not deleted yet, by their places in the response. The last one is under
-    /// way.
+    /// The groups that are not deleted yet, as indexes in the response. The deletion of the last
+    /// one is under way.
     pub(crate) rest: Vec<usize>,
 }

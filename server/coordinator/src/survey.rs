@@ -1,5 +1,5 @@
-//! All groups of a slot as an operator sees them: kind, state, members and committed offsets, a
-//! page at a time. Nothing is loaded for it: offsets that are unloaded are read in place.
+//! A survey of all groups of a slot for operators, a page at a time: kind, state, members and
+//! committed offsets. Nothing is loaded: unloaded offsets are read in place.
 
 use crate::Coordinator;
 use crate::group::{Entry, Group};
@@ -10,19 +10,19 @@ use crate::snapshot::UnloadedGroup;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The offsets of a loaded group that are copied in the time of one group, and the number of
-/// groups in whose time one is read in place.
+/// The weights of a page: copying this number of offsets of a loaded group weighs as much as one
+/// group; reading the offsets of an unloaded group in place weighs as much as four.
 const OFFSETS_PER_WEIGHT: usize = 4;
 const UNLOADED_WEIGHT: usize = 4;
 
-/// The state of a group that no member is in.
+/// The state of a group without members.
 const EMPTY: &str = "Empty";
 
-/// Some groups with their offsets. Names and offsets are in flat lists, so that a page costs its
-/// shard little more than the copies.
+/// Some groups with their offsets. Names and offsets are in flat lists, so that building a page
+/// costs the shard little more than copying them.
 #[derive(Debug, Default)]
 pub struct GroupsPage {
-    /// For each group its id, and the names of its topics.
+    /// The id of each group, followed by the names of its topics.
     text: String,
     groups: Vec<GroupRow>,
     topics: Vec<TopicRow>,
@@ -52,13 +52,13 @@ struct TopicRow {
 #[derive(Debug, Clone, Copy)]
 pub struct SurveyedGroup<'p> {
     pub id: &'p str,
-    /// The name of its protocol; None for offsets without a group.
+    /// The group's protocol; None if there are offsets without a group.
     pub kind: Option<&'static str>,
     pub state: &'static str,
     pub members: u32,
-    /// Whether the page has its offsets: they are left out where they are too many, or damaged.
+    /// Whether the page has its offsets. Offsets are left out if they are too many or damaged.
     pub has_offsets: bool,
-    /// Whether it exists: a page of changes has groups that are gone.
+    /// Whether the group exists. A page of changes also lists groups that were removed.
     pub exists: bool,
     names: &'p str,
     topics: &'p [TopicRow],
@@ -66,8 +66,8 @@ pub struct SurveyedGroup<'p> {
 }
 
 impl Coordinator {
-    /// Adds groups after an id until `room` is used up: a group takes one, and more for its
-    /// offsets. Returns the last id if groups may be left.
+    /// Adds the groups after an id until `room` is used up. A group uses one, and more if it has
+    /// many offsets. Returns the last id if groups may be left.
     pub fn survey(
         &self,
         after: Option<&str>,
@@ -90,19 +90,20 @@ impl Coordinator {
         None
     }
 
-    /// Called when all groups are going to be surveyed: what changes from now on is noted for
-    /// [`Self::survey_changes`].
+    /// Begins to note changed groups for [`Self::survey_changes`]. Call it before a survey of all
+    /// groups.
     pub fn begin_changes(&mut self) {
         self.changes.begin();
     }
 
-    /// The groups that have changed since they were surveyed are due. Returns false if they are not
-    /// known: all groups have to be surveyed.
+    /// Makes the groups due that have changed since they were surveyed. Returns false if some of
+    /// the changes are not known; then all groups have to be surveyed.
     pub fn make_changes_due(&mut self) -> bool {
         self.changes.make_due()
     }
 
-    /// Adds groups that are due, or gone, until `room` is used up. Returns whether some are left.
+    /// Adds groups that are due, or were removed, until `room` is used up. Returns whether some are
+    /// left.
     pub fn survey_changes(&mut self, room: &mut usize, page: &mut GroupsPage) -> bool {
         while *room > 0 {
             let Some(id) = self.changes.take_due() else { return false };
@@ -136,7 +137,7 @@ impl Coordinator {
         self.add_in_place(group, page)
     }
 
-    /// Adds offsets without loading them; returns how long that takes.
+    /// Adds an unloaded group's offsets without loading them. Returns the work in groups.
     fn add_in_place(&self, group: &UnloadedGroup<'_>, page: &mut GroupsPage) -> usize {
         let count = group.entry.offsets_len as usize;
         if count > SURVEYED_OFFSETS_MAX {
@@ -157,7 +158,7 @@ fn has_row(entry: &Entry) -> bool {
 }
 
 impl GroupsPage {
-    /// The groups, in order. The topics of a group come in any order.
+    /// The groups, in the order in which they were added. The topics of a group are not sorted.
     pub fn iter(&self) -> impl Iterator<Item = SurveyedGroup<'_>> {
         let (mut text, mut topics, mut offsets) =
             (&*self.text, &self.topics[..], &self.offsets[..]);
@@ -211,13 +212,13 @@ impl GroupsPage {
         });
     }
 
-    /// Adds a group that is gone.
+    /// Adds a group that was removed.
     fn add_gone(&mut self, id: &str) {
         self.begin(id, None, EMPTY, 0);
         self.groups.last_mut().into_iter().for_each(|group| group.exists = false);
     }
 
-    /// Adds a group of another page.
+    /// Copies a group of another page.
     pub fn add_copy(&mut self, group: &SurveyedGroup<'_>) {
         self.begin(group.id, group.kind, group.state, group.members);
         for (topic, offsets) in group.topics() {
@@ -242,7 +243,7 @@ impl GroupsPage {
         }
     }
 
-    /// Adds an offset; those of one topic follow each other.
+    /// Adds an offset. The offsets of one topic must follow each other.
     fn add(&mut self, topic: &str, partition: i32, offset: i64) {
         if !self.is_of_last_topic(topic) {
             self.begin_topic(topic);
@@ -272,14 +273,14 @@ impl GroupsPage {
         self.groups.last_mut().into_iter().for_each(|group| group.offsets += offsets);
     }
 
-    /// Notes that the last group's offsets are not there; some may be.
+    /// Notes that the offsets of the last group are missing or incomplete.
     fn leave_out(&mut self) {
         self.groups.last_mut().into_iter().for_each(|group| group.has_all = false);
     }
 }
 
 impl<'p> SurveyedGroup<'p> {
-    /// The topics, each with its partitions and their committed offsets.
+    /// The topics with their partitions and committed offsets.
     pub fn topics(&self) -> impl Iterator<Item = (&'p str, &'p [(i32, i64)])> + use<'p> {
         let (mut names, mut offsets) = (self.names, self.offsets);
         self.topics.iter().map(move |row| {

@@ -6,7 +6,7 @@ use muster_codec::{Bytes, Str};
 pub(crate) type Text = Arc<str>;
 pub(crate) type Blob = Arc<[u8]>;
 
-/// The bytes of a text beside its characters: a reference to it and its counts.
+/// The bytes of a text without its characters: the reference and the reference counts.
 pub(crate) const TEXT_BYTES: usize = 32;
 
 /// An owned copy for an output, which outlives the borrow of the state.
@@ -23,7 +23,7 @@ pub(crate) fn merged(sent: Option<&Str<'_>>, before: Option<&Text>) -> Option<Te
     }
 }
 
-/// A text, which is not copied if it equals the previous text.
+/// A shared text. It reuses `before` if the text is equal.
 pub(crate) fn shared(text: &str, before: &Text) -> Text {
     if *text == **before { before.clone() } else { Text::from(text) }
 }

@@ -1,9 +1,10 @@
 //! Keyed timers. Arming and cancelling take O(log n); putting off an armed timer, as each heartbeat
 //! does, only changes a number.
 //!
-//! The owner of a timer holds a [`Timer`] with its deadline; the queue holds a time that is not
-//! later. When that time has come, [`Timers::due`] checks the timer and queues it again if it was
-//! put off. Equal deadlines fire in the order in which they were set.
+//! The owner of a timer holds a [`Timer`] with its deadline. The queue holds a time that is never
+//! later than the deadline. When the queued time has come, [`Timers::due`] checks the timer, and
+//! queues it again if its deadline was put off. Equal deadlines fire in the order in which they
+//! were set.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -11,14 +12,14 @@ use alloc::collections::BTreeMap;
 /// The purpose of a timer, and its group and member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimerKey {
-    /// A member's session, or the time in which a pending member id has to join.
+    /// A member's session, or the time within which a client must join with its new member id.
     Session { group_id: Text, member_id: Text },
-    /// The time in which a member of a consumer group has to revoke partitions.
+    /// A member's rebalance timeout: the time within which it must revoke partitions.
     Revocation { group_id: Text, member_id: Text },
-    /// The time in which a classic member of a consumer group has to join after
+    /// The time within which a classic member of a consumer group must join again after
     /// REBALANCE_IN_PROGRESS.
     MemberJoin { group_id: Text, member_id: Text },
-    /// The time in which a classic member of a consumer group has to sync after it joined.
+    /// The time within which a classic member of a consumer group must sync after it joined.
     MemberSync { group_id: Text, member_id: Text },
     /// The next slice of a long computation of a target assignment.
     Assignment { group_id: Text },
@@ -56,7 +57,7 @@ pub enum Reason {
 /// A time, and a sequence number that orders equal times.
 type Due = (i64, u64);
 
-/// One timer. Cancel it before it is dropped.
+/// One timer. It must be cancelled before it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     due: Option<Due>,
@@ -109,19 +110,19 @@ impl Timers {
         self.queue.len()
     }
 
-    /// The next time to check a timer, and its reason. The timer's deadline is not earlier.
+    /// The time at which the next timer must be checked, and its reason. No deadline is earlier.
     pub(crate) fn next(&self) -> Option<(i64, Reason)> {
         self.queue.first_key_value().map(|((at, _), key)| (*at, key.reason()))
     }
 
-    /// Removes the head of the queue if its time has come. The caller must pass its timer to
-    /// [`Self::due`] before it acts on it.
+    /// Removes the first entry of the queue if its time has come. Before the caller acts on it, it
+    /// must pass the timer to [`Self::due`].
     pub(crate) fn pop(&mut self, now: i64) -> Option<TimerKey> {
         let first = self.queue.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
 
-    /// Whether the popped `timer` is due; queues it again if it was put off.
+    /// Whether the popped `timer` is due. Queues it again if its deadline was put off.
     pub(crate) fn due(&mut self, timer: &mut Timer, now: i64, key: TimerKey) -> bool {
         debug_assert!(timer.queued.is_some() && timer.due.is_some());
         timer.queued = None;
@@ -136,7 +137,8 @@ impl Timers {
         false
     }
 
-    /// Whether another timer comes first, as `due` was put off to a time that has come as well.
+    /// Whether an entry of the queue comes before `due`, a deadline that has come after it was put
+    /// off.
     fn is_behind(&self, due: Due) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first < due)
     }
@@ -149,7 +151,7 @@ impl Timers {
 }
 
 impl TimerKey {
-    /// None if it belongs to no group.
+    /// None if the timer belongs to no group.
     pub(crate) fn group_id(&self) -> Option<&Text> {
         match self {
             Self::Session { group_id, .. }
@@ -164,7 +166,7 @@ impl TimerKey {
         }
     }
 
-    /// Whether it is a slice of long work.
+    /// Whether the timer is for a slice of long work.
     pub(crate) fn is_slice_of_work(&self) -> bool {
         self.reason() == Reason::Work
     }

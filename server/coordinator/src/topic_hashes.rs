@@ -1,5 +1,5 @@
-//! The hash of the topics that a group subscribes to (KIP-1101). By it a group notices that a topic
-//! was created, extended, moved to other racks or deleted. It is in the records, so it equals
+//! The hash of the topics that a group subscribes to (KIP-1101). The hash changes when a topic is
+//! created, extended, moved to other racks or deleted. Records contain it, so it must equal
 //! Kafka's.
 
 use crate::context::Topics;
@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use muster_codec::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The first byte of a topic's hashed bytes: the version of their format.
+/// The first byte of the hashed bytes of a topic: the version of their format.
 const MAGIC: u8 = 0;
 
 /// The hashes of topics, computed once per version of the topics.
@@ -20,7 +20,8 @@ pub(crate) struct TopicHashes {
 }
 
 impl TopicHashes {
-    /// The hash of several topics; `names` are sorted, and topics that do not exist are skipped.
+    /// The combined hash of several topics. `names` are sorted; topics that do not exist are
+    /// skipped.
     pub(crate) fn of_group<'n>(
         &mut self,
         topics: &dyn Topics,
@@ -46,7 +47,7 @@ impl TopicHashes {
     }
 }
 
-/// The hash of a topic, of the same bytes as in Kafka: numbers are little endian, strings are
+/// The hash of a topic. The hashed bytes are Kafka's: numbers are little endian, strings are in
 /// UTF-16 and followed by their length.
 fn hash_topic(topics: &dyn Topics, name: &str, id: Uuid, partitions: i32) -> u64 {
     let mut bytes = Vec::from([MAGIC]);

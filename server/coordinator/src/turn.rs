@@ -21,29 +21,29 @@ pub(crate) struct Turn<'t, 'r> {
     pub(crate) wall: Wall,
     pub(crate) config: &'t Config,
     pub(crate) group_configs: &'t GroupConfigs,
-    /// The allowance of bytes of the profiles of all members.
+    /// How many bytes the profiles of members may still take.
     pub(crate) members: Allowance,
-    /// The allowance of bytes of the pending offsets.
+    /// How many bytes the pending offsets may still take.
     pub(crate) pending_bytes: Allowance,
     pub(crate) pending: &'t PendingOffsets,
     pub(crate) topics: &'t dyn Topics,
-    /// The version of the topics when one was last created, at least `loaded_topics`.
+    /// The version at which the newest topic was created, or `loaded_topics` if that is later.
     pub(crate) newest_topics: i64,
-    /// The version of the topics at the load.
+    /// The version of the topics when the coordinator was loaded.
     pub(crate) loaded_topics: i64,
     pub(crate) hashes: &'t mut TopicHashes,
     pub(crate) timers: &'t mut Timers,
     pub(crate) output: &'t mut Output<'r>,
     pub(crate) events: &'t mut Events,
-    /// The notes of this call for the events of its group.
+    /// The notes of this call, for events of the group.
     pub(crate) noted: &'t mut Noted,
-    /// The position that answers wait for: that of the last write to the group, or of this call's.
+    /// The position that answers wait for: the last write to the group, which may be of this call.
     pub(crate) visible_at: u64,
     /// The position of this call's records.
     pub(crate) position: u64,
-    /// The connection of the request that is handled.
+    /// The connection of the request; None for a timer.
     pub(crate) connection: Option<u64>,
-    /// The topics that the client may describe; None for all.
+    /// The topics that the client may describe; None if it may describe all.
     pub(crate) describes: Option<&'r Arc<dyn Describes>>,
 }
 
@@ -67,7 +67,7 @@ impl<'r> Turn<'_, 'r> {
         self.output.answer(request, response, self.visible_at);
     }
 
-    /// Adds `record` to the output. Later answers of this call wait for it.
+    /// Adds `record` to the output. Answers that this call makes from now on wait for the record.
     pub(crate) fn write(&mut self, record: GroupRecord<'r>) {
         self.visible_at = self.position;
         self.output.records.push(record);
@@ -78,23 +78,24 @@ impl<'r> Turn<'_, 'r> {
     }
 }
 
-/// Notes for the events of the group.
+/// Methods that note something for the events of the group.
 impl Turn<'_, '_> {
-    /// A new member joined.
+    /// Notes that a new member joined.
     pub(crate) fn joined(&mut self, member_id: &str) {
         self.events.members_joined += 1;
         self.noted.causes.add(Cause::Joined, Some(member_id));
     }
 
-    /// A member of a client, of this id and host, left for a reason that this client gave.
+    /// Notes that a member left, with its client's id and host, and the reason that the client
+    /// gave.
     pub(crate) fn left(&mut self, member_id: &str, client: (&str, &str), reason: Option<&str>) {
         self.events.members_left += 1;
         self.events.members_left_unpolled += u64::from(reason.is_some_and(is_poll_timeout));
         self.noted.causes.add_left(member_id, client, reason);
     }
 
-    /// Notes that a member was removed: its client's id and host, and the time and connection of
-    /// its last request.
+    /// Notes that a member was removed, with its client's id and host, and the time and connection
+    /// of its last request.
     pub(crate) fn removed(
         &mut self,
         member_id: &str,
@@ -128,39 +129,39 @@ impl Turn<'_, '_> {
         });
     }
 
-    /// A client, of this id and host, is refused as a member.
+    /// Notes that a client, with this id and host, is refused as a member.
     pub(crate) fn refused(&mut self, client: (&str, &str), error: ErrorCode) {
         self.noted.rejection = Rejection::of(client, error);
     }
 
-    /// Notes another cause, with the member that caused it, if there is one.
+    /// Notes a cause, and the member that caused it, if there is one.
     pub(crate) fn note_cause(&mut self, cause: Cause, member_id: Option<&str>) {
         self.noted.causes.add(cause, member_id);
     }
 
-    /// The client whose JoinGroup was handled gave this reason for it.
+    /// Notes the reason that the client of the current JoinGroup gave.
     pub(crate) fn explain_join(&mut self, reason: &str) {
         self.noted.causes.explain_join(reason);
     }
 
-    /// A rebalance that leads to this epoch or generation begins, or starts again.
+    /// Notes that a rebalance to this epoch or generation begins or starts again.
     pub(crate) fn rebalances(&mut self, epoch: i32) {
         self.noted.epoch = Some(epoch);
     }
 
-    /// Partitions are given to other members than before.
+    /// Notes that partitions move to other members.
     pub(crate) fn moves(&mut self, moved: Moved) {
         self.noted.moved.add(moved);
     }
 
-    /// The request is refused in the end: nothing of it is written.
+    /// Forgets the notes, because the request is refused and nothing is written.
     pub(crate) fn forget_noted(&mut self) {
         *self.noted = Noted::default();
     }
 }
 
-/// Whether a client left because its application did not poll in time. The reason is a text for
-/// people; Kafka's clients, and clients that imitate them, use these words in it.
+/// Whether a client left because its application did not poll in time. The reason is free text, in
+/// which Kafka's clients, and clients that imitate them, use these words.
 fn is_poll_timeout(reason: &str) -> bool {
     const WORDS: &[u8] = b"poll timeout has expired";
     let reason = reason.as_bytes();

@@ -1,56 +1,55 @@
-//! A group as an operator sees it: its members with what they are assigned, and its commits, a part
-//! at a time.
+//! A group as operators see it, in parts: its members with their assignments, and its commits.
 
 use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The most members of an answer, the most partitions that are listed of one of them, and those of
-/// all after which no further member is added.
+/// The most members of an answer; the most partitions that are listed for one member; and the
+/// number of listed partitions beyond which no more members are added.
 const MEMBERS_MAX: usize = 100;
 const PARTITIONS_OF_MEMBER_MAX: usize = 500;
 const PARTITIONS_MAX: usize = 4_000;
 
-/// The bytes of texts after which no more members are added, because clients choose the texts. The
-/// second is the limit for the topics of a member's subscription, and for those of its assignment.
+/// The bytes of texts beyond which no more members are added, because clients choose the texts. The
+/// second constant limits the topics of a member's subscription, and those of its assignment.
 const TEXT_BYTES_MAX: usize = 128 << 10;
 const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;
 
-/// The most topics that are listed of a member's subscription.
+/// The most topics of a member's subscription that are listed.
 const TOPICS_MAX: usize = 100;
 
-/// The part of a group that is wanted.
+/// Which part of a group is requested.
 #[derive(Debug, Clone)]
 pub struct GroupAsked {
     pub group_id: Text,
-    /// The place of the first member.
+    /// The index of the first member to show.
     pub members_from: usize,
-    /// Commits after this partition; None for all.
+    /// Commits after this partition are shown; None for all.
     pub commits_after: Option<(Text, i32)>,
 }
 
-/// A group.
+/// A part of a group, as an operator sees it.
 #[derive(Debug, Clone, Default)]
 pub struct GroupView {
-    /// The name of its protocol; None for offsets without a group.
+    /// The group's protocol; None if there are offsets without a group.
     pub kind: Option<&'static str>,
     pub state: &'static str,
     pub protocol_type: Option<Text>,
     /// The protocol that the members of a classic group elected.
     pub protocol: Option<Text>,
-    /// The generation or the group epoch; None if it was not looked at since the start, and its
+    /// The generation or the group epoch. None if the group was not loaded since startup and its
     /// records are long.
     pub epoch: Option<i32>,
     /// The epoch of the target assignment, for the newer kinds.
     pub target_epoch: Option<i32>,
     pub members: usize,
     pub shown: Vec<MemberView>,
-    /// The place of the next member, if there are more.
+    /// The index of the next member, if there are more.
     pub next_member: Option<usize>,
     pub offsets: usize,
     pub commits: Vec<CommitView>,
     pub has_more_commits: bool,
-    /// Whether the commits are too many to be shown, or damaged.
+    /// Whether the commits are left out because they are too many, or damaged.
     pub hides_commits: bool,
 }
 
@@ -61,15 +60,15 @@ pub struct MemberView {
     pub instance_id: Option<Text>,
     pub client_id: Text,
     pub client_host: Text,
-    /// None for a classic group, whose members have the group's generation.
+    /// The member epoch; None in a classic group, whose members share the generation.
     pub epoch: Option<i32>,
     pub state: &'static str,
-    /// The time since its last request.
+    /// The time in milliseconds since the member's last request.
     pub silent_ms: i64,
-    /// The first names of topics in its subscription, and its regular expression.
+    /// The first topics of the member's subscription.
     pub topics: Vec<Text>,
     pub expression: Option<Text>,
-    /// The member's current partitions, and those of its target; None where they are not known.
+    /// The member's current partitions, and its target partitions; None if they are not known.
     pub assigned: Option<Assigned>,
     pub target: Option<Assigned>,
 }
@@ -77,46 +76,46 @@ pub struct MemberView {
 /// Partitions that are assigned to a member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assigned {
-    /// The number of all.
+    /// The number of all assigned partitions.
     pub partitions: usize,
-    /// The first partitions.
+    /// The first assigned partitions, up to a limit.
     pub first: Vec<(AssignedTo, Vec<i32>)>,
     /// The bytes of texts in the first partitions.
     text_bytes: usize,
 }
 
-/// The topic, or the subtopology and role, whose partitions or tasks are assigned.
+/// The topic of assigned partitions, or the subtopology and role of assigned tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AssignedTo {
     Topic(Text),
     TopicId(Uuid),
-    /// Tasks of a subtopology in a role.
+    /// The role of the tasks, and their subtopology.
     Tasks(&'static str, Text),
 }
 
-/// A committed offset.
+/// A committed offset, as an operator sees it.
 #[derive(Debug, Clone)]
 pub struct CommitView {
     pub topic: Text,
     pub partition: i32,
     pub offset: i64,
-    /// Milliseconds since 1970.
+    /// The time of the commit, in milliseconds since 1970.
     pub at: i64,
     pub metadata: Text,
 }
 
-/// Members of a group up to the limits of an answer.
+/// Collects members up to the limits of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct MembersPage {
     members: Vec<MemberView>,
     partitions: usize,
     text_bytes: usize,
-    /// The place of the first one that did not fit.
+    /// The index of the first member that did not fit.
     next: Option<usize>,
 }
 
 impl MembersPage {
-    /// Whether a member at this place is left for the next answer.
+    /// Whether the page is full, so that the member at this index is left for the next answer.
     pub(crate) fn is_full(&mut self, place: usize) -> bool {
         let is_full = self.members.len() >= MEMBERS_MAX
             || self.partitions >= PARTITIONS_MAX
@@ -125,7 +124,7 @@ impl MembersPage {
         is_full
     }
 
-    /// The members, and the place of the next one if there are more.
+    /// The members, and the index of the next member if there are more.
     pub(crate) fn into_parts(self) -> (Vec<MemberView>, Option<usize>) {
         (self.members, self.next)
     }
@@ -149,7 +148,7 @@ impl MemberView {
     }
 }
 
-/// The first topics of a member's subscription, as many as are shown.
+/// The first topics of a member's subscription, up to the limits.
 pub(crate) fn first_topics<'t>(topics: impl Iterator<Item = &'t Text>) -> Vec<Text> {
     let mut room = TEXT_BYTES_OF_LIST_MAX;
     let fits = |topic: &&Text| match room.checked_sub(topic.len()) {
@@ -163,9 +162,9 @@ pub(crate) fn first_topics<'t>(topics: impl Iterator<Item = &'t Text>) -> Vec<Te
 }
 
 impl Assigned {
-    /// Adds partitions; only the first are listed.
+    /// Adds partitions. Only the first ones are listed.
     pub(crate) fn add(&mut self, to: AssignedTo, partitions: impl ExactSizeIterator<Item = i32>) {
-        // All are listed until the list is full.
+        // The list is filled in order, up to its limit.
         let room = PARTITIONS_OF_MEMBER_MAX.saturating_sub(self.partitions);
         self.partitions += partitions.len();
         if room > 0 && partitions.len() > 0 && self.text_bytes < TEXT_BYTES_OF_LIST_MAX {
@@ -244,7 +243,7 @@ mod tests {
         assert_eq!(assigned.partitions, PARTITIONS_OF_MEMBER_MAX + 9);
     }
 
-    /// If each key summed the list, keys beside a full one would cost a hundred times as much.
+    /// If each call summed the list, a call with a full list would cost a hundred times as much.
     #[test]
     fn a_key_costs_the_same_however_many_are_listed() {
         let (mut none, mut full) = (Assigned::default(), Assigned::default());
@@ -252,7 +251,7 @@ mod tests {
             (0..1_000).for_each(|_| to.add(AssignedTo::TopicId(Uuid::ZERO), 0..partitions));
         };
         add(&mut full, 1);
-        // Other work interrupts some of the tries, and not the shortest.
+        // Other work on the machine interrupts some of the calls. The shortest is not interrupted.
         let least = |assigned: &mut Assigned, partitions| {
             let took = (0..100).map(|_| {
                 let began = Instant::now();
