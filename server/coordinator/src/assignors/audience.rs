@@ -5,11 +5,11 @@ use super::{MemberIndex, TargetAssignment, TopicIndex};
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// The topics of a group with their subscribers. A member is named by its place in the visiting
+/// The topics of a group with their subscribers. Each member is named by its place in the visiting
 /// order.
 #[derive(Debug, Default)]
 pub(super) struct Audiences {
-    /// Each list is ascending.
+    /// The lists of subscribers; each is ascending.
     lists: Vec<Vec<u32>>,
     /// For each topic with subscribers, the index of its list in `lists`.
     by_topic: Vec<(TopicIndex, usize)>,
@@ -37,7 +37,7 @@ impl Audiences {
         this
     }
 
-    /// The topics with subscribers, each with the number of its list.
+    /// The topics with subscribers, each with the index of its list.
     pub(super) fn topics(&self) -> &[(TopicIndex, usize)] {
         &self.by_topic
     }
@@ -51,7 +51,7 @@ impl Audiences {
     }
 }
 
-/// For each topic, ascending, the subscriptions that include it, ascending.
+/// For each topic, in ascending order, the subscriptions that include it, also ascending.
 fn subscriptions_by_topic(target: &TargetAssignment) -> Vec<(TopicIndex, Vec<usize>)> {
     let mut by_topic: Vec<Vec<usize>> = Vec::new();
     by_topic.resize_with(target.topics_end(), Vec::new);

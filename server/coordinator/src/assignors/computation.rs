@@ -7,11 +7,11 @@ use super::{MemberIndex, TargetAssignment, TopicPartition};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A budget for [`Computation::step`], in visits of a partition or member: a quarter to half a
-/// millisecond.
+/// The usual budget of [`Computation::step`]: the number of partitions and members to visit, which
+/// takes a quarter to half a millisecond.
 pub const SLICE: usize = 150_000;
 
-/// The cost of building a changed member's list of partitions, in visits.
+/// The cost, in visits, of building the list of partitions of a member whose target changes.
 pub(super) const CHANGE_COST: usize = 32;
 
 /// Kafka's server-side assignors.
@@ -20,7 +20,7 @@ pub enum Assignor {
     /// Balanced over all topics, and sticky.
     #[default]
     Uniform,
-    /// Consecutive partitions of each topic; equal ones for topics with equal partition counts.
+    /// Consecutive partitions of each topic. Topics with equal partition counts are co-partitioned.
     Range,
 }
 
@@ -38,15 +38,15 @@ impl Assignor {
     }
 }
 
-/// Whether all members subscribe to the same names. Kafka compares names, so two members with the
-/// same topics differ if one of them also names a topic that does not exist.
+/// Whether all members subscribe to the same topic names. Kafka compares names: a member that also
+/// names a topic that does not exist differs from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionType {
     Homogeneous,
     Heterogeneous,
 }
 
-/// A member with its new partitions, ascending.
+/// A member and its new partitions, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub member: MemberIndex,
@@ -65,7 +65,7 @@ enum Work {
 }
 
 impl Computation {
-    /// Starts a computation. `joining` is the member whose request causes it, if it is new in the
+    /// Starts a computation. `joining` is the member of the current request if it is new in the
     /// group: Kafka visits it last in its hash bucket.
     pub fn new(
         assignor: Assignor,
@@ -84,9 +84,9 @@ impl Computation {
         })
     }
 
-    /// Continues for about `budget` looks at a member or a partition. Returns the result when it is
-    /// complete: the members whose target changes, or that have none yet. Not to be called again
-    /// after that.
+    /// Visits about `budget` members and partitions. When the computation is complete, returns the
+    /// members whose target changes or that have no target yet. Must not be called again after
+    /// that.
     pub fn step(&mut self, target: &TargetAssignment, budget: usize) -> Option<Vec<Change>> {
         match &mut self.0 {
             Work::Range(work) => work.step(target, budget),
@@ -95,7 +95,7 @@ impl Computation {
         }
     }
 
-    /// Runs to the end.
+    /// Runs the computation to its end.
     pub fn finish(mut self, target: &TargetAssignment) -> Vec<Change> {
         loop {
             if let Some(changes) = self.step(target, usize::MAX) {

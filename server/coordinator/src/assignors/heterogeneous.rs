@@ -1,6 +1,6 @@
-//! `uniform` for members with different subscriptions: the free partitions of each topic go to the
-//! least loaded of its subscribers; then each topic is balanced from the most to the least loaded
-//! until no move helps (Kafka's `UniformHeterogeneousAssignmentBuilder`).
+//! `uniform` for members with different subscriptions (`UniformHeterogeneousAssignmentBuilder` of
+//! Kafka). The free partitions of each topic go to its least loaded subscribers. Then partitions of
+//! each topic move from the most to the least loaded subscriber, until no move helps.
 //!
 //! Members are named by their place in the visiting order, which breaks ties.
 
@@ -26,16 +26,16 @@ pub(super) struct Heterogeneous {
     /// The topics in the order in which they are assigned and balanced.
     topics: Vec<Topic>,
     loads: Loads,
-    /// The number of partitions that each member had and may keep, by place.
+    /// The number of partitions that each member had and may keep, by the member's place.
     loads_before: Loads,
-    /// Whether each member's partitions change, by place.
+    /// Whether the partitions of each member change, by the member's place.
     is_changed: Vec<bool>,
-    /// For each audience, the number of moves when its members were last found balanced.
+    /// For each audience, the value of `moves` when its members were last found balanced.
     even_at: Vec<Option<usize>>,
     moves: usize,
-    /// The audience whose members were marked last in `marked`.
+    /// The audience for which `marked` was last filled.
     audience: Option<usize>,
-    /// The last audience that each member was marked for, by place.
+    /// The last audience for which each member was marked, by the member's place.
     marked: Vec<usize>,
     levels: Levels,
     holdings: Holdings,
@@ -50,12 +50,12 @@ struct Topic {
     id: Uuid,
     audience: usize,
     subscribers: usize,
-    /// The place of each partition's owner, or [`NO_MEMBER`].
+    /// The owner of each partition, as a member's place, or [`NO_MEMBER`].
     owners: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// The fields are indexes of topics; that of `Conclude` is the place of a member.
+/// The numbers are indexes of topics; in `Conclude`, a member's place.
 #[derive(Debug, Clone, Copy)]
 enum Pass {
     Scan(usize),
@@ -70,7 +70,7 @@ enum Pass {
 #[derive(Debug, Default)]
 struct Holdings {
     partitions: Vec<u32>,
-    /// The part of `partitions` that each member may give up, by place.
+    /// The part of `partitions` that each member may give up, by the member's place.
     ranges: Vec<(u32, u32)>,
 }
 
@@ -129,8 +129,8 @@ impl Heterogeneous {
         None
     }
 
-    /// Reads the owners of a topic's partitions; those without an owner among the subscribers are
-    /// free.
+    /// Reads the owners of a topic's partitions. A partition is free if no subscriber of the topic
+    /// owns it.
     fn scan(&mut self, target: &TargetAssignment, next: usize) -> usize {
         let Some(topic) = self.topics.get_mut(next) else {
             self.loads_before.clone_from(&self.loads);
@@ -158,7 +158,7 @@ impl Heterogeneous {
         1 + subscribers.len() + topic.owners.len()
     }
 
-    /// Assigns a topic's free partitions to its least loaded subscribers.
+    /// Assigns the free partitions of a topic to its least loaded subscribers.
     fn assign(&mut self, next: usize) -> usize {
         let Some(topic) = self.topics.get_mut(next) else {
             self.pass = Pass::Balance { round: 0, next: 0, last_moved: None };
@@ -178,7 +178,8 @@ impl Heterogeneous {
         1 + topic.subscribers + topic.free.len()
     }
 
-    /// Balances a topic. The pass ends when all topics were visited since the last move.
+    /// Balances a topic. The pass ends when no partition has moved since all topics were last
+    /// visited.
     fn balance(&mut self, round: usize, next: usize, last_moved: Option<usize>) -> usize {
         if round == ROUNDS_MAX || self.topics.is_empty() || last_moved == Some(next) {
             self.pass = Pass::Mark;
@@ -195,8 +196,8 @@ impl Heterogeneous {
         spent
     }
 
-    /// Moves partitions of a topic from the most to the least loaded. Returns the number of moves
-    /// and their cost.
+    /// Moves partitions of a topic from the most to the least loaded subscribers. Returns the
+    /// number of moves and their cost.
     fn balance_topic(&mut self, number: usize) -> (usize, usize) {
         let topic = &mut self.topics[number];
         if self.even_at[topic.audience] == Some(self.moves) {
@@ -231,8 +232,8 @@ impl Heterogeneous {
         (self.moves - moves_before, 2 * subscribers.len() + topic.owners.len())
     }
 
-    /// Marks the other members that change: those without a target, and those with partitions in it
-    /// that they may not keep.
+    /// Marks further members as changed: members without a target, and members whose target
+    /// contains partitions that they may not keep.
     fn mark(&mut self, target: &TargetAssignment) -> usize {
         for (place, member) in self.members.iter().enumerate() {
             let had = target.member(*member).and_then(|member| member.target.as_ref());
@@ -273,7 +274,7 @@ impl Heterogeneous {
     }
 }
 
-/// The next partition to take from the most loaded member, with that member.
+/// The next partition that the most loaded member gives up, with that member.
 fn next_given(levels: &mut Levels, holdings: &mut Holdings, loads: &Loads) -> Option<(u32, u32)> {
     loop {
         let giver = levels.next_most(loads)?;
@@ -301,8 +302,8 @@ impl Topic {
         }
     }
 
-    /// Topics with the most partitions per subscriber come first, then those with the fewest
-    /// subscribers, then by id as Kafka compares ids.
+    /// Topics with more partitions per subscriber come first, then topics with fewer subscribers,
+    /// then topics in Kafka's order of ids.
     fn order(&self, other: &Self) -> Ordering {
         let ratio = |topic: &Self| topic.owners.len() as f64 / topic.subscribers as f64;
         ratio(other)
@@ -323,7 +324,7 @@ impl Holdings {
         Self { partitions: Vec::new(), ranges: alloc::vec![(0, 0); members] }
     }
 
-    /// Groups the partitions of a topic, which are all owned by its subscribers.
+    /// Groups the partitions of a topic by owner. Each owner is a subscriber.
     fn group(&mut self, subscribers: &[u32], owners: &[u32]) {
         for place in subscribers {
             self.ranges[*place as usize] = (0, 0);

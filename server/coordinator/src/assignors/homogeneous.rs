@@ -1,9 +1,9 @@
-//! `uniform` for members with equal subscriptions: loads differ by at most one partition, with as
-//! few moves as that allows (Kafka's `UniformHomogeneousAssignmentBuilder`).
+//! `uniform` for members with equal subscriptions (`UniformHomogeneousAssignmentBuilder` of Kafka).
+//! Loads differ by at most one partition, with as few moves as possible.
 //!
-//! Three passes: over the partitions, for loads and free partitions; over the members, for their
-//! quotas and the partitions that they give up; over the members again, to assign the free
-//! partitions.
+//! There are three passes. The first visits the partitions, for loads and free partitions. The
+//! second visits the members, for their quotas and the partitions that they give up. The third
+//! visits the members again, to assign the free partitions.
 
 use super::computation::CHANGE_COST;
 use super::java_sets::{split_in_record_order, topics_in_hash_order};
@@ -18,18 +18,18 @@ pub(super) struct Homogeneous {
     joins: u64,
     /// The topics in the order in which free partitions are assigned.
     topics: Vec<TopicIndex>,
-    /// The place of each topic in `topics`, by topic index.
+    /// The index in `topics` of each topic, by topic index.
     places: Vec<usize>,
     /// The number of partitions that each member may keep, by member index.
     loads: Vec<usize>,
     free: Vec<TopicPartition>,
-    /// The number of partitions of `free` that are assigned.
+    /// The number of entries of `free` that are assigned.
     taken: usize,
     total: usize,
-    /// The members that gave up partitions, with those that they kept; ascending by place in
-    /// `members`.
+    /// The members that gave up partitions, with the partitions that they kept; ascending by index
+    /// in `members`.
     trimmed: Vec<(usize, Vec<TopicPartition>)>,
-    /// The members that get partitions, with the number of them; ascending by place in `members`.
+    /// The members that get partitions, with their number; ascending by index in `members`.
     wanting: Vec<(usize, usize)>,
     pass: Pass,
     changes: Vec<Change>,
@@ -90,7 +90,7 @@ impl Homogeneous {
         None
     }
 
-    /// Counts loads and gathers free partitions, for up to `limit` partitions of one topic.
+    /// Counts loads and collects free partitions, for at most `limit` partitions of one topic.
     fn count_partitions(
         &mut self,
         target: &TargetAssignment,
@@ -121,8 +121,8 @@ impl Homogeneous {
         spent + 1
     }
 
-    /// Sets the quota of the next member. Of a remainder, the first members that exceed the even
-    /// share get one each; otherwise the last members do.
+    /// Sets the quota of the next member. If the quotas cannot be equal, some members get one more:
+    /// first those that already have more than the even share, then the last ones.
     fn set_quota(&mut self, target: &TargetAssignment, place: usize, mut extras: usize) -> usize {
         let Some(member) = self.members.get(place).copied() else {
             self.pass = Pass::Outcome { next: 0, trimmed: 0, wanting: 0 };
@@ -145,15 +145,16 @@ impl Homogeneous {
         1 + load
     }
 
-    /// A member keeps its first partitions in the order of Java's sets, and gives up the others.
+    /// Lets a member keep its first partitions, in the order of Java's sets, and give up the
+    /// others.
     fn trim(&mut self, target: &TargetAssignment, place: usize, quota: usize) {
         let mut kept = self.kept(target, self.members[place], 0);
         self.free.extend(split_in_record_order(&mut kept, quota, target));
         self.trimmed.push((place, kept));
     }
 
-    /// The partitions that a member may keep: those that exist and that no record assigned to
-    /// another member. The list has capacity for `more`.
+    /// The partitions that a member may keep: they exist, and it still owns them. The list gets
+    /// capacity for `more`.
     fn kept(
         &self,
         target: &TargetAssignment,
@@ -175,7 +176,7 @@ impl Homogeneous {
         kept
     }
 
-    /// Finds the new partitions of the next member.
+    /// Builds the new partitions of the next member.
     fn conclude(
         &mut self,
         target: &TargetAssignment,
@@ -202,7 +203,7 @@ impl Homogeneous {
         }
         let mut partitions = kept.unwrap_or_else(|| self.kept(target, member, takes.len()));
         partitions.extend_from_slice(&self.free[takes]);
-        // Mostly two runs, which the stable sort merges.
+        // The list consists mostly of two sorted runs, which the stable sort merges.
         partitions.sort();
         let spent = partitions.len();
         self.changes.push(Change { member, partitions });

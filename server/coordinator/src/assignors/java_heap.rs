@@ -1,13 +1,13 @@
-//! Java's `PriorityQueue`, in which the order of equal elements depends on its mechanics.
+//! Java's `PriorityQueue`. The order in which it returns equal elements depends on its algorithm.
 
 use alloc::vec::Vec;
 
-/// A binary heap of numbers, whose order the caller gives with each call.
+/// A binary heap of numbers. The caller passes the sort key with each call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JavaHeap(Vec<u32>);
 
 impl JavaHeap {
-    /// A heap to which these were added one by one.
+    /// A heap to which the numbers of `all` were added one by one.
     pub(super) fn of(all: impl Iterator<Item = u32>, key: impl Fn(u32) -> f64) -> Self {
         let mut heap = Self::default();
         all.for_each(|it| heap.add(it, &key));
@@ -56,7 +56,7 @@ mod tests {
         let key = |it: u32| f64::from(it / 10);
         let mut heap = JavaHeap::of([21, 10, 22, 11, 12, 23].into_iter(), key);
         let polled = core::iter::from_fn(|| heap.poll(key));
-        // As printed by a java.util.PriorityQueue with the same comparator.
+        // The order that a java.util.PriorityQueue with the same comparator printed.
         assert_eq!(polled.collect::<Vec<_>>(), [10, 11, 12, 21, 22, 23]);
     }
 }

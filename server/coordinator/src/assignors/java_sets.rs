@@ -6,8 +6,8 @@ use crate::java_order::Buckets;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The topics of a subscription in the order of a `HashSet<Uuid>` that was filled in the order of
-/// the set of their names.
+/// The topics of a subscription in the order of a `HashSet<Uuid>`. Kafka fills that set in the
+/// order of the set of topic names.
 pub(super) fn topics_in_hash_order(
     topics: &[TopicIndex],
     target: &TargetAssignment,
@@ -24,9 +24,10 @@ fn sort_key_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -
     (buckets.of_hash(uuid_hash(topic.id)), buckets.of_hash(topic.name_hash))
 }
 
-/// Keeps `len` of one member's partitions, which are ascending, and returns the rest. The kept ones
-/// are the first in the iteration order of the Java collections into which Kafka decodes the record
-/// of the target assignment. They are unordered afterwards; the returned ones are in that order.
+/// Keeps `len` partitions of a member, and returns the rest. `partitions` are ascending. The kept
+/// partitions come first when Java iterates over the collections into which Kafka decodes the
+/// record of the target assignment. They are unordered afterwards; the returned ones are in Java's
+/// order.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,
@@ -44,8 +45,8 @@ pub(super) fn split_in_record_order(
     given_up
 }
 
-/// Each partition with its sort key: the rank of its topic, and its bucket in the topic's
-/// `HashSet<Integer>`.
+/// Each partition with its sort key: the rank of its topic, and the partition's bucket in the
+/// topic's `HashSet<Integer>`.
 fn keyed_by_record_order(
     partitions: &[TopicPartition],
     target: &TargetAssignment,
@@ -63,14 +64,15 @@ fn keyed_by_record_order(
     keyed
 }
 
-/// A `HashSet` built from a collection doubles one entry earlier than one that grows.
+/// The buckets of a `HashSet` that is built from a collection: it doubles one entry earlier than a
+/// `HashSet` that grows.
 pub(super) fn buckets_of_copy(len: usize) -> Buckets {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(len + 1);
     buckets
 }
 
-/// `Uuid.hashCode` of Kafka: its four words, folded.
+/// Kafka's `Uuid.hashCode`: the exclusive or of the four words.
 pub(super) fn uuid_hash(id: Uuid) -> u32 {
     let words = id.0.chunks_exact(4);
     words

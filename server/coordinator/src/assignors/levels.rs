@@ -1,25 +1,25 @@
-//! The subscribers of one topic by load, while partitions are assigned to the least loaded and
-//! taken from the most loaded of them.
+//! The subscribers of one topic by load. Partitions are assigned to the least loaded subscriber,
+//! and taken from the most loaded one (`MemberAssignmentBalancer` of Kafka).
 //!
-//! Two levels move towards each other. No member is below the lower level: it visits the members on
-//! it one by one, each gets a partition, and then it rises by one and includes the members that
-//! were there already. The upper level sinks in the same way. (Kafka: `MemberAssignmentBalancer`.)
+//! Two levels move towards each other. No member is below the lower level. Each member on the lower
+//! level gets a partition; then the level rises by one, and includes the members that had that load
+//! already. The upper level sinks in the same way.
 
 use alloc::vec::Vec;
 
-/// The number of partitions of each member, by its place in the visiting order.
+/// The number of partitions of each member, by the member's place in the visiting order.
 pub(super) type Loads = Vec<u32>;
 
 #[derive(Debug, Default)]
 pub(super) struct Levels {
-    /// The members, ascending by load; equal ones in visiting order.
+    /// The members, ascending by load. Members with equal loads are in visiting order.
     sorted: Vec<u32>,
     counts: Vec<u32>,
     low: Low,
     high: High,
 }
 
-/// `sorted[..end]` are on the level or were visited on it.
+/// The lower level. The members in `sorted[..end]` are on it or were visited on it.
 #[derive(Debug, Default)]
 struct Low {
     level: i64,
@@ -27,18 +27,19 @@ struct Low {
     next: usize,
 }
 
-/// `sorted[start..end]` are on the level; the members from `end` on have nothing to give up.
+/// The upper level. `sorted[start..end]` are on it; members from `end` on cannot give up a
+/// partition.
 #[derive(Debug, Default)]
 struct High {
     level: i64,
     start: usize,
     end: usize,
-    /// The place after that of the next member.
+    /// One more than the index of the next member.
     next: usize,
 }
 
 impl Levels {
-    /// Starts with `members`: at least one, ascending.
+    /// Begins with `members`, which are ascending and not empty.
     pub(super) fn start(&mut self, members: &[u32], loads: &Loads) {
         let (least, most) = extremes(members, loads);
         self.sort(members, loads, least, most);
@@ -47,7 +48,7 @@ impl Levels {
         self.high = High { level: i64::from(most) + 1, start: len, end: len, next: len };
     }
 
-    /// The member that gets the next partition.
+    /// The least loaded member, which gets the next partition.
     pub(super) fn next_least(&mut self, loads: &Loads) -> u32 {
         let low = &mut self.low;
         if low.next == low.end {
@@ -60,7 +61,7 @@ impl Levels {
         self.sorted[low.next - 1]
     }
 
-    /// The member that loses the next partition; None if no member may lose one.
+    /// The most loaded member, which loses the next partition; None if no member may lose one.
     pub(super) fn next_most(&mut self, loads: &Loads) -> Option<u32> {
         let high = &mut self.high;
         let load = |member: &u32| i64::from(loads[*member as usize]);
@@ -77,18 +78,18 @@ impl Levels {
         Some(self.sorted[high.next])
     }
 
-    /// Excludes the last member of [`Self::next_most`], which has nothing to give up.
+    /// Excludes the member that [`Self::next_most`] returned last: it has nothing to give up.
     pub(super) fn exclude_most(&mut self) {
         self.high.end -= 1;
         self.sorted.swap(self.high.next, self.high.end);
     }
 
-    /// Whether a move from the upper to the lower level would not help any more.
+    /// Whether moving a partition from the upper to the lower level no longer helps.
     pub(super) fn are_even(&self) -> bool {
         self.high.level - self.low.level <= 1
     }
 
-    /// A counting sort if the loads are close to each other, else by comparison.
+    /// Sorts by counting if the loads are close to each other, else by comparing.
     fn sort(&mut self, members: &[u32], loads: &Loads, least: u32, most: u32) {
         let load = |member: &u32| loads[*member as usize];
         self.sorted.clear();

@@ -1,22 +1,22 @@
-//! Kafka's server-side assignors `uniform` and `range`, with Kafka's own placement, on compact
-//! state.
+//! Kafka's server-side assignors `uniform` and `range`. They place partitions as Kafka does, with
+//! compact state.
 //!
-//! A group keeps one [`TargetAssignment`]: its members' subscriptions, and their targets.
+//! A group keeps one [`TargetAssignment`]: the subscriptions and the targets of its members.
 //!
 //! - **Subscriptions** change by [`TargetAssignment::join`], [`TargetAssignment::subscribe`],
-//!   [`TargetAssignment::leave`] and [`TargetAssignment::set_partitions`]. These are idempotent, so
-//!   a handler may call them for what it has decided, and the replay of its records again.
-//! - **Targets** change by [`TargetAssignment::set`] alone, from the records of the target
-//!   assignment: a new state that replays a log has the same.
+//!   [`TargetAssignment::leave`] and [`TargetAssignment::set_partitions`]. These are idempotent: a
+//!   handler calls them for its decision, and the replay of its records calls them again.
+//! - **Targets** change only by [`TargetAssignment::set`], from the records of the target
+//!   assignment. A state that replays the log therefore gets the same targets.
 //!
-//! A [`Computation`] finds the next assignment, in slices if it is long, and returns only the
-//! members whose partitions [`Change`]. It changes nothing itself: the caller writes the changes as
-//! records and replays them. It reads two flat arrays (owner by partition, load by member), so that
-//! one member joining 10,000 others costs a pass over 400 KiB and not 10,000 maps.
+//! A [`Computation`] finds the next assignment, in slices if it is long. It returns only the
+//! members whose partitions [`Change`], and changes nothing itself: the caller writes the changes
+//! as records and replays them. It reads two flat arrays (owner by partition, load by member). So
+//! when one member joins 10,000 others, the cost is a pass over 400 KiB, not over 10,000 maps.
 //!
 //! The group may change during a computation: members join and leave, topics grow. The result never
-//! names a member that left; changes that it could not know of are left to the next computation.
-//! Only [`TargetAssignment::set`] and a second computation must wait for it.
+//! names a member that left. Changes that came too late for the computation are left to the next
+//! one. Only [`TargetAssignment::set`] and a second computation must wait for its end.
 
 mod audience;
 mod computation;
@@ -38,11 +38,11 @@ pub use computation::{Assignor, Change, Computation, SLICE, SubscriptionType};
 pub use target::{PARTITIONS_MAX, TargetAssignment};
 pub use tasks::{Place, TaskAssignor};
 
-/// A member: the caller's own small dense number for it (a slab key). It may be reused for another
-/// member after this one has left.
+/// The index of a member: a small dense number that the caller chooses (a slab key). It may be
+/// reused for another member after this one has left.
 pub type MemberIndex = u32;
 
-/// A topic: a small dense number for its id, from [`TargetAssignment::topic`].
+/// The index of a topic: a small dense number for its id, from [`TargetAssignment::topic`].
 pub type TopicIndex = u32;
 
 /// A partition of a topic.
@@ -52,5 +52,5 @@ pub struct TopicPartition {
     pub partition: u32,
 }
 
-/// No member has this index.
+/// The index of no member.
 pub(crate) const NO_MEMBER: MemberIndex = MemberIndex::MAX;

@@ -1,8 +1,8 @@
 //! The order in which Kafka's assignors visit the members of a group. It decides which members give
 //! up and get partitions, so the same order means the same placement.
 //!
-//! Kafka keeps members in a hash table that lives as long as the group, and copies them into a
-//! `HashMap` for each computation; the member of the current request is inserted last.
+//! Kafka keeps the members in a hash table that lives as long as the group. For each computation it
+//! copies them into a `HashMap`, and inserts the member of the current request last.
 
 use super::{MemberIndex, NO_MEMBER};
 use crate::java_order::Buckets;
@@ -11,15 +11,15 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::mem;
 
-/// Members in Kafka's order. Those that joined since the last look are kept apart, so that a look
-/// costs one pass.
+/// Members in Kafka's order. Members that joined since the last call of [`Self::members`] are kept
+/// apart, so that a call costs one pass.
 #[derive(Debug, Default)]
 pub struct VisitOrder {
     sorted: Vec<Visit>,
     joined: BTreeSet<Visit>,
-    /// The number of members in `sorted` that have left.
+    /// The number of members that have left and still have an entry in `sorted`.
     left: usize,
-    /// The most members that the long-lived table ever had.
+    /// The greatest number of members that Kafka's long-lived table ever had.
     most: usize,
     buckets: Buckets,
     table: TableBits,
@@ -30,7 +30,7 @@ pub struct VisitOrder {
 struct Visit {
     bucket: u32,
     slot: u32,
-    /// The newest member comes first in a slot.
+    /// The newest member of a slot comes first.
     joined: Reverse<u64>,
     hash: u32,
     member: MemberIndex,
@@ -54,8 +54,8 @@ impl VisitOrder {
         }
     }
 
-    /// The members as Kafka visits them for a request of `joining`, which is not in the long-lived
-    /// table yet.
+    /// The members in the order in which Kafka visits them for a request of `joining`, a member
+    /// that is not yet in the long-lived table.
     pub fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
         let len = self.len();
         self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
@@ -107,7 +107,7 @@ impl VisitOrder {
         (self.sorted, self.left) = (sorted, 0);
     }
 
-    /// The order, with one member moved to the end of its bucket.
+    /// The members in order, but with `last` at the end of its bucket.
     fn with_last(&self, last: Option<MemberIndex>) -> Vec<MemberIndex> {
         let mut order: Vec<_> = self.sorted.iter().map(|visit| visit.member).collect();
         if let Some(at) = last.and_then(|last| order.iter().position(|member| *member == last)) {
@@ -125,9 +125,10 @@ impl Visit {
     }
 }
 
-/// The capacity of Kafka's long-lived table (`TimelineHashMap`), as a power of two. It doubles when
-/// (size + 1) × 0.75 exceeds the capacity: `BaseHashTable` multiplies the size by its load factor,
-/// not the capacity, so a table may hold 4/3 of its capacity, in chains. It never shrinks.
+/// The capacity of Kafka's long-lived table (`TimelineHashMap`), as a power of two. The table
+/// doubles when (size + 1) × 0.75 exceeds its capacity, since `BaseHashTable` multiplies the size
+/// by the load factor, not the capacity. So it may hold 4/3 of its capacity, in chains. It never
+/// shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableBits(u32);
 
@@ -138,15 +139,16 @@ impl Default for TableBits {
 }
 
 impl TableBits {
-    /// Each of the `len` members was written at least twice: when it joined, and with its
-    /// assignment.
+    /// Grows the table for `len` members. Each member was written at least twice: when it joined,
+    /// and with its assignment.
     pub(crate) fn grow_to_hold(&mut self, len: usize) {
         while (len + 1) * 3 > 4 << self.0 {
             self.0 += 1;
         }
     }
 
-    /// Fibonacci hashing (`BaseHashTable.findSlot`): the top bits of the product.
+    /// The slot of a hash, by Fibonacci hashing (`BaseHashTable.findSlot`): the top bits of the
+    /// product.
     pub(crate) fn of_hash(self, hash: u32) -> u32 {
         let product = i64::from(hash as i32).wrapping_mul(-7_046_029_254_386_353_131) as u64;
         (product >> (64 - self.0)) as u32
@@ -184,8 +186,8 @@ mod tests {
 
     #[test]
     fn the_joining_member_comes_last_in_its_bucket() {
-        // "q" and "a" are 16 apart: one bucket of the new map, which has the order of the old
-        // table.
+        // The hashes of "q" and "a" differ by 16: they share a bucket of the `HashMap`, in the
+        // order of the long-lived table.
         let mut order = order_of(&["a", "q"]);
         let earlier_first = order.members(None);
         let mut turned = earlier_first.clone();

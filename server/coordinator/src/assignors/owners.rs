@@ -5,30 +5,31 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::mem;
 
-/// The length that the table may have in any case.
+/// The length that the table may have even if few partitions are owned.
 const TABLE_MIN: usize = 256;
 
-/// The length that it may have beyond that, as a multiple of the number of owned partitions.
+/// Beyond that, the table may have this multiple of the number of owned partitions as its length.
 const TABLE_FACTOR: usize = 4;
 
-/// A table, and a map for higher numbers that would fill it too thinly, so that one number in a
-/// record does not reserve memory for all numbers below it.
+/// The owners in a table, and in a map for high partition numbers, with which the table would be
+/// mostly empty. So one number in a record cannot reserve memory for all numbers below it.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    /// The owner of each partition; [`NO_MEMBER`] if it has none.
+    /// The owner of each partition, or [`NO_MEMBER`].
     table: Vec<MemberIndex>,
-    /// The partitions beyond the table.
+    /// The owners of the partitions beyond the table.
     beyond: BTreeMap<u32, MemberIndex>,
 }
 
 impl Owners {
-    /// The owner of a partition; [`NO_MEMBER`] without an owner.
+    /// The owner of a partition, or [`NO_MEMBER`].
     pub(super) fn get(&self, partition: u32) -> MemberIndex {
         let found = self.table.get(partition as usize).or_else(|| self.beyond.get(&partition));
         found.copied().unwrap_or(NO_MEMBER)
     }
 
-    /// `owned`: the number of owned partitions of the topic, including this one.
+    /// Sets the owner of a partition. `owned` is the number of owned partitions, including this
+    /// one.
     pub(super) fn give(&mut self, partition: u32, member: MemberIndex, owned: usize) {
         if self.table.len() <= partition as usize {
             self.beyond.insert(partition, member);

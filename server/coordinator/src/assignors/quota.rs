@@ -1,6 +1,6 @@
-//! The number of tasks that each member may have, as long as there are some for all.
+//! The number of tasks that each member may have before others have their part.
 
-/// The quota is computed again for the other members each time a member has reached it.
+/// The even share of tasks. When a member reaches it, the share of the others is computed again.
 #[derive(Debug)]
 pub(super) struct Quota {
     tasks: i64,
@@ -18,7 +18,7 @@ impl Quota {
         self.of_each
     }
 
-    /// A member has now this number of tasks.
+    /// Notes that a member now has this number of tasks.
     pub(super) fn reached(&mut self, tasks: u32) {
         if tasks == self.of_each {
             self.members -= 1;

@@ -1,6 +1,7 @@
-//! `range`: each member gets consecutive partitions of each of its topics, in the order of names,
-//! so that topics with equal partition counts and the same members are co-partitioned (Kafka's
-//! `RangeAssignor`). It ignores present assignments, but the order keeps a static member's place.
+//! `range`: each member gets consecutive partitions of each of its topics (Kafka's
+//! `RangeAssignor`). Members are in the order of their names, so topics with equal partition counts
+//! and the same members are co-partitioned. Current assignments do not matter, but a static member
+//! keeps its place in the order.
 
 use super::computation::CHANGE_COST;
 use super::{Change, MemberIndex, TargetAssignment, TopicIndex, TopicPartition};
@@ -11,16 +12,16 @@ use core::mem;
 #[derive(Debug)]
 pub(super) struct Range {
     members: Vec<MemberIndex>,
-    /// The place of the next member in `members`.
+    /// The index in `members` of the next member.
     next: usize,
     shares: Vec<Share>,
-    /// For each subscription, its topics, and those of its topics that have unassigned partitions.
+    /// For each subscription, its topics, and the topics that still have unassigned partitions.
     open: Vec<(Arc<[TopicIndex]>, Vec<TopicIndex>)>,
     joins: u64,
     changes: Vec<Change>,
 }
 
-/// The unassigned part of a topic, by its index.
+/// The unassigned part of a topic.
 #[derive(Debug, Clone, Default)]
 struct Share {
     next: u32,
@@ -57,8 +58,8 @@ impl Range {
         None
     }
 
-    /// Assigns a member its share of its topics; returns the number of topics and partitions
-    /// visited.
+    /// Assigns to a member its share of each of its topics. Returns the number of topics and
+    /// partitions visited.
     fn visit(&mut self, member: MemberIndex, target: &TargetAssignment) -> usize {
         let Some(found) = target.member(member).filter(|found| found.since <= self.joins) else {
             return 0;
@@ -67,7 +68,7 @@ impl Range {
         let is_known = |known: &&mut (Arc<_>, _)| Arc::ptr_eq(&known.0, topics);
         let mut partitions = Vec::new();
         let mut spent = 0;
-        // A member whose subscription has changed since waits for the next computation.
+        // A member whose subscription changed after the start waits for the next computation.
         if let Some((_, open)) = self.open.get_mut(found.subscription).filter(is_known) {
             spent += open.len();
             open.retain(|topic| self.shares[*topic as usize].give_next(*topic, &mut partitions));
@@ -82,8 +83,8 @@ impl Range {
 }
 
 impl Share {
-    /// Assigns the next member's share; the first members get one more if there is a remainder.
-    /// Returns whether partitions are left.
+    /// Assigns the share of the next member. If there is a remainder, the first members get one
+    /// more each. Returns whether partitions are left.
     fn give_next(&mut self, topic: TopicIndex, partitions: &mut Vec<TopicPartition>) -> bool {
         let left = self.count - self.next;
         let share = left.div_ceil(self.members.max(1));

@@ -1,4 +1,4 @@
-//! The target assignment of one group and the input of its computation: compact, changed in place.
+//! The target assignment of one group, and the input of its computation, in one compact structure.
 
 use super::order::VisitOrder;
 use super::owners::Owners;
@@ -12,8 +12,8 @@ use core::mem;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// The most partitions of a topic that are assigned; further ones are not. It bounds the memory
-/// that a number in a record can reserve.
+/// The most partitions of a topic that are assigned; others are ignored. This bounds the memory
+/// that a partition number in a record can reserve.
 pub const PARTITIONS_MAX: u32 = 1 << 20;
 
 /// The subscriptions of a group's members, and their targets.
@@ -22,8 +22,8 @@ pub struct TargetAssignment {
     topics: Vec<Topic>,
     topics_by_id: HashMap<Uuid, TopicIndex>,
     topics_unused: Vec<TopicIndex>,
-    /// Topics that are unused since the last computation began. A running computation may still
-    /// name them, so they are not reused yet.
+    /// Topics that became unused since the last computation began. A computation under way may
+    /// still name them, so their indexes are not reused yet.
     topics_forgotten: Vec<TopicIndex>,
     members: Vec<Option<Member>>,
     subscriptions: Vec<Subscription>,
@@ -37,40 +37,40 @@ pub struct TargetAssignment {
 #[derive(Debug, Default)]
 pub(super) struct Topic {
     pub(super) id: Uuid,
-    /// The Java hash code of its name.
+    /// The Java hash code of the topic's name.
     pub(super) name_hash: u32,
     /// The number of its partitions.
     pub(super) count: u32,
     pub(super) owners: Owners,
-    /// The number of subscriptions that include it.
+    /// The number of subscriptions that include the topic.
     subscriptions: u32,
-    /// The number of its occurrences in targets.
+    /// How often the topic occurs in targets, counted in partitions.
     assigned: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Member {
     hash: u32,
-    /// Sequence number of its joining, under its present id.
+    /// The sequence number of the join with the current id.
     joined: u64,
-    /// Sequence number of its joining under its first id. It distinguishes the member from an
-    /// earlier member with its index.
+    /// The sequence number of the join with the first id. It distinguishes the member from an
+    /// earlier member with the same index.
     pub(super) since: u64,
     name: Name,
     pub(super) subscription: usize,
-    /// Ascending. None before the first record of its target.
+    /// The target, ascending. None before the first record of it.
     pub(super) target: Option<Vec<TopicPartition>>,
 }
 
-/// A set of topics that at least one member subscribes to.
+/// A set of topics to which at least one member subscribes.
 #[derive(Debug)]
 pub(super) struct Subscription {
-    /// Ascending.
+    /// The topics, ascending.
     pub(super) topics: Arc<[TopicIndex]>,
     pub(super) members: u32,
 }
 
-/// The order of members in `range`: static ones by instance id, then the others by member id
+/// The sort key of members in `range`: static members by instance id, then the others by member id
 /// (Kafka: `RangeAssignor.sortMemberIds`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
@@ -80,8 +80,8 @@ struct Name {
 }
 
 impl TargetAssignment {
-    /// The index of a topic, a new one if it has none. It is valid while a member subscribes to the
-    /// topic or owns a part of it, and until its first use.
+    /// The index of a topic, which gets a new index if it has none. A new index is valid until its
+    /// first use, and then while a member subscribes to the topic or owns a part of it.
     pub fn topic(&mut self, id: Uuid) -> TopicIndex {
         if let Some(topic) = self.topics_by_id.get(&id) {
             return *topic;
@@ -95,10 +95,10 @@ impl TargetAssignment {
         topic
     }
 
-    /// Sets a topic's name, which orders two topics in one bucket of Kafka's hash tables.
+    /// Sets the name of a topic. It orders two topics in one bucket of Kafka's hash tables.
     ///
     /// # Panics
-    /// If the index holds no topic.
+    /// The index holds no topic.
     pub fn set_name(&mut self, topic: TopicIndex, name: &str) {
         self.topics[topic as usize].name_hash = hash_code(name);
     }
@@ -111,21 +111,21 @@ impl TargetAssignment {
     /// The id of a topic.
     ///
     /// # Panics
-    /// If [`Self::topic`] never returned the index.
+    /// [`Self::topic`] never returned the index.
     pub fn topic_id(&self, topic: TopicIndex) -> Uuid {
         self.topics[topic as usize].id
     }
 
-    /// Sets the number of a topic's partitions; 0 if it was deleted.
+    /// Sets the number of a topic's partitions; 0 if the topic was deleted.
     ///
     /// # Panics
-    /// If the index holds no topic.
+    /// The index holds no topic.
     pub fn set_partitions(&mut self, topic: TopicIndex, count: u32) {
         self.topics[topic as usize].count = count.min(PARTITIONS_MAX);
     }
 
-    /// Adds a member without a subscription. An existing member keeps its state: so a static member
-    /// that returns under a new id takes the place of the old one.
+    /// Adds a member without a subscription. A member that exists keeps its state; so a static
+    /// member that returns with a new id takes the place of the old member.
     pub fn join(&mut self, member: MemberIndex, id: &str, instance_id: Option<&str>) {
         let name = Name::new(member, id, instance_id);
         let hash = hash_code(id);
@@ -148,11 +148,11 @@ impl TargetAssignment {
             Some(Member { hash, joined, since, name, subscription, target });
     }
 
-    /// Replaces a member's subscription by the existing topics of its names and its regular
-    /// expression. Does nothing if there is no such member.
+    /// Replaces a member's subscription by `topics`: the existing topics that its names and its
+    /// regular expression select. Does nothing if there is no such member.
     ///
     /// # Panics
-    /// If an index holds no topic.
+    /// An index holds no topic.
     pub fn subscribe(&mut self, member: MemberIndex, topics: &[TopicIndex]) {
         let Some(before) = self.subscription_of(member) else { return };
         let mut topics = topics.to_vec();
@@ -165,15 +165,15 @@ impl TargetAssignment {
         self.leave_subscription(before);
     }
 
-    /// Removes a member; the partitions of its target become free.
+    /// Removes a member. The partitions of its target become free.
     pub fn leave(&mut self, member: MemberIndex) {
         let Some(gone) = self.take(member) else { return };
         self.release(member, &gone.target.unwrap_or_default(), &[]);
         self.leave_subscription(gone.subscription);
     }
 
-    /// Replaces a member by another, or by itself under the same or a new id; the new one takes
-    /// over the target. Does nothing if `former` does not exist.
+    /// Replaces a member by another member, or by itself under the same or a new id. The new member
+    /// takes over the target. Does nothing if `former` does not exist.
     pub fn replace(
         &mut self,
         former: MemberIndex,
@@ -184,7 +184,7 @@ impl TargetAssignment {
         let Some(gone) = self.take(former) else { return };
         let target = gone.target.unwrap_or_default();
         self.join(member, id, instance_id);
-        // Set before the old target is released: a topic without users is forgotten.
+        // This precedes the release of the old target, because a topic without users is forgotten.
         self.set(member, target.clone());
         let kept = if member == former { &target[..] } else { &[] };
         self.release(former, &target, kept);
@@ -194,7 +194,7 @@ impl TargetAssignment {
     /// Applies the record of a member's target. Does nothing if there is no such member.
     ///
     /// # Panics
-    /// If an index holds no topic.
+    /// An index holds no topic.
     pub fn set(&mut self, member: MemberIndex, mut partitions: Vec<TopicPartition>) {
         let Some(Some(found)) = self.members.get_mut(member as usize) else { return };
         partitions.retain(|at| at.partition < PARTITIONS_MAX);
@@ -222,7 +222,7 @@ impl TargetAssignment {
         self.topics.iter().map(|topic| topic.assigned).sum()
     }
 
-    /// The member whose target has a partition.
+    /// The member whose target contains a partition.
     pub fn owner(&self, at: TopicPartition) -> Option<MemberIndex> {
         let owner = self.topics.get(at.topic as usize)?.owners.get(at.partition);
         (owner != NO_MEMBER).then_some(owner)
@@ -254,7 +254,7 @@ impl TargetAssignment {
         self.topics.len()
     }
 
-    /// A member's subscription, as an index that members with the same topics share.
+    /// The index of a member's subscription. Members with the same topics share it.
     pub(super) fn subscription_of(&self, member: MemberIndex) -> Option<usize> {
         Some(self.member(member)?.subscription)
     }
@@ -263,8 +263,8 @@ impl TargetAssignment {
         &self.subscriptions
     }
 
-    /// Called when a computation starts: indexes that only the previous computation could name
-    /// become free.
+    /// Called when a computation starts. Frees the indexes that only the previous computation could
+    /// name.
     pub(super) fn begin(&mut self) {
         self.topics_unused.append(&mut self.topics_forgotten);
     }
@@ -274,13 +274,13 @@ impl TargetAssignment {
         self.visits.members(joining)
     }
 
-    /// Whether an existing member's target differs from these partitions, or does not exist yet.
+    /// Whether an existing member has no target yet, or a target other than these partitions.
     pub(super) fn differs(&self, member: MemberIndex, partitions: &[TopicPartition]) -> bool {
         self.member(member)
             .is_some_and(|member| member.target.as_deref().is_none_or(|had| had != partitions))
     }
 
-    /// The number of joins so far. Later members have higher numbers.
+    /// The number of joins so far. It is less than the number of any later join.
     pub(super) fn joins(&self) -> u64 {
         self.joins
     }
@@ -297,7 +297,7 @@ impl TargetAssignment {
         Some(gone)
     }
 
-    /// Takes the partitions in `had` from a member, except those in `has`.
+    /// Takes the partitions in `had` from a member, except the partitions in `has`.
     fn release(&mut self, member: MemberIndex, had: &[TopicPartition], has: &[TopicPartition]) {
         for at in had {
             let topic = &mut self.topics[at.topic as usize];

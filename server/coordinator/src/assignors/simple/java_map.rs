@@ -1,4 +1,4 @@
-//! Java's `HashMap`: iterates by bucket, and within a bucket in order of insertion.
+//! Java's `HashMap`. It iterates by bucket, and within a bucket in the order of insertion.
 
 use crate::assignors::java_sets::{buckets_of_copy, uuid_hash};
 use crate::java_order::Buckets;
@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// A key with Java's `hashCode`.
+/// A key with a Java `hashCode`.
 pub(super) trait JavaHash: Ord + Copy {
     fn java_hash(self) -> u32;
 }
@@ -17,14 +17,14 @@ impl JavaHash for Uuid {
     }
 }
 
-/// An `Integer`.
+/// Java's `Integer`.
 impl JavaHash for u32 {
     fn java_hash(self) -> u32 {
         self
     }
 }
 
-/// A map; a set is one of `()`. Buckets that Java turns into trees have the same order.
+/// A map; `V` is `()` for a set. Buckets that Java turns into trees keep the same order.
 #[derive(Debug, Clone)]
 pub(super) struct JavaMap<K, V> {
     entries: BTreeMap<K, Entry<V>>,
@@ -47,12 +47,12 @@ impl<K, V> Default for JavaMap<K, V> {
 }
 
 impl<K: JavaHash, V> JavaMap<K, V> {
-    /// A map that holds `len` entries without growing (`Utils.newHashMap` of Kafka's coordinator).
+    /// A map that can hold `len` entries without growing, as `Utils.newHashMap` of Kafka makes it.
     pub(super) fn with_room_for(len: usize) -> Self {
         Self { buckets: Buckets::with_room_for(len), ..Self::default() }
     }
 
-    /// A map that is made as a copy of `len` entries.
+    /// An empty map with the buckets that Java gives to a copy of a collection with `len` entries.
     pub(super) fn copy_of(len: usize) -> Self {
         Self { buckets: buckets_of_copy(len), ..Self::default() }
     }
@@ -69,7 +69,7 @@ impl<K: JavaHash, V> JavaMap<K, V> {
         self.entries.get(&key).map(|entry| &entry.value)
     }
 
-    /// The value of a key, a new one if it has none.
+    /// The value of a key. A new value is inserted if the key has none.
     pub(super) fn of(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
         if !self.contains(key) {
             self.buckets.grow_to_hold(self.len() + 1);
@@ -80,7 +80,7 @@ impl<K: JavaHash, V> JavaMap<K, V> {
         &mut entry.value
     }
 
-    /// Whether the key was there.
+    /// Removes a key. Returns whether it was in the map.
     pub(super) fn remove(&mut self, key: K) -> bool {
         self.entries.remove(&key).is_some()
     }

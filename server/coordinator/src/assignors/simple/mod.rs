@@ -1,10 +1,10 @@
-//! `simple`, the assignor of share groups: several members may have one partition (Kafka's
-//! `SimpleAssignor` with its two builders, KIP-932).
+//! `simple`, the assignor of share groups (KIP-932): a partition may be assigned to several
+//! members. Kafka has `SimpleAssignor` and two builders for it.
 //!
-//! Partitions are spread so that each has the same number of members, `sharing`, and members have
-//! counts that differ by at most one; what a member has it keeps if it may. All partitions of a
-//! homogeneous group are spread together, those of other groups topic by topic among the topic's
-//! subscribers. A few passes over members and partitions; a share group has at most 1,000 members.
+//! Each partition gets the same number of members, `sharing`. The partition counts of members
+//! differ by at most one. A member keeps its partitions where possible. In a homogeneous group all
+//! partitions are spread together; in other groups topic by topic among the topic's subscribers.
+//! This takes a few passes over members and partitions; a share group has at most 1,000 members.
 
 #[cfg(test)]
 mod java_map;
@@ -23,25 +23,25 @@ use spread::Spread;
 /// A member as the assignor sees it.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    /// The existing topics that it subscribes to.
+    /// The existing topics that the member subscribes to.
     pub(crate) topics: BTreeSet<Uuid>,
     pub(crate) target: Target,
 }
 
 impl Subscriber {
-    /// The member's partitions of a topic, with the topic.
+    /// The topic and the member's partitions of it.
     fn of_topic(&self, topic: &Uuid) -> Option<(&Uuid, &Vec<i32>)> {
         self.target.get_key_value(topic)
     }
 }
 
-/// The partitions of a member by topic, ascending; no list is empty.
+/// The partitions of a member by topic id, ascending. No list is empty.
 pub(crate) type Target = BTreeMap<Uuid, Vec<i32>>;
 
 /// The partitions that may be assigned, by topic.
 pub(crate) type Assignable = BTreeMap<Uuid, PartitionSet>;
 
-/// The new targets of members in Kafka's order. All members subscribe to the same topics.
+/// The new targets of members that all subscribe to the same topics. Members are in Kafka's order.
 pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
     let Some(subscribed) = subscribed else {
@@ -49,7 +49,7 @@ pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Ve
     };
     let had = members.iter().flat_map(|member| &member.target);
     let known = Known::new(subscribed.iter(), assignable, had);
-    // Kafka's `TopicIdPartition`, a record.
+    // The `hashCode` of Kafka's `TopicIdPartition`, which is a Java record.
     let hash =
         |topic: Uuid, partition: u32| uuid_hash(topic).wrapping_mul(31).wrapping_add(partition);
     let (hashes, wanted) = (known.hashes(hash), known.numbers(assignable));
@@ -59,11 +59,11 @@ pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Ve
     spread.into_iter().map(|numbers| known.target(numbers)).collect()
 }
 
-/// The new targets of members with different subscriptions.
+/// The new targets of members with different subscriptions. Members are in Kafka's order.
 pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
-    // Kafka, too, leaves partitions of a topic that has no subscriber left; no member is given
-    // them, as they are left out of its assignment.
+    // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
+    // gets them, because its assignment leaves them out.
     let others = members.iter().map(|member| {
         let others = member.target.iter().filter(|(topic, _)| !topics.contains(topic));
         others.map(|(topic, partitions)| (*topic, partitions.clone())).collect()
@@ -86,8 +86,8 @@ pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
     targets
 }
 
-/// The partitions of some topics that may be assigned or that members have. Each has a number, in
-/// the order of topics and partitions.
+/// The partitions of some topics that are assignable or that members have. Each partition has a
+/// number, in the order of topics and partitions.
 struct Known {
     topics: Vec<KnownTopic>,
 }
@@ -95,7 +95,7 @@ struct Known {
 struct KnownTopic {
     id: Uuid,
     partitions: PartitionSet,
-    /// The number of the first one.
+    /// The number of the topic's first partition.
     first: u32,
 }
 
@@ -126,7 +126,7 @@ impl Known {
         known
     }
 
-    /// The place of a topic in the list.
+    /// The index of a topic in the list.
     fn rank(&self, topic: Uuid) -> Option<usize> {
         self.topics.binary_search_by(|it| it.id.cmp(&topic)).ok()
     }
@@ -141,7 +141,7 @@ impl Known {
         self.topics.iter().flat_map(of_topic).collect()
     }
 
-    /// The numbers of the partitions that may be assigned, by topic and partition.
+    /// The numbers of the assignable partitions, by topic and partition.
     fn numbers(&self, assignable: &Assignable) -> Vec<u32> {
         let mut numbers = Vec::new();
         for topic in &self.topics {
@@ -179,7 +179,7 @@ impl Known {
         numbers
     }
 
-    /// The partitions of a member.
+    /// The target with the partitions of these numbers.
     fn target(&self, mut numbers: Vec<u32>) -> Target {
         numbers.sort_unstable();
         let (mut target, mut rest) = (Target::new(), &numbers[..]);
@@ -207,7 +207,7 @@ impl KnownTopic {
 mod tests {
     use super::*;
 
-    /// xorshift64*
+    /// The generator xorshift64*.
     struct Random(u64);
 
     impl Random {

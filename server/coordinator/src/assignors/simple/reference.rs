@@ -1,4 +1,4 @@
-//! The assignor as Kafka writes it, with Java's maps: what it computes is what [`super`] has to.
+//! The assignor as Kafka writes it, with Java's maps. [`super`] must compute the same targets.
 
 use super::java_map::{JavaHash, JavaMap, JavaSet};
 use super::{Assignable, Subscriber, Target};
@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The new targets of members in Kafka's order. All members subscribe to the same topics.
+/// The new targets of members that all subscribe to the same topics. Members are in Kafka's order.
 pub(super) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
     let Some(subscribed) = subscribed else {
@@ -28,8 +28,8 @@ pub(super) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
     let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
     let mut targets: Vec<Vec<At<Uuid>>> = Vec::new();
     for member in members {
-        // Kafka, too, leaves partitions of a topic that has no subscriber left; no member is given
-        // them, as they are left out of its assignment.
+        // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
+        // gets them, because its assignment leaves them out.
         let others = in_record_order(&member.target).into_iter();
         targets.push(others.filter(|at| !topics.contains(&at.0)).collect());
     }
@@ -52,18 +52,18 @@ pub(super) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct At<T>(T, i32);
 
-/// Kafka's `TopicIdPartition`, a record.
+/// The `hashCode` of Kafka's `TopicIdPartition`, which is a Java record.
 impl JavaHash for At<Uuid> {
     fn java_hash(self) -> u32 {
         uuid_hash(self.0).wrapping_mul(31).wrapping_add(self.1.cast_unsigned())
     }
 }
 
-/// The spreading of some partitions over members, which are named by their places.
+/// Spreads partitions over members. A member is named by its index.
 struct Spread<P> {
-    /// The members that each partition shall have.
+    /// The number of members that each partition should have.
     sharing: usize,
-    /// The partitions that each member shall have.
+    /// The number of partitions that each member should have.
     counts: Vec<usize>,
     wanted: Vec<P>,
     members: JavaMap<P, JavaSet<u32>>,
@@ -71,10 +71,11 @@ struct Spread<P> {
 }
 
 impl<P: JavaHash> Spread<P> {
-    /// `places` are those of the members that may have the partitions, of `members` in all.
+    /// `places` are the indexes of the members that may have the partitions; `members` is their
+    /// total.
     fn new(places: &[u32], members: usize, wanted: Vec<P>) -> Self {
         let sharing = places.len().div_ceil(wanted.len().max(1)) * usize::from(!wanted.is_empty());
-        // Kafka's double, with its errors of rounding.
+        // Kafka computes with a double and its rounding errors.
         let share = (sharing * wanted.len()) as f64 / places.len() as f64;
         let mut counts = alloc::vec![0; members];
         for (i, place) in places.iter().enumerate() {
@@ -89,7 +90,7 @@ impl<P: JavaHash> Spread<P> {
         }
     }
 
-    /// The partitions of each member, given those that it had.
+    /// The new partitions of each member. `had` are the previous partitions.
     fn run(mut self, had: Vec<Vec<P>>) -> Vec<Vec<P>> {
         for (place, had) in had.into_iter().enumerate() {
             had.into_iter().for_each(|partition| self.give(place as u32, partition));
@@ -129,8 +130,8 @@ impl<P: JavaHash> Spread<P> {
         }
     }
 
-    /// Each partition in turn is given to the next members that want more and lack it. A round in
-    /// which no member could take any is the last.
+    /// Gives each partition in turn to the next members that want more and lack it. Stops after a
+    /// round in which no member could take any.
     fn give_to_unfilled(&mut self) {
         let places = 0..self.partitions.len();
         let mut unfilled: Vec<usize> = places.filter(|place| self.lacks(*place)).collect();
@@ -180,7 +181,7 @@ fn of_topic(target: &Target, topic: Uuid) -> Vec<u32> {
     partitions.into_iter().map(|partition| partition as u32).collect()
 }
 
-/// The order of a `HashSet` made from a list.
+/// The order of a `HashSet` that is built from a list.
 fn set_order(partitions: &[i32]) -> Vec<i32> {
     let mut set = JavaSet::copy_of(partitions.len());
     partitions.iter().for_each(|partition| set.add(*partition as u32));
@@ -196,7 +197,7 @@ fn by_topic(partitions: Vec<At<Uuid>>) -> Target {
     by_topic
 }
 
-/// `Math.ceil` of a number that is not negative.
+/// `Math.ceil` for numbers that are not negative.
 fn ceil(number: f64) -> usize {
     let floor = number as usize;
     floor + usize::from((floor as f64) < number)

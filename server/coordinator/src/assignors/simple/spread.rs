@@ -1,42 +1,43 @@
-//! The spreading of partitions over members: with lists and numbers in place of Kafka's maps, in
-//! the order in which Java iterates over these.
+//! Spreads partitions over members as `reference.rs` does, but with lists and numbers instead of
+//! Kafka's maps, in the order in which Java iterates over those maps.
 
 use crate::java_order::Buckets;
 use alloc::vec::Vec;
 
-/// The partitions to spread are numbers below `hashes.len()`, with their Java hash codes; members
-/// are named by their places.
+/// The partitions to spread are the indexes of `hashes`, their Java hash codes. A member is named
+/// by its index.
 pub(super) struct Spread<'s> {
     hashes: &'s [u32],
-    /// The members that each partition shall have.
+    /// The number of members that each partition should have.
     sharing: usize,
-    /// The partitions that each member shall have.
+    /// The number of partitions that each member should have.
     counts: Vec<usize>,
     wanted: Vec<u32>,
     /// The members of each partition.
     holders: Vec<Holders>,
-    /// The partitions in the order of their insertion into Kafka's map.
+    /// The partitions in the order in which Kafka inserts them into its map.
     inserted: Vec<u32>,
     /// The partitions of each member.
     partitions: Vec<Vec<u32>>,
 }
 
-/// The members that have a partition, in the order in which they got it. It is mostly one.
+/// The members that have a partition, in the order in which they got it. Mostly it is one member.
 #[derive(Debug, Clone, Default)]
 struct Holders {
     first: Option<u32>,
     others: Vec<u32>,
-    /// Whether Kafka's map has the partition.
+    /// Whether Kafka's map contains the partition.
     is_inserted: bool,
-    /// How many they were before any was taken it.
+    /// The number of members before the partition was taken from some of them.
     had: u32,
 }
 
 impl<'s> Spread<'s> {
-    /// `places` are those of the members that may have the partitions, of `members` in all.
+    /// `places` are the indexes of the members that may have the partitions; `members` is their
+    /// total.
     pub(super) fn new(places: &[u32], members: usize, wanted: Vec<u32>, hashes: &'s [u32]) -> Self {
         let sharing = places.len().div_ceil(wanted.len().max(1)) * usize::from(!wanted.is_empty());
-        // Kafka's double, with its errors of rounding.
+        // Kafka computes with a double and its rounding errors.
         let share = (sharing * wanted.len()) as f64 / places.len() as f64;
         let mut counts = alloc::vec![0; members];
         for (i, place) in places.iter().enumerate() {
@@ -53,7 +54,7 @@ impl<'s> Spread<'s> {
         }
     }
 
-    /// The partitions of each member, given those that it had, in Java's order.
+    /// The new partitions of each member. `had` are the previous partitions, in Java's order.
     pub(super) fn run(mut self, had: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
         for (place, had) in had.iter().enumerate() {
             had.iter().for_each(|partition| self.insert(*partition).hold(place as u32));
@@ -116,8 +117,8 @@ impl<'s> Spread<'s> {
         }
     }
 
-    /// Each partition in turn is given to the next members that want more and lack it. A round in
-    /// which no member could take any is the last.
+    /// Gives each partition in turn to the next members that want more and lack it. Stops after a
+    /// round in which no member could take any.
     fn give_to_unfilled(&mut self, room: usize) {
         let places = 0..self.partitions.len();
         let mut unfilled: Vec<usize> = places.filter(|place| self.lacks(*place)).collect();
@@ -193,7 +194,7 @@ impl Holders {
         }
     }
 
-    /// The partitions in the order of Java's set of them.
+    /// The members in the order of Java's set.
     fn in_order(&self) -> Vec<u32> {
         let mut buckets = Buckets::default();
         buckets.grow_to_hold(self.had as usize);
@@ -203,7 +204,7 @@ impl Holders {
     }
 }
 
-/// `Math.ceil` of a number that is not negative.
+/// `Math.ceil` for numbers that are not negative.
 fn ceil(number: f64) -> usize {
     let floor = number as usize;
     floor + usize::from((floor as f64) < number)

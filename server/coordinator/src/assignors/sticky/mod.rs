@@ -1,10 +1,10 @@
-//! Kafka's assignor of tasks, `sticky` (KIP-1071; `StickyTaskAssignor` in Kafka), with its own
-//! placement: each task is active at one member and has standbys at others, and no process has a
-//! task twice.
+//! `sticky`, Kafka's assignor of tasks (KIP-1071), with the placement of Kafka's
+//! `StickyTaskAssignor`. Each task is active at one member, and its standbys are at other
+//! processes.
 //!
-//! First tasks go to the members that have them, or have their state, as long as these have quota
-//! left: all members shall have about as many. What is left goes to the process with the least
-//! load, and in it to the member with the fewest tasks; ties are those of Java's heaps.
+//! First, tasks return to the members that have them or their state, up to a quota: all members
+//! should get about the same number. The other tasks go to the least loaded process, and in it to
+//! the member with the fewest tasks. Ties are broken as in Java's heaps.
 
 mod processes;
 #[cfg(test)]
@@ -18,21 +18,21 @@ use core::cmp::Reverse;
 use core::ops::Range;
 use processes::{Process, Processes};
 
-/// A task, by its place in the order of subtopologies and then partitions.
+/// A task, as its index in the order of subtopologies and then partitions.
 pub type TaskNumber = u32;
 
-/// A member before the computation: its tasks are those that it has, not those of its last target.
+/// A member before the computation, with the tasks that it has now, not those of its last target.
 #[derive(Debug)]
 pub struct StickyMember<'m> {
     pub id: &'m str,
-    /// The Java hash code of its id.
+    /// The Java hash code of the member id.
     pub hash: u32,
     pub process: &'m str,
-    /// The Java hash code of the process.
+    /// The Java hash code of the process id.
     pub process_hash: u32,
     pub active: Vec<TaskNumber>,
     pub standby: Vec<TaskNumber>,
-    /// The tasks whose state it has on its disk, ascending, with the offsets that it reported.
+    /// The tasks whose state is on the member's disk, ascending, with the offsets that it reported.
     pub offsets: Vec<(TaskNumber, i64)>,
 }
 
@@ -40,7 +40,7 @@ pub struct StickyMember<'m> {
 #[derive(Debug, Clone, Copy)]
 pub struct TasksOf {
     pub partitions: u32,
-    /// Whether the subtopology has state, and so standbys.
+    /// Whether the subtopology is stateful. Only stateful tasks have standbys.
     pub is_stateful: bool,
 }
 
@@ -62,20 +62,21 @@ pub struct Sticky {
     order: Vec<u32>,
     /// The tasks by partition and then subtopology.
     by_partition: Vec<TaskNumber>,
-    /// The tasks with standbys in the opposite order.
+    /// The stateful tasks, in the order opposite to `by_partition`.
     stateful: Vec<TaskNumber>,
     had_active: Vec<u32>,
     candidates: Candidates,
     standbys: usize,
     active_quota: Quota,
     quota: Quota,
-    /// The member that has each task; then those that are its standbys, `standbys` of each task.
+    /// The member of each active task, and the members of its standbys: `standbys` entries per
+    /// task.
     active: Vec<u32>,
     standby: Vec<u32>,
     heap: JavaHeap,
-    /// The processes that were polled for a standby.
+    /// The processes that the heap returned while a standby was being placed.
     polled: Vec<u32>,
-    /// Tasks that are left, with the number of replicas.
+    /// The tasks whose standbys are not all placed, with the number that is left.
     left: Vec<(TaskNumber, usize)>,
     phase: Phase,
     /// The next task of the phase.
@@ -84,13 +85,13 @@ pub struct Sticky {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Tasks go to the members that had them.
+    /// Tasks go to the members that had them as active tasks.
     Return,
-    /// Other tasks go to members that were standbys for them.
+    /// Other tasks go to members that had them as standbys.
     Promote,
-    /// All others go where the load is least.
+    /// All other tasks go to the least loaded members.
     Spread,
-    /// Standbys go to members that had the task.
+    /// Standbys go to members that had the task, active or as a standby.
     ReturnStandbys,
     SpreadStandbys,
 }
@@ -101,13 +102,13 @@ struct Member {
     tasks: u32,
 }
 
-/// The members that have the state of each task, the best first: its standbys, then those that
-/// reported an offset for it; of equals those with the larger offset, then in the order of members.
+/// For each task the members that have its state, best first: its standbys, then the members that
+/// reported an offset for it. Among equals, larger offsets come first, then the order of members.
 #[derive(Debug, Default)]
 struct Candidates(Vec<(TaskNumber, u32)>);
 
 impl Sticky {
-    /// Starts a computation; the members come in the order in which Kafka visits them.
+    /// Starts a computation. `members` are in the order in which Kafka visits them.
     pub fn new(members: &[StickyMember<'_>], tasks: &[TasksOf], standbys: usize) -> Self {
         let count: usize = tasks.iter().map(|it| it.partitions as usize).sum();
         let (by_partition, stateful) = in_order(tasks);
@@ -142,7 +143,7 @@ impl Sticky {
         }
     }
 
-    /// Continues for about `budget` tasks. Returns the tasks of each member when all are placed.
+    /// Places about `budget` tasks. Returns the tasks of each member when all tasks are placed.
     pub fn step(&mut self, budget: usize) -> Option<Vec<Placed>> {
         if self.members.is_empty() {
             return Some(Vec::new());
@@ -162,7 +163,7 @@ impl Sticky {
         None
     }
 
-    /// Begins the next phase; returns whether this was the last.
+    /// Begins the next phase. Returns whether there is none.
     fn end_phase(&mut self) -> bool {
         self.next = 0;
         match self.phase {
@@ -182,7 +183,8 @@ impl Sticky {
         false
     }
 
-    /// Calls `act` with the next task that no member has; returns whether every task has a member.
+    /// Calls `act` with the next task that no member has. Returns true when there is no further
+    /// task.
     fn each_by_partition(&mut self, act: fn(&mut Self, TaskNumber)) -> bool {
         let Some(task) = self.by_partition.get(self.next).copied() else { return true };
         self.next += 1;
@@ -240,7 +242,7 @@ impl Sticky {
         false
     }
 
-    /// The member that had a task, or was a standby for it, and may be one now.
+    /// A member that had a task, active or as a standby, and may now be a standby for it.
     fn former_holder(&self, task: TaskNumber) -> Option<u32> {
         let is_free = |member: u32| self.tasks_of(member) < self.quota.of_each();
         let active = self.had_active[task as usize];
@@ -261,8 +263,8 @@ impl Sticky {
         false
     }
 
-    /// Gives a standby to the least loaded process without the task; returns whether a process was
-    /// found.
+    /// Gives a standby to the least loaded process without the task. Returns whether there was such
+    /// a process.
     fn spread_standby(&mut self, task: TaskNumber) -> bool {
         let mut polled = core::mem::take(&mut self.polled);
         let mut is_given = false;
@@ -286,7 +288,7 @@ impl Sticky {
     }
 
     /// The least loaded of the members whose process lacks `task` (`findPrevMemberWithLeastLoad` in
-    /// Kafka): the first, unless another has fewer tasks, in a process with less load.
+    /// Kafka): the first member, unless another has fewer tasks and its process has less load.
     fn least_loaded(&self, members: &[(TaskNumber, u32)], task: Option<TaskNumber>) -> Option<u32> {
         let load = |member: u32| self.load(self.process_of(member));
         let has = |member: u32| task.is_some_and(|task| self.has(self.process_of(member), task));
@@ -312,7 +314,7 @@ impl Sticky {
         self.heap.add(process, |process| processes[process as usize].load);
     }
 
-    /// Takes the member with the fewest tasks out of the heap of its process.
+    /// Takes the member with the fewest tasks from the heap of its process.
     fn member_with_fewest(&mut self, process: u32) -> Option<u32> {
         let (members, process) = (&self.members, &mut self.processes[process as usize]);
         let of_process = &self.of_processes[process.members()];
@@ -324,7 +326,7 @@ impl Sticky {
         process.by_tasks.get_or_insert_with(new).poll(tasks)
     }
 
-    /// Puts it back, with another task.
+    /// Returns a member, which has one more task, to the heap of its process.
     fn put_back(&mut self, process: u32, member: u32) {
         let members = &self.members;
         if let Some(heap) = &mut self.processes[process as usize].by_tasks {
@@ -353,7 +355,7 @@ impl Sticky {
         self.quota.reached(tasks);
     }
 
-    /// Counts another task of a member.
+    /// Counts one more task of a member. Returns the member's number of tasks.
     fn count(&mut self, member: u32) -> u32 {
         let Member { process, tasks } = &mut self.members[member as usize];
         *tasks += 1;
@@ -423,7 +425,7 @@ impl Candidates {
     }
 }
 
-/// All tasks by partition and then subtopology, and those with state in the opposite order.
+/// All tasks by partition and then subtopology, and the stateful tasks in the opposite order.
 fn in_order(tasks: &[TasksOf]) -> (Vec<TaskNumber>, Vec<TaskNumber>) {
     let mut first = 0;
     let mut rest: Vec<(TaskNumber, TasksOf)> = Vec::with_capacity(tasks.len());

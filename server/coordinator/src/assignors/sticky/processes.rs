@@ -1,4 +1,4 @@
-//! The processes of members: how much each has to do, and the order in which Kafka visits them.
+//! The processes of members: their load, and the order in which Kafka visits them.
 
 use super::StickyMember;
 use crate::assignors::java_heap::JavaHeap;
@@ -7,25 +7,25 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// The processes by their first members.
+/// The processes, in the order of their first members.
 #[derive(Debug)]
 pub(super) struct Processes {
     pub(super) all: Vec<Process>,
     /// The number of the process of each member.
     pub(super) of_members: Vec<u32>,
-    /// The members of one process after the other, in the order of Kafka's table.
+    /// The members, process by process, in the order of Kafka's table.
     pub(super) of_processes: Vec<u32>,
 }
 
 #[derive(Debug)]
 pub(super) struct Process {
     tasks: u32,
-    /// Tasks by member.
+    /// The number of tasks per member.
     pub(super) load: f64,
-    /// The first of the process's members in [`Processes::of_processes`].
+    /// The index of the process's first member in [`Processes::of_processes`].
     first: u32,
     count: u32,
-    /// The members by their tasks; None if one got a task in another way since.
+    /// A heap of the members by their tasks. None if a member got a task without the heap.
     pub(super) by_tasks: Option<JavaHeap>,
 }
 
@@ -34,7 +34,7 @@ impl Process {
         self.first as usize..(self.first + self.count) as usize
     }
 
-    /// Counts another task.
+    /// Counts one more task.
     pub(super) fn add(&mut self) {
         self.tasks += 1;
         self.load = f64::from(self.tasks) / f64::from(self.count);
@@ -64,9 +64,9 @@ impl Processes {
         Self { all, of_members, of_processes }
     }
 
-    /// The numbers of the processes in the order of Kafka's table, which is made for as many
-    /// entries as there are members. It looks at its size before each of them, and puts a new entry
-    /// at the head of its bucket (`computeIfAbsent`).
+    /// The numbers of the processes in the order of Kafka's table. The table is made for as many
+    /// entries as there are members, checks its size before each insertion, and puts a new entry at
+    /// the head of its bucket (`computeIfAbsent`).
     pub(super) fn in_order_of_table(&self, members: &[StickyMember<'_>]) -> Vec<u32> {
         let mut buckets = Buckets::of_capacity(members.len());
         let last = self.of_members.last().map(|number| &self.all[*number as usize]);
@@ -83,7 +83,7 @@ impl Processes {
     }
 }
 
-/// The processes, counted, and the number of the process of each member.
+/// The processes with their numbers of members, and the number of the process of each member.
 fn counted(members: &[StickyMember<'_>]) -> (Vec<Process>, Vec<u32>) {
     let mut all = Vec::<Process>::new();
     let mut of_members = Vec::with_capacity(members.len());
@@ -98,9 +98,9 @@ fn counted(members: &[StickyMember<'_>]) -> (Vec<Process>, Vec<u32>) {
     (all, of_members)
 }
 
-/// The first member in the process of each member.
+/// For each member, the first member of its process.
 fn first_of_each(members: &[StickyMember<'_>]) -> Vec<u32> {
-    // Names are compared only if their hash codes are the same, as comparing them is slow.
+    // Names are compared only if their hash codes are equal, because comparing names is slow.
     let process = |member: u32| {
         let it = &members[member as usize];
         (it.process_hash, it.process)

@@ -1,4 +1,4 @@
-//! The properties of each placement.
+//! Properties that each placement of tasks must have.
 
 use super::{Placed, Sticky, StickyMember, TasksOf};
 use crate::java_order::hash_code;
@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Two members of each process.
+/// The names of members and processes: each process has two members.
 fn names(members: usize) -> Vec<(String, String)> {
     (0..members).map(|it| (format!("member-{it}"), format!("process-{}", it / 2))).collect()
 }
