@@ -363,7 +363,7 @@ impl Name {
 }
 
 impl Ord for Name {
-    /// Java compares strings by UTF-16 code unit.
+    /// Compares like Java: strings by UTF-16 code unit.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_text = || self.text.encode_utf16().cmp(other.text.encode_utf16());
         let by_index = || self.member.cmp(&other.member);

@@ -1,16 +1,17 @@
-//! The assignors of tasks by their names.
+//! The assignors of tasks, by name.
 
 use super::sticky::{Placed, StickyMember, TasksOf};
 use alloc::vec::Vec;
 
-/// An assignor of tasks: `sticky`, or one that a user of this crate brings (KIP-1357).
+/// An assignor of tasks: `sticky`, or an assignor that the user of this crate adds (KIP-1357).
 #[derive(Debug, Clone, Copy)]
 pub struct TaskAssignor {
     name: &'static str,
     place: Option<Place>,
 }
 
-/// Places all tasks of subtopologies at once; returns those of each member, in the same order.
+/// Places all tasks of the subtopologies in one call. Returns the tasks of each member, in the
+/// order of the members.
 pub type Place = fn(&[StickyMember<'_>], &[TasksOf]) -> Vec<Placed>;
 
 impl TaskAssignor {
@@ -30,7 +31,7 @@ impl TaskAssignor {
     }
 }
 
-/// Two assignors of one name are the same.
+/// Two assignors are equal if their names are equal.
 impl PartialEq for TaskAssignor {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

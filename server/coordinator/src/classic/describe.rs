@@ -1,4 +1,4 @@
-//! A classic group in DescribeGroups: protocol and metadata are shown only while it is Stable.
+//! DescribeGroups for a classic group. Protocol and metadata are shown only while it is Stable.
 
 use super::ClassicGroup;
 use super::member::Member;
@@ -8,7 +8,7 @@ use muster_codec::messages::{DescribedGroup, DescribedGroupMember};
 use muster_codec::{AnswerBudget, Str};
 
 impl ClassicGroup {
-    /// None if not all members fit into `budget`.
+    /// The description; None if it does not fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,

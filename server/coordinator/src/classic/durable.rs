@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, Str};
 
-/// Changed by records only; a snapshot of the group consists of it.
+/// Only records change it. A snapshot of the group consists of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Durable {
     pub(crate) protocol_type: Option<Text>,
     pub(crate) generation: i32,
     pub(crate) protocol: Option<Text>,
     pub(crate) leader: Option<Text>,
-    /// -1 if the record is too old to say.
+    /// When the group entered its state; -1 if the record is too old to contain it.
     pub(crate) state_timestamp: i64,
     pub(crate) members: Vec<DurableMember>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct DurableMember {
 }
 
 impl Durable {
-    /// Reads a record. Texts and bytes that equal those of the live members are shared with them.
+    /// Reads a record. Texts and bytes that equal those of a live member share its memory.
     pub(crate) fn from_record(value: &GroupMetadataValue<'_>, live: &Members) -> Self {
         let protocol = value.protocol.as_deref();
         let members = value.members.iter().map(|member| {
@@ -44,7 +44,7 @@ impl Durable {
         }
     }
 
-    /// The record that this state was read from.
+    /// The state as a record.
     pub(crate) fn to_record<'a>(&'a self, group_id: &'a str) -> GroupRecord<'a> {
         let key = GroupMetadataKey { group: Str::Borrowed(group_id) };
         let members = self.members.iter().map(DurableMember::to_record).collect();

@@ -28,12 +28,12 @@ impl ClassicGroup {
         match self.state {
             State::Empty | State::Dead => ErrorCode::UnknownMemberId,
             State::PreparingRebalance => ErrorCode::RebalanceInProgress,
-            // A member may heartbeat as soon as its JoinGroup is answered.
+            // A member may send heartbeats as soon as its JoinGroup is answered.
             State::CompletingRebalance | State::Stable => ErrorCode::None,
         }
     }
 
-    /// Handles the session timer of a member, or of a pending member id.
+    /// Handles the session timer of a member, or the join timer of a pending member id.
     pub(crate) fn session_timer(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -63,15 +63,15 @@ impl ClassicGroup {
         }
     }
 
-    /// Removes a member and answers its parked requests, so that a client that still exists joins
-    /// again.
+    /// Removes a member and answers its parked requests, so that its client joins again if it is
+    /// still there.
     pub(super) fn remove_member(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
         let Some(mut member) = self.members.remove(member_id) else { return };
         self.pending_syncs.remove(member_id);
         self.dismiss(turn, &mut member);
     }
 
-    /// Removes a member that did not do something in time.
+    /// Removes a member that missed a deadline.
     pub(super) fn remove_silent(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, why: Why) {
         if let Some(member) = self.members.get(member_id) {
             turn.removed(member_id, member.client(), why, member.heard());

@@ -1,7 +1,7 @@
 //! JoinGroup.
 //!
-//! - v4: a new dynamic member gets MEMBER_ID_REQUIRED and an id, and joins again with it (KIP-394);
-//!   before, it joins at once.
+//! - v4: a new dynamic member gets MEMBER_ID_REQUIRED and a member id, and joins again with it
+//!   (KIP-394). Before v4 it joins at once.
 //! - v5: static members (KIP-345). v9: `skip_assignment`.
 
 use super::member::{Identity, Member, Protocol, keep};
@@ -27,11 +27,11 @@ use muster_codec::messages::{
     JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember,
 };
 
-/// The time after which a new member's parked JoinGroup is ended. The client has no member id yet,
+/// The time after which the parked JoinGroup of a new member ends. The client has no member id yet,
 /// so it may have disappeared unnoticed (`CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS` in Kafka).
 const NEW_MEMBER_JOIN_TIMEOUT_MS: i64 = 5 * 60 * 1_000;
 
-/// The first version in which a dynamic member has to join with a member id that it was given.
+/// From this version on, a dynamic member must join with a member id from the coordinator.
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 
 /// A JoinGroup with the client that sent it.
@@ -44,7 +44,7 @@ pub(crate) struct Joining<'j> {
 }
 
 impl<'j> Joining<'j> {
-    /// Version 0 has no rebalance timeout; the session timeout stands for it.
+    /// Version 0 has no rebalance timeout: the session timeout replaces it.
     pub(crate) fn new(
         parked: Parked,
         client: (&'j str, &'j str),
@@ -72,7 +72,7 @@ impl<'j> Joining<'j> {
         }
     }
 
-    /// Whether a dynamic member without an id gets one, and joins again with that (KIP-394).
+    /// Whether a dynamic member without an id must get one, and join again with it (KIP-394).
     pub(crate) fn requires_member_id(&self) -> bool {
         self.parked.api_version >= MEMBER_ID_REQUIRED_FROM
             && self.request.group_instance_id.is_none()
@@ -87,8 +87,8 @@ impl<'j> Joining<'j> {
         self.request.protocols.iter().map(|it| it.name.len() + it.metadata.len()).sum()
     }
 
-    /// About [`Member::bytes`] of the resulting member. The client or instance id counts twice, as
-    /// a new member id contains it.
+    /// Approximately [`Member::bytes`] of the new member. The client or instance id counts twice,
+    /// because a new member id contains it.
     fn bytes(&self) -> usize {
         let instance_id = self.request.group_instance_id.as_ref().map_or(0, |it| it.len());
         let texts = 2 * (self.client_id.len() + instance_id) + self.client_host.len();
@@ -100,7 +100,7 @@ impl<'j> Joining<'j> {
         self.parked.refuse_join(turn, error, &self.request.member_id);
     }
 
-    /// Refuses without a member id, so that the client joins as a new member.
+    /// Answers an error without a member id, so that the client joins as a new member.
     fn refuse_member(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         self.parked.refuse_join(turn, error, "");
     }
@@ -139,8 +139,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether the group may have another member. In the join phase only members that have joined
-    /// count: if `group.max.size` was lowered, the last members to join are refused.
+    /// Whether the group may have another member. In the join phase only the members that have
+    /// joined count. So if `group.max.size` was lowered, the last members to join are refused.
     fn has_room_for(&self, config: &Config, member_id: &str) -> bool {
         let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
         let member = self.members.get(member_id);
@@ -164,7 +164,7 @@ impl ClassicGroup {
             && self.members.all_offer_one_of(&request.protocols)
     }
 
-    /// Bytes of all members once `joining` is added.
+    /// The bytes of all members after `joining` is added.
     fn bytes_with(&self, joining: &Joining<'_>) -> usize {
         self.members.member_bytes() - self.bytes_before(joining) + joining.bytes()
     }
@@ -191,8 +191,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Asks the client to join again with a member id, which proves that it received the answer
-    /// (KIP-394).
+    /// Asks the client to join again with a member id. That shows that the client received the
+    /// answer (KIP-394).
     fn require_member_id(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -214,8 +214,8 @@ impl ClassicGroup {
 
     fn join_pending_member(&mut self, turn: &mut Turn<'_, '_>, joining: Joining<'_>) {
         if joining.request.group_instance_id.is_some() {
-            // A static member joins without a member id, so no client does this. Kafka fails with
-            // an unexpected exception here.
+            // No client does this: a static member joins without a member id. Kafka fails here with
+            // an unexpected exception.
             return joining.refuse_member(turn, ErrorCode::UnknownServerError);
         }
         let member_id = Text::from(&*joining.request.member_id);
@@ -258,7 +258,7 @@ impl ClassicGroup {
         }
         let unchanged =
             self.members.get(member_id).is_some_and(|member| member.offers(&request.protocols));
-        // A leader that joins a stable group again asks for a rebalance.
+        // A leader that joins a stable group again requests a rebalance.
         let repeats = match self.state {
             State::CompletingRebalance => unchanged,
             State::Stable => unchanged && !self.members.is_leader(member_id),
@@ -276,8 +276,8 @@ impl ClassicGroup {
         self.rebalance_or_complete_join(turn);
     }
 
-    /// Why a member that joins again makes the group rebalance. Its metadata also differ if it has
-    /// given up partitions, as it does with a cooperative assignor.
+    /// The cause of the rebalance when a member joins again. The metadata of a member with a
+    /// cooperative assignor also differ after it gave up partitions.
     fn cause_of(&self, member_id: &str, request: &JoinGroupRequest<'_>) -> Cause {
         let topics = |metadata: &[u8]| {
             ConsumerProtocolSubscription::read(metadata).map(|it| {
@@ -307,8 +307,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Parks the JoinGroup of a member. An older one, of a connection that the client has left, is
-    /// answered; otherwise it would wait for ever, as it does in Kafka.
+    /// Parks the JoinGroup of a member. An older JoinGroup, whose connection the client has left,
+    /// is answered. In Kafka it waits for ever.
     pub(super) fn park_join(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
         if let Some(before) = self.members.park_join(member_id, parked) {
             before.refuse_join(turn, ErrorCode::RebalanceInProgress, member_id);
@@ -320,7 +320,8 @@ impl ClassicGroup {
         timer.map(|mut timer| turn.timers.cancel(&mut timer)).is_some()
     }
 
-    /// The answer to a member of the current generation; the leader's lists all members.
+    /// The answer to a member of the current generation. The answer to the leader lists all
+    /// members.
     pub(super) fn joined(&self, member_id: &str) -> JoinGroupResponse<'static> {
         let is_leader = self.members.is_leader(member_id);
         JoinGroupResponse {

@@ -1,5 +1,6 @@
-//! LeaveGroup. From v3 on several members may leave at once, a static one by its instance id alone
-//! (an administrator's request). Before v3 the member's error is the error of the response.
+//! LeaveGroup. From v3 on, a request may remove several members, and a static member by its
+//! instance id alone, as administrators do. Before v3 the member's error is the error of the
+//! response.
 
 use super::ClassicGroup;
 use super::state::State;
@@ -66,7 +67,7 @@ impl ClassicGroup {
     }
 }
 
-/// Answers LeaveGroup for a group that does not exist: each member is unknown.
+/// Answers a LeaveGroup for a group that does not exist: each member is unknown.
 pub(crate) fn leave_unknown_group(
     api_version: i16,
     request: LeaveGroupRequest<'_>,

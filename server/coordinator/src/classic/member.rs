@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::messages::JoinGroupRequestProtocol;
 
-/// The properties of a member as it sends them, without its protocols.
+/// The ids and timeouts of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) member_id: Text,
@@ -29,24 +29,25 @@ pub(crate) struct Protocol {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) identity: Identity,
-    /// The protocols in the member's order of preference; after a restart only the chosen one.
+    /// The protocols in the member's order of preference. After a load, only the elected one.
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) assignment: Blob,
     pub(crate) parked_join: Option<Parked>,
     pub(crate) parked_sync: Option<Parked>,
-    /// Whether its first JoinGroup is still unanswered. Until then it has no id to heartbeat with.
+    /// Whether its first JoinGroup is unanswered. Until the answer the client has no member id for
+    /// heartbeats.
     pub(crate) is_new: bool,
     pub(crate) session: Timer,
-    /// When its session last began: at a request of it, or at the answer to one that was parked.
+    /// When its session last began: at a request, or at the answer to a parked request.
     pub(crate) heard_at: i64,
     /// The connection of its last request.
     pub(crate) heard_on: Option<u64>,
-    /// Sequence number of the insertion: orders the members of one hash bucket.
+    /// The sequence number of the insertion, which orders the members of a hash bucket.
     pub(crate) inserted: u64,
 }
 
 impl Identity {
-    /// Bytes of its texts.
+    /// The bytes of the ids and the host.
     pub(crate) fn bytes(&self) -> usize {
         let instance_id = self.instance_id.as_ref().map_or(0, |it| it.len());
         self.member_id.len() + instance_id + self.client_id.len() + self.client_host.len()
@@ -59,7 +60,7 @@ impl Member {
         (&self.identity.client_id, &self.identity.client_host)
     }
 
-    /// When, and on which connection, it was last heard.
+    /// The time and the connection of the last request.
     pub(crate) fn heard(&self) -> (i64, Option<u64>) {
         (self.heard_at, self.heard_on)
     }
@@ -79,7 +80,7 @@ impl Member {
         }
     }
 
-    /// Bytes of its identity and of the protocols that it offers.
+    /// The bytes of the ids, the host and the offered protocols.
     pub(crate) fn bytes(&self) -> usize {
         self.identity.bytes() + bytes_of(&self.protocols)
     }
@@ -98,7 +99,7 @@ impl Member {
     }
 
     /// Whether the member waits for an answer, so that the end of its session is ignored. A new
-    /// member may wait only as long as its timer runs.
+    /// member may wait only until its timer fires.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.is_new && (self.parked_join.is_some() || self.parked_sync.is_some())
     }

@@ -1,4 +1,4 @@
-//! The members of a classic group, with counts that spare requests a pass over all members.
+//! The members of a classic group, with counts that save requests a pass over all members.
 
 use super::member::{Member, Protocol};
 use super::parked::Parked;
@@ -38,11 +38,11 @@ impl Members {
         self.members.get(member_id)
     }
 
-    /// The member that a request is from.
+    /// The member that sent a request.
     ///
     /// # Errors
-    /// FENCED_INSTANCE_ID if another member has the instance id, UNKNOWN_MEMBER_ID if none has it,
-    /// or the member id.
+    /// FENCED_INSTANCE_ID if another member has the instance id. UNKNOWN_MEMBER_ID if no member has
+    /// the instance id or the member id.
     pub(crate) fn validated(
         &mut self,
         member_id: &str,
@@ -60,8 +60,8 @@ impl Members {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// A member to change. The change must not affect a count: not the parked join, the protocols
-    /// or the texts.
+    /// A member for a change that affects no count: neither the parked join nor the protocols nor
+    /// the texts may change.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }
@@ -74,7 +74,7 @@ impl Members {
         self.order.values().cloned().collect()
     }
 
-    /// Changes all members, within the limits of [`Self::get_mut`].
+    /// Changes all members, with the restrictions of [`Self::get_mut`].
     pub(crate) fn for_each(&mut self, mut change: impl FnMut(&mut Member)) {
         for member_id in self.order.values() {
             if let Some(member) = self.members.get_mut(member_id) {
@@ -83,7 +83,7 @@ impl Members {
         }
     }
 
-    /// The dynamic members that have not joined.
+    /// The dynamic members that have not joined in this join phase.
     pub(crate) fn late_dynamic_members(&self) -> Vec<Text> {
         if self.parked_joins == self.members.len() {
             return Vec::new();
@@ -92,7 +92,7 @@ impl Members {
         self.iter().filter(is_late).map(|it| it.identity.member_id.clone()).collect()
     }
 
-    /// Keeps a leader that has joined, or elects the first member that has; false if none has.
+    /// Keeps the leader if it has joined, else elects the first member that has. False if none has.
     pub(crate) fn elect_leader(&mut self) -> bool {
         let has_joined = |it: &&Member| it.parked_join.is_some();
         if self.leader.as_ref().and_then(|it| self.get(it)).as_ref().is_some_and(has_joined) {
@@ -115,7 +115,7 @@ impl Members {
         self.leader = leader;
     }
 
-    /// The member id of a static member.
+    /// The member id for an instance id.
     pub(crate) fn static_member_id(&self, instance_id: &str) -> Option<&Text> {
         self.member_ids_by_instance_id.get(instance_id)
     }
@@ -130,7 +130,7 @@ impl Members {
         self.parked_joins
     }
 
-    /// Adds a member; the first becomes the leader.
+    /// Adds a member. The first member becomes the leader.
     pub(crate) fn insert(&mut self, mut member: Member) {
         let member_id = member.identity.member_id.clone();
         debug_assert!(!self.members.contains_key(&member_id));
@@ -163,7 +163,7 @@ impl Members {
         Some(member)
     }
 
-    /// Changes the member id of a static member; the leader stays the leader.
+    /// Changes the member id of a static member. A leader stays the leader.
     pub(crate) fn rename(&mut self, old_id: &str, new_id: Text) {
         let was_leader = self.is_leader(old_id);
         let Some(mut member) = self.remove(old_id) else { return };
@@ -174,14 +174,14 @@ impl Members {
         }
     }
 
-    /// A request of a member came on a connection.
+    /// Notes the connection of a member's request.
     pub(crate) fn heard(&mut self, member_id: &str, connection: Option<u64>) {
         if let Some(member) = self.members.get_mut(member_id) {
             member.heard_on = connection;
         }
     }
 
-    /// Parks a JoinGroup; returns the JoinGroup that the member had parked before.
+    /// Parks a JoinGroup. Returns the JoinGroup of the member that was parked before.
     pub(crate) fn park_join(&mut self, member_id: &str, parked: Parked) -> Option<Parked> {
         let member = self.members.get_mut(member_id)?;
         member.heard_on = Some(parked.request.connection);
@@ -205,16 +205,15 @@ impl Members {
         self.count_protocols(&protocols, true);
     }
 
-    /// Whether some protocol of `protocols` is offered by all members; true if there are no
-    /// members.
+    /// Whether all members offer at least one of `protocols`. True if there are no members.
     pub(crate) fn all_offer_one_of(&self, protocols: &[JoinGroupRequestProtocol<'_>]) -> bool {
         protocols.iter().any(|protocol| {
             self.offered.get(&*protocol.name).copied().unwrap_or(0) == self.members.len()
         })
     }
 
-    /// The elected protocol: each member votes for the first of its protocols that all members
-    /// offer. None if there is no such protocol, which [`Self::all_offer_one_of`] rules out.
+    /// Elects a protocol: each member votes for the first of its protocols that all members offer.
+    /// None if there is no such protocol; [`Self::all_offer_one_of`] makes sure that there is.
     pub(crate) fn vote(&self) -> Option<Text> {
         let is_candidate = |protocol: &&Protocol| {
             self.offered.get(&protocol.name).is_some_and(|count| *count == self.members.len())
@@ -232,7 +231,7 @@ impl Members {
         winner.map(|(name, _)| name.clone())
     }
 
-    /// The longest of the members' rebalance timeouts; 0 if there are none.
+    /// The longest rebalance timeout of the members; 0 without members.
     pub(crate) fn rebalance_timeout_ms(&self) -> i64 {
         let longest = self.iter().map(|member| member.identity.rebalance_timeout_ms).max();
         i64::from(longest.unwrap_or(0).max(0))

@@ -1,4 +1,4 @@
-//! Members of a classic group that is converted from or to a group of another protocol.
+//! Conversion of a classic group's members to and from another protocol.
 
 use super::ClassicGroup;
 use super::member::{Identity, Member, Protocol};
@@ -36,7 +36,7 @@ impl ClassicGroup {
         self.uses_consumer_protocol()
     }
 
-    /// All members, in the group's order.
+    /// All members, in the order of the group.
     pub(crate) fn migrated_members(&self) -> Vec<MigratedMember> {
         let members = self.members.iter().map(|member| MigratedMember {
             identity: member.identity.clone(),
@@ -46,7 +46,7 @@ impl ClassicGroup {
         members.collect()
     }
 
-    /// Answers all parked requests: their clients have to join a group of another protocol.
+    /// Answers all parked requests with errors, because the group gets another protocol.
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
         for member_id in self.members.ids() {
             if let Some(parked) = self.members.take_parked_join(&member_id) {
@@ -59,9 +59,9 @@ impl ClassicGroup {
         }
     }
 
-    /// A stable group of consumers; the first member is the leader. `assign` returns a member's
-    /// assignment from its id and its metadata for the elected protocol. None if the members have
-    /// no protocol in common.
+    /// A stable group of consumers, led by the first member. `assign` returns a member's assignment
+    /// for its id and its metadata for the elected protocol. None if the members have no protocol
+    /// in common.
     pub(crate) fn of_consumers(
         turn: &mut Turn<'_, '_>,
         id: Text,
@@ -94,7 +94,7 @@ impl ClassicGroup {
         self.prepare_rebalance(turn);
     }
 
-    /// The record of a converted group; its replay changes nothing else. None if it is too large.
+    /// The record of a converted group. Its replay changes nothing else. None if it is too large.
     pub(crate) fn migrated_record(&mut self, wall: Wall) -> Option<GroupRecord<'static>> {
         let value = self.record(|member| owned_bytes(&member.assignment));
         if is_too_large(&value) {

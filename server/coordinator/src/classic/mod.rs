@@ -1,5 +1,5 @@
-//! Classic groups: the protocol of JoinGroup, SyncGroup, Heartbeat and LeaveGroup, in which one
-//! member, the leader, assigns partitions to all. [`state`] has the protocol on one screen.
+//! Classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup. One member, the leader, assigns
+//! partitions to all members. [`state`] shows the protocol on one page.
 //!
 //! A group has durable and volatile state. The durable state, [`durable`], is its last
 //! GroupMetadata record; only [`ClassicGroup::replay`] changes it. The volatile state is the
@@ -48,35 +48,34 @@ use state::State;
 #[derive(Debug)]
 pub(crate) struct ClassicGroup {
     id: Text,
-    /// None for a simple group, which has no record of its own.
+    /// None for a simple group, which only commits offsets and has no record of its own.
     durable: Option<Durable>,
     state: State,
     previous_state: State,
-    /// The time when the state was entered; -1 if the record does not have it.
+    /// When the group entered the state; -1 if the record does not contain it.
     state_timestamp: i64,
     generation: i32,
     protocol_type: Option<Text>,
     protocol: Option<Text>,
     members: Members,
-    /// Member ids that were handed out and not used yet (KIP-394).
+    /// Member ids that were assigned and not used yet (KIP-394).
     pending_joins: HashMap<Text, Timer>,
-    /// Members of this generation whose SyncGroup is still to come.
+    /// Members of this generation that have not sent their SyncGroup.
     pending_syncs: BTreeSet<Text>,
-    /// Topics that the members of this generation are subscribed to; None unless they are
-    /// consumers.
+    /// Topics to which the members of this generation subscribe; None if they are not consumers.
     subscribed_topics: Option<BTreeSet<Text>>,
     join_timer: Timer,
-    /// The delay of the initial rebalance, for which the join timer is set; None if the timer is
-    /// that of the rebalance timeout.
+    /// Set while the join timer counts the delay of the initial rebalance; None while it counts the
+    /// rebalance timeout.
     initial_delay: Option<Box<InitialDelay>>,
     /// Whether a member joined since the initial delay was last extended.
     new_member_added: bool,
     sync_timer: Timer,
-    /// Set from when a handler writes a record until its replay.
+    /// The time at which a handler wrote a record that is not replayed yet.
     writing_since: Option<Wall>,
 }
 
-/// The initial rebalance is put off as long as more members join
+/// The delay of the initial rebalance, which is extended while more members join
 /// (`group.initial.rebalance.delay.ms`).
 #[derive(Debug, Clone, Copy)]
 struct InitialDelay {
@@ -112,7 +111,7 @@ impl ClassicGroup {
         self.state
     }
 
-    /// Members that have joined or are parked, and pending member ids.
+    /// The number of members, joined or parked, and of pending member ids.
     pub(crate) fn members_and_pending(&self) -> usize {
         self.members.len() + self.pending_joins.len()
     }
@@ -122,7 +121,7 @@ impl ClassicGroup {
         self.members.member_bytes()
     }
 
-    /// Whether the group has no record and no member, joined or pending.
+    /// Whether the group has no record, no member and no pending member id.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.durable.is_none() && self.members_and_pending() == 0
     }
@@ -131,7 +130,7 @@ impl ClassicGroup {
         self.state == State::Empty
     }
 
-    /// Empty if no member ever joined.
+    /// The protocol type; empty if no member ever joined.
     pub(crate) fn protocol_type(&self) -> &str {
         self.protocol_type.as_deref().unwrap_or_default()
     }
@@ -151,7 +150,7 @@ impl ClassicGroup {
         self.protocol_type() == PROTOCOL_TYPE
     }
 
-    /// Called when a member has shown that it is alive.
+    /// Restarts the session of a member that has shown that it is alive.
     fn restart_session(&mut self, turn: &mut Turn<'_, '_>, member_id: &str) {
         if let Some(member) = self.members.get_mut(member_id) {
             restart_session(turn, &self.id, member);

@@ -1,4 +1,4 @@
-//! How much an assignment moves, compared with the last assignment in the group's record.
+//! How many partitions a new assignment moves, compared with the assignment in the group's record.
 
 use super::ClassicGroup;
 use crate::event::Moved;
@@ -9,8 +9,8 @@ use muster_codec::Str;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::records::GroupMetadataValue;
 
-/// The most bytes of changed assignments that are compared partition by partition: less than a
-/// millisecond of work. They have some 60,000 partitions.
+/// The most bytes of changed assignments that are compared partition by partition: some 60,000
+/// partitions, less than a millisecond of work.
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
 impl ClassicGroup {
@@ -39,10 +39,11 @@ impl ClassicGroup {
     }
 }
 
-/// The partitions of each topic, in order.
+/// The partitions of each topic, ascending.
 type ByTopic<'a> = BTreeMap<Str<'a>, Vec<i32>>;
 
-/// The number of partitions in `after` that are not in `before`; None if one cannot be read.
+/// The number of partitions in `after` that are not in `before`. None if one of the two is
+/// malformed.
 fn given(before: &[u8], after: &[u8]) -> Option<u32> {
     let (before, after) = (by_topic(before)?, by_topic(after)?);
     let is_new = |topic: &Str<'_>, partition: &i32| {
@@ -52,7 +53,7 @@ fn given(before: &[u8], after: &[u8]) -> Option<u32> {
     Some(new.sum::<usize>() as u32)
 }
 
-/// An empty assignment has no bytes.
+/// The partitions of an assignment. An empty assignment has no bytes.
 fn by_topic(assignment: &[u8]) -> Option<ByTopic<'_>> {
     let mut topics = ByTopic::new();
     if assignment.is_empty() {

@@ -1,4 +1,4 @@
-//! Whether a classic group allows offsets to be committed or deleted, and itself to be deleted.
+//! Whether a classic group allows commits, deletion of offsets, and its own deletion.
 
 use super::state::State;
 use super::{ClassicGroup, restart_session};
@@ -8,11 +8,11 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::OffsetCommitRequest;
 
 impl ClassicGroup {
-    /// Accepts or refuses a commit. The commit of a member counts as a heartbeat.
+    /// Checks whether a commit is allowed. The commit of a member counts as a heartbeat.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS while the
-    /// member has yet to fetch its assignment.
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION. REBALANCE_IN_PROGRESS if the
+    /// member has not fetched its assignment yet.
     pub(crate) fn accept_commit(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -38,11 +38,11 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Accepts or refuses a commit in a transaction: from clients that do not name a member in any
-    /// state, from members during a rebalance, too. It does not count as a heartbeat.
+    /// Checks whether a transactional commit is allowed: without a member id in each state, and for
+    /// members even during a rebalance. It does not count as a heartbeat.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION.
     pub(crate) fn accept_transactional_commit(
         &mut self,
         request: &OffsetCommitRequest<'_>,
@@ -55,9 +55,11 @@ impl ClassicGroup {
         if generation == self.generation { Ok(()) } else { Err(ErrorCode::IllegalGeneration) }
     }
 
+    /// Checks whether offsets may be deleted.
+    ///
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets. Only members that are consumers say
-    /// which topics they use.
+    /// NON_EMPTY_GROUP if members may be using the offsets: the topics in use are known only of
+    /// consumers.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.state == State::Empty || self.uses_consumer_protocol() {
             Ok(())
@@ -66,6 +68,8 @@ impl ClassicGroup {
         }
     }
 
+    /// Checks whether the group may be deleted.
+    ///
     /// # Errors
     /// NON_EMPTY_GROUP.
     pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
@@ -78,8 +82,8 @@ impl ClassicGroup {
         }
     }
 
-    /// If the subscriptions cannot be read, a group of consumers counts as subscribed to every
-    /// topic.
+    /// Whether a member subscribes to a topic. If the subscriptions cannot be read, a group of
+    /// consumers counts as subscribed to every topic.
     pub(crate) fn is_subscribed_to(&self, topic: &str) -> bool {
         match &self.subscribed_topics {
             Some(topics) => topics.contains(topic),
@@ -87,7 +91,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The time from which the retention of offsets counts; None while they may not expire.
+    /// The time from which the retention of offsets counts; None while offsets may not expire.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         let is_consumer = self.uses_consumer_protocol() && self.subscribed_topics.is_some();
         match self.state {

@@ -1,4 +1,4 @@
-//! Responses that wait for other members.
+//! Requests that wait for other members.
 
 use crate::output::RequestId;
 use crate::text::owned;
@@ -6,7 +6,7 @@ use crate::turn::Turn;
 use muster_codec::messages::{JoinGroupResponse, SyncGroupResponse};
 use muster_codec::{ErrorCode, Str};
 
-/// The first version of JoinGroup whose response may name no protocol.
+/// From this version on, a JoinGroup response may have a null protocol.
 const NULLABLE_PROTOCOL_FROM: i16 = 7;
 
 /// A request that is answered later.
@@ -28,7 +28,7 @@ impl Parked {
         turn.answer(self.request, response);
     }
 
-    /// An error, with the member id for the client to join with again, if any.
+    /// Answers an error, and the member id with which the client should join again, if any.
     pub(crate) fn refuse_join(self, turn: &mut Turn<'_, '_>, error: ErrorCode, member_id: &str) {
         let response = JoinGroupResponse {
             error_code: error as i16,

@@ -25,7 +25,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Starts a rebalance. The first one of a group waits for more members to join.
+    /// Starts a rebalance. The first rebalance of a group waits for more members to join.
     pub(super) fn prepare_rebalance(&mut self, turn: &mut Turn<'_, '_>) {
         if self.state == State::CompletingRebalance {
             self.abandon_assignment(turn, ErrorCode::RebalanceInProgress);
@@ -62,7 +62,7 @@ impl ClassicGroup {
         self.state == State::PreparingRebalance && self.previous_state == State::Empty
     }
 
-    /// Ends the join phase if all members have joined; the initial rebalance waits for its timer
+    /// Ends the join phase if all members have joined. The initial rebalance waits for its timer
     /// instead.
     pub(super) fn maybe_complete_join(&mut self, turn: &mut Turn<'_, '_>) {
         if !self.is_in_initial_rebalance() {
@@ -96,7 +96,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Handles the sync timer: removes the members that have not sent their SyncGroup.
+    /// Handles the sync timer: removes the members that did not send their SyncGroup in time.
     pub(crate) fn sync_timer(&mut self, turn: &mut Turn<'_, '_>, group_id: Text) {
         let key = TimerKey::PendingSync { group_id };
         if !turn.timers.due(&mut self.sync_timer, turn.now, key) || self.pending_syncs.is_empty() {
@@ -121,8 +121,8 @@ impl ClassicGroup {
             .schedule(&mut self.join_timer, at, || TimerKey::Join { group_id: group_id.clone() });
     }
 
-    /// Ends the join phase and removes the dynamic members that have not joined. Static members
-    /// stay; if none of them has joined, the phase is repeated until their sessions expire.
+    /// Ends the join phase, and removes the dynamic members that have not joined. Static members
+    /// stay. If no member has joined, the join phase starts again, until the sessions expire.
     fn complete_join(&mut self, turn: &mut Turn<'_, '_>) {
         turn.timers.cancel(&mut self.join_timer);
         self.initial_delay = None;
@@ -139,7 +139,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Writes the empty generation; its replay makes the group Empty.
+    /// Writes a generation without members. Its replay makes the group Empty.
     fn generation_without_members(&mut self, turn: &mut Turn<'_, '_>) {
         let record = GroupMetadataValue {
             generation: self.generation.wrapping_add(1),
@@ -178,8 +178,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The topics that the members are subscribed to; None if they are not consumers, or if the
-    /// metadata of one of them cannot be read.
+    /// The topics to which the members subscribe. None if they are not consumers, or if the
+    /// metadata of a member is malformed.
     pub(super) fn subscriptions_topics(&self) -> Option<BTreeSet<Text>> {
         if self.protocol_type() != PROTOCOL_TYPE {
             return None;
@@ -196,7 +196,7 @@ impl ClassicGroup {
         Some(topics)
     }
 
-    /// The group's record as of now, with the given assignments.
+    /// The group's current state as a record, with the given assignments.
     pub(super) fn record<'r>(
         &self,
         assignment: impl Fn(&Member) -> Bytes<'r>,
@@ -222,7 +222,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Writes the record of a new group, before it has members.
+    /// Writes the record of a new group without members.
     pub(crate) fn write_creation(&mut self, turn: &mut Turn<'_, '_>) {
         let record = self.record(|_| Bytes::default());
         self.write(turn, record);
@@ -235,14 +235,14 @@ impl ClassicGroup {
     }
 }
 
-/// Whether a record is larger than the limit of one write.
+/// Whether a record exceeds [`GROUP_RECORD_BYTES_MAX`].
 pub(super) fn is_too_large(record: &GroupMetadataValue<'_>) -> bool {
     record.members.iter().map(recorded_bytes).sum::<usize>() > GROUP_RECORD_BYTES_MAX
 }
 
 /// The bytes of a member in its group's record.
 fn recorded_bytes(member: &MemberMetadata<'_>) -> usize {
-    /// Two timeouts, and the lengths of four texts and of two byte arrays.
+    /// Two timeouts, and the length fields of four texts and of two byte arrays.
     const FIXED: usize = 2 * 4 + 4 * 2 + 2 * 4;
     let instance_id = member.group_instance_id.as_deref().unwrap_or_default();
     let texts = [&*member.member_id, instance_id, &*member.client_id, &*member.client_host];

@@ -14,8 +14,8 @@ use muster_codec::Wall;
 use muster_codec::records::GroupMetadataValue;
 
 impl ClassicGroup {
-    /// Applies a GroupMetadata record. If a handler wrote it, the transition that follows from it
-    /// is made; else the log is being read, and the record replaces the whole state.
+    /// Applies a GroupMetadata record. If a handler wrote the record, makes the transition that
+    /// follows from it. If the record comes from the log, replaces the whole state.
     pub(crate) fn replay(&mut self, timers: &mut Timers, value: &GroupMetadataValue<'_>) {
         let durable = Durable::from_record(value, &self.members);
         match self.writing_since.take() {
@@ -36,7 +36,8 @@ impl ClassicGroup {
         self.subscribed_topics = self.subscriptions_topics();
     }
 
-    /// Called when the log is read: sessions start, and a group over `group.max.size` rebalances.
+    /// Called after the log was read: starts sessions, and rebalances a group that exceeds
+    /// `group.max.size`.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
         self.restored();
         for member_id in self.members.ids() {
@@ -65,7 +66,7 @@ impl ClassicGroup {
                 self.subscribed_topics = self.uses_consumer_protocol().then(BTreeSet::new);
                 self.transition(State::Empty, since);
             }
-            // A new group, or a static member with a new id.
+            // The record of a new group, or of a static member with a new id.
             State::Empty | State::PreparingRebalance | State::Stable | State::Dead => {}
         }
     }

@@ -25,15 +25,15 @@
 //! | sweep, no offsets left | deleted | - | - | - |
 //!
 //! 1. Unless the vote changes the protocol, which causes a rebalance.
-//! 2. If it was the last that was missing, the join phase ends.
-//! 3. Neither a member id nor a generation: a client that uses the group for offsets only.
-//! 4. Topics that are subscribed to are refused; a group that is not of consumers answers
+//! 2. The join phase ends if this id was the last that was missing.
+//! 3. Neither a member id nor a generation: the client uses the group only for offsets.
+//! 4. Topics to which members subscribe are refused. A group that is not of consumers answers
 //!    NON_EMPTY_GROUP.
 //! 5. To CompletingRebalance, or to Empty if no member has joined.
 //!
 //! "Rebalance" is the transition to PreparingRebalance, and at once to CompletingRebalance if all
-//! members have joined. "Late" members have not joined, or not synced, in time. The fifth state,
-//! Dead, has no column: a deleted group is removed at once, and requests find no group.
+//! members have joined. "The late" are the members that did not join, or sync, in time. The fifth
+//! state, Dead, has no column: a deleted group is removed at once, so that requests find no group.
 //! OffsetFetch, ListGroups and DescribeGroups are answered in each state.
 
 /// The state of a classic group (`ClassicGroupState` in Kafka).

@@ -1,5 +1,6 @@
-//! A static member that joins without its member id, say after a restart (KIP-345). It keeps its
-//! place under a new member id; if the assignment can stay, the other members do not notice.
+//! A static member that joins without its member id, for example after a restart (KIP-345). It gets
+//! a new member id and keeps its place. If the assignment can stay, the other members notice
+//! nothing.
 
 use super::ClassicGroup;
 use super::join::Joining;
@@ -11,11 +12,11 @@ use crate::turn::Turn;
 use muster_codec::ErrorCode;
 use muster_codec::messages::JoinGroupResponse;
 
-/// The first version in which a leader can be instructed to skip the assignment (KIP-814).
+/// From this version on, the answer can make a leader skip the assignment (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
 
 impl ClassicGroup {
-    /// Moves the place of `old_id` to `new_id`, and fences the client that still uses the old id.
+    /// Gives the place of `old_id` to `new_id`, and fences the client that still uses the old id.
     pub(super) fn replace_static_member(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -38,7 +39,8 @@ impl ClassicGroup {
         turn.note_cause(Cause::Rejoined, Some(&new_id));
         self.park_join(turn, &new_id, joining.parked);
         match self.state {
-            // In CompletingRebalance the leader may know the old id already, and assign to it.
+            // In CompletingRebalance the leader may already know the old id, and assign partitions
+            // to it.
             State::Stable | State::CompletingRebalance => self.prepare_rebalance(turn),
             State::PreparingRebalance => self.maybe_complete_join(turn),
             State::Empty | State::Dead => {}
@@ -60,8 +62,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The member stays in the current generation. A leader of a version without `skip_assignment`
-    /// must not learn that it is the leader, or it would send an assignment.
+    /// Keeps the member in the current generation. A leader of a version without `skip_assignment`
+    /// must not learn that it is the leader, because it would then send an assignment.
     fn keep_generation(
         &mut self,
         turn: &mut Turn<'_, '_>,

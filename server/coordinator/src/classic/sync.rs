@@ -1,6 +1,6 @@
-//! SyncGroup: the leader sends the assignment, each member fetches its part.
+//! SyncGroup: the leader sends the assignment, and each member fetches its part.
 //!
-//! v5: the request may name the protocol type and protocol, which must be the group's.
+//! v5: the request may name the protocol type and the protocol, which must equal the group's.
 
 use super::parked::Parked;
 use super::rebalance::is_too_large;
@@ -16,7 +16,7 @@ use muster_codec::{Bytes, ErrorCode};
 type Assignments<'r> = HashMap<muster_codec::Str<'r>, Bytes<'r>>;
 
 impl ClassicGroup {
-    /// Answers a SyncGroup, or parks it until the leader's has arrived.
+    /// Answers a SyncGroup, or parks it until the leader's SyncGroup has arrived.
     pub(crate) fn sync<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,
@@ -67,7 +67,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Parks a request; an older one of the member is answered, as with JoinGroup.
+    /// Parks a SyncGroup. An older one of the member is answered, as with JoinGroup.
     fn park_sync(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(before) = member.parked_sync.replace(parked) {
@@ -75,7 +75,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Writes the leader's assignment and answers the parked members; a member that the leader left
+    /// Writes the leader's assignment and answers the parked members. A member that the leader left
     /// out gets an empty assignment. The replay makes the group Stable.
     fn complete_sync<'r>(&mut self, turn: &mut Turn<'_, 'r>, assignments: Assignments<'r>) {
         let of = |member_id: &str| assignments.get(member_id).cloned().unwrap_or_default();

@@ -7,11 +7,11 @@ use crate::view::{Assigned, AssignedTo, MemberView, MembersPage};
 use alloc::vec::Vec;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 
-/// The most bytes of an assignment that is read to be shown: some 16,000 partitions.
+/// The most bytes of an assignment that is decoded for an operator: some 16,000 partitions.
 const ASSIGNMENT_BYTES_MAX: usize = 64 << 10;
 
 impl ClassicGroup {
-    /// Adds members from a place on, at a time of the groups.
+    /// Adds the members from an index on. `now` is the current time.
     pub(crate) fn view_members(&self, from: usize, now: i64, page: &mut MembersPage) {
         for (place, member) in self.members.iter().enumerate().skip(from) {
             if page.is_full(place) {
@@ -47,7 +47,8 @@ fn state(member: &Member) -> &'static str {
     }
 }
 
-/// None for bytes that are too many, or no assignment. An empty one has no bytes.
+/// The partitions of an assignment. None if it is too long or malformed. An empty assignment has no
+/// bytes.
 fn assigned(bytes: &[u8]) -> Option<Assigned> {
     let mut assigned = Assigned::default();
     if bytes.is_empty() {

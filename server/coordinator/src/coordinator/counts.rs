@@ -1,32 +1,32 @@
-//! Counts of volatile state, which callers compare with its limits.
+//! Counts of volatile state. Callers compare them with limits.
 
 use super::Coordinator;
 use crate::counters::{Counted, Gauges};
 use crate::group::Group;
 use core::ops::Add;
 
-/// The counts of the memory of coordinators beside durable state.
+/// Counts of what coordinators keep in memory besides durable state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub coordinators: usize,
-    /// Loaded groups, including ids with offsets only.
+    /// Loaded groups, including group ids with only offsets.
     pub groups: usize,
-    /// Members of these groups, joining members, and pending member ids.
+    /// Members of the loaded groups, joining members, and pending member ids.
     pub members: usize,
     /// Timers that are set.
     pub timers: usize,
-    /// The gauges as they are kept, and below as a new count finds them.
+    /// The gauges as they are maintained; `recounted` is the same, counted again.
     pub gauges: Gauges,
     pub recounted: Gauges,
 }
 
-/// The most timers of one member, of one group and of a coordinator itself.
+/// The most timers of a member, of a group, and of a coordinator itself.
 pub const TIMERS_PER_MEMBER_MAX: usize = 4;
 pub const TIMERS_PER_GROUP_MAX: usize = 2;
 pub const TIMERS_OF_ITS_OWN_MAX: usize = 1;
 
 impl Counts {
-    /// The most timers that this many members and groups may have.
+    /// The most timers that these members and groups may have.
     pub fn timers_max(self) -> usize {
         self.members * TIMERS_PER_MEMBER_MAX
             + self.groups * TIMERS_PER_GROUP_MAX
@@ -50,7 +50,7 @@ impl Add for Counts {
 }
 
 impl Coordinator {
-    /// O(n) in the loaded groups.
+    /// Takes O(n) in the loaded groups.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts {
             coordinators: 1,

@@ -1,5 +1,5 @@
-//! DeleteGroups. A share group goes when the leaders of its partitions have deleted its state, and
-//! a group with many offsets when these are deleted, slice by slice.
+//! DeleteGroups. A share group is removed after the leaders of its partitions have deleted its
+//! state. A group with many offsets is removed after these are deleted, slice by slice.
 
 use super::{Caller, Coordinator};
 use crate::context::Context;
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 use muster_codec::{ErrorCode, Str};
 
-/// The work that is left for a group.
+/// The work that must precede the removal of a group.
 enum Deletion {
     Done,
     /// The share state of the group must be deleted first.
@@ -71,7 +71,7 @@ impl Coordinator {
         self.delete_next(context, deleting, output);
     }
 
-    /// The leaders have deleted the share state of a group, or some refused.
+    /// Continues after the leaders have deleted the share state of a group, or refused to.
     pub(super) fn share_state_deleted(
         &mut self,
         context: &Context<'_>,
@@ -91,7 +91,7 @@ impl Coordinator {
         self.delete_next(context, deleting, output);
     }
 
-    /// Deletes the next slice of offsets, and their group with the last.
+    /// Deletes the next slice of offsets. The last slice also deletes the group.
     pub(super) fn delete_slice(&mut self, context: &Context<'_>, output: &mut Output<'static>) {
         if !self.timers.due(&mut self.deletions.timer, context.now, TimerKey::Deletion) {
             return;
@@ -106,7 +106,7 @@ impl Coordinator {
         });
         let has_begun = core::mem::take(&mut self.deletions.has_begun);
         let deleted = match deleted {
-            // The sweep, or another request, has deleted the rest.
+            // The sweep or another request has deleted the rest.
             Err(ErrorCode::GroupIdNotFound) if has_begun => Ok(Deletion::Done),
             deleted => deleted,
         };
@@ -125,12 +125,12 @@ impl Coordinator {
         }
     }
 
-    /// Schedules the next slice of the deletion after requests that wait.
+    /// Schedules the next slice of the deletion, after requests that wait.
     fn delete_soon(&mut self, now: i64) {
         self.timers.schedule(&mut self.deletions.timer, now, || TimerKey::Deletion);
     }
 
-    /// Deletes the groups that are left, up to the next one that takes longer.
+    /// Deletes the remaining groups, up to the next group whose deletion takes longer.
     fn delete_next(
         &mut self,
         context: &Context<'_>,
@@ -163,7 +163,7 @@ impl Coordinator {
     }
 }
 
-/// Begins to delete a group: at once, unless it has share state.
+/// Deletes a group at once, unless its share state or many offsets must be deleted first.
 fn begin_deletion(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,
@@ -190,7 +190,7 @@ fn has_many_offsets(entry: &Entry) -> bool {
     entry.offsets.len() > EXPIRE_RECORDS_MAX
 }
 
-/// Deletes a share group whose share state is deleted, unless it has got some again.
+/// Deletes a share group whose share state was deleted, unless it has new share state.
 fn delete_without_state(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,
@@ -208,7 +208,8 @@ fn delete_at_once(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) -> Result<
     delete_group(turn, entry, usize::MAX).map(drop)
 }
 
-/// Writes tombstones of a group, if it is empty: for a number of its offsets, or for the whole.
+/// Writes tombstones of a group if it is empty: for at most `offsets_max` offsets, or for the whole
+/// group.
 fn delete_group(
     turn: &mut Turn<'_, '_>,
     entry: Option<&mut Entry>,

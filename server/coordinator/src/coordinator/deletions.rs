@@ -1,22 +1,23 @@
-//! The deletions under way of groups with many offsets: `delete_groups.rs`.
+//! The deletions under way of groups with many offsets. `delete_groups.rs` carries them out.
 
 use crate::share_state::DeletingGroups;
 use crate::timers::Timer;
 use alloc::collections::VecDeque;
 use muster_codec::ErrorCode;
 
-/// Deletions of groups, which are done one after the other.
+/// Deletions of groups, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     pub(super) timer: Timer,
     pub(super) requests: VecDeque<DeletingGroups>,
-    /// Some offsets of the first group are deleted.
+    /// Whether some offsets of the first group are deleted.
     pub(super) has_begun: bool,
 }
 
 impl Deletions {
-    /// The error for a member that joins a group that is being deleted: it may try again, and finds
-    /// a new group. If it joined, the group would stay, without some of its offsets.
+    /// The error for a client that joins a group whose deletion is under way. The client retries,
+    /// and then finds a new group. If it joined now, the group would stay without some of its
+    /// offsets.
     pub(super) fn refusal(&self, group_id: &str) -> Option<ErrorCode> {
         let first = self.requests.front().and_then(DeletingGroups::group_id);
         (first == Some(group_id)).then_some(ErrorCode::CoordinatorLoadInProgress)
@@ -24,7 +25,7 @@ impl Deletions {
 }
 
 impl DeletingGroups {
-    /// The group that is under way.
+    /// The group whose deletion is under way.
     fn group_id(&self) -> Option<&str> {
         let at = self.rest.last()?;
         Some(&self.response.results[*at].group_id)

@@ -1,11 +1,10 @@
 //! ListGroups, DescribeGroups, and the descriptions of the newer kinds of groups.
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
-//! - DescribeGroups: before v6, a group that does not exist is one that is Dead.
-//! - There is no authorizer: any client that asks for the allowed operations on a group gets all of
-//!   them.
-//! - A group for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR, and so does
-//!   a list of groups. Kafka has neither limit nor error for it.
+//! - DescribeGroups: before v6, a group that does not exist is described as Dead.
+//! - There is no authorizer: a client that asks for its allowed operations on a group gets all.
+//! - A group, or a list of groups, that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR.
+//!   Kafka has neither this limit nor an error for it.
 
 use super::{Caller, Coordinator};
 use crate::classic::state::State;
@@ -28,14 +27,14 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, ErrorCode, Field, Str};
 
-/// The first version of DescribeGroups with an error of its own for unknown groups (KIP-1043).
+/// From this version on, DescribeGroups has an error for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 
-/// The operations that are allowed on a group as there is no authorizer, those of Kafka: read,
-/// delete, describe, describe configs, alter configs (`AclOperation` codes as bits).
+/// The operations on a group, all allowed because there is no authorizer here: read, delete,
+/// describe, describe configs, alter configs (Kafka's `AclOperation` codes as bits).
 const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// The error for a group or list for which the answer's budget does not suffice.
+/// The error of a group or list that exceeds the answer's budget.
 const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
 impl Coordinator {
@@ -50,9 +49,10 @@ impl Coordinator {
         output.answer(caller.request, listing.take(), self.written_at);
     }
 
-    /// Continues a listing by at most `count` groups of this coordinator; returns how many there
-    /// were. If they are fewer, there are no more; the listing may continue with those of another
-    /// coordinator. A group that exists all the time is listed once.
+    /// Continues a listing by at most `count` groups of this coordinator. Returns the number of
+    /// groups visited. If it is less than `count`, no more are left here, and the listing may
+    /// continue with another coordinator. A group that exists during the whole listing is listed
+    /// once.
     pub fn list(&self, listing: &mut Listing, count: usize) -> usize {
         let Listing { filter, budget, after, groups, is_too_large } = listing;
         let mut looked_at = 0;
@@ -166,8 +166,8 @@ impl Coordinator {
         output.answer(caller.request, response, visible_at);
     }
 
-    /// Describes each group, which is loaded, within the answer's budget. Returns the position that
-    /// the answer waits for, too.
+    /// Describes each group within the answer's budget. The groups must be loaded. Also returns the
+    /// position that the answer waits for.
     fn describe_each<'r, D: Described<'r>>(
         &self,
         mut group_ids: Vec<Str<'r>>,
@@ -191,14 +191,14 @@ impl Coordinator {
     }
 }
 
-/// The description of a group in one of the APIs.
+/// The description of a group, in one of several APIs.
 trait Described<'r>: Field<'r> {
     fn refused(group_id: Str<'r>, error: ErrorCode) -> Self;
 
-    /// There is no such group.
+    /// The description of a group that does not exist.
     fn unknown(group_id: &Str<'r>) -> Self;
 
-    /// The error code of the description, and its field of authorized operations.
+    /// The error code, and the field of authorized operations.
     fn operations(&mut self) -> (i16, &mut i32);
 }
 
@@ -225,7 +225,7 @@ macro_rules! described {
 
 described! { DescribedGroup, DescribedConsumerGroup, DescribedShareGroup, DescribedStreamsGroup }
 
-/// The operations on a described group, if they were asked for.
+/// The operations on a described group, if the client asked for them.
 fn operations(is_asked: bool, error_code: i16) -> i32 {
     if is_asked && error_code == ErrorCode::None as i16 { GROUP_OPERATIONS } else { i32::MIN }
 }
@@ -265,7 +265,7 @@ impl Listing {
         ListGroupsResponse { groups, ..Default::default() }
     }
 
-    /// Whether the answer's budget does not suffice for the list.
+    /// Whether the list exceeds the answer's budget.
     pub fn is_too_large(&self) -> bool {
         self.is_too_large
     }
@@ -295,7 +295,7 @@ impl Filter {
                 let group = entry.group.as_ref()?;
                 (&*entry.id, group.state_name(), group.kind().type_name()?, group.protocol_type())
             }
-            // Groups with members are loaded at the start.
+            // Groups with members are loaded at startup, so this group is empty.
             Listed::Unloaded(group) => {
                 (group.id, State::Empty.name(), group.entry.kind.type_name()?, group.protocol_type)
             }

@@ -1,4 +1,4 @@
-//! The work that is due at a time.
+//! The work that timers make due.
 
 use super::Coordinator;
 use crate::classic::ClassicGroup;
@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use muster_codec::Wall;
 
 impl Coordinator {
-    /// Does the work that is due at `context.now`, within the limits of one call; see
+    /// Does the work that is due at `context.now`, within the limits of one call. See
     /// [`Self::next_deadline`].
     pub fn expire(&mut self, context: &mut Context<'_>) -> Output<'static> {
         let mut output = Output::default();
@@ -31,8 +31,8 @@ impl Coordinator {
                 None if key == TimerKey::Load => self.load_slice(context),
                 None => self.sweep(context, &mut output),
             }
-            // Later work may depend on the replay of these records; and requests are served between
-            // slices.
+            // Later work may depend on the replay of these records. Between slices, requests are
+            // served.
             if is_slice || !output.records.is_empty() {
                 break;
             }
@@ -60,8 +60,8 @@ impl Coordinator {
         });
     }
 
-    /// Removes expired offsets, and empty groups without offsets. The next call continues at once
-    /// where one ends.
+    /// Removes expired offsets, and empty groups without offsets. If the work is too much for one
+    /// call, the next call continues at once.
     fn sweep(&mut self, context: &Context<'_>, output: &mut Output<'static>) {
         if !self.timers.due(&mut self.sweep.timer, context.now, TimerKey::Sweep) {
             return;
@@ -79,7 +79,7 @@ impl Coordinator {
                 }
                 self.with(Around { wall, ..context.around() }, output, &id, sweep_group);
             }
-            // A group with many offsets may have more that are expired.
+            // A group with this many expired offsets may have more.
             if output.records.len() >= EXPIRE_RECORDS_MAX {
                 break;
             }
@@ -181,7 +181,7 @@ fn streams_timer(turn: &mut Turn<'_, '_>, group: &mut StreamsGroup, key: TimerKe
     }
 }
 
-/// The member to be removed because the timer of `key` is due; notes its removal.
+/// The member whose deadline in `key` has passed, with a note of its removal.
 fn removed_member<K: modern::kind::Kind>(
     turn: &mut Turn<'_, '_>,
     group: &mut modern::Group<K>,
@@ -196,7 +196,7 @@ fn removed_member<K: modern::kind::Kind>(
     Some(number)
 }
 
-/// Why a member is removed when this timer of it is due.
+/// Why a member is removed when a timer with this key fires.
 fn why(key: &TimerKey) -> Why {
     match key {
         TimerKey::Revocation { .. } => Why::Revocation,
@@ -211,7 +211,7 @@ fn why(key: &TimerKey) -> Why {
     }
 }
 
-/// A share group has no offsets, and stays until it is deleted.
+/// Sweeps a group. A share group has no offsets, and stays until it is deleted.
 fn sweep_group(turn: &mut Turn<'_, '_>, entry: Option<&mut Entry>) {
     let Some(entry) = entry else { return };
     let Some(group) = entry.group.as_ref().filter(|it| it.kind() != Kind::Share) else { return };

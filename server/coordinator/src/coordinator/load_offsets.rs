@@ -1,5 +1,5 @@
-//! Loads the offsets of a group when they are needed. If they are too many for one call, they are
-//! loaded slice by slice. Meanwhile requests that need them are refused.
+//! Loads the offsets of a group when they are needed. Too many for one call are loaded slice by
+//! slice; meanwhile, requests that need them are refused.
 
 use super::Coordinator;
 use crate::context::Context;
@@ -8,10 +8,10 @@ use crate::offsets::Offsets;
 use muster_codec::ErrorCode;
 
 impl Coordinator {
-    /// Loads a group and its offsets, at once or by and by.
+    /// Loads a group and its offsets, in one call or slice by slice.
     ///
     /// # Errors
-    /// COORDINATOR_LOAD_IN_PROGRESS until many offsets are loaded: clients retry.
+    /// COORDINATOR_LOAD_IN_PROGRESS until all offsets are loaded. Clients retry.
     pub(super) fn require_offsets(&mut self, group_id: &str, now: i64) -> Result<(), ErrorCode> {
         if !self.has_many_unloaded(group_id) {
             self.load_offsets(group_id);
@@ -21,12 +21,13 @@ impl Coordinator {
         Err(ErrorCode::CoordinatorLoadInProgress)
     }
 
-    /// Loads a group and its offsets, however many.
+    /// Loads a group and its offsets in one call, even if they are many.
     pub(crate) fn load_offsets(&mut self, group_id: &str) {
         self.load_with(group_id, None);
     }
 
-    /// Begins to load what the marker of a transaction will need: a marker is never refused.
+    /// Starts to load the groups with pending offsets. The marker of a transaction needs them, and
+    /// a marker is never refused.
     pub(super) fn load_pending(&mut self, now: i64) {
         for group_id in self.groups.unloaded.with_pending() {
             if self.has_many_unloaded(&group_id) {
@@ -53,7 +54,7 @@ impl Coordinator {
             .is_some_and(|group| group.entry.offsets_len as usize > EXPIRE_RECORDS_MAX)
     }
 
-    /// Loads a group and its offsets, unless these are `read` already.
+    /// Loads a group and its offsets. `read` are its offsets if they are decoded already.
     fn load_with(&mut self, group_id: &str, read: Option<Offsets>) {
         self.load(group_id);
         match self.groups.load_offsets(group_id, read) {

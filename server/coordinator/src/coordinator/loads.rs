@@ -1,4 +1,4 @@
-//! The loads under way of groups with many offsets: `load_offsets.rs`.
+//! The loads under way of groups with many offsets. `load_offsets.rs` carries them out.
 
 use crate::limits::LOADED_OFFSETS_MAX;
 use crate::offsets::Offsets;
@@ -7,7 +7,7 @@ use crate::text::Text;
 use crate::timers::{Timer, TimerKey, Timers};
 use alloc::collections::VecDeque;
 
-/// Loads of offsets, which are done one after the other.
+/// Loads of offsets, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
     timer: Timer,
@@ -33,10 +33,10 @@ impl Loads {
         }
     }
 
-    /// The timer has been popped: reads the next slice. Returns the load that it completes.
+    /// Reads the next slice; the timer was popped. Returns the load if this completes it.
     ///
     /// # Errors
-    /// Damaged bytes. The load ends.
+    /// The bytes are damaged. The load ends.
     pub(super) fn next_slice(
         &mut self,
         timers: &mut Timers,
@@ -67,8 +67,8 @@ impl Loads {
 }
 
 impl Load {
-    /// Reads the next offsets; returns whether they are the last. A group that was loaded or
-    /// removed meanwhile has no more.
+    /// Reads the next offsets. Returns whether they are the last. A group that was loaded or
+    /// removed in the meantime has no more.
     fn read_slice(&mut self, unloaded: &Unloaded) -> Result<bool, SnapshotDamage> {
         let before = self.offsets.len();
         while self.offsets.len() - before < LOADED_OFFSETS_MAX {

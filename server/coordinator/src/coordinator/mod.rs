@@ -60,10 +60,10 @@ pub struct Caller<'r> {
     pub request: RequestId,
     pub api_version: i16,
     pub client_id: &'r str,
-    /// The address, printed as Kafka does: `/127.0.0.1`.
+    /// The client's address as Kafka prints it: `/127.0.0.1`.
     pub client_host: &'r str,
-    /// The topics that the client may describe; None for all. As in Kafka, the regular expressions
-    /// of a group match these topics of the client whose heartbeat resolves them.
+    /// The topics that the client may describe; None for all. As in Kafka, a group's regular
+    /// expressions match only topics that the client of the resolving heartbeat may describe.
     pub describes: Option<&'r Arc<dyn Describes>>,
 }
 
@@ -73,7 +73,7 @@ pub struct Coordinator {
     pub(crate) config: Config,
     pub(crate) group_configs: GroupConfigs,
     pub(crate) hashes: TopicHashes,
-    /// The version of the topics at the load.
+    /// The version of the topics when the coordinator was loaded.
     loaded_topics: i64,
     pub(crate) groups: Groups,
     pub(crate) changes: Changes,
@@ -92,16 +92,16 @@ pub struct Coordinator {
     /// for it.
     pub(crate) removed_at: u64,
     pub(crate) damage: Option<SnapshotDamage>,
-    /// A buffer for the offsets that recovery applies together.
+    /// A buffer for offsets that recovery applies together.
     pub(crate) run: Vec<(i32, Committed)>,
     /// The connection of the request that is being handled.
     connection: Option<u64>,
 }
 
-/// How far a walk through all groups has come.
+/// The progress of a walk through all groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WalkProgress {
-    /// The sweep continues after this group; None before the first group.
+    /// The walk continues after this group; None before the first group.
     After(Option<String>),
     End,
 }
@@ -110,7 +110,7 @@ pub enum WalkProgress {
 #[derive(Debug, Clone, Copy)]
 pub struct WalkLimit {
     pub groups: usize,
-    /// Whether it loads all offsets of a group; else it waits while `expire` loads many.
+    /// Whether the call loads all offsets of a group. If not, it waits until `expire` has done so.
     pub loads_at_once: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Sweep {
     pub(crate) timer: Timer,
     /// The last group that was visited, if the sweep is not complete.
     pub(crate) swept: Option<Text>,
-    /// The part of the wall clock's time by which nothing expires, in milliseconds.
+    /// How much the clock of expiry lags the wall clock, in milliseconds.
     pub(crate) left_out_ms: i64,
 }
 
@@ -150,12 +150,12 @@ impl Coordinator {
         }
     }
 
-    /// Replaces the configs. Timers that run keep their deadlines.
+    /// Replaces the configs. Running timers keep their deadlines.
     pub fn set_config(&mut self, config: Config) {
         self.config = config;
     }
 
-    /// Sets the configs of one group; the default if it has none.
+    /// Sets the configs of one group. Without them the group has the default.
     pub fn set_group_config(&mut self, group_id: &str, overrides: GroupOverrides) {
         self.group_configs.set(group_id, overrides);
     }
@@ -218,7 +218,7 @@ impl Coordinator {
         output
     }
 
-    /// Called when all records of the log are replayed: sessions and deadlines start at `now`. A
+    /// Called when all records of the log are replayed. Sessions and deadlines start at `now`. A
     /// regular expression is up to date if it was resolved at this version of the topics or later.
     pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
@@ -237,7 +237,7 @@ impl Coordinator {
             next = self.groups.live_after(Some(&id));
         }
         debug_assert!(output.records.is_empty() && output.answers.is_empty());
-        // Last: when a session and a sweep are due together, Kafka handles the session first.
+        // Last: if a session and the sweep are due together, Kafka handles the session first.
         let interval_ms = self.config.offsets_retention_check_interval_ms;
         self.sweep_at(now.saturating_add(interval_ms));
         self.load_pending(now);
@@ -248,23 +248,23 @@ impl Coordinator {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// Like [`Self::next_deadline`], with the reason. There may be nothing to do yet.
+    /// Like [`Self::next_deadline`], with the reason. The call may find that nothing is to do yet.
     pub fn next_timer(&self) -> Option<(i64, Reason)> {
         self.timers.next()
     }
 
-    /// Schedules the sweep for expired offsets and groups at `at`, instead of its former time.
+    /// Schedules the sweep for expired offsets and groups at `at`, and cancels its former time.
     pub fn sweep_at(&mut self, at: i64) {
         self.timers.schedule(&mut self.sweep.timer, at, || TimerKey::Sweep);
     }
 
-    /// Makes offsets and groups expire as if the wall clock showed `ms` less: it has jumped,
-    /// perhaps by mistake.
+    /// Lets offsets and groups expire as if the wall clock showed `ms` less, for a clock that
+    /// jumped, perhaps by mistake.
     pub fn leave_out_of_expiry(&mut self, ms: i64) {
         self.sweep.left_out_ms = ms;
     }
 
-    /// Writes tombstones for the offsets of deleted topics, and takes them out of share groups.
+    /// Writes tombstones for the offsets of deleted topics, and removes these from share groups.
     pub fn topics_deleted(
         &mut self,
         context: &mut Context<'_>,
@@ -277,8 +277,8 @@ impl Coordinator {
         output
     }
 
-    /// Like [`Self::topics_deleted`], for the groups that follow `after`, up to a limit, or fewer
-    /// if they have many offsets. Returns the last group; None if there are no more.
+    /// Like [`Self::topics_deleted`], for a limited number of groups after `after`, fewer if they
+    /// have many offsets. Returns the last group; None if there are no more.
     pub fn topics_deleted_after(
         &mut self,
         context: &mut Context<'_>,
@@ -320,7 +320,7 @@ impl Coordinator {
         WalkProgress::After(through.map(|id| id.as_ref().into()))
     }
 
-    /// The work to describe the members of a group: some 0.3 microseconds for each.
+    /// The work to describe the members of a group, in units of some 0.3 microseconds.
     pub fn group_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.group_items(),
@@ -329,7 +329,7 @@ impl Coordinator {
         }
     }
 
-    /// The work to list its offsets.
+    /// The work to list the offsets of a group.
     pub fn offsets_weight(&self, group_id: &str) -> usize {
         match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => 1 + entry.offsets.len(),
@@ -412,12 +412,12 @@ impl Coordinator {
             }
             self.rebalances.note(entry, noted);
         }
-        // An answer from before the record was written has to wait for it too.
+        // Answers from before the record was written must wait for it, too.
         output.answers[answered..].iter_mut().for_each(|it| it.visible_at = visible_at);
         result
     }
 
-    /// Removes a group without a record: for a caller that keeps some groups only.
+    /// Removes a group without a record, for a caller that keeps only some groups.
     pub(crate) fn forget(&mut self, group_id: &str) {
         let Some(entry) = self.groups.get_mut(group_id) else { return };
         let group = entry.group.take();
@@ -431,23 +431,23 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// The events since the last call, and the number of those that were too many to be kept.
+    /// The events since the last call, and the number of events that were dropped.
     #[must_use]
     pub fn take_events(&mut self) -> (Vec<Event>, u64) {
         self.rebalances.take_events()
     }
 
-    /// Whether there are any.
+    /// Whether there are events to take.
     pub fn has_events(&self) -> bool {
         self.rebalances.has_events()
     }
 
-    /// When the rebalance began that has been under way for longest.
+    /// When the oldest rebalance under way began.
     pub fn oldest_rebalance_began_ms(&self) -> Option<i64> {
         self.rebalances.oldest_began_ms()
     }
 
-    /// The rebalance of a group that is under way.
+    /// The rebalance under way of a group.
     pub fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
         match self.groups.listed(group_id)? {
             Listed::Live(entry) => self.rebalances.of(entry),
@@ -455,11 +455,11 @@ impl Coordinator {
         }
     }
 
-    /// Creates a classic group for a client at `host` if there is no group of any kind; returns
+    /// Creates a classic group for a client at `host` if there is no group of any kind. Returns
     /// whether it is new.
     ///
     /// # Errors
-    /// COORDINATOR_NOT_AVAILABLE if the budget of groups does not suffice.
+    /// COORDINATOR_NOT_AVAILABLE if the budget of groups is used up.
     pub(crate) fn create_classic_if_absent(
         &mut self,
         group_id: &str,
@@ -482,18 +482,18 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// The numbers of the coordinator for metrics.
+    /// The numbers of the coordinator, for metrics.
     pub fn counters(&self) -> Counters {
         let Counters { gauges, events } = self.counters;
         Counters { gauges: gauges + self.groups.unloaded.gauges(), events }
     }
 
-    /// The transactions that have pending offsets, by producer and group.
+    /// The transactions with pending offsets, by producer and group.
     pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
         self.pending.open()
     }
 
-    /// The position of the last record: a response about all groups waits for it.
+    /// The position of the last record. A response about all groups waits for it.
     pub fn written_at(&self) -> u64 {
         self.written_at
     }

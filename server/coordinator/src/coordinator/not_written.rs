@@ -2,8 +2,8 @@
 //!
 //! A handler changes volatile state before its records are replayed: it takes slots, starts timers,
 //! parks requests, feeds the assignors. If the records are not written, this state belongs to a
-//! change that never happens. Then the group is forgotten, and rebuilt from its durable state, as
-//! by a load: its parked requests are answered, and its sessions start again.
+//! change that never happens. Then the group is forgotten, and rebuilt from its durable state as by
+//! a load: its parked requests are answered, and its sessions start again.
 
 use super::Coordinator;
 use crate::classic::ClassicGroup;
@@ -17,7 +17,7 @@ use muster_codec::records::GroupRecord;
 
 impl Coordinator {
     /// Called instead of [`Self::replay`] for records of an [`Output`] that were not written. The
-    /// answers of that output are for the caller to replace by errors; those returned here are to
+    /// caller replaces the answers of that output by errors. The answers that this returns are for
     /// other, parked requests.
     pub fn not_written(
         &mut self,
@@ -27,7 +27,7 @@ impl Coordinator {
         let mut output = Output::default();
         for of_group in records.chunk_by(|a, b| a.group_id() == b.group_id()) {
             let group_id = of_group[0].group_id();
-            // A refused commit leaves a group alone that it did not create.
+            // A refused commit does not affect a group that it did not create.
             let is_commit = of_group.iter().all(|it| matches!(it, GroupRecord::OffsetCommit(..)));
             if !is_commit {
                 self.rebalances.forget(group_id);
@@ -43,7 +43,7 @@ impl Coordinator {
     }
 }
 
-/// Whether the group would exist only by the refused records.
+/// Whether only the refused records would create the group.
 fn is_unwritten(turn: &Turn<'_, '_>, entry: &Entry) -> bool {
     match &entry.group {
         Some(Group::Classic(group)) => group.is_unwritten() && !has_offsets(turn, entry),
@@ -65,7 +65,7 @@ fn make_again(turn: &mut Turn<'_, '_>, entry: &mut Entry) {
         group.dismiss_all(turn);
         group.removed(turn.timers);
     }
-    // A simple group has no record of its own; its start does not matter for retention.
+    // A simple group has no record, and its timestamp does not matter for retention.
     let simple = || Group::Classic(ClassicGroup::new(entry.id.clone(), Wall(0)));
     entry.group = again.group.or_else(|| has_offsets(turn, entry).then(simple));
     if let Some(group) = &mut entry.group {

@@ -1,5 +1,5 @@
-//! Reads the log at startup, batch by batch. A commit of many partitions is as many records;
-//! successive records of one group and topic, most of the work, are applied together.
+//! Reads the log at startup, batch by batch. A commit of many partitions is many records.
+//! Successive offsets of one group and topic, which are most of the work, are applied together.
 
 use super::Coordinator;
 use crate::committed::Committed;
@@ -17,14 +17,14 @@ const RUN_OFFSETS_MAX: usize = 4096;
 struct Run<'a> {
     /// The key of the first record.
     key: OffsetCommitKey<'a>,
-    /// The common prefix of their keys.
+    /// The common prefix of the keys.
     beginning: &'a [u8],
     offsets: Vec<(i32, Committed)>,
 }
 
 impl<'a> Run<'a> {
-    /// The partition of `key`, if its offset belongs to this run: the key has the run's group and
-    /// topic, and the run is not full.
+    /// The partition of `key` if its offset belongs to this run: the group and topic are the run's,
+    /// and the run is not full.
     fn partition(&self, key: &'a [u8]) -> Option<i32> {
         let (beginning, partition) = key.split_last_chunk()?;
         let is_next = beginning == self.beginning && self.offsets.len() < RUN_OFFSETS_MAX;
@@ -33,14 +33,13 @@ impl<'a> Run<'a> {
 }
 
 impl Coordinator {
-    /// Applies a batch of the log (plain, transactional, or a marker), except for groups that a
-    /// snapshot has at this position or a later one. `header` is that of the batch, and
-    /// `position` that of the last operation in its block: the operations of a block are never on
-    /// both sides of a group's position, unless compaction has rewritten the block, and then its
-    /// records are those that the group was made from.
+    /// Applies a batch of the log: plain, transactional, or a marker. Skips groups that a snapshot
+    /// has at this position or a later one. `position` is the position of the last operation in the
+    /// batch's block. A snapshot never splits a block's operations, unless compaction has rewritten
+    /// the block; then its records are the records from which the group was made.
     ///
     /// # Errors
-    /// A record that this version cannot read.
+    /// This version cannot read a record.
     pub fn replay_batch<'a>(
         &mut self,
         header: &BatchHeader,
@@ -130,7 +129,7 @@ impl Coordinator {
         }
     }
 
-    /// Like [`Self::replay_found`], for the records of a run in order.
+    /// Like [`Self::replay_found`], for the records of a run, in order.
     fn apply_run(&mut self, run: Option<Run<'_>>, position: u64) {
         let Some(Run { key, mut offsets, .. }) = run else { return };
         self.written_at = position;

@@ -1,4 +1,4 @@
-//! Applies a record to its group, and the marker of a producer to all groups with its offsets.
+//! Applies a record to its group, and a marker to all groups with offsets of its producer.
 
 use super::Coordinator;
 use crate::committed::Committed;
@@ -29,7 +29,7 @@ impl Coordinator {
         replay_in(entry, &mut self.timers, record);
         let gauges = &mut self.counters.gauges;
         gauges.offsets = gauges.offsets + entry.offsets.len() as u64 - offsets;
-        // An offset changes a group only by creating it.
+        // A record of an offset affects the counts only if it creates the group.
         if !matches!(record, GroupRecord::OffsetCommit(..)) || !entry.is_counted() {
             entry.recount(gauges, &mut self.payers);
             self.rebalances.replayed(entry);
@@ -39,7 +39,7 @@ impl Coordinator {
         }
     }
 
-    /// Applies a record that is part of a transaction: an offset is pending.
+    /// Applies a record that is part of a transaction. Its offset is pending.
     pub fn replay_in_transaction(
         &mut self,
         producer: Producer,
@@ -74,8 +74,8 @@ impl Coordinator {
         }
     }
 
-    /// Applies the marker of a producer: its pending offsets, of all groups of the slot, become
-    /// committed or are dropped. `position` is that of the marker.
+    /// Applies the marker of a producer: its pending offsets, in all groups of the slot, become
+    /// committed or are dropped. `position` is the position of the marker.
     pub fn replay_end_transaction(
         &mut self,
         producer_id: i64,
@@ -84,8 +84,8 @@ impl Coordinator {
     ) {
         self.written_at = position;
         for group_id in self.pending.groups_of(producer_id) {
-            // A snapshot has the group at a later position: the pending offsets belong to a later
-            // transaction.
+            // A snapshot has the group at a later position, so the pending offsets belong to a
+            // later transaction.
             if self.groups.unloaded.holds(&group_id, position) {
                 continue;
             }
@@ -108,7 +108,7 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// Removes a group that has nothing, or was not created in the end; returns whether it did.
+    /// Removes a group that is empty, or whose creation failed. Returns whether it was removed.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
         let is_removed =
             self.pending.of(group_id).is_none() && self.groups.remove_if_vacant(group_id);
@@ -138,7 +138,7 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// Applies a record that is not part of a transaction to pending offsets.
+    /// Applies a record outside transactions to the pending offsets of its partition.
     fn replay_on_pending(&mut self, record: &GroupRecord<'_>) {
         let GroupRecord::OffsetCommit(key, value) = record else { return };
         if self.pending.is_empty() {
@@ -151,14 +151,14 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// The durable state as the records that produce it, by group, like a compacted log, without
-    /// pending offsets. Unloaded groups are left out; see [`Self::load_all`].
+    /// The durable state as records, by group, like a compacted log. Pending offsets and unloaded
+    /// groups are left out; see [`Self::load_all`].
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         self.groups.live().flat_map(durable_records).collect()
     }
 
-    /// Like [`Self::durable_records`], with pending offsets: each with its producer, for
-    /// [`Self::replay_in_transaction`]. Those that a committed one supersedes precede it.
+    /// Like [`Self::durable_records`], with pending offsets and their producers, for
+    /// [`Self::replay_in_transaction`]. Superseded pending offsets precede the committed offset.
     pub fn durable_state(&self) -> Vec<(Option<Producer>, GroupRecord<'_>)> {
         self.groups.live().flat_map(|entry| self.durable_state_of(entry)).collect()
     }

@@ -1,4 +1,4 @@
-//! Routes requests to groups, and answers for all kinds of groups alike.
+//! Routes requests to groups, and answers what is the same for all kinds of groups.
 
 use super::{Caller, Coordinator};
 use crate::classic::{Joining, Parked, leave_unknown_group};
@@ -19,16 +19,16 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 use muster_fairness::Address;
 
-/// The first version of OffsetFetch whose response has an error of its own.
+/// From this version on, an OffsetFetch response has an error of its own.
 const FETCH_ERROR_FROM: i16 = 2;
 
-/// The first version of OffsetFetch that asks for several groups.
+/// From this version on, an OffsetFetch request may name several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
 
-/// The first version of OffsetCommit that knows GROUP_ID_NOT_FOUND.
+/// From this version on, OffsetCommit may answer GROUP_ID_NOT_FOUND.
 const GROUP_ID_NOT_FOUND_FROM: i16 = 9;
 
-/// The first version of TxnOffsetCommit that does so (KIP-1319).
+/// From this version on, TxnOffsetCommit may answer GROUP_ID_NOT_FOUND (KIP-1319).
 const TRANSACTIONAL_GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 
 impl Coordinator {
@@ -167,7 +167,7 @@ impl Coordinator {
         output.answer(caller.request, response, visible_at);
     }
 
-    /// Commits offsets in the transaction of a producer. They are pending until
+    /// Commits offsets in the transaction of a producer. The offsets are pending until
     /// [`Self::replay_end_transaction`].
     pub(crate) fn txn_commit<'r>(
         &mut self,
@@ -185,7 +185,7 @@ impl Coordinator {
         output.answer(caller.request, offsets::as_transactional(response), visible_at);
     }
 
-    /// Returns the response, and the position that it waits for.
+    /// Commits offsets. Returns the response, and the position that it waits for.
     fn commit<'r>(
         &mut self,
         context: &mut Context<'_>,
@@ -293,7 +293,7 @@ impl Coordinator {
     }
 }
 
-/// Whether the group takes a commit; returns its offsets.
+/// Checks whether the group accepts a commit. Returns the group's offsets.
 fn accept_commit<'e>(
     turn: &mut Turn<'_, '_>,
     entry: Option<&'e mut Entry>,
@@ -327,13 +327,13 @@ fn accept_commit<'e>(
     }
 }
 
-/// The answer's budget does not suffice for the group.
+/// The answer for a group that exceeds the answer's budget.
 fn too_large_fetch(group_id: Str<'_>) -> OffsetFetchResponseGroup<'_> {
     let error_code = ErrorCode::UnknownServerError as i16;
     OffsetFetchResponseGroup { group_id, error_code, ..Default::default() }
 }
 
-/// Before version 2 only partitions have errors.
+/// The answer to a refused fetch. Before version 2 only partitions have errors.
 fn refused_fetch(
     group: OffsetFetchRequestGroup<'_>,
     version: i16,
@@ -361,7 +361,7 @@ fn parked(caller: Caller<'_>) -> Parked {
     Parked { request: caller.request, api_version: caller.api_version }
 }
 
-/// A request for a single group in the form of later versions.
+/// Converts a request for one group to the form of later versions.
 fn as_group(request: OffsetFetchRequest<'_>) -> OffsetFetchRequestGroup<'_> {
     let topics = request.topics.map(|topics| {
         let topics = topics.into_iter().map(|topic| OffsetFetchRequestTopics {
@@ -374,7 +374,7 @@ fn as_group(request: OffsetFetchRequest<'_>) -> OffsetFetchRequestGroup<'_> {
     OffsetFetchRequestGroup { group_id: request.group_id, topics, ..Default::default() }
 }
 
-/// The response to a request for a single group.
+/// Converts the response for one group to the form of earlier versions.
 fn only_group(group: OffsetFetchResponseGroup<'_>) -> OffsetFetchResponse<'_> {
     let topics = group.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.into_iter().map(|it| OffsetFetchResponsePartition {

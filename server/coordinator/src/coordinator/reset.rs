@@ -1,4 +1,4 @@
-//! The removal of all groups, for a test that begins as with a new server.
+//! Removes all groups, so that the next test begins as with a new server.
 
 use super::{Coordinator, WalkProgress};
 use crate::context::Context;
@@ -10,8 +10,8 @@ use crate::text::Text;
 use crate::turn::Turn;
 
 impl Coordinator {
-    /// Removes the groups that follow `after`, with their members and offsets, up to the limit of
-    /// one call. Returns the last group that is gone.
+    /// Removes groups after `after`, with their members and offsets, up to the limit of one call.
+    /// Returns the last removed group.
     pub fn reset_after(
         &mut self,
         context: &mut Context<'_>,
@@ -34,8 +34,8 @@ impl Coordinator {
     }
 }
 
-/// Writes the tombstones of a group and answers its parked requests; false if more offsets than fit
-/// one call are left.
+/// Writes the tombstones of a group and answers its parked requests. False if the group has more
+/// offsets than one call may delete.
 fn reset_group(turn: &mut Turn<'_, '_>, entry: &mut Entry) -> bool {
     if !offsets::delete_some(turn, &entry.offsets, &entry.id, EXPIRE_RECORDS_MAX) {
         return false;

@@ -1,4 +1,4 @@
-//! The durable state of a slot as records, a part at a time: a damaged log is rewritten from them.
+//! The durable state of a slot as records, part by part. A damaged log is rewritten from them.
 
 use super::Coordinator;
 use crate::group::group_records;
@@ -15,31 +15,31 @@ use muster_codec::records::{GroupRecord, OffsetCommitKey};
 /// A partition of a topic.
 type Place = (Text, i32);
 
-/// The place of a walk over the durable state of all groups.
+/// The progress of a walk over the durable state of all groups.
 #[derive(Debug, Clone, Default)]
 pub struct StateWalk {
-    /// The last group that is done.
+    /// The last group whose records are all passed.
     after: Option<Text>,
-    /// The group that is begun, and the last of its offsets that is done.
+    /// The group that was begun, and the last of its offsets that was passed.
     begun: Option<(Text, Place)>,
 }
 
-/// The offsets of a part of a group: those behind `after`, up to `until`.
+/// A part of a group's offsets: from the one after `after` up to `until`.
 struct Part {
     after: Option<Place>,
     until: Option<Place>,
 }
 
 impl Coordinator {
-    /// Passes about `count` further records of the durable state to `take`, by group, each with the
-    /// producer of its transaction if it is pending. Returns false after the last.
+    /// Passes about `count` further records of the durable state to `take`, by group. A pending
+    /// offset comes with the producer of its transaction. Returns false after the last record.
     ///
-    /// Replayed in this order they make the state, and change nothing where it is already. That
-    /// holds for the records that come between two calls, too, and for a part of the records. No
-    /// group is loaded.
+    /// Replaying the records in this order produces the state, and changes nothing if the state
+    /// exists already. This also holds for a part of the records, and if other records come between
+    /// two calls. No group is loaded.
     ///
     /// # Errors
-    /// A damaged unloaded group, which is also [`Self::damage`] then.
+    /// An unloaded group is damaged. [`Self::damage`] returns the damage then.
     pub fn restate(
         &mut self,
         walk: &mut StateWalk,
@@ -73,8 +73,8 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// Passes the records of a group with `count` of its offsets; returns the last of these if
-    /// there may be more. An unloaded group is passed as a whole.
+    /// Passes the records of a group with `count` of its offsets. Returns the last of these offsets
+    /// if there may be more. An unloaded group is passed as a whole.
     fn restate_group(
         &self,
         id: &Text,
@@ -107,7 +107,7 @@ impl Coordinator {
         Ok(self.restate_offsets(id, offsets, after, count, take))
     }
 
-    /// Passes some offsets of a group. A committed offset supersedes earlier pending offsets: the
+    /// Passes some offsets of a group. A committed offset supersedes earlier pending offsets:
     /// superseded ones are passed before it, others after it.
     fn restate_offsets(
         &self,
@@ -136,7 +136,7 @@ impl Coordinator {
 }
 
 impl Part {
-    /// Passes the pending offsets that are superseded, or those that are not, in the order of their
+    /// Passes the pending offsets that are superseded, or the others, in the order of their
     /// records.
     fn each_pending(
         &self,
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Groups with committed offsets, and with pending ones before and after these.
+    /// Groups with committed offsets, and with pending offsets before and after these.
     fn filled() -> Coordinator {
         let mut coordinator = Coordinator::new(Config::default());
         for group in ["a", "b", "c"] {

@@ -1,6 +1,6 @@
 //! DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets. The offsets are
-//! part of the share state, which the leaders of the partitions have: a request asks them, and is
-//! answered when they have answered.
+//! part of the share state, which the leaders of the partitions keep. So a request is answered
+//! after the leaders have answered.
 
 use super::{Caller, Coordinator};
 use crate::context::Context;
@@ -21,7 +21,7 @@ use muster_codec::messages::{
 use muster_codec::{ErrorCode, Str};
 
 impl Coordinator {
-    /// Continues the work of a group with the results of the leaders that it has asked.
+    /// Continues the work of a group with the results of the leaders.
     pub fn state_answered(
         &mut self,
         context: &Context<'_>,
@@ -84,8 +84,8 @@ impl Coordinator {
         self.describe_from(context, caller.request, response, 0, output);
     }
 
-    /// Asks the leaders for the offsets of the first group from this one on that has any, or
-    /// answers.
+    /// Asks the leaders for the offsets of the next group that has any, from index `at` on. Answers
+    /// the request if there is none.
     fn describe_from(
         &mut self,
         context: &Context<'_>,
@@ -168,8 +168,8 @@ impl Coordinator {
     }
 }
 
-/// Alters offsets of a group that does not exist. The first records create it; without records it
-/// is not created.
+/// Alters offsets of a group that does not exist. The first record creates the group; without
+/// records it is not created.
 fn alter_new(
     turn: &mut Turn<'_, '_>,
     entry: &mut Entry,

@@ -1,28 +1,28 @@
-//! The limits that the coordinator shares with the others of its shard.
+//! The limits that all coordinators of a shard share.
 
 use super::Coordinator;
 use crate::budget::{Budget, Held, Refusal};
 
 impl Coordinator {
-    /// Reports to the budget the bytes that addresses pay for. To be called after each call that
-    /// may change these, with the same budget.
+    /// Reports to the budget the bytes that addresses pay for. Call it after each call that may
+    /// change them, with the same budget.
     pub fn settle(&mut self, budget: &mut Budget) {
         self.payers.moves.report_to(&mut budget.members);
         self.pending.moves.report_to(&mut budget.pending);
     }
 
-    /// The coordinator's part of the shared budget.
+    /// How much of the shared budget this coordinator uses.
     pub fn held(&self) -> Held {
         let member_bytes = self.counters.gauges.member_bytes as usize;
         Held { groups: self.groups.len(), member_bytes, pending_bytes: self.pending.bytes() }
     }
 
-    /// The limit that has refused something to a client since the last call.
+    /// The refusal by a limit since the last call, if there was one.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// Checks whether a client at `host` may create another group, and counts it.
+    /// Admits one more group of a client at `host`, and counts it.
     pub(crate) fn admit_group(
         &mut self,
         budget: &mut Budget,

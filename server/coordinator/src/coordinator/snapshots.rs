@@ -1,4 +1,4 @@
-//! The coordinator's groups in a snapshot, and the comparison of groups with their records.
+//! The coordinator's groups in a snapshot, and the audit, which compares groups with their records.
 
 use super::Coordinator;
 use crate::context::DeletedTopic;
@@ -22,18 +22,18 @@ type Digested = Result<Option<GroupDigest>, SnapshotDamage>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextGroup {
     Wanted(Text),
-    /// None of the visited groups was wanted; the search continues after this one.
+    /// None of the visited groups was wanted. The search continues after this group.
     Unwanted(Text),
     End,
 }
 
 impl Coordinator {
-    /// Starts with the groups of a snapshot; the coordinator must be empty. `index` is the place of
-    /// [`SnapshotPart`] in `bytes`, and `crc` its checksum, which later look-ups verify too. The
-    /// records of the log follow, by [`Self::replay_batch`], and then [`Self::loaded`].
+    /// Starts with the groups of a snapshot. The coordinator must be empty. `index` is the range of
+    /// [`SnapshotPart`] in `bytes`; `crc` is its checksum, which later look-ups verify, too. After
+    /// that, the caller replays the log by [`Self::replay_batch`] and calls [`Self::loaded`].
     ///
     /// # Errors
-    /// A damaged index, or damaged pending offsets. Nothing is changed then.
+    /// The index or the pending offsets are damaged. Nothing is changed then.
     pub fn open_snapshot(
         &mut self,
         bytes: SnapshotBytes,
@@ -50,8 +50,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The damage found in the snapshot by a look-up in the index or by loading a group. After that
-    /// no answer or record of this coordinator may be used.
+    /// The damage that a look-up in the index, or loading a group, found in the snapshot. After
+    /// that, no answer or record of this coordinator may be used.
     pub fn damage(&self) -> Option<&SnapshotDamage> {
         self.damage.as_ref().or(self.groups.unloaded.damage())
     }
@@ -66,21 +66,21 @@ impl Coordinator {
         self.groups.unloaded.len()
     }
 
-    /// Whether a group, or only its offsets, are unloaded: [`Self::durable_records`] lacks them
-    /// then.
+    /// Whether a group, or only its offsets, are unloaded. [`Self::durable_records`] then lacks
+    /// them.
     pub fn is_unloaded(&self, group_id: &str) -> bool {
         self.groups.unloaded.with_offsets(group_id).is_some()
     }
 
-    /// Loads all groups: for checks.
+    /// Loads all groups, for checks.
     pub fn load_all(&mut self) {
         while let Some(id) = self.groups.unloaded.first_id() {
             self.load_offsets(&id);
         }
     }
 
-    /// A hash of the durable state of a group; None without any. Equal states have equal ones,
-    /// whether they come from the log, from a snapshot or from both.
+    /// A hash of the durable state of a group; None if it has none. Equal states have equal hashes,
+    /// whether they come from the log, a snapshot or both.
     pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
         self.load_offsets(group_id);
         let entry = self.groups.get(group_id)?;
@@ -90,7 +90,7 @@ impl Coordinator {
     /// Like [`Self::fingerprint`], but loads nothing, and returns None for a group with more than
     /// `items_max` members, offsets and partitions.
     ///
-    /// If the group turns out to be [damaged](Self::damage), it counts as absent.
+    /// A group that turns out to be [damaged](Self::damage) counts as absent.
     pub fn digest(&mut self, group_id: &str, items_max: usize) -> Option<GroupDigest> {
         let digested = match self.groups.listed(group_id) {
             Some(Listed::Live(entry)) => self.digest_live(entry, items_max),
@@ -135,7 +135,7 @@ impl Coordinator {
         self.pending.of(group_id).map_or(0, GroupPending::len)
     }
 
-    /// The next wanted group after `after`, among at most `visits` groups. Loads nothing.
+    /// The next wanted group after `after`. Visits at most `visits` groups and loads nothing.
     pub fn next_group(
         &self,
         after: Option<&Text>,
@@ -153,8 +153,8 @@ impl Coordinator {
         at.map_or(NextGroup::End, NextGroup::Unwanted)
     }
 
-    /// Rebuilds the group after `id` from its own records and compares it with the live one;
-    /// returns its id and the result. None after the last group.
+    /// Rebuilds the group after `id` from its own records, and compares it with the live group.
+    /// Returns its id and the result. None after the last group.
     ///
     /// # Errors
     /// The live group differs from what its records produce.
@@ -177,15 +177,15 @@ impl Coordinator {
         }
     }
 
-    /// Appends the next part of the file, about `bytes`, to `out`. `position` is that of the last
-    /// record, which must be the last of its block in the log. Returns the index when it is
-    /// written, which is the end.
+    /// Appends the next part of the file, about `bytes`, to `out`. `position` is the position of
+    /// the last record, which must be the last of its block in the log. Returns the index when it
+    /// has written it, at the end of the file.
     ///
     /// The offsets of a group are written in parts of about `bytes`, its records as a whole.
     ///
     /// # Errors
-    /// A damaged unloaded group, which is also [`Self::damage`] then, or a group that is too
-    /// large for a section: no snapshot can be made.
+    /// No snapshot can be made: an unloaded group is damaged ([`Self::damage`] returns it then), or
+    /// a group is too large for a section.
     pub fn write_snapshot(
         &mut self,
         walk: &mut SnapshotWalk,
@@ -202,7 +202,7 @@ impl Coordinator {
         })
     }
 
-    /// Loads a group if it is unloaded, but not its offsets.
+    /// Loads a group if it is unloaded, without its offsets.
     pub(crate) fn load(&mut self, group_id: &str) {
         if let Err(damage) = self.groups.load(
             &mut self.timers,
@@ -213,7 +213,7 @@ impl Coordinator {
         }
     }
 
-    /// Loads the groups with members: [`Self::loaded`] starts their sessions.
+    /// Loads the groups with members, because [`Self::loaded`] starts their sessions.
     pub fn load_members(&mut self) {
         let with_members =
             self.groups.unloaded.iter_after(None).filter(|group| group.entry.members > 0);
@@ -221,7 +221,7 @@ impl Coordinator {
         ids.iter().for_each(|id| self.load(id));
     }
 
-    /// Whether the sweep has to visit a group.
+    /// Whether the sweep must visit a group.
     pub(crate) fn may_expire(&self, group_id: &str, wall: Wall) -> bool {
         let retention_ms = self.config.offsets_retention_ms;
         let unloaded = self.groups.unloaded.with_offsets(group_id);

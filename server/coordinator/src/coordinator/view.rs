@@ -1,4 +1,4 @@
-//! The view of one group for an operator. Nothing is loaded for it, and nothing changes.
+//! The view of one group for operators. It loads and changes nothing.
 
 use super::Coordinator;
 use crate::committed::Committed;
@@ -20,15 +20,15 @@ use crate::view::{
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The most commits of an answer, and the bytes of their texts after which it ends.
+/// The most commits of an answer, and the bytes of their texts that end it.
 const COMMITS_MAX: usize = 1_000;
 const COMMITS_BYTES_MAX: usize = 128 << 10;
 
-/// The most bytes of an unloaded group's records that are decoded to be shown.
+/// The most bytes of an unloaded group's records that are decoded for the view.
 const RECORDS_BYTES_MAX: usize = 64 << 10;
 
 impl Coordinator {
-    /// A part of a group at a time of the groups; None if it does not exist.
+    /// A part of a group. `now` is the current time. None if the group does not exist.
     pub fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
         match self.groups.listed(&asked.group_id)? {
             Listed::Live(entry) => {
@@ -162,7 +162,7 @@ fn view_of_live(entry: &Entry, asked: &GroupAsked, now: i64) -> GroupView {
     view
 }
 
-/// A key by which a newer kind assigns, as it is shown.
+/// A topic, or a subtopology and role, as it is shown.
 trait ShownKey: Key {
     fn shown(&self) -> AssignedTo;
 }
@@ -179,7 +179,7 @@ impl ShownKey for TaskKey {
     }
 }
 
-/// Adds members of a newer kind; `profile` adds what their kind knows of them.
+/// Adds members of a newer kind of group. `profile` adds the fields of that kind.
 fn view_members<K: ModernKind<Key: ShownKey>>(
     group: &modern::Group<K>,
     from: usize,

@@ -1,5 +1,5 @@
-//! Heartbeats of consumer groups (KIP-848). A classic group becomes a consumer group when a member
-//! of the new protocol joins.
+//! Heartbeats of consumer groups (KIP-848). A classic group becomes a consumer group when a
+//! consumer joins it.
 
 use super::{Routed, not_found};
 use crate::classic;
@@ -76,7 +76,7 @@ impl Routed for Consumer {
         group.leaving(draft, request)
     }
 
-    /// A group that is left with classic members only becomes a classic group.
+    /// When only classic members are left, the group becomes a classic group.
     fn fence(turn: &mut Turn<'_, '_>, draft: &mut Draft<'_>, entry: &mut Entry, number: u32) {
         migration::fence(turn, draft, entry, &[number]);
     }

@@ -1,5 +1,5 @@
-//! Routes heartbeats of the modern protocols to their groups: an existing one, one that its first
-//! member creates, or a classic one that becomes a group of this kind.
+//! Routes heartbeats of the modern protocols to their groups. The group exists, or its first member
+//! creates it, or a classic group becomes a group of this kind.
 
 mod consumer;
 mod share;
@@ -17,9 +17,9 @@ use crate::turn::Turn;
 use alloc::boxed::Box;
 use muster_codec::{ErrorCode, Response};
 
-/// A kind of group as its heartbeats are routed.
+/// How heartbeats of a kind of group are routed.
 trait Routed: Kind {
-    /// The message for a group that is not there, or is of another kind.
+    /// The message for a group that does not exist, or is of another kind.
     const NOT_FOUND: &'static str;
 
     fn group_id<'h>(heartbeat: &'h Self::Heartbeat<'_>) -> &'h str;
@@ -27,11 +27,11 @@ trait Routed: Kind {
     /// The group, if it is of this kind.
     fn of(group: &mut Group) -> Option<&mut modern::Group<Self>>;
 
-    /// The group that a joining member creates where there is none of this kind.
+    /// The new group of a joining member, if no group of this kind exists.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND if the group that is there cannot become one of this kind, and those of
-    /// [`crate::migration::upgrade`].
+    /// GROUP_ID_NOT_FOUND if the existing group cannot become a group of this kind, and the errors
+    /// of [`crate::migration::upgrade`].
     fn begin(
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
@@ -52,10 +52,10 @@ trait Routed: Kind {
         group.heartbeat(turn, draft, client, heartbeat)
     }
 
-    /// The slot of a member that leaves; None if it stays in the group as a static member.
+    /// The slot of a member that leaves. None if it stays in the group as a static member.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, and for a static member FENCED_INSTANCE_ID.
+    /// UNKNOWN_MEMBER_ID; for a static member also FENCED_INSTANCE_ID.
     fn leaving(
         group: &mut modern::Group<Self>,
         _: &mut Draft<'_>,
@@ -79,7 +79,7 @@ trait Routed: Kind {
 }
 
 impl Coordinator {
-    /// Serves a heartbeat; `valid` is the outcome of the checks of the request by itself.
+    /// Serves a heartbeat. `valid` is the result of the checks that need no group.
     fn route<'r, K: Routed>(
         &mut self,
         context: &mut Context<'_>,
@@ -107,7 +107,7 @@ impl Coordinator {
         }
     }
 
-    /// Creates an entry for the group of a joining member if there is none.
+    /// Creates an entry for the group of a joining member, if there is none.
     pub(super) fn create_entry(
         &mut self,
         context: &mut Context<'_>,
@@ -130,8 +130,8 @@ impl Coordinator {
     }
 }
 
-/// Serves a request that was checked by itself. Its records are written unless an error follows:
-/// then they are dropped, with the group that they would have created.
+/// Serves a valid request. If an error follows, its records are dropped, and with them the group
+/// that they would have created.
 fn serve<'r, K: Routed>(
     turn: &mut Turn<'_, 'r>,
     entry: Option<&mut Entry>,
@@ -184,7 +184,7 @@ fn leave<'r, K: Routed>(
 ) -> Result<K::Answer<'r>, Refusal> {
     let Some(group) = entry.group.as_mut().and_then(K::of) else { return not_found::<K, _>() };
     if let Some(number) = K::leaving(group, draft, heartbeat)? {
-        // A heartbeat has no reason.
+        // A heartbeat contains no reason for leaving.
         turn.left(heartbeat.member_id(), (caller.client_id, caller.client_host), None);
         K::fence(turn, draft, entry, number);
     }

@@ -1,4 +1,4 @@
-//! Heartbeats of share groups (KIP-932). No group of another kind becomes one.
+//! Heartbeats of share groups (KIP-932). No other group becomes a share group.
 
 use super::{Routed, not_found};
 use crate::context::Context;

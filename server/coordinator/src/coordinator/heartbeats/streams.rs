@@ -1,4 +1,4 @@
-//! Heartbeats of streams groups (KIP-1071). An empty classic group becomes one.
+//! Heartbeats of streams groups (KIP-1071). An empty classic group can become a streams group.
 
 use super::{Routed, not_found};
 use crate::classic;
@@ -63,7 +63,7 @@ impl Routed for Streams {
         Ok(Group::Streams(Box::new(group)))
     }
 
-    /// The output names the internal topics that are missing.
+    /// Also adds the missing internal topics to the output.
     fn beat<'r>(
         group: &mut StreamsGroup,
         turn: &mut Turn<'_, 'r>,
@@ -76,7 +76,7 @@ impl Routed for Streams {
         Ok(answer)
     }
 
-    /// A member may ask for a shutdown of the application as it leaves.
+    /// Returns the leaving member. It may request a shutdown of the application as it leaves.
     fn leaving(
         group: &mut StreamsGroup,
         draft: &mut Draft<'_>,
