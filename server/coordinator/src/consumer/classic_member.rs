@@ -1,5 +1,5 @@
-//! Members of a consumer group that use the classic protocol: they join, sync and heartbeat as in a
-//! classic group, and the server assigns.
+//! Members of a consumer group that use the classic protocol. They join, sync and heartbeat as in a
+//! classic group, but the server assigns their partitions.
 
 use super::member::{Classic, Current, Member, Profile};
 use super::{Consumer, ConsumerGroup};
@@ -19,19 +19,19 @@ use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::PROTOCOL_TYPE;
 use muster_codec::messages::ConsumerGroupHeartbeatTopicPartitions as Reported;
 
-/// A member of a classic group that is converted to a consumer group.
+/// A member of a classic group while the group is converted to a consumer group.
 pub(crate) struct MigratingMember {
     pub(crate) id: Text,
     pub(crate) profile: Profile,
     pub(crate) assigned: Partitions,
 }
 
-/// The timers of a member that uses the classic protocol.
+/// The additional timers of a member that uses the classic protocol.
 #[derive(Debug, Default)]
 pub(crate) struct ClassicTimers {
-    /// The time in which it has to join after REBALANCE_IN_PROGRESS.
+    /// The time within which the member must join after REBALANCE_IN_PROGRESS.
     join: Timer,
-    /// The time in which it has to sync after it joined.
+    /// The time within which the member must sync after it joined.
     sync: Timer,
 }
 
@@ -59,8 +59,8 @@ impl OwnTimers for ClassicTimers {
 }
 
 impl ConsumerGroup {
-    /// Converts a classic group: its members stay in their generation, and `draft` gets their
-    /// records.
+    /// Converts a classic group. Its members stay in their generation. Their records are added to
+    /// `draft`.
     pub(crate) fn of_classic(
         turn: &mut Turn<'_, '_>,
         draft: &mut Draft<'_>,
@@ -93,7 +93,7 @@ impl ConsumerGroup {
             let timeout_ms = member.profile.classic.as_ref().map(|it| it.session_timeout_ms);
             if let (Some(number), Some(ms)) = (group.members.slot_number(member_id), timeout_ms) {
                 group.start_session(turn, number, ms);
-                // This request is from another member.
+                // The current request is from another member.
                 let slot = group.members.slot_mut(number);
                 slot.into_iter().for_each(|slot| slot.timers.heard_on = None);
             }
@@ -101,7 +101,7 @@ impl ConsumerGroup {
         group
     }
 
-    /// Like [`Self::assign`], with the existing target, for a member that replaces another.
+    /// Like [`Self::assign`], but keeps the existing target, for a member that replaces another.
     pub(crate) fn reconcile_to_last(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -118,7 +118,7 @@ impl ConsumerGroup {
         Ok(after)
     }
 
-    /// Whether a member that offers these protocols can be in the group.
+    /// Whether a member that offers these protocols may join the group.
     pub(crate) fn supports<'n>(
         &self,
         protocol_type: &str,
@@ -130,14 +130,14 @@ impl ConsumerGroup {
         protocol_type == PROTOCOL_TYPE && protocols.any(|name| self.is_empty() || is_common(name))
     }
 
-    /// Whether all members but those that are leaving use the classic protocol.
+    /// Whether all members use the classic protocol, apart from the leaving members `going`.
     pub(crate) fn is_classic_without(&self, going: &[u32]) -> bool {
         let members = going.iter().filter_map(|it| self.members.slot(*it)?.member.as_ref());
         let classic = members.filter(|member| member.is_classic()).count();
         self.own.classic_members - classic == self.members.len() - going.len()
     }
 
-    /// The classic member of a request, with the number of its slot.
+    /// The classic member that sent a request, with the number of its slot.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -153,11 +153,11 @@ impl ConsumerGroup {
         }
     }
 
-    /// The heartbeat of a classic member.
+    /// Handles the heartbeat of a classic member.
     ///
     /// # Errors
-    /// The errors of [`Self::classic_member`], ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS if it has
-    /// to join again.
+    /// ILLEGAL_GENERATION, and the errors of [`Self::classic_member`]. REBALANCE_IN_PROGRESS if the
+    /// member must join again.
     pub(crate) fn classic_heartbeat(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -183,7 +183,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// Whether a partition in the member's target still has another owner.
+    /// Whether another member still owns a partition of the member's target.
     fn waits(&self, number: u32, current: &Current) -> bool {
         self.target.of(number).iter().any(|topic| {
             topic.partitions.iter().any(|it| {
@@ -193,11 +193,12 @@ impl ConsumerGroup {
         })
     }
 
-    /// The SyncGroup of a classic member: returns the member, for its current assignment.
+    /// Handles the SyncGroup of a classic member. Returns the member, whose current assignment is
+    /// the answer.
     ///
     /// # Errors
-    /// The errors of [`Self::classic_member`], ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL;
-    /// REBALANCE_IN_PROGRESS if it has to join again.
+    /// ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, and the errors of [`Self::classic_member`].
+    /// REBALANCE_IN_PROGRESS if the member must join again.
     pub(crate) fn classic_sync(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -232,7 +233,7 @@ impl ConsumerGroup {
         member.ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// Called when a classic member has joined: it has to sync next.
+    /// Called when a classic member has joined. The member must sync next.
     pub(crate) fn classic_joined(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -248,7 +249,7 @@ impl ConsumerGroup {
         self.start(turn, number, rebalance_ms, |timers| &mut timers.own.sync, key);
     }
 
-    /// Starts the timer for a classic member that has to join, unless it runs already.
+    /// Starts the timer within which a classic member must join, unless the timer runs already.
     fn expect_join(&mut self, turn: &mut Turn<'_, '_>, number: u32, timeout_ms: i32) {
         let is_expected = |it: &Slot<Consumer>| it.timers.own.join.is_set();
         if !self.members.slot(number).is_some_and(is_expected) {
@@ -257,14 +258,16 @@ impl ConsumerGroup {
         }
     }
 
-    /// The static member with that instance id, if it is the only one of the consumer protocol.
+    /// The static member with this instance id, if it is the only member that uses the consumer
+    /// protocol.
     pub(crate) fn replaceable(&self, instance_id: Option<&str>) -> Option<u32> {
         let (member_id, member) = self.static_member(instance_id?)?;
         let is_last = !member.is_classic() && self.own.classic_members + 1 == self.members.len();
         self.members.slot_number(member_id).filter(|_| is_last)
     }
 
-    /// The member that a LeaveGroup removes; a static one may be named by its instance id alone.
+    /// The member that a LeaveGroup removes. The request may name a static member by its instance
+    /// id alone.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -280,7 +283,7 @@ impl ConsumerGroup {
     }
 }
 
-/// A stable member that owns its partitions since `generation`, which becomes its epoch.
+/// A stable member that owns its partitions since `generation`, which becomes its member epoch.
 fn settled(member: MigratingMember, generation: i32) -> (Text, Member, Partitions) {
     let current = Current {
         epoch: generation,

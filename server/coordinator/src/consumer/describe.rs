@@ -1,4 +1,4 @@
-//! A consumer group in ConsumerGroupDescribe.
+//! ConsumerGroupDescribe for one group.
 
 use super::ConsumerGroup;
 use super::member::Member;
@@ -15,7 +15,7 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, Str, Uuid};
 
 impl ConsumerGroup {
-    /// None if not all members fit into `budget`.
+    /// The description; None if it does not fit into the answer's budget.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,

@@ -10,8 +10,8 @@ use crate::modern::{Draft, Refusal};
 use crate::turn::Turn;
 
 impl ConsumerGroup {
-    /// The effect of a member's changed subscription. The epoch waits for the resolution of a new
-    /// expression, but not for that of a classic member.
+    /// Decides how a member's changed subscription affects the group. A new expression does not
+    /// bump the group epoch before it is resolved, except that of a classic member.
     pub(super) fn effect(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -34,7 +34,7 @@ impl ConsumerGroup {
         Ok(ProfileEffect { is_changed, bumps, is_outdated, fields: () })
     }
 
-    /// Whether all members have the same subscription after a change.
+    /// Whether all members have the same subscription after the change.
     pub(super) fn subscription_type_after(
         &self,
         ProfileChange { before, after, is_new }: ProfileChange<'_, Profile>,
@@ -49,15 +49,15 @@ impl ConsumerGroup {
         let gone = usize::from(old.is_some_and(|old| self.own.regexes.members(old) == 1));
         let come = usize::from(new.is_some_and(|new| self.own.regexes.members(new) == 0));
         let expressions = self.own.regexes.subscribed_len() + come - gone;
-        // All members have the same expression only if this one has it.
+        // If all members have the same expression, it is this member's new one.
         let of_new = new.map_or(0, |new| self.own.regexes.members(new) + 1);
         let shared = (expressions > 0).then_some(of_new);
         classify(shared, subscriptions, members)
     }
 
-    /// A member replaced its expression by one that is not resolved yet. Returns whether topics
-    /// changed that the group was subscribed to; Kafka notices the replacement only at the
-    /// resolution.
+    /// Accounts for an expression that a member replaced by one that is not resolved yet. Returns
+    /// whether the topics changed to which the group was subscribed. Like Kafka, the group notices
+    /// the new expression only when it is resolved.
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -74,8 +74,8 @@ impl ConsumerGroup {
     }
 
     /// The group's subscriptions after a member changes from `before` to `after`, or leaves. The
-    /// topics of an expression are removed with its last member; those of a new one are added at
-    /// its resolution.
+    /// topics of an expression are removed with its last member. The topics of a new expression are
+    /// added when it is resolved.
     pub(super) fn subscriptions_after(
         &self,
         before: &Profile,
@@ -106,7 +106,8 @@ pub(super) fn subscription_type(
     classify(regexes.subscribed().next().map(|(_, n)| n), subscriptions, members)
 }
 
-/// `with_regex` is the number of members with the first expression; None without expressions.
+/// Compares subscriptions. `with_regex` is the number of members with the first expression; None if
+/// there are no expressions.
 fn classify(
     with_regex: Option<usize>,
     subscriptions: &Subscriptions,

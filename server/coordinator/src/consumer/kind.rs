@@ -1,4 +1,4 @@
-//! The steps of [`crate::modern`] as a consumer group takes them.
+//! How a consumer group takes the steps of [`crate::modern`].
 
 use super::answer::answer;
 use super::classic_member::ClassicTimers;
@@ -210,7 +210,7 @@ impl Kind for Consumer {
         group.own.subscribed(profile).next().is_some()
     }
 
-    /// A partition that the member itself is revoking counts as free.
+    /// A partition that the member itself still revokes counts as free.
     fn is_free(group: &ConsumerGroup, member: &Member, key: &Uuid, partition: i32) -> bool {
         !group.own.owners.is_owned(*key, partition)
             || member.current.revoking.contains(key, partition)

@@ -1,4 +1,4 @@
-//! Members that leave.
+//! Consumer groups whose members leave.
 
 use super::member::Member;
 use super::{ConsumerGroup, records};
@@ -8,7 +8,7 @@ use crate::text::Text;
 use alloc::collections::BTreeMap;
 
 impl ConsumerGroup {
-    /// The subscriptions without these members; the expressions that only they used are removed.
+    /// The subscriptions without these members. Removes the expressions that only they used.
     pub(super) fn subscriptions_without(
         &self,
         draft: &mut Draft<'_>,

@@ -16,10 +16,10 @@ use muster_codec::{Bytes, Str, Uuid};
 /// A member of a consumer group.
 pub(crate) type Member = crate::modern::member::Member<Profile, Uuid>;
 
-/// The current assignment of such a member.
+/// The current assignment of a member of a consumer group.
 pub(crate) type Current = crate::modern::member::Current<Uuid>;
 
-/// The properties of a member as it sends them: its metadata record.
+/// The properties that a member sends. They are the content of its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     /// Set for static members.
@@ -28,16 +28,16 @@ pub(crate) struct Profile {
     pub(crate) client_id: Text,
     pub(crate) client_host: Text,
     pub(crate) topics: Names,
-    /// The regular expression; empty for none, and None in old records.
+    /// The regular expression. Empty if the member has none; None in old records.
     pub(crate) regex: Option<Text>,
     /// -1 if unknown.
     pub(crate) rebalance_timeout_ms: i32,
     pub(crate) assignor: Option<Text>,
-    /// Set for a member that uses the classic protocol.
+    /// Set if the member uses the classic protocol.
     pub(crate) classic: Option<Arc<Classic>>,
 }
 
-/// The part of a profile that only members of the classic protocol have.
+/// The properties that only a member with the classic protocol has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classic {
     pub(crate) session_timeout_ms: i32,
@@ -52,7 +52,7 @@ impl Member {
 }
 
 impl Default for Profile {
-    /// A member before its first heartbeat.
+    /// The profile of a member before its first heartbeat.
     fn default() -> Self {
         Self {
             instance_id: None,
@@ -69,12 +69,12 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// The regular expression, if the member has one.
+    /// The regular expression; None if it is empty.
     pub(crate) fn regex(&self) -> Option<&Text> {
         self.regex.as_ref().filter(|regex| !regex.is_empty())
     }
 
-    /// Approximate size in memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.own_bytes() + names::bytes(&self.topics)
     }
@@ -93,7 +93,7 @@ impl Profile {
         self.topics.binary_search_by(|it| (**it).cmp(topic)).is_ok()
     }
 
-    /// Whether a heartbeat changes nothing of its member.
+    /// Whether a heartbeat leaves the profile unchanged.
     pub(crate) fn is_unchanged_by(
         &self,
         request: &ConsumerGroupHeartbeatRequest<'_>,
@@ -112,7 +112,7 @@ impl Profile {
                 .is_none_or(|names| has_names(&self.topics, names))
     }
 
-    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
+    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value.
     pub(crate) fn updated(
         &self,
         request: &ConsumerGroupHeartbeatRequest<'_>,
@@ -135,7 +135,7 @@ impl Profile {
         }
     }
 
-    /// Reads a record; values that equal those of `before` are shared with it.
+    /// Reads a record. Values that equal those of `before` share its memory.
     pub(crate) fn from_record(
         value: &ConsumerGroupMemberMetadataValue<'_>,
         before: Option<&Self>,
@@ -219,7 +219,8 @@ pub(crate) fn current_to_record(current: &Current) -> ConsumerGroupCurrentMember
     }
 }
 
-/// Records from before Kafka 4.3 have no epochs of partitions; the member's epoch stands for them.
+/// Reads the owned partitions of a record. Records from before Kafka 4.3 lack the epochs of
+/// partitions; the member epoch replaces them.
 fn owned_from_record(topics: &[ConsumerGroupOwnedTopicPartitions], member_epoch: i32) -> Owned {
     let topics = topics.iter().map(|topic| {
         let epochs = topic.assignment_epochs.as_deref();

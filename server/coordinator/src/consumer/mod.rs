@@ -1,11 +1,12 @@
 //! Consumer groups (KIP-848): members heartbeat with their subscription and the partitions that
 //! they own, and the server assigns partitions to them.
 //!
-//! The course of a heartbeat is that of all newer kinds, [`crate::modern`]; [`kind`](kind) says how
-//! a consumer group takes each step. Its own are regular expressions ([`regex`](regex)), static
-//! members, and members that use the classic protocol ([`classic_member`](classic_member)).
+//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
+//! how a consumer group takes each step. Only consumer groups have regular expressions
+//! ([`regex`](regex)) and members that use the classic protocol
+//! ([`classic_member`](classic_member)).
 //!
-//! All durable state is in the records, and only [`replay`](replay) changes it; a handler changes
+//! All durable state is in the records, and only [`replay`](replay) changes it. A handler changes
 //! slots, timers and the input of the assignors.
 
 mod answer;
@@ -41,11 +42,11 @@ pub(crate) type ConsumerGroup = Group<Consumer>;
 /// The state that only consumer groups have.
 #[derive(Debug, Default)]
 pub(crate) struct Consumer {
-    /// Whether the log has a ConsumerGroupPartitionMetadata record (Kafka before 4.1), which the
-    /// next epoch removes.
+    /// Whether the log has a ConsumerGroupPartitionMetadata record (Kafka before 4.1). The next
+    /// group epoch removes it.
     has_partition_metadata: bool,
-    // Derived from the members by replay, so that no request has to walk over them:
-    /// Bytes of the members' profiles without the names of topics.
+    // Replay derives these fields from the members, so that no request has to visit all members:
+    /// The bytes of the members' profiles, without topic names.
     profile_bytes: usize,
     names: NameLists,
     static_members: StaticMembers,
@@ -54,16 +55,16 @@ pub(crate) struct Consumer {
     assignors: BTreeMap<Text, usize>,
     classic_members: usize,
     classic_protocols: BTreeMap<Text, usize>,
-    /// Whether all members have the same subscription. None if members changed since it was
-    /// determined; like Kafka, not reset when a regular expression is resolved again.
+    /// Whether all members have the same subscription. None if members changed since the last
+    /// determination. As in Kafka, resolving a regular expression again does not reset it.
     subscription_type: Option<SubscriptionType>,
-    /// The hash of the present subscriptions if it differs from that of the group epoch, which it
-    /// does while a member's new expression is not resolved yet.
+    /// The hash of the current subscriptions, if it differs from the hash of the group epoch. It
+    /// differs while a member's new expression is not resolved yet.
     present_hash: Option<i64>,
 }
 
 impl Consumer {
-    /// All topics that a member subscribes to, by name or by a resolved expression.
+    /// The topics to which a member subscribes, by name or by a resolved expression.
     fn subscribed<'g>(&'g self, profile: &'g Profile) -> impl Iterator<Item = &'g Text> {
         let matched = profile.regex().and_then(|regex| self.regexes.resolved(regex));
         let matched = matched.map(|resolved| &*resolved.topics).unwrap_or_default();
@@ -82,17 +83,17 @@ impl ConsumerGroup {
         self.own.profile_bytes + self.own.names.bytes()
     }
 
-    /// The bytes of the members' profiles, as if each member had its own list of topic names.
+    /// The bytes of the members' profiles if each member had its own list of topic names.
     pub(crate) fn profile_bytes(&self) -> usize {
         self.own.profile_bytes + self.own.names.bytes_unshared(self.members.len())
     }
 
-    /// Partitions that members own, plus those in their targets.
+    /// The number of partitions that members own, plus the number in their targets.
     pub(crate) fn assigned(&self) -> usize {
         self.own.owners.len() + self.target.by_member.assignment.assigned()
     }
 
-    /// A hash of the members' counts. The audit compares it with the hash after a replay.
+    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Consumer { profile_bytes, assignors, classic_members, classic_protocols, .. } =
             &self.own;

@@ -1,4 +1,4 @@
-//! The partitions in commits of a consumer group's members.
+//! Commits by members of a consumer group: which partitions they may name.
 
 use super::member::Profile;
 use super::{Consumer, ConsumerGroup};

@@ -1,11 +1,11 @@
-//! The partitions of a group that are owned, with the epochs of their owners. A partition is
-//! assigned to another member only after it was removed here.
+//! Which partitions of a group are owned, with the epochs of the owners. A partition is removed
+//! here before it is assigned to another member.
 
 use crate::modern::owned::Owned;
 use hashbrown::HashMap;
 use muster_codec::Uuid;
 
-/// The member epochs of the owners of partitions.
+/// The member epoch of the owner of each owned partition.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owners {
     epochs: HashMap<Uuid, HashMap<i32, i32>>,
@@ -16,14 +16,14 @@ impl Owners {
         self.epochs.get(&topic_id).is_some_and(|of_topic| of_topic.contains_key(&partition))
     }
 
-    /// Number of partitions that are owned.
+    /// The number of owned partitions.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn len(&self) -> usize {
         self.epochs.values().map(HashMap::len).sum()
     }
 
-    /// Adds the partitions of a member at `epoch`. A partition that two members claim keeps the
-    /// newer epoch.
+    /// Adds the partitions of a member with member epoch `epoch`. If two members claim a partition,
+    /// the newer epoch wins.
     pub(crate) fn add(&mut self, owned: &Owned, epoch: i32) {
         for topic in owned.by_key() {
             let of_topic = self.epochs.entry(topic.key).or_default();
@@ -34,7 +34,7 @@ impl Owners {
         }
     }
 
-    /// Removes the partitions of a member at `epoch`.
+    /// Removes the partitions of a member with member epoch `epoch`.
     pub(crate) fn remove(&mut self, owned: &Owned, epoch: i32) {
         for topic in owned.by_key() {
             let Some(of_topic) = self.epochs.get_mut(&topic.key) else { continue };

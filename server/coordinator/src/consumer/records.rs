@@ -1,4 +1,4 @@
-//! The records that only a consumer group has.
+//! Records that only consumer groups have.
 
 use super::regex::Resolved;
 use crate::modern::records::group_key;
@@ -15,7 +15,7 @@ fn regex(group_id: &str, regex: &str) -> ConsumerGroupRegularExpressionKey<'stat
     }
 }
 
-/// The record of versions before Kafka 4.1, without topics.
+/// A ConsumerGroupPartitionMetadata record without topics, as Kafka wrote before 4.1.
 pub(super) fn partition_metadata(group_id: &str) -> GroupRecord<'static> {
     let value = ConsumerGroupPartitionMetadataValue::default();
     GroupRecord::ConsumerGroupPartitionMetadata(group_key(group_id), Some(value))

@@ -1,4 +1,4 @@
-//! The regular expressions that a group's members subscribe with, and the topics that they match.
+//! The regular expressions to which members subscribe, and the topics that match them.
 
 use super::member::Profile;
 use super::{Consumer, ConsumerGroup, records};
@@ -15,20 +15,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 
-/// Steps of a matcher in one slice: about half a millisecond.
+/// The most matching steps of one slice: about half a millisecond.
 const SLICE: usize = 100_000;
 
 /// The least time between two resolutions of a group's expressions.
 const RESOLUTIONS_MIN_INTERVAL_MS: i64 = 10_000;
 
-/// The topics that an expression matches: its record.
+/// The topics that match an expression. They are the content of its record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Resolved {
-    /// Sorted.
+    /// The names of the topics, sorted.
     pub(crate) topics: Vec<Text>,
-    /// The version of the topics that were matched.
+    /// The version of the topics when the expression was resolved.
     pub(crate) version: i64,
-    /// Time of the resolution, in milliseconds since the epoch.
+    /// The time of the resolution, in milliseconds since 1970.
     pub(crate) timestamp: i64,
 }
 
@@ -48,9 +48,9 @@ struct Expression {
 #[derive(Debug, Default)]
 pub(crate) struct Regexes {
     expressions: BTreeMap<Text, Expression>,
-    /// Whether they were resolved since the load.
+    /// Whether the expressions were resolved since the load.
     resolved_since_load: bool,
-    /// Numbers of expressions that have members, and that are resolved.
+    /// The number of expressions that members use, and the number that are resolved.
     subscribed: usize,
     resolved: usize,
     pub(super) timer: Timer,
@@ -59,7 +59,7 @@ pub(crate) struct Regexes {
 }
 
 impl Regexes {
-    /// Number of members that subscribe with an expression.
+    /// The number of members that subscribe with an expression.
     pub(crate) fn members(&self, regex: &str) -> usize {
         self.expressions.get(regex).map_or(0, |it| it.members)
     }
@@ -68,12 +68,12 @@ impl Regexes {
         self.expressions.get(regex)?.resolved.as_ref()
     }
 
-    /// Number of expressions that members subscribe with.
+    /// The number of expressions that members use.
     pub(crate) fn subscribed_len(&self) -> usize {
         self.subscribed
     }
 
-    /// The expressions that members subscribe with, and the number of members of each.
+    /// The expressions that members use, with the number of members of each.
     pub(crate) fn subscribed(&self) -> impl Iterator<Item = (&Text, usize)> {
         self.expressions.iter().map(|(regex, it)| (regex, it.members)).filter(|(_, n)| *n > 0)
     }
@@ -89,7 +89,7 @@ impl Regexes {
         after
     }
 
-    /// The first resolved one; all are usually resolved together.
+    /// The first resolved expression. Usually all are resolved together.
     fn last(&self) -> Option<&Resolved> {
         self.all_resolved().next().map(|(_, resolved)| resolved)
     }
@@ -113,7 +113,7 @@ impl Regexes {
         self.forget_if_unused(regex);
     }
 
-    /// Sets the topics that an expression matches; returns those that it matched before.
+    /// Sets the topics that match an expression. Returns the previous ones.
     pub(crate) fn resolve(&mut self, regex: &str, resolved: Option<Resolved>) -> Option<Resolved> {
         let expression = match self.expressions.get_mut(regex) {
             Some(expression) => expression,
@@ -134,7 +134,7 @@ impl Regexes {
     }
 }
 
-/// How a request changed a member's expression.
+/// How a request changed its member's expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     None,
@@ -145,7 +145,8 @@ pub(crate) enum Change {
 }
 
 impl ConsumerGroup {
-    /// Handles a member's replacement of its expression, and starts a resolution if it is due.
+    /// Handles a request that may replace its member's expression. Starts a resolution if one is
+    /// due.
     ///
     /// # Errors
     /// INVALID_REGULAR_EXPRESSION.
@@ -182,7 +183,7 @@ impl ConsumerGroup {
         Ok(change)
     }
 
-    /// Starts a resolution of the group's expressions if it is due.
+    /// Starts a resolution of all expressions of the group if one is due.
     fn maybe_resolve(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -199,24 +200,27 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether the heartbeat of an unchanged member would start a resolution.
+    /// Whether a resolution is due without a change, so that the heartbeat of an unchanged member
+    /// starts it.
     pub(super) fn is_resolution_due(&self, turn: &Turn<'_, '_>) -> bool {
         let expressions = self.own.regexes.subscribed;
         expressions > 0 && self.may_resolve(turn) && self.must_resolve(turn, expressions)
     }
 
-    /// Not during a resolution, and not too soon after the last one.
+    /// Whether a resolution may start: none is under way, and the last one is not too recent.
     fn may_resolve(&self, turn: &Turn<'_, '_>) -> bool {
         let is_late =
             |last: &Resolved| turn.wall.is_over(last.timestamp, RESOLUTIONS_MIN_INTERVAL_MS + 1);
         self.own.regexes.resolving.is_none() && self.own.regexes.last().is_none_or(is_late)
     }
 
-    /// New expressions, new topics, or a resolution older than the refresh interval.
+    /// Whether a resolution is needed: there are new expressions or new topics, or the last
+    /// resolution is older than the refresh interval.
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
         let Some(last) = self.own.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);
-        // Versions of another process are not comparable: equal is the only safe relation.
+        // The versions of different processes cannot be ordered. They can only be compared for
+        // equality.
         let is_foreign =
             !self.own.regexes.resolved_since_load && last.version != turn.loaded_topics;
         expressions != self.own.regexes.resolved
@@ -226,6 +230,8 @@ impl ConsumerGroup {
     }
 }
 
+/// Checks an expression.
+///
 /// # Errors
 /// INVALID_REGULAR_EXPRESSION.
 fn check(expression: &str) -> Result<(), Refusal> {
@@ -237,14 +243,14 @@ fn check(expression: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Expressions that are being resolved, one after another.
+/// A resolution under way. The expressions are resolved one after the other.
 #[derive(Debug)]
 pub(crate) struct Resolving {
     expressions: Vec<Text>,
-    /// The topics that the client may describe whose heartbeat began this; None for all.
+    /// The topics that the client which caused the resolution may describe; None for all.
     describes: Option<Arc<dyn Describes>>,
     current: Option<Resolution>,
-    /// The topics of the first expressions.
+    /// The topics of the expressions that are resolved so far.
     resolved: Vec<Resolved>,
 }
 
@@ -258,14 +264,14 @@ impl Resolving {
         self.describes.as_ref().is_none_or(|it| it.may_describe(topic))
     }
 
-    /// Works for a slice; returns true when all expressions are resolved.
+    /// Resolves for one slice. Returns true when all expressions are resolved.
     fn step(&mut self, turn: &Turn<'_, '_>) -> bool {
         let Some(expression) = self.expressions.get(self.resolved.len()) else { return true };
         let resolution = match self.current.take() {
             Some(resolution) => Ok(resolution),
             None => Regex::new(expression).map(Resolution::new),
         };
-        // Only an expression from a log can be invalid here: it matches nothing.
+        // Only an expression from the log can be invalid here. It matches nothing.
         let matched = resolution.map_or_else(
             |_| Some(Vec::new()),
             |mut resolution| {
@@ -286,7 +292,7 @@ impl Resolving {
 }
 
 impl ConsumerGroup {
-    /// Continues a resolution; writes the records at its end.
+    /// Continues a resolution. Writes the records at its end.
     pub(crate) fn expressions_timer(&mut self, turn: &mut Turn<'_, '_>) {
         let key = TimerKey::Expressions { group_id: self.id.clone() };
         if !turn.timers.due(&mut self.own.regexes.timer, turn.now, key) {
@@ -306,7 +312,7 @@ impl ConsumerGroup {
         turn.timers.schedule(&mut self.own.regexes.timer, turn.now, key);
     }
 
-    /// Writes the topics of each expression, and bumps the epoch if they changed.
+    /// Writes the topics of each expression, and bumps the group epoch if they changed.
     fn write_resolved(&mut self, turn: &mut Turn<'_, '_>, resolving: &Resolving) {
         self.own.regexes.resolved_since_load = true;
         let mut draft = Draft::new();

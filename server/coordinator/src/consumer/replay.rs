@@ -1,4 +1,4 @@
-//! Reads the records of a consumer group, and counts what only such a group has.
+//! Applies the records of a consumer group, and counts what only consumer groups have.
 
 use super::ConsumerGroup;
 use super::member::{Member, Profile, current_from_record};
@@ -77,7 +77,7 @@ impl ConsumerGroup {
         regex: &str,
         value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
     ) {
-        // Kafka determines the type when members change, but not here.
+        // Kafka determines the subscription type when members change, but not here.
         self.own.subscription_type = Some(self.subscription_type());
         let resolved = value.map(|value| {
             let mut topics: Vec<Text> = value.topics.iter().map(|it| Text::from(&**it)).collect();
@@ -94,7 +94,7 @@ impl ConsumerGroup {
         self.target.by_member.subscriptions_changed();
     }
 
-    /// Makes the member known to the assignors.
+    /// Adds a member to the assignors.
     pub(super) fn add_to_target(&mut self, number: u32) {
         let Some(slot) = self.members.slot(number) else { return };
         let instance_id = slot.member.as_ref().and_then(|it| it.profile.instance_id.as_deref());

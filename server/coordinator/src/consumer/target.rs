@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 type MemberUpdate<'m> = crate::modern::target::MemberUpdate<'m, Consumer>;
 
 impl ConsumerGroup {
-    /// Whether a member's change makes most members prefer another assignor.
+    /// Whether a member's change makes the majority prefer another assignor.
     pub(super) fn prefers_another_assignor(
         &self,
         config: &Config,
@@ -22,8 +22,8 @@ impl ConsumerGroup {
             && self.current_assignor(configured) != self.preferred_assignor(configured, change)
     }
 
-    /// The assignor that most members prefer. In a tie Kafka takes the first in its hash table,
-    /// which is `uniform` unless this request brings the first vote for `range`.
+    /// The assignor that most members prefer. In a tie Kafka takes the first assignor in its hash
+    /// table: `uniform`, unless this request is the first vote for `range`.
     pub(super) fn preferred_assignor(
         &self,
         configured: &[Assignor],
@@ -42,7 +42,7 @@ impl ConsumerGroup {
         preferred(configured, order, votes)
     }
 
-    /// The assignor that most members prefer, with all records replayed.
+    /// The assignor that most members prefer according to the replayed records.
     pub(super) fn current_assignor(&self, assignors: &[Assignor]) -> Assignor {
         preferred(assignors, [Assignor::Uniform, Assignor::Range], |it| self.votes(it))
     }
@@ -51,7 +51,7 @@ impl ConsumerGroup {
         self.own.assignors.get(assignor.name()).copied().unwrap_or(0)
     }
 
-    /// Updates the subscriptions that the assignors know.
+    /// Passes changed subscriptions to the assignors.
     pub(super) fn update_assignors(&mut self, turn: &Turn<'_, '_>, update: &MemberUpdate<'_>) {
         self.update_assignors_of(update);
         let changed = match self.target.by_member.take_changed(turn.topics) {
@@ -93,7 +93,8 @@ impl ConsumerGroup {
     }
 }
 
-/// The assignor with the most votes, the first in a tie; without votes, the first configured one.
+/// The assignor with the most votes; in a tie, the first. Without votes, the first configured
+/// assignor.
 fn preferred(
     configured: &[Assignor],
     order: [Assignor; 2],

@@ -1,4 +1,4 @@
-//! Checks of a ConsumerGroupHeartbeat without its sender.
+//! Checks of a ConsumerGroupHeartbeat that need neither the group nor the member.
 
 use super::ConsumerGroup;
 use super::member::Profile;
@@ -10,10 +10,10 @@ use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
 use muster_codec::messages::ConsumerGroupHeartbeatRequest;
 
-/// The first version in which members generate their own ids (KIP-1082).
+/// From this version on, members generate their own ids (KIP-1082).
 const MEMBER_ID_FROM: i16 = 1;
 
-/// Checks a request without its group.
+/// Checks a request without looking at its group.
 ///
 /// # Errors
 /// INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
@@ -63,8 +63,8 @@ pub(crate) fn validate(
 
 impl ConsumerGroup {
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
-    /// budget for the members of all groups does not suffice.
+    /// UNKNOWN_SERVER_ERROR if the member's profile is too large. COORDINATOR_NOT_AVAILABLE if it
+    /// exceeds the budget for the members of all groups.
     pub(super) fn refuse_if_large(
         &self,
         members: &mut Allowance,

@@ -1,4 +1,4 @@
-//! The whole state of one group id: a group of some kind, and its offsets.
+//! The whole state of one group id: a group of any kind, and its offsets.
 
 mod replay;
 
@@ -30,7 +30,7 @@ pub(crate) enum Group {
     Streams(Box<StreamsGroup>),
 }
 
-/// A kind has a name, its number in a snapshot, and the name of its protocol.
+/// Declares the kinds: each has a name, its number in a snapshot, and the name of its protocol.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $type_name:expr;)*) => {
         /// The kind of a group.
@@ -40,7 +40,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// None for a number that is no kind's.
+            /// The kind with this number; None if there is none.
             pub(crate) fn of(number: u16) -> Option<Self> {
                 match number {
                     $($number => Some(Self::$kind),)*
@@ -48,7 +48,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The name of its protocol in responses; None without a group.
+            /// The name of the protocol in responses; None for offsets without a group.
             pub(crate) fn type_name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$kind => $type_name,)*
@@ -68,7 +68,7 @@ kinds! {
 }
 
 impl Kind {
-    /// The gauge of the groups of this kind without members.
+    /// The gauge that counts the empty groups of this kind.
     pub(crate) fn empty_groups(self, gauges: &mut Gauges) -> Option<&mut u64> {
         match self {
             Self::None => None,
@@ -80,26 +80,28 @@ impl Kind {
     }
 }
 
-/// The whole state of one group id. Offsets outlive a group that one of another kind replaces.
+/// The whole state of one group id. The offsets stay when a group of another kind replaces the
+/// group.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) id: Text,
     pub(crate) group: Option<Group>,
-    /// The group that replaces it, held by a handler until its records are replayed.
+    /// The group that will replace `group`. A handler stores it here until its records are
+    /// replayed.
     pub(crate) successor: Option<Box<Group>>,
     pub(crate) offsets: Offsets,
     /// The position of the last record of this group.
     pub(crate) written_at: u64,
-    /// The group as the gauges count it.
+    /// The group as it was last added to the gauges.
     pub(crate) counted: Counted,
-    /// The list of [`Changes`] in which the group was last noted; 0 for no list.
+    /// The list of [`Changes`] that last had the group's id; 0 for no list.
     pub(crate) noted: u32,
 }
 
-// A size of jemalloc: an entry with eight bytes more would take 768. A shard may have a million.
+// 640 is a size class of jemalloc; eight bytes more would take 768. A shard may have 1,000,000.
 const _: () = assert!(size_of::<Entry>() <= 640);
 
-/// This many partitions, or bytes of texts, take as long to process as a member.
+/// Processing this many partitions, or this many bytes of texts, takes as long as one member.
 const PARTITIONS_PER_ITEM: usize = 4;
 const BYTES_PER_ITEM: usize = 1_024;
 
@@ -118,7 +120,7 @@ impl Entry {
         }
     }
 
-    /// Updates the gauges; called after each change of the group. Returns whether they changed.
+    /// Updates the gauges after a change of the group. Returns whether they changed.
     #[inline]
     pub(crate) fn recount(&mut self, gauges: &mut Gauges, payers: &mut Payers) -> bool {
         let before = self.counted;
@@ -145,12 +147,12 @@ impl Entry {
         changes.note(&self.id, &mut self.noted);
     }
 
-    /// Whether the gauges have a group for it.
+    /// Whether the gauges count a group for this entry.
     pub(crate) fn is_counted(&self) -> bool {
         self.counted.standing.is_some()
     }
 
-    /// The size of the group in items, the unit of cost of scans and checks, without its offsets.
+    /// The size of the group without its offsets, in items: the unit of work of scans and checks.
     pub(crate) fn group_items(&self) -> usize {
         self.group.as_ref().map_or(0, Group::items)
     }
@@ -160,7 +162,7 @@ impl Entry {
         self.group_items() + self.offsets.len()
     }
 
-    /// Whether the group is empty in every respect, and may be removed.
+    /// Whether the entry has neither group nor offsets, so that it may be removed.
     pub(crate) fn is_vacant(&self) -> bool {
         self.group.is_none() && self.successor.is_none() && self.offsets.is_empty()
     }
@@ -176,7 +178,7 @@ impl Group {
         }
     }
 
-    /// Number of members.
+    /// The number of members.
     pub(crate) fn members(&self) -> usize {
         match self {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),
@@ -186,8 +188,8 @@ impl Group {
         }
     }
 
-    /// The size in items: each member is one, as are [`PARTITIONS_PER_ITEM`] assigned partitions
-    /// and [`BYTES_PER_ITEM`] bytes of profiles.
+    /// The size in items. One item is a member, or [`PARTITIONS_PER_ITEM`] assigned partitions, or
+    /// [`BYTES_PER_ITEM`] bytes of profiles.
     fn items(&self) -> usize {
         let (assigned, bytes) = match self {
             Self::Classic(group) => (0, group.member_bytes()),
@@ -198,7 +200,7 @@ impl Group {
         self.members() + assigned / PARTITIONS_PER_ITEM + bytes / BYTES_PER_ITEM
     }
 
-    /// The group as it is, for the gauges.
+    /// The group's current contribution to the gauges.
     pub(crate) fn counted(&self) -> Counted {
         Counted {
             standing: self.standing(),
@@ -249,7 +251,7 @@ impl Group {
         }
     }
 
-    /// Number of members, including those that are joining.
+    /// The number of members, including members that are joining.
     pub(crate) fn members_and_pending(&self) -> usize {
         match self {
             Self::Classic(group) => group.members_and_pending(),
@@ -259,7 +261,7 @@ impl Group {
         }
     }
 
-    /// The time in the group's record at which its state began, if it has one.
+    /// When the group's state began, according to its record.
     pub(crate) fn recorded_at(&self) -> Option<i64> {
         match self {
             Self::Classic(group) => group.durable().map(|durable| durable.state_timestamp),
@@ -268,7 +270,7 @@ impl Group {
         .filter(|at| *at != -1)
     }
 
-    /// A hash of the counts over the members, for kinds that update them with each record.
+    /// A hash of the counts over the members, for kinds that update the counts with each record.
     pub(crate) fn count_hash(&self) -> u64 {
         match self {
             Self::Classic(_) => 0,
@@ -307,6 +309,8 @@ impl Group {
         }
     }
 
+    /// Checks whether the group may be deleted.
+    ///
     /// # Errors
     /// NON_EMPTY_GROUP.
     pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
@@ -319,9 +323,8 @@ impl Group {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets: only members of consumer and streams
-    /// groups say which topics they use. GROUP_ID_NOT_FOUND for a share group, which has no
-    /// offsets.
+    /// NON_EMPTY_GROUP if members may be using the offsets: the topics in use are known only of
+    /// consumer and streams groups. GROUP_ID_NOT_FOUND for a share group, which has no offsets.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),
@@ -330,7 +333,7 @@ impl Group {
         }
     }
 
-    /// The time from which the retention of offsets counts; None while they may not expire.
+    /// The time from which the retention of offsets counts; None while offsets may not expire.
     pub(crate) fn retention_base(&self) -> Option<RetentionBase> {
         match self {
             Self::Classic(group) => group.retention_base(),
@@ -339,7 +342,7 @@ impl Group {
         }
     }
 
-    /// Whether groups of its kind have offsets. To readers of offsets, others do not exist.
+    /// Whether the group can have offsets. For requests about offsets, other groups do not exist.
     pub(crate) fn has_offsets(&self) -> bool {
         match self {
             Self::Classic(_) | Self::Consumer(_) | Self::Streams(_) => true,
@@ -347,7 +350,7 @@ impl Group {
         }
     }
 
-    /// Called when the group's records are replayed after a load: sessions start.
+    /// Called after a load, when the group's records are replayed. Starts the sessions.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Classic(group) => group.loaded(turn),
@@ -357,7 +360,7 @@ impl Group {
         }
     }
 
-    /// Answers the parked requests of a group that will be gone: their clients have to join again.
+    /// Answers the parked requests of a group that is removed. Their clients must join again.
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Classic(group) => group.dismiss_all(turn),

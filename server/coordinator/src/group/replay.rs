@@ -1,4 +1,4 @@
-//! Applies records to the state of a group; nothing else changes durable state.
+//! Applies records to the state of a group. Only replay changes durable state.
 
 use super::{Entry, Group, Kind};
 use crate::classic::ClassicGroup;
@@ -49,8 +49,8 @@ pub(crate) fn replay_in(entry: &mut Entry, timers: &mut Timers, record: &GroupRe
     }
 }
 
-/// Applies a record to the group of its kind. The first record of one creates it, even if there is
-/// a group of another kind, which it replaces, such as a classic one that has only offsets.
+/// Applies a record to a group of its kind. The first record of a group creates it, and replaces a
+/// group of another kind, such as a classic group that has only offsets.
 fn replay_of<K: KindOfEntry>(timers: &mut Timers, entry: &mut Entry, record: &GroupRecord<'_>) {
     let is_there = entry.group.as_mut().is_some_and(|group| K::of(group).is_some());
     if !is_there && record.is_tombstone() {
@@ -66,9 +66,9 @@ fn replay_of<K: KindOfEntry>(timers: &mut Timers, entry: &mut Entry, record: &Gr
     }
 }
 
-/// A kind of the newer protocols, as a kind of [`Group`].
+/// A newer kind of group, as one of the kinds of [`Group`].
 trait KindOfEntry: modern::kind::Kind {
-    /// None for a group of another kind.
+    /// The group if it is of this kind.
     fn of(group: &mut Group) -> Option<&mut modern::Group<Self>>;
 
     fn into_group(group: modern::Group<Self>) -> Group;
@@ -105,7 +105,7 @@ fn offset_committed(entry: &mut Entry, key: &OffsetCommitKey<'_>, value: &Offset
     entry.offsets.replay(key, Some(value));
 }
 
-/// A commit of a client that is not a member creates a simple group.
+/// Creates a simple group for a commit by a client that is not a member.
 pub(crate) fn has_committed(entry: &mut Entry, commit_timestamp: i64) {
     if entry.group.is_none() {
         let group = ClassicGroup::new(entry.id.clone(), Wall(commit_timestamp));
@@ -138,7 +138,7 @@ fn remove(timers: &mut Timers, entry: &mut Entry, kind: Kind) {
     removed.into_iter().for_each(|mut group| group.removed(timers));
 }
 
-/// The durable state of a group as the records that produce it.
+/// The durable state of a group, as records.
 pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = Vec::new();
     match &entry.group {
@@ -161,8 +161,7 @@ pub(crate) fn durable_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     records
 }
 
-/// The records that produce the group, with the members in the order in which they joined, without
-/// offsets.
+/// The group as records, without offsets. Members are in the order in which they joined.
 pub(crate) fn group_records(entry: &Entry) -> Vec<GroupRecord<'_>> {
     let mut records = Vec::new();
     match &entry.group {

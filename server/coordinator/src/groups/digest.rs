@@ -1,4 +1,4 @@
-//! Digests of groups, by which a group is compared with another source of the same state.
+//! Digests of groups. They show whether two sources have the same state of a group.
 
 use crate::committed::Committed;
 use crate::group::{Entry, Group, group_records};
@@ -12,20 +12,20 @@ use core::fmt;
 use muster_codec::records::GroupRecord;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The digest of a group, taken without loading it.
+/// The digest of a group. Taking it does not load the group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupDigest {
     /// The value of [`crate::Coordinator::fingerprint`].
     pub fingerprint: Option<u64>,
-    /// Members, offsets and partitions that it covers.
+    /// The number of members, offsets and partitions that it covers.
     pub items: usize,
 }
 
-/// A group differs from what its records produce.
+/// The difference between a group and the group that its records produce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divergence {
     pub group_id: Text,
-    /// The fingerprints of the group, and of one rebuilt from its records.
+    /// The fingerprints of the live group, and of the group rebuilt from its records.
     pub live: u64,
     pub replayed: u64,
 }
@@ -37,8 +37,8 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// A hash of the durable state of a group with these offsets; None without any. The order in which
-/// members joined is left out, as compaction changes it. Unloaded offsets are left out too.
+/// A hash of the durable state of a group with these offsets; None if it has no state. It leaves
+/// out the order in which members joined, because compaction changes that, and unloaded offsets.
 pub(crate) fn hash_of(
     entry: &Entry,
     offsets: &Offsets,
@@ -61,7 +61,7 @@ pub(crate) fn hash_of(
     Some(hash.digest())
 }
 
-/// Hashes the pending offsets; those of a partition in the order of their records.
+/// Hashes the pending offsets. Those of a partition are in the order of their records.
 fn hash_pending(hash: &mut Xxh3, pending: &GroupPending) {
     for (topic, partition, of_partition) in pending.iter() {
         hash_text(hash, topic);
@@ -76,7 +76,8 @@ fn hash_pending(hash: &mut Xxh3, pending: &GroupPending) {
     }
 }
 
-/// Hashes all fields of an offset. Its record would not do: each version leaves out some.
+/// Hashes all fields of an offset. Its record is not enough, because each version lacks some
+/// fields.
 fn hash_committed(hash: &mut Xxh3, (partition, committed): (i32, &Committed)) {
     let Committed { offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id } =
         committed;
@@ -102,7 +103,7 @@ fn record_bytes(record: &GroupRecord<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The group rebuilt from its archive, and its pending offsets.
+/// A group rebuilt from its records, and its pending offsets.
 pub(crate) fn rebuilt(
     entry: &Entry,
     pending: Option<&GroupPending>,

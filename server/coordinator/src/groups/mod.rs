@@ -1,4 +1,4 @@
-//! The groups of a slot: loaded ones, and those of a snapshot that are not loaded yet.
+//! The groups of a slot: loaded groups, and groups of a snapshot that are not loaded yet.
 
 mod digest;
 mod walk;
@@ -28,7 +28,7 @@ pub(crate) struct Groups {
     pub(crate) unloaded: Unloaded,
 }
 
-/// A group as it is found without loading it.
+/// A group, loaded or not.
 #[derive(Debug)]
 pub(crate) enum Listed<'g> {
     Live(&'g Entry),
@@ -45,7 +45,7 @@ impl<'g> Listed<'g> {
 }
 
 impl Groups {
-    /// A loaded group; see [`crate::Coordinator::load`].
+    /// A loaded group. The caller has loaded it before; see [`crate::Coordinator::load`].
     pub(crate) fn get(&self, group_id: &str) -> Option<&Entry> {
         debug_assert!(self.unloaded.get(group_id).is_none(), "{group_id} is not loaded");
         self.entries.get(group_id).map(|entry| &**entry)
@@ -63,10 +63,10 @@ impl Groups {
         live.or_else(|| self.unloaded.get(group_id).map(Listed::Unloaded))
     }
 
-    /// Loads a group if it is unloaded, but not its offsets.
+    /// Loads an unloaded group, without its offsets.
     ///
     /// # Errors
-    /// A damaged group. It is removed.
+    /// The group is damaged. It is removed.
     pub(crate) fn load(
         &mut self,
         timers: &mut Timers,
@@ -91,7 +91,7 @@ impl Groups {
         self.entries.entry(id.clone()).or_insert_with(|| Box::new(Entry::new(id)))
     }
 
-    /// The entry of a group that is not unloaded; a new one if it has none.
+    /// The entry of a group that is not unloaded. Creates the entry if there is none.
     pub(crate) fn get_or_insert(&mut self, group_id: &str) -> &mut Entry {
         if !self.entries.contains_key(group_id) {
             self.insert(group_id);
@@ -104,8 +104,7 @@ impl Groups {
         self.ids.remove(group_id);
     }
 
-    /// Removes the entry of a group without pending offsets, if it is vacant; returns whether it
-    /// did.
+    /// Removes a vacant entry of a group without pending offsets. Returns whether it was removed.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
         let is_vacant = self.get(group_id).is_some_and(Entry::is_vacant);
         if is_vacant {
@@ -114,12 +113,12 @@ impl Groups {
         is_vacant
     }
 
-    /// Number of groups, loaded or not.
+    /// The number of groups, loaded or not.
     pub(crate) fn len(&self) -> usize {
         self.ids.len() + self.unloaded.len()
     }
 
-    /// A group whose offsets are unloaded, whether the rest of it is or not.
+    /// A group whose offsets are unloaded. The group itself may be loaded.
     pub(crate) fn unloaded_offsets(&self, group_id: &str) -> Option<UnloadedGroup<'_>> {
         if self.unloaded.is_closed() {
             return None;
@@ -129,10 +128,11 @@ impl Groups {
         self.unloaded.with_offsets(group_id).filter(|_| !is_loaded)
     }
 
-    /// Loads the offsets of a loaded group, unless they are `read` already; returns their number.
+    /// Loads the offsets of a loaded group. `read` are the offsets if they are decoded already.
+    /// Returns their number.
     ///
     /// # Errors
-    /// Damaged offsets.
+    /// The offsets are damaged.
     pub(crate) fn load_offsets(
         &mut self,
         group_id: &str,
@@ -148,7 +148,7 @@ impl Groups {
         Ok(entry.offsets.len())
     }
 
-    /// All groups that follow an id, by id.
+    /// All groups after an id, in the order of ids.
     pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = Listed<'_>> {
         let live = self.live_range(id).filter_map(|id| self.entries.get(id)).map(|entry| &**entry);
         let (mut live, mut unloaded) = (live.peekable(), self.unloaded.iter_after(id).peekable());
@@ -159,12 +159,12 @@ impl Groups {
         })
     }
 
-    /// The loaded groups, by id.
+    /// The loaded groups, in the order of ids.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
         self.ids.iter().filter_map(|id| self.entries.get(id)).map(|entry| &**entry)
     }
 
-    /// The id that follows `id`; the first if that is None.
+    /// The next id after `id`; the first id if `id` is None.
     pub(crate) fn id_after(&self, id: Option<&Text>) -> Option<Text> {
         let live = self.live_range(id.map(|id| &**id)).next();
         match (live, self.unloaded.id_after(id.map(|id| &**id))) {
@@ -174,7 +174,7 @@ impl Groups {
         }
     }
 
-    /// Like [`Self::id_after`], among the loaded groups.
+    /// Like [`Self::id_after`], but only among loaded groups.
     pub(crate) fn live_after(&self, id: Option<&str>) -> Option<Text> {
         self.live_range(id).next().cloned()
     }

@@ -1,4 +1,4 @@
-//! The walk over all groups that writes a snapshot, in slices.
+//! The walk over all groups that writes a snapshot in slices.
 
 use super::{Groups, Listed};
 use crate::group::{Entry, Group};
@@ -11,15 +11,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use muster_snapshot_index::{Pieces, SnapshotPart};
 
-/// The approximate bytes of an offset in the file, which determine the size of a part.
+/// The approximate size of an offset in the file. It decides the number of offsets in a part.
 const OFFSET_BYTES: usize = 64;
 
-/// The progress of writing a snapshot. The sections come first, then the index of all of them.
+/// The progress of writing a snapshot. The file has all sections first, and then their index.
 #[derive(Debug)]
 pub struct SnapshotWalk {
-    /// The place of the next byte in the file.
+    /// The position of the next byte in the file.
     at: u64,
-    /// The last group that was written.
+    /// The last group that was written completely.
     after: Option<Text>,
     /// The group that is being written.
     begun: Option<Begun>,
@@ -27,7 +27,7 @@ pub struct SnapshotWalk {
     /// The two halves of the index.
     entries: Pieces,
     names: Pieces,
-    /// The bytes of the index that were written.
+    /// The number of bytes of the index that were written.
     given: usize,
     index: SnapshotPart,
 }
@@ -37,13 +37,13 @@ pub struct SnapshotWalk {
 struct Begun {
     id: Text,
     protocol_type: String,
-    /// The group is written as of the position at which its writing started. Offsets written later
-    /// may be newer than that; replaying the records after that position is harmless for them.
+    /// The group as of the position at which its writing began. Offsets that were written later may
+    /// be newer; replaying the records after that position does them no harm.
     entry: IndexEntry,
-    /// The base of the retention of its offsets.
+    /// The time from which the retention of its offsets counts.
     base: Option<RetentionBase>,
     recorded: Option<i64>,
-    /// The parts of its offsets that are written.
+    /// The parts of its offsets that were written.
     parts: Vec<Section>,
     remaining: Remaining,
 }
@@ -51,14 +51,14 @@ struct Begun {
 /// The offsets that are not written yet.
 #[derive(Debug)]
 enum Remaining {
-    /// The groups after this one.
+    /// The group is loaded: the offsets after this partition are left.
     Live(Option<(Text, i32)>),
-    /// The groups of an old snapshot, from the next part on.
+    /// The group is unloaded: its parts in the old snapshot are copied, from the next one on.
     Unloaded,
 }
 
 impl SnapshotWalk {
-    /// A walk whose first byte is at `at` in the file.
+    /// A walk that writes its first byte at `at` in the file.
     pub fn new(at: u64) -> Self {
         let mut entries = Pieces::default();
         entries.extend(&[0; COUNT_BYTES]);
@@ -74,8 +74,8 @@ impl SnapshotWalk {
         }
     }
 
-    /// Adds a section that was appended to `out` at `section.at`; returns it with its place in the
-    /// file.
+    /// Accounts for a section that was appended to `out`. Returns the section with its position in
+    /// the file.
     fn place(&mut self, section: Section) -> Section {
         let placed = Section { at: self.at, ..section };
         self.at += u64::from(section.len);
@@ -106,7 +106,7 @@ impl SnapshotWalk {
         self.index.len = (self.entries.len() + self.names.len()) as u64;
     }
 
-    /// Appends the next `bytes` of the index, or fewer; returns true with the last.
+    /// Appends the next `bytes` of the index, or fewer. Returns true with the last ones.
     fn give(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let entries = self.entries.len();
         let slice = match self.given.checked_sub(entries) {
@@ -121,7 +121,7 @@ impl SnapshotWalk {
 }
 
 impl Groups {
-    /// See [`crate::Coordinator::write_snapshot`]. An error comes with its group.
+    /// See [`crate::Coordinator::write_snapshot`]. An error names its group.
     pub(crate) fn write_snapshot(
         &self,
         walk: &mut SnapshotWalk,
@@ -147,7 +147,7 @@ impl Groups {
         Ok(is_done.then_some(walk.index))
     }
 
-    /// Starts a group, or writes the next part of its offsets.
+    /// Begins a group, or writes the next part of its offsets.
     fn write_on(
         &self,
         walk: &mut SnapshotWalk,
@@ -164,7 +164,7 @@ impl Groups {
             None => false,
         };
         let begun = walk.begun.take();
-        // Parts that were copied are of no use if the offsets have been loaded since.
+        // If the offsets were loaded meanwhile, the parts that were copied are of no use.
         let begun =
             begun.filter(|begun| has_unloaded || matches!(begun.remaining, Remaining::Live(_)));
         let begun = match (begun, &listed) {
@@ -184,7 +184,7 @@ impl Groups {
             (Remaining::Live(_), Some(Listed::Live(entry))) => {
                 write_part(walk, entry, &mut begun, bytes.div_ceil(OFFSET_BYTES), out)?
             }
-            // The group was deleted since; the records of the deletion follow in the log.
+            // The group was deleted meanwhile. The records of its deletion follow in the log.
             (Remaining::Live(_), _) => true,
         };
         if is_whole {
@@ -196,8 +196,8 @@ impl Groups {
     }
 }
 
-/// Writes the records of a group, and its pending offsets; None for an entry without group and
-/// offsets.
+/// Writes the records of a group, and its pending offsets. None for an entry with neither a group
+/// nor offsets.
 fn begin_live(
     walk: &mut SnapshotWalk,
     entry: &Entry,
@@ -240,8 +240,8 @@ fn begin_live(
     }))
 }
 
-/// No record of the group came since the old snapshot was opened: its bytes are of this position
-/// too.
+/// Copies the records of an unloaded group. No record of the group came since the old snapshot was
+/// opened, so its bytes are valid at this position, too.
 fn begin_unloaded(
     walk: &mut SnapshotWalk,
     unloaded: &Unloaded,
@@ -262,7 +262,7 @@ fn begin_unloaded(
     })
 }
 
-/// Copies the next part of the offsets of an old snapshot; returns true after the last.
+/// Copies the next part of the offsets of an old snapshot. Returns true after the last one.
 fn copy_part(
     walk: &mut SnapshotWalk,
     unloaded: &Unloaded,
@@ -280,7 +280,7 @@ fn copy_part(
     Ok(false)
 }
 
-/// Writes at most `offsets_max` more offsets; returns true with the last.
+/// Writes at most `offsets_max` more offsets. Returns true after the last one.
 fn write_part(
     walk: &mut SnapshotWalk,
     entry: &Entry,
@@ -306,7 +306,7 @@ fn write_part(
     Ok(is_last)
 }
 
-/// Completes a group; several parts of offsets get a table.
+/// Completes a group. If its offsets have several parts, a table of the parts is written.
 fn finish(walk: &mut SnapshotWalk, mut begun: Begun, out: &mut Vec<u8>) {
     begun.entry.offsets = match begun.parts.as_slice() {
         [one] => *one,

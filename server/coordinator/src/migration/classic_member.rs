@@ -56,7 +56,7 @@ pub(crate) fn join(turn: &mut Turn<'_, '_>, entry: &mut Entry, mut joining: Join
     }
 }
 
-/// A classic member joins a streams group, which becomes a classic group if it is empty.
+/// A classic member joins a streams group. An empty streams group becomes a classic group first.
 pub(crate) fn join_streams(turn: &mut Turn<'_, '_>, entry: &mut Entry, joining: Joining<'_>) {
     match &entry.group {
         Some(Group::Streams(group)) if group.is_empty() && joining.request.member_id.is_empty() => {
@@ -71,7 +71,7 @@ pub(crate) fn join_streams(turn: &mut Turn<'_, '_>, entry: &mut Entry, joining: 
     }
 }
 
-/// A classic member joins as the first of a new classic group.
+/// A classic member joins as the first member of a new classic group.
 fn join_new(turn: &mut Turn<'_, '_>, entry: &mut Entry, joining: Joining<'_>) {
     let mut classic = ClassicGroup::new(entry.id.clone(), turn.wall);
     classic.write_creation(turn);
@@ -147,8 +147,8 @@ fn stay(
     Ok(updated.after)
 }
 
-/// The classic member replaces the last member of the consumer protocol, and the group is converted
-/// to a classic group.
+/// A classic member replaces the last member of the consumer protocol, and the group becomes a
+/// classic group.
 fn replace(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -228,7 +228,7 @@ pub(crate) fn sync<'r>(
     turn.answer(parked.request, response);
 }
 
-/// Answers a LeaveGroup for members of either protocol.
+/// Answers a LeaveGroup, for classic members and consumers.
 pub(crate) fn leave<'r>(
     turn: &mut Turn<'_, 'r>,
     entry: &mut Entry,

@@ -1,5 +1,5 @@
-//! Converts a consumer group to a classic group, when the last member of the consumer protocol
-//! leaves.
+//! Converts a consumer group to a classic group when the last member that uses the consumer
+//! protocol leaves.
 
 use super::protocol_metadata;
 use crate::classic::{ClassicGroup, Identity, MigratedMember, Protocol};
@@ -23,7 +23,7 @@ pub(super) struct Newcomer<'m> {
     pub(super) replaces: u32,
 }
 
-/// Removes members of a consumer group. If only classic members are left, the group is converted.
+/// Removes members of a consumer group. If only classic members are left, converts the group.
 pub(crate) fn fence(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
@@ -47,15 +47,15 @@ pub(crate) fn fence(
     group.fence(turn, draft, going);
 }
 
-/// Whether a group of that size may become classic.
+/// Whether a group with this number of members may become classic.
 pub(super) fn is_allowed(config: &Config, members: usize) -> bool {
     let max = usize::try_from(config.group_max_size).unwrap_or(0).min(GROUP_MEMBERS_MAX);
     config.group_consumer_migration_policy.allows_downgrade() && members <= max
 }
 
-/// The classic group of the members that stay, with their target assignments; its records are added
-/// to `draft`. None, without records, if the members have no protocol in common, two have the same
-/// id, or the record of the classic group would be too large.
+/// The classic group of the members that stay, with their target assignments. Adds its records to
+/// `draft`. None, without records, if the members have no protocol in common, if two members have
+/// the same id, or if the record of the classic group would be too large.
 pub(super) fn convert(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,

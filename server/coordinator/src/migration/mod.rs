@@ -1,5 +1,5 @@
-//! Groups that change their protocol while they have members, if `group.consumer.migration.policy`
-//! allows it. Only this module uses two kinds of groups together.
+//! Groups that change their protocol while they have members, as `group.consumer.migration.policy`
+//! allows. Only this module uses two kinds of groups together.
 //!
 //! - [`upgrade`](mod@upgrade): the first member of the consumer protocol converts a classic group
 //!   to a consumer group. The classic members stay, in their generation.

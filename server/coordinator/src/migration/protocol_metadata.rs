@@ -1,5 +1,5 @@
-//! The metadata and assignments of members of the classic consumer protocol. Only this module reads
-//! or writes them; elsewhere they are opaque.
+//! The metadata and assignments of the classic consumer protocol. Only this module reads or writes
+//! them; elsewhere they are opaque.
 
 use crate::classic::Protocol;
 use crate::consumer::member::{Classic, Profile};
@@ -20,7 +20,7 @@ use muster_codec::{Reader, Uuid};
 /// The newest version of the consumer protocol's metadata.
 const NEWEST: i16 = 3;
 
-/// The listed partitions of topics that exist.
+/// The partitions in `named` whose topics exist.
 pub(super) fn partitions(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> Partitions {
     let mut by_id: BTreeMap<Uuid, BTreeSet<i32>> = BTreeMap::new();
     for topic in named {
@@ -33,7 +33,7 @@ pub(super) fn partitions(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> 
     by_id.map(|(key, it)| KeyPartitions { key, partitions: Vec::from_iter(it) }).collect()
 }
 
-/// The partitions that a member reports as owned.
+/// The partitions that a member reports as its own.
 pub(super) fn reported(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> Vec<Reported> {
     let known = named.iter().filter_map(|topic| {
         let topic_id = topics.id(&topic.topic)?;
@@ -42,7 +42,7 @@ pub(super) fn reported(topics: &dyn Topics, named: &[NamedPartitions<'_>]) -> Ve
     known.collect()
 }
 
-/// The bytes of an assignment, in the version of the member's subscription.
+/// The bytes of an assignment, in the protocol version of the member's subscription.
 pub(super) fn assignment(topics: &dyn Topics, partitions: &Partitions, metadata: &[u8]) -> Vec<u8> {
     let version = Reader::new(metadata).i16().unwrap_or(0).clamp(0, NEWEST);
     let named = in_javas_order(partitions).into_iter().filter_map(|topic| {
@@ -55,7 +55,7 @@ pub(super) fn assignment(topics: &dyn Topics, partitions: &Partitions, metadata:
     out
 }
 
-/// The order of topics in Kafka, which has them in a `HashMap`.
+/// The topics in Kafka's order, which is the order of a `HashMap`.
 fn in_javas_order(partitions: &Partitions) -> Vec<&KeyPartitions<Uuid, i32>> {
     let mut buckets = Buckets::default();
     buckets.grow_to_hold(partitions.len());
@@ -64,14 +64,14 @@ fn in_javas_order(partitions: &Partitions) -> Vec<&KeyPartitions<Uuid, i32>> {
     topics
 }
 
-/// `Uuid.hashCode`.
+/// Kafka's `Uuid.hashCode`.
 fn hash_of(id: Uuid) -> u32 {
     let number = u128::from_be_bytes(id.0);
     let halves = (number >> 64) as u64 ^ number as u64;
     (halves >> 32) as u32 ^ halves as u32
 }
 
-/// `profile` with the fields of a classic member's subscription.
+/// Adds the fields of a classic member's subscription to `profile`.
 pub(super) fn subscribed(
     profile: Profile,
     subscription: &ConsumerProtocolSubscription<'_>,

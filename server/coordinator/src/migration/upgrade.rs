@@ -14,13 +14,12 @@ use hashbrown::HashSet;
 use muster_codec::ErrorCode;
 use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 
-/// Converts a classic group that has members, or had them until its present rebalance. Members with
-/// parked requests have to join again.
+/// Converts a classic group that has members, or had members before its current rebalance. Members
+/// with parked requests must join again.
 ///
 /// # Errors
-/// GROUP_ID_NOT_FOUND if the policy or the kind or size of the group forbids it, or if its members'
-/// metadata cannot be read as that of consumers; UNKNOWN_SERVER_ERROR in the group's first
-/// rebalance.
+/// GROUP_ID_NOT_FOUND if the policy, or the kind or size of the group, forbids it, or if the
+/// metadata of a member is not a consumer's. UNKNOWN_SERVER_ERROR in the group's first rebalance.
 pub(crate) fn upgrade(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,
