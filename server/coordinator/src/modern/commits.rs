@@ -1,4 +1,4 @@
-//! Whether a group allows its members to commit and fetch offsets.
+//! Whether members may commit and fetch offsets of their group.
 
 use super::Group;
 use super::kind::Kind;
@@ -10,10 +10,10 @@ use crate::offsets::{Commit, is_metadata_too_large};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{OffsetCommitRequest, OffsetCommitRequestTopic};
 
-/// The first version of OffsetCommit for members of the newer protocols.
+/// From this version on, OffsetCommit supports members of the newer protocols.
 const MODERN_FROM: i16 = 9;
 
-/// The first version of TxnOffsetCommit that knows STALE_MEMBER_EPOCH.
+/// From this version on, TxnOffsetCommit may answer STALE_MEMBER_EPOCH.
 const TRANSACTIONAL_STALE_FROM: i16 = 6;
 
 /// A kind of groups whose members commit offsets.
@@ -21,7 +21,7 @@ pub(crate) trait Commits: Kind {
     /// Whether a member uses the classic protocol.
     fn is_classic(profile: &Self::Profile) -> bool;
 
-    /// That by which partitions of a topic are assigned.
+    /// The key by which the partitions of a topic are assigned.
     fn key_of(
         group: &Group<Self>,
         topics: &dyn Topics,
@@ -30,22 +30,22 @@ pub(crate) trait Commits: Kind {
     ) -> Assigned<Self::Key>;
 }
 
-/// How partitions of a topic in a commit are assigned.
+/// How the partitions of a topic in a commit are assigned.
 pub(crate) enum Assigned<K> {
     By(K),
     Never,
-    /// The topic does not exist: it is refused by itself.
+    /// The topic does not exist. The commit of this topic alone is refused.
     Unknown,
 }
 
 impl<K: Commits> Group<K> {
-    /// Accepts or refuses a commit. A member that sends an older epoch than its own may commit for
-    /// partitions that it has owned since that epoch or before (KIP-1251); any other partition
-    /// refuses the whole commit. In a transaction a client need not name a member.
+    /// Checks whether a commit is allowed. A member that sends an epoch older than its own may
+    /// commit only for partitions that it has owned since that epoch (KIP-1251); one other
+    /// partition refuses the whole commit. In a transaction a client need not name a member.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member
-    /// of the classic protocol, and in older transactional commits.
+    /// UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH. ILLEGAL_GENERATION for a classic
+    /// member, and in older versions of transactional commits.
     pub(crate) fn accept_commit(
         &self,
         config: &Config,
@@ -78,11 +78,11 @@ impl<K: Commits> Group<K> {
         if is_newer || !has_all() { Err(stale_commit::<K>(kind, &member.profile)) } else { Ok(()) }
     }
 
-    /// Whether a member may fetch offsets. Clients that use the group for offsets only always may.
+    /// Checks whether a member may fetch offsets. Clients that use the group only for offsets
+    /// always may.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; ILLEGAL_GENERATION for a member of the classic
-    /// protocol.
+    /// UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. ILLEGAL_GENERATION for a classic member.
     pub(crate) fn validate_fetch(
         &self,
         member_id: Option<&str>,

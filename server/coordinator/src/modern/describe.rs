@@ -10,7 +10,7 @@ use muster_codec::messages::{
     ConsumerGroupHeartbeatTopicPartitions, ConsumerGroupTopicPartitions,
 };
 
-/// The partitions that a member owns, for the member itself.
+/// The partitions that a member owns, in the answer to its heartbeat.
 pub(crate) fn owned_in_answer(assigned: &Owned) -> ConsumerGroupHeartbeatAssignment {
     let topics = assigned.by_key().iter().map(|topic| ConsumerGroupHeartbeatTopicPartitions {
         topic_id: topic.key,
@@ -19,7 +19,7 @@ pub(crate) fn owned_in_answer(assigned: &Owned) -> ConsumerGroupHeartbeatAssignm
     ConsumerGroupHeartbeatAssignment { topic_partitions: topics.collect() }
 }
 
-/// Partitions of the topics that exist, with the topics' names.
+/// Partitions with the names of their topics. Topics that do not exist are left out.
 pub(crate) fn named(
     by_topic: impl Iterator<Item = (Uuid, Vec<i32>)>,
     topics: &dyn Topics,

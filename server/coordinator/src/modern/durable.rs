@@ -1,4 +1,4 @@
-//! A group as the records that produce it, as a compacted log would have them.
+//! The durable state of a group as records, like a compacted log.
 
 use super::kind::Kind;
 use super::members::Slot;
@@ -12,8 +12,8 @@ impl<K: Kind> Group<K> {
         self.records_by(&self.members.slots_by_id(), out);
     }
 
-    /// The same records in the order in which the members joined. Sessions that start or expire at
-    /// the same time do so in this order.
+    /// Like [`Self::durable_records`], with the members in the order in which they joined. Sessions
+    /// that start or expire at the same time do so in this order.
     pub(crate) fn records_by_age(&self, out: &mut Draft<'_>) {
         self.records_by(&self.members.slots_by_age(), out);
     }
@@ -42,7 +42,7 @@ impl<K: Kind> Group<K> {
         K::own_records(self, out);
     }
 
-    /// The tombstones of a group, by member id; one of a member is written under the id that
+    /// The tombstones of a group, by member id. Tombstones of a member are written with the id that
     /// `rename` returns for it.
     pub(crate) fn tombstones<'g>(
         &'g self,

@@ -1,4 +1,4 @@
-//! The group epoch: it is bumped when the group's subscriptions or their topics change.
+//! The group epoch. It is bumped when the group's subscriptions or their topics change.
 
 use super::kind::Kind;
 use super::{Draft, Group};
@@ -21,24 +21,25 @@ impl<P> Clone for ProfileChange<'_, P> {
 
 impl<P> Copy for ProfileChange<'_, P> {}
 
-/// The effect of a member's changed profile on its group; `F` is what the kind records with the
-/// epoch.
+/// How a member's changed profile affects its group. `F` are the fields that the kind records with
+/// the group epoch.
 #[derive(Debug, Clone)]
 pub(crate) struct ProfileEffect<F> {
     /// Whether the member's subscription changed.
     pub(crate) is_changed: bool,
     /// Whether the group epoch is bumped.
     pub(crate) bumps: bool,
-    /// Whether the topics are compared with the topics of the group epoch. If they differ, the
+    /// Whether the topics must be compared with the topics of the group epoch. If they differ, the
     /// epoch is bumped.
     pub(crate) is_outdated: bool,
-    /// The fields that go with the group epoch, which is bumped if they differ.
+    /// The fields to record with the group epoch. If they differ from the current ones, the epoch
+    /// is bumped.
     pub(crate) fields: F,
 }
 
 impl<K: Kind> Group<K> {
-    /// Whether a member should have a target of the group epoch and has none. A crash may leave it
-    /// so, in the middle of a request that removes or replaces it ([`crate::operation`]).
+    /// Whether a member should have a target of the group epoch and has none. A crash in the middle
+    /// of a request that removes or replaces the member can cause this ([`crate::operation`]).
     pub(super) fn lacks_target(&self, member_id: &str, profile: &K::Profile) -> bool {
         let number = K::target_slot(self, self.members.slot_number(member_id), profile);
         let slot = number.and_then(|number| self.members.slot(number));
@@ -47,7 +48,7 @@ impl<K: Kind> Group<K> {
             && K::is_subscriber(self, profile)
     }
 
-    /// Returns the epoch after a member's change, with the input for its target assignment.
+    /// The group epoch after a member's change, with the input for its target assignment.
     pub(super) fn next_epoch(
         &mut self,
         turn: &mut Turn<'_, '_>,

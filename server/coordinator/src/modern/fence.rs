@@ -1,4 +1,4 @@
-//! Removes members that leave, or whose session has expired.
+//! Removes members that leave or whose session has expired.
 
 use super::kind::Kind;
 use super::members::Slot;
@@ -6,12 +6,12 @@ use super::{Draft, Group};
 use crate::turn::Turn;
 use alloc::vec::Vec;
 
-/// The time of the target assignment of an emptied group: no interval holds back the next one.
+/// The timestamp of an empty group's target. It makes the next target due at once.
 const AT_ONCE: i64 = 0;
 
 impl<K: Kind> Group<K> {
-    /// Removes members, with their timers and the records that only they used. A group without
-    /// members has its target assignment, an empty one.
+    /// Removes members, with their timers and the records that only they used. A group that becomes
+    /// empty gets an empty target assignment.
     pub(crate) fn fence(
         &mut self,
         turn: &mut Turn<'_, '_>,

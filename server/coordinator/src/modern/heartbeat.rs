@@ -15,16 +15,16 @@ use muster_codec::ErrorCode;
 /// The state of a member before its request.
 pub(crate) struct Existing<K: Kind> {
     pub(crate) before: MemberOf<K>,
-    /// The static member that it replaces.
+    /// The static member that the member replaces.
     pub(crate) replaces: Option<Text>,
 }
 
-/// A member whose subscription is updated from its request.
+/// A member whose subscription was updated from its request.
 pub(crate) struct Subscribed<'m, K: Kind> {
     pub(crate) member_id: &'m str,
     pub(crate) before: MemberOf<K>,
     pub(crate) after: MemberOf<K>,
-    /// The static member that it replaces.
+    /// The static member that the member replaces.
     replaces: Option<Text>,
     is_new: bool,
     /// Whether its subscription changed.
@@ -39,20 +39,20 @@ pub(crate) struct Updated<K: Kind> {
     pub(crate) number: u32,
     pub(crate) before: MemberOf<K>,
     pub(crate) after: MemberOf<K>,
-    /// The slot of the static member that it replaces.
+    /// The slot of the static member that the member replaces.
     replaces: Option<u32>,
-    /// The reason why the member has no newer target.
+    /// Why the member has no newer target.
     delay: Option<Delay>,
 }
 
-/// The end of a heartbeat that was not a steady one.
+/// The inputs of [`Kind::settle`], the last step of a heartbeat that changed something.
 pub(crate) struct Settling<'s, K: Kind> {
     /// The next group epoch.
     pub(crate) epoch: i32,
     pub(crate) change: ProfileChange<'s, K::Profile>,
     pub(crate) number: u32,
     pub(crate) member: &'s MemberOf<K>,
-    /// The slot of the static member that it replaces.
+    /// The slot of the static member that the member replaces.
     pub(crate) replaces: Option<u32>,
     pub(crate) outcome: Outcome,
 }
@@ -66,10 +66,10 @@ pub(crate) struct Outcome {
 }
 
 impl<K: Kind> Group<K> {
-    /// Answers a member that joins or stays; adds its records to `draft`.
+    /// Answers a member that joins or stays. Adds its records to `draft`.
     ///
     /// # Errors
-    /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and those of [`Kind::existing`] and
+    /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and the errors of [`Kind::existing`] and
     /// [`Kind::effect`].
     pub(crate) fn heartbeat<'r>(
         &mut self,
@@ -101,7 +101,8 @@ impl<K: Kind> Group<K> {
         Ok(K::answer(self, turn, heartbeat, after, outcome))
     }
 
-    /// The member of a request that changes nothing, in a group that has not changed for it.
+    /// The member of a heartbeat that changes nothing, while the group has not changed for it. None
+    /// for other heartbeats.
     fn steady(
         &self,
         turn: &Turn<'_, '_>,
@@ -121,13 +122,13 @@ impl<K: Kind> Group<K> {
         is_steady.then_some((number, member))
     }
 
-    /// A dynamic member that joins, perhaps again.
+    /// The state of a dynamic member that joins for the first time or again.
     pub(crate) fn joining(&self, member_id: &str) -> Existing<K> {
         let before = self.members.get(member_id).cloned().unwrap_or_default();
         Existing { before, replaces: None }
     }
 
-    /// Updates the member's subscription, and the group epoch.
+    /// Updates a member's subscription and the group epoch.
     pub(crate) fn subscribe<'m>(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -153,7 +154,8 @@ impl<K: Kind> Group<K> {
         Ok(Subscribed { member_id, before, after, replaces, is_new, is_changed, epoch, input })
     }
 
-    /// Updates the target assignment for the epoch and takes the member's next step towards it.
+    /// Updates the target assignment for the group epoch, and takes the member's next step towards
+    /// it.
     pub(crate) fn assign(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -182,7 +184,7 @@ impl<K: Kind> Group<K> {
         Ok(Updated { number, before, after, replaces, delay: target.delay })
     }
 
-    /// The member's assignment after its next step; None if it does not change.
+    /// The member's assignment after its next step; None if the assignment does not change.
     pub(crate) fn stepped(
         &self,
         turn: &Turn<'_, '_>,
@@ -205,7 +207,7 @@ impl<K: Kind> Group<K> {
         })
     }
 
-    /// Starts or cancels the time in which a member has to revoke.
+    /// Starts or cancels the timer within which a member must revoke partitions.
     fn watch_revocation(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -225,7 +227,7 @@ impl<K: Kind> Group<K> {
     }
 }
 
-/// Notes why a member that is not new raises the group epoch.
+/// Notes why a member that is not new bumps the group epoch.
 fn note_cause<F>(turn: &mut Turn<'_, '_>, member_id: &str, effect: &ProfileEffect<F>) {
     match effect {
         ProfileEffect { bumps: false, .. } => turn.note_cause(Cause::Topics, None),

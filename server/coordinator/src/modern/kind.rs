@@ -1,5 +1,5 @@
-//! The part in which the kinds of groups differ: how members subscribe, what is assigned to them,
-//! the records that say so, and the answer.
+//! The differences between kinds of groups: how members subscribe, what is assigned to them, the
+//! records of that, and the answer.
 //!
 //! | | consumer | share | streams |
 //! |---|---|---|---|
@@ -33,43 +33,44 @@ use crate::turn::Turn;
 use core::fmt::Debug;
 use muster_codec::records::GroupRecord;
 
-/// One member's part of the target assignment of a group of the kind `K`.
+/// One member's part of the target assignment of a group of kind `K`.
 pub(crate) type Part<K> = Partitions<<K as Kind>::Key>;
 
-/// The computation of a target assignment of a group of the kind `K`.
+/// The computation of a target assignment of a group of kind `K`.
 pub(crate) type ComputationOf<K> = <<K as Kind>::Targets as Targets>::Computation;
 
-/// A kind of group; a value is the state that only groups of this kind have.
+/// A kind of group. The implementing type holds the state that only groups of this kind have.
 pub(crate) trait Kind: Debug + Default {
     type Heartbeat<'r>: HeartbeatFields;
     type Answer<'r>;
 
-    /// The properties of a member as it sends them: its metadata record.
+    /// The properties that a member sends. They are the content of its metadata record.
     type Profile: Debug + Clone + PartialEq + Default;
 
-    /// That by which partitions are assigned.
+    /// The key by which partitions are assigned.
     type Key: Key;
 
-    /// A member's report of the partitions that it owns.
+    /// The partitions that a member reports as its own.
     type Reported: Report<Self::Key> + ?Sized;
 
     /// The target assignment of all members.
     type Targets: Targets<Key = Self::Key>;
 
-    /// A property of all subscriptions that the assignors need, determined with the group epoch.
+    /// A property of all subscriptions that the assignors need. It is determined with the group
+    /// epoch.
     type Input: Copy;
 
     /// The fields that only this kind records with the group epoch.
     type EpochFields: Debug + Clone + PartialEq;
 
-    /// The timers of a member that only this kind has.
+    /// The timers that only members of this kind have.
     type MemberTimers: OwnTimers;
 
-    /// Whether members have to revoke partitions before others get them. If not, a member goes to
-    /// its target in one step.
+    /// Whether members must revoke partitions before others get them. If not, a member reaches its
+    /// target in one step.
     const REVOKES: bool;
 
-    // The configs.
+    // Configs.
 
     fn config(turn: &Turn<'_, '_>, group_id: &str) -> GroupConfig;
 
@@ -79,7 +80,8 @@ pub(crate) trait Kind: Debug + Default {
 
     fn reported<'h>(heartbeat: &'h Self::Heartbeat<'_>) -> Option<&'h Self::Reported>;
 
-    /// The member of a heartbeat before it, which may be a new one; its epoch is checked.
+    /// The member of a heartbeat, as it was before the heartbeat. It may be new. Its epoch is
+    /// checked.
     ///
     /// # Errors
     /// An unknown or fenced member.
@@ -89,19 +91,19 @@ pub(crate) trait Kind: Debug + Default {
         heartbeat: &Self::Heartbeat<'_>,
     ) -> Result<Existing<Self>, Refusal>;
 
-    /// Whether the sender of a heartbeat has a place in the group.
+    /// Whether the sender of a heartbeat is in the group.
     fn is_known(group: &Group<Self>, heartbeat: &Self::Heartbeat<'_>) -> bool {
         group.members.get(heartbeat.member_id()).is_some()
     }
 
-    /// Whether a heartbeat changes nothing of its member. On the path of each heartbeat.
+    /// Whether a heartbeat leaves the profile unchanged. Every heartbeat calls it.
     fn is_unchanged(
         profile: &Self::Profile,
         heartbeat: &Self::Heartbeat<'_>,
         client: Client<'_>,
     ) -> bool;
 
-    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
+    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value.
     fn updated(
         profile: &Self::Profile,
         heartbeat: &Self::Heartbeat<'_>,
@@ -109,7 +111,7 @@ pub(crate) trait Kind: Debug + Default {
     ) -> Self::Profile;
 
     /// # Errors
-    /// The group has no budget for the changed profile.
+    /// The changed profile exceeds a budget.
     fn refuse_if_large(
         group: &Group<Self>,
         members: &mut Allowance,
@@ -120,22 +122,22 @@ pub(crate) trait Kind: Debug + Default {
     /// The id and the host of a member's client.
     fn client(profile: &Self::Profile) -> (&str, &str);
 
-    /// The time that a member has to revoke, and whether it runs out for a member of this profile.
+    /// The time in milliseconds within which a member must revoke partitions.
     fn revocation_timeout_ms(profile: &Self::Profile) -> i32;
 
     fn has_revocation_timeout(profile: &Self::Profile) -> bool;
 
     // The group epoch.
 
-    /// Whether the group has changed for an unchanged member, other than by a new target or changed
-    /// topics. On the path of each heartbeat.
+    /// Whether the group has changed for a member that has not, by something other than a new
+    /// target or changed topics. Every heartbeat calls it.
     fn has_changed(
         group: &Group<Self>,
         turn: &Turn<'_, '_>,
         heartbeat: &Self::Heartbeat<'_>,
     ) -> bool;
 
-    /// The effect of a member's changed profile on the group.
+    /// How a member's changed profile affects the group.
     ///
     /// # Errors
     /// The subscription is not valid.
@@ -146,27 +148,28 @@ pub(crate) trait Kind: Debug + Default {
         change: ProfileChange<'_, Self::Profile>,
     ) -> Result<ProfileEffect<Self::EpochFields>, Refusal>;
 
-    /// The hash of the topics that the group is known to have subscribed to.
+    /// The hash of the subscribed topics that the group knows.
     fn known_hash(group: &Group<Self>) -> i64;
 
-    /// The topics whose hash goes with the group epoch after a change.
+    /// The subscriptions after a change. The hash of their topics is recorded with the group epoch.
     fn subscriptions_after(
         group: &Group<Self>,
         change: ProfileChange<'_, Self::Profile>,
     ) -> Subscriptions;
 
-    /// The same after members have left; records that only they used are removed in `draft`. None
-    /// if they are not the members' subscriptions: the hash stays.
+    /// Like [`Self::subscriptions_after`], after members have left. Records that only they used are
+    /// removed in `draft`. None if the subscriptions do not depend on the members, so that the hash
+    /// stays.
     fn subscriptions_without(
         group: &Group<Self>,
         draft: &mut Draft<'_>,
         members: &[&MemberOf<Self>],
     ) -> Option<Subscriptions>;
 
-    /// The fields of the current epoch.
+    /// The fields recorded with the current group epoch.
     fn epoch_fields(group: &Group<Self>) -> Self::EpochFields;
 
-    /// The input of the assignors after a change that leads to these subscriptions.
+    /// The input of the assignors after a change that results in these subscriptions.
     fn input_after(
         group: &Group<Self>,
         change: ProfileChange<'_, Self::Profile>,
@@ -176,26 +179,27 @@ pub(crate) trait Kind: Debug + Default {
     /// The counter of new group epochs.
     fn rebalances(events: &mut Events) -> &mut u64;
 
-    /// The input of the assignors when the epoch stays.
+    /// The input of the assignors while the group epoch stays.
     fn input(group: &Group<Self>) -> Self::Input;
 
-    /// Whether the group has what its members need in order to be assigned anything.
+    /// Whether the group has everything that it needs for an assignment.
     fn is_ready(group: &Group<Self>) -> bool;
 
     // The target assignment.
 
-    /// The slot whose target is the member's: its own, unless its target belongs to an instance id.
+    /// The slot whose target the member gets: its own slot, or the slot of its static predecessor.
     fn target_slot(
         group: &Group<Self>,
         number: Option<u32>,
         profile: &Self::Profile,
     ) -> Option<u32>;
 
-    /// Whether a new group waits for more members before its first target.
+    /// Whether a new group still waits for more members before its first target.
     fn is_gathering(group: &Group<Self>) -> bool;
 
-    /// The least time from one computation of a target to the next, in milliseconds, whatever the
-    /// configs say. A long computation may need one, so that it leaves other groups the shard.
+    /// The least time in milliseconds between two computations of a target, in addition to the
+    /// config. A long computation may need it, so that it leaves time for other groups of the
+    /// shard.
     fn least_interval_ms(group: &Group<Self>) -> i32;
 
     /// Begins the computation of a target assignment.
@@ -206,10 +210,10 @@ pub(crate) trait Kind: Debug + Default {
         input: Self::Input,
     ) -> ComputationOf<Self>;
 
-    /// Makes a member with a slot known to the target, before its first target or after a change.
+    /// Adds a member with a slot to the target, before its first target or after a change.
     fn add_to_target(group: &mut Group<Self>, number: u32);
 
-    // A member's step towards the target.
+    // The steps of a member towards its target.
 
     /// Whether the member may be assigned partitions of this key.
     fn is_subscribed(
@@ -219,10 +223,10 @@ pub(crate) trait Kind: Debug + Default {
         key: &Self::Key,
     ) -> bool;
 
-    /// Whether the member subscribes to anything, existing or not.
+    /// Whether the member subscribes to any topic, even to one that does not exist.
     fn is_subscriber(group: &Group<Self>, profile: &Self::Profile) -> bool;
 
-    /// Whether a partition that the member lacks may be assigned to it.
+    /// Whether a partition that the member does not own may be assigned to it.
     fn is_free(
         group: &Group<Self>,
         member: &MemberOf<Self>,
@@ -230,7 +234,8 @@ pub(crate) trait Kind: Debug + Default {
         partition: i32,
     ) -> bool;
 
-    /// Changes a step for partitions that the member has, and is to have by another key.
+    /// Adjusts a step for partitions that the member has under one key and should have under
+    /// another.
     fn change_roles(
         _assigned: &Owned<Self::Key>,
         _target: &Part<Self>,
@@ -239,11 +244,11 @@ pub(crate) trait Kind: Debug + Default {
     ) {
     }
 
-    /// The epoch from which a member continues that has revoked what it had to at `epoch`.
+    /// The epoch that a member gets after it has revoked its partitions at `epoch`.
     fn epoch_after_revocation(epoch: i32) -> i32;
 
-    /// Called last, with the member's records in `draft`: adds what the group needs beside its
-    /// members.
+    /// The last step of a heartbeat; the member's records are in `draft`. Adds records that are not
+    /// of a member.
     fn settle(
         group: &mut Group<Self>,
         turn: &mut Turn<'_, '_>,
@@ -261,7 +266,7 @@ pub(crate) trait Kind: Debug + Default {
         outcome: Outcome,
     ) -> Self::Answer<'r>;
 
-    // The records.
+    // Records.
 
     /// The record of a group epoch.
     fn epoch_record(
@@ -271,7 +276,7 @@ pub(crate) trait Kind: Debug + Default {
         fields: &Self::EpochFields,
     ) -> GroupRecord<'static>;
 
-    /// Removes records of earlier versions, when the group's topics are looked at.
+    /// Adds tombstones of records from earlier versions, when the group's topics are compared.
     fn remove_old_records(group: &Group<Self>, draft: &mut Draft<'_>);
 
     fn member_record(
@@ -300,16 +305,15 @@ pub(crate) trait Kind: Debug + Default {
 
     fn current_tombstone(group_id: &str, member_id: &str) -> GroupRecord<'static>;
 
-    /// The records that only this kind has, as a compacted log has them.
+    /// The records that only this kind has, like a compacted log.
     fn own_records(group: &Group<Self>, out: &mut Draft<'_>);
 
-    /// The last tombstones of a group: those of its epoch and of the records that only this kind
-    /// has.
+    /// The last tombstones of a group: of its epoch, and of the records that only this kind has.
     fn group_tombstones(group: &Group<Self>, out: &mut Draft<'_>);
 
     // Replay.
 
-    /// Called when a member's profile becomes `after`. `before` is None if it was no member.
+    /// Called when a member's profile becomes `after`. `before` is None if the member is new.
     fn profile_replaced(
         group: &mut Group<Self>,
         number: u32,
@@ -320,10 +324,10 @@ pub(crate) trait Kind: Debug + Default {
     /// Called when a member is removed.
     fn profile_removed(group: &mut Group<Self>, member_id: &str, profile: &Self::Profile);
 
-    /// Called when a member has this assignment.
+    /// Called when a member gets this assignment.
     fn assigned(group: &mut Group<Self>, profile: &Self::Profile, current: &CurrentOf<Self>);
 
-    /// Called when a member no longer has this assignment.
+    /// Called when a member loses this assignment.
     fn unassigned(group: &mut Group<Self>, profile: &Self::Profile, current: &CurrentOf<Self>);
 
     /// Cancels the timers that only groups of this kind have, because the group is removed.
@@ -337,8 +341,8 @@ pub(crate) trait HeartbeatFields {
     fn member_epoch(&self) -> i32;
 }
 
-/// A member's report of the partitions that it owns, compared with an assignment. For a kind whose
-/// members do not report partitions, the report is empty, and is within each assignment.
+/// The partitions that a member reports as its own, compared with an assignment. Members of some
+/// kinds report no partitions: their report is empty, and is contained in each assignment.
 pub(crate) trait Report<K> {
     fn is_empty(&self) -> bool;
 
@@ -347,7 +351,7 @@ pub(crate) trait Report<K> {
     fn is_within(&self, assigned: &Owned<K>) -> bool;
 }
 
-/// A report of partitions by key, in the form of an assignment.
+/// A report with the structure of an assignment.
 impl<K: Key> Report<K> for Owned<K> {
     fn is_empty(&self) -> bool {
         Self::is_empty(self)

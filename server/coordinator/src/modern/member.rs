@@ -1,4 +1,4 @@
-//! A member of a group: its profile, and how far it is reconciled with the target assignment.
+//! A member of a group: its profile, and its progress towards the target assignment.
 
 use super::kind::Kind;
 use super::owned::{Key, Owned};
@@ -7,7 +7,7 @@ use crate::event::Moved;
 /// A member with a profile `P`, to which partitions of keys `K` are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member<P, K> {
-    /// The member's properties as it sends them.
+    /// The properties that the member sends.
     pub(crate) profile: P,
     pub(crate) current: Current<K>,
 }
@@ -15,33 +15,33 @@ pub(crate) struct Member<P, K> {
 /// A member of a group of the kind `K`.
 pub(crate) type MemberOf<K> = Member<<K as Kind>::Profile, <K as Kind>::Key>;
 
-/// The current assignment of a member of that kind.
+/// The current assignment of a member of kind `K`.
 pub(crate) type CurrentOf<K> = Current<<K as Kind>::Key>;
 
-/// A member's current assignment, as in its record.
+/// The current assignment of a member. It is the content of its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Current<K> {
     pub(crate) epoch: i32,
-    /// The previous epoch: a member still sends it if its last answer was lost.
+    /// The previous member epoch. A member that did not receive its last answer still sends it.
     pub(crate) previous_epoch: i32,
     pub(crate) state: MemberState,
     pub(crate) assigned: Owned<K>,
-    /// The part that the member still has to revoke.
+    /// The partitions that the member still has to revoke.
     pub(crate) revoking: Owned<K>,
 }
 
-/// A member's state (`MemberState` in Kafka). A kind whose members release nothing has only stable
-/// ones.
+/// The state of a member (`MemberState` in Kafka). If the members of a kind revoke nothing, all are
+/// Stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MemberState {
-    /// The member owns its whole assignment in the target of its epoch.
+    /// The member has reached the target of its epoch, and owns all partitions in it.
     #[default]
     Stable,
     /// The member still has to revoke partitions, and keeps its epoch until then.
     UnrevokedPartitions,
-    /// The member is at the target's epoch, and waits for partitions that other members own.
+    /// The member has the target's epoch, and waits for partitions that other members own.
     UnreleasedPartitions,
-    /// A later version of Kafka wrote the record.
+    /// The state in a record that a later version of Kafka wrote.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Client<'r> {
 }
 
 impl MemberState {
-    /// The state of a record.
+    /// The state with this number in a record.
     pub(crate) fn from_number(number: i8) -> Self {
         match number {
             0 => Self::Stable,
@@ -63,7 +63,7 @@ impl MemberState {
         }
     }
 
-    /// The name for operators.
+    /// The name as operators see it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stable => "Stable",
@@ -110,7 +110,7 @@ impl<K> Current<K> {
 }
 
 impl<K: Key> Current<K> {
-    /// The partitions that a member is given by a step. It counts as a member once in an epoch.
+    /// The partitions that a step assigns to a member. The member is counted once per epoch.
     pub(crate) fn moved_to(&self, next: &Self) -> Moved {
         let partitions = next.assigned.len_without(&self.assigned) as u32;
         let is_first = partitions > 0 && !self.assigned.has_since(next.epoch);

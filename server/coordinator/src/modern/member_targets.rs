@@ -1,5 +1,5 @@
-//! Targets that are kept as in their records, for assignors that compute all targets from the start
-//! each time; with the order in which Kafka visits the members.
+//! Targets in the form of their records, with the order in which Kafka visits the members. For
+//! assignors that compute all targets from the start each time.
 
 use super::Group;
 use super::kind::Kind;
@@ -14,14 +14,14 @@ use core::fmt::Debug;
 
 /// A computation of the targets of all members.
 pub(crate) trait Steps: Debug {
-    /// That by which partitions are assigned.
+    /// The key by which partitions are assigned.
     type Key: Key;
 
-    /// Continues for a slice; returns the targets when it is complete.
+    /// Computes for one slice. Returns the targets when the computation is complete.
     fn step(&mut self) -> Option<Vec<NewTarget<Self::Key>>>;
 }
 
-/// A member, by the number of its slot, with the target that was computed for it.
+/// A member's slot, and the target that was computed for the member.
 #[derive(Debug)]
 pub(crate) struct NewTarget<K: Key> {
     pub(crate) number: u32,
@@ -35,14 +35,14 @@ pub(crate) struct MemberTargets<C: Steps> {
     joins: u64,
 }
 
-/// A member, by the number of its slot.
+/// A member as the assignors know it.
 #[derive(Debug)]
 struct Member<K: Key> {
-    /// The Java hash code of its id.
+    /// The Java hash code of the member id.
     hash: u32,
-    /// Sequence number of its joining.
+    /// The sequence number of the join.
     joined: u64,
-    /// None before the first record of its target.
+    /// The target. None before the first record of it.
     target: Option<Partitions<K>>,
 }
 
@@ -89,7 +89,7 @@ impl<C: Steps> Targets for MemberTargets<C> {
 }
 
 impl<C: Steps> MemberTargets<C> {
-    /// Makes a member known.
+    /// Adds a member.
     pub(crate) fn join(&mut self, number: u32, member_id: &str) {
         if self.members.contains_key(&number) {
             return;
@@ -100,7 +100,7 @@ impl<C: Steps> MemberTargets<C> {
         self.members.insert(number, Member { hash, joined, target: None });
     }
 
-    /// Makes known a member that takes the place of another, with its target.
+    /// Adds a member that takes over the place and the target of another.
     pub(crate) fn replace(&mut self, former: u32, number: u32, member_id: &str) {
         let target = self.members.get(&former).and_then(|member| member.target.clone());
         self.join(number, member_id);
@@ -110,7 +110,7 @@ impl<C: Steps> MemberTargets<C> {
     }
 
     /// The members in the order in which Kafka visits them. Kafka adds `joining` to the group only
-    /// afterwards.
+    /// after the computation.
     pub(crate) fn visited(&mut self, joining: Option<u32>) -> Vec<u32> {
         self.visits.members(joining)
     }
@@ -131,12 +131,12 @@ impl<C: Steps> MemberTargets<C> {
         self.members.values().filter_map(|member| member.target.as_ref()).flatten()
     }
 
-    /// Partitions in all targets.
+    /// The number of partitions in all targets.
     pub(crate) fn assigned(&self) -> usize {
         self.parts().map(|of_key| of_key.partitions.len()).sum()
     }
 
-    /// Whether a member has another target, or none yet.
+    /// Whether the member has a different target, or no target yet.
     fn differs(&self, new: &NewTarget<C::Key>) -> bool {
         let had = self.members.get(&new.number).and_then(|member| member.target.as_ref());
         had.is_none_or(|had| *had != new.part)
@@ -144,7 +144,7 @@ impl<C: Steps> MemberTargets<C> {
 }
 
 impl<K: Kind> Group<K> {
-    /// The member after the update; None if it is no longer a member.
+    /// A member after the update; None if it is not a member.
     pub(crate) fn member_after<'g>(
         &'g self,
         update: Option<&MemberUpdate<'g, K>>,

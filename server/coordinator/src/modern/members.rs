@@ -1,5 +1,5 @@
-//! The members of a group, each in a slot with a small number. A slot is taken before the member's
-//! first record is written, as its timers and its target assignment refer to it.
+//! The members of a group. Each is in a slot with a small number. Timers and the target assignment
+//! refer to the slot, so it is taken before the member's first record is written.
 
 use super::kind::Kind;
 use super::member::MemberOf;
@@ -13,39 +13,39 @@ use core::cmp::Reverse;
 use core::fmt::Debug;
 use hashbrown::HashMap;
 
-/// A place for one member, with the member's volatile state.
+/// A slot for one member, with the member's volatile state.
 #[derive(Debug)]
 pub(crate) struct Slot<K: Kind> {
     pub(crate) id: Text,
-    /// None before the member's first record is replayed, and after its last.
+    /// None before the member's first record is replayed, and after its tombstone.
     pub(crate) member: Option<MemberOf<K>>,
-    /// Sequence number of the member's insertion; 0 if it is not inserted.
+    /// The sequence number of the member's insertion; 0 if there is no member.
     inserted: u64,
-    /// Whether the target assignment has a record for the member.
+    /// Whether there is a record of the member's target.
     pub(crate) has_target: bool,
-    /// Set while records that are not replayed yet remove the member and add it again: its slot and
-    /// timers stay.
+    /// Set while unreplayed records remove the member and add it again. The slot and its timers
+    /// then stay.
     is_readded: bool,
     pub(crate) timers: MemberTimers<K::MemberTimers>,
 }
 
-/// The timers of a member; `T` are those that only its kind has.
+/// The timers of a member. `T` are the timers that only its kind has.
 #[derive(Debug, Default)]
 pub(crate) struct MemberTimers<T> {
-    /// Session timeout.
+    /// The session timeout.
     pub(crate) session: Timer,
-    /// When it last began.
+    /// When the session last began.
     pub(crate) heard_at: i64,
     /// The connection of its last request.
     pub(crate) heard_on: Option<u64>,
-    /// Rebalance timeout: the time to revoke partitions.
+    /// The rebalance timeout: the time within which the member must revoke partitions.
     pub(crate) rebalance: Timer,
     /// The epoch in which the member must revoke partitions.
     pub(crate) rebalance_epoch: i32,
     pub(crate) own: T,
 }
 
-/// The timers of a member that only one kind has.
+/// The timers that only members of one kind have.
 pub(crate) trait OwnTimers: Debug + Default {
     /// The timer of a key; None if the kind has no such timer.
     fn of(&mut self, key: &TimerKey) -> Option<&mut Timer>;
@@ -107,7 +107,7 @@ impl<K: Kind> Members<K> {
         self.by_id.get(member_id).copied()
     }
 
-    /// The slot of a member; None if only its target or current assignment is known.
+    /// The slot of a member. None for a slot that has only a target or a current assignment.
     pub(crate) fn number(&self, member_id: &str) -> Option<u32> {
         self.slot_number(member_id)
             .filter(|number| self.slot(*number).is_some_and(|slot| slot.member.is_some()))
@@ -125,7 +125,7 @@ impl<K: Kind> Members<K> {
         self.slot(self.slot_number(member_id)?)?.member.as_ref()
     }
 
-    /// The number of the member's slot, a new one if it has none.
+    /// The slot number of a member. Takes a new slot if it has none.
     pub(crate) fn take_slot(&mut self, member_id: &str) -> u32 {
         if let Some(number) = self.slot_number(member_id) {
             return number;
@@ -149,7 +149,7 @@ impl<K: Kind> Members<K> {
         number
     }
 
-    /// Puts a member into its slot; returns the member that it replaces.
+    /// Puts a member into its slot. Returns the member that was there.
     pub(crate) fn put(&mut self, number: u32, member: MemberOf<K>) -> Option<MemberOf<K>> {
         let slot = self.slots.get_mut(number as usize)?.as_deref_mut()?;
         let before = slot.member.replace(member);
@@ -165,14 +165,14 @@ impl<K: Kind> Members<K> {
         before
     }
 
-    /// Takes the member out of its slot, in order to put a changed one back.
+    /// Takes a member out of its slot, so that the caller can put a changed one back.
     pub(crate) fn take_out(&mut self, number: u32) -> Option<MemberOf<K>> {
         let taken = self.slots.get_mut(number as usize)?.as_deref_mut()?.member.take();
         self.members -= usize::from(taken.is_some());
         taken
     }
 
-    /// Removes the member; its slot stays.
+    /// Removes a member from its slot. The slot stays in use.
     pub(crate) fn remove(&mut self, number: u32) -> Option<MemberOf<K>> {
         if let Some(slot) = self.slot_mut(number) {
             slot.inserted = 0;
@@ -180,8 +180,8 @@ impl<K: Kind> Members<K> {
         self.take_out(number)
     }
 
-    /// Called when a member replaces itself: cancels its timers, and keeps its slot although the
-    /// records of this call remove the member first.
+    /// Called when a member replaces itself. Cancels its timers, and keeps its slot even though the
+    /// records of this call first remove the member.
     pub(crate) fn keep_slot(&mut self, number: u32, timers: &mut Timers) {
         if let Some(slot) = self.slot_mut(number) {
             slot.timers.cancel(timers);
@@ -189,7 +189,7 @@ impl<K: Kind> Members<K> {
         }
     }
 
-    /// Frees a slot without a member.
+    /// Frees a slot that has no member.
     pub(crate) fn free(&mut self, number: u32, timers: &mut Timers) {
         let Some(place) = self.slots.get_mut(number as usize) else { return };
         let Some(mut slot) = place.take_if(|it| it.member.is_none() && !it.is_readded) else {
@@ -207,35 +207,35 @@ impl<K: Kind> Members<K> {
         slots
     }
 
-    /// Like [`Self::slots_by_id`], in the order in which the members joined.
+    /// Like [`Self::slots_by_id`], but in the order in which the members joined.
     pub(crate) fn slots_by_age(&self) -> Vec<&Slot<K>> {
         let mut slots = self.slots_by_id();
         slots.sort_by_key(|slot| slot.inserted);
         slots
     }
 
-    /// The members with the numbers of their slots, by number.
+    /// The members with their slot numbers, by slot number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &MemberOf<K>)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(number, slot)| Some((number as u32, slot.as_deref()?.member.as_ref()?)))
     }
 
-    /// The slots with a member, from a number on.
+    /// The slots with a member, from a slot number on.
     pub(crate) fn slots_from(&self, number: usize) -> impl Iterator<Item = (usize, &Slot<K>)> {
         let slots = self.slots.iter().enumerate().skip(number);
         let used = slots.filter_map(|(number, slot)| Some((number, slot.as_deref()?)));
         used.filter(|(_, slot)| slot.member.is_some())
     }
 
-    /// The numbers of the slots with a member, by member id.
+    /// The numbers of slots with a member, in the order of member ids.
     pub(crate) fn numbers_by_id(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         numbers.sort_unstable_by_key(|number| self.slot(*number).map(|slot| &slot.id));
         numbers
     }
 
-    /// The numbers of the slots with a member, in the order of Kafka's hash table: in that order
-    /// sessions start after a load, and expire. Within a bucket the newest member comes first.
+    /// The numbers of slots with a member, in the order of Kafka's hash table. Sessions start after
+    /// a load, and expire, in this order. In a bucket the newest member comes first.
     pub(crate) fn numbers_in_hash_order(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = self.iter().map(|(number, _)| number).collect();
         numbers.sort_by_cached_key(|number| {
@@ -254,7 +254,7 @@ impl<K: Kind> Members<K> {
 }
 
 impl<T: OwnTimers> MemberTimers<T> {
-    /// The timer of a key; None if it is none of a member of this kind.
+    /// The timer with this key; None if members of this kind have no such timer.
     pub(super) fn of(&mut self, key: &TimerKey) -> Option<&mut Timer> {
         match key {
             TimerKey::Session { .. } => Some(&mut self.session),

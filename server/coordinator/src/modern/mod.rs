@@ -1,7 +1,7 @@
 //! Groups of the newer protocols: consumer groups, share groups, and streams groups (KIP-848,
 //! KIP-932, KIP-1071).
 //!
-//! All work alike. A heartbeat takes these steps, each of which may add records:
+//! All take the same steps at a heartbeat. Each step may add records:
 //!
 //! 1. [`validate`](validate): checks the member's epoch.
 //! 2. [`heartbeat`](heartbeat): updates the member's profile.
@@ -10,13 +10,13 @@
 //! 5. [`reconcile`](reconcile): takes the member's next step towards the target.
 //! 6. [`Kind::answer`]: answers with the member's current assignment.
 //!
-//! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] is the part in which the kinds
-//! differ. A group is monomorphized for its kind: a heartbeat that changes nothing takes one
-//! look-up of the member.
+//! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] has the differences between kinds.
+//! The compiler makes a separate version of a group for each kind (monomorphization). A heartbeat
+//! that changes nothing takes one look-up of the member.
 //!
-//! All durable state is in the records, and only [`replay`](replay) changes it; a handler changes
-//! slots, timers and the input of the assignors. A kind reads its records, and calls the verbs of
-//! `replay` with their contents.
+//! All durable state is in the records, and only [`replay`](replay) changes it. A handler changes
+//! slots, timers and the input of the assignors. A kind decodes its records, and calls the methods
+//! of `replay` with their contents.
 
 pub(crate) mod commits;
 pub(crate) mod describe;
@@ -54,7 +54,7 @@ use muster_codec::records::GroupRecord;
 use subscriptions::Subscriptions;
 use target::Target;
 
-/// The records that a handler is about to write; dropped if it refuses in the end.
+/// The records that a handler is about to write. They are dropped if it refuses the request.
 pub(crate) type Draft<'r> = Vec<GroupRecord<'r>>;
 
 /// Why a request is refused: the error, and a message for the client's log.
@@ -73,7 +73,7 @@ pub(crate) fn refuse<T>(error: ErrorCode, message: &'static str) -> Result<T, Re
 pub(crate) enum State {
     /// No members.
     Empty,
-    /// Nothing can be assigned, as something is missing that the group needs.
+    /// The group lacks something without which nothing can be assigned.
     NotReady,
     /// The group epoch has no target assignment yet.
     Assigning,
@@ -100,17 +100,17 @@ impl State {
 pub(crate) struct Group<K: Kind> {
     pub(crate) id: Text,
     pub(crate) epoch: i32,
-    /// The hash of the subscribed topics at that epoch.
+    /// The hash of the subscribed topics at the group epoch.
     pub(crate) metadata_hash: i64,
     pub(crate) members: Members<K>,
     pub(crate) target: Target<K::Targets>,
     /// The topics that the group subscribes to.
     pub(crate) subscriptions: Subscriptions,
-    /// Number of stable members by epoch.
+    /// The number of stable members at each member epoch.
     pub(crate) stable_at: BTreeMap<i32, usize>,
-    /// The version of the topics at which the hash was last compared; volatile.
+    /// The version of the topics at the last comparison of the hash; volatile.
     pub(crate) checked_version: Option<i64>,
-    /// The state that only this kind has.
+    /// The state that only groups of this kind have.
     pub(crate) own: K,
 }
 
@@ -154,7 +154,7 @@ impl<K: Kind> Group<K> {
         self.members.len()
     }
 
-    /// Members, including those whose records are not replayed yet.
+    /// The number of members, including members whose records are not replayed yet.
     pub(crate) fn members_and_pending(&self) -> usize {
         self.members.slots_used()
     }
@@ -163,7 +163,7 @@ impl<K: Kind> Group<K> {
         self.subscriptions.contains(topic)
     }
 
-    /// The members in the order of Kafka's hash table, without those that are leaving.
+    /// The members in the order of Kafka's hash table, without the members in `going`.
     pub(crate) fn members_without(
         &self,
         going: &[u32],
@@ -183,7 +183,7 @@ impl<K: Kind> Group<K> {
         self.members.slot(number).map(|slot| &*slot.id)
     }
 
-    /// The member of a slot: its id, and the id and the host of its client.
+    /// The member of a slot: its id, and its client's id and host.
     pub(crate) fn named(&self, number: u32) -> Option<(&str, (&str, &str))> {
         let slot = self.members.slot(number)?;
         Some((&slot.id, K::client(&slot.member.as_ref()?.profile)))
@@ -197,11 +197,13 @@ impl<K: Kind> Group<K> {
         self.target.epoch
     }
 
-    /// Whether topics changed since the group's hash was compared.
+    /// Whether topics may have changed since the group's hash was last compared.
     pub(crate) fn is_outdated(&self, topics: &dyn Topics) -> bool {
         self.checked_version != Some(topics.version())
     }
 
+    /// Checks whether the group may be deleted.
+    ///
     /// # Errors
     /// NON_EMPTY_GROUP.
     pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {

@@ -1,5 +1,5 @@
-//! The lists of topic names that a group's members subscribe to. Equal lists, the usual case, are
-//! stored once.
+//! The lists of topic names to which members subscribe. Equal lists, the usual case, are stored
+//! once.
 
 use crate::text::{TEXT_BYTES, Text};
 use alloc::sync::Arc;
@@ -10,7 +10,7 @@ use muster_codec::Str;
 /// Topic names, sorted and without duplicates.
 pub(crate) type Names = Arc<[Text]>;
 
-/// Each list with the number of its members.
+/// The lists, each with the number of members that have it.
 #[derive(Debug, Default)]
 pub(crate) struct NameLists {
     lists: HashMap<Names, usize>,
@@ -18,12 +18,12 @@ pub(crate) struct NameLists {
 }
 
 impl NameLists {
-    /// Approximate memory of all lists; each counts once.
+    /// The approximate memory of all lists. Each list counts once.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Approximate memory if each of `members` members had its own list.
+    /// The approximate memory if each of `members` members had its own list.
     pub(crate) fn bytes_unshared(&self, members: usize) -> usize {
         self.bytes.saturating_mul(members) / self.lists.len().max(1)
     }
@@ -33,7 +33,7 @@ impl NameLists {
         if self.lists.contains_key(names) { 0 } else { bytes(names) }
     }
 
-    /// The equal list that other members have, if there is one.
+    /// The equal list of another member, if there is one; else `names`.
     pub(crate) fn shared(&self, names: Names) -> Names {
         self.lists.get_key_value(&names).map_or(names, |(known, _)| known.clone())
     }
@@ -56,7 +56,7 @@ impl NameLists {
     }
 }
 
-/// Names as a member sends them, sorted and without duplicates.
+/// The names in a request, sorted and without duplicates.
 pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
     let mut sorted: Vec<&str> = names.iter().map(|it| &**it).collect();
     sorted.sort_unstable();
@@ -64,7 +64,7 @@ pub(crate) fn sorted(names: &[Str<'_>]) -> Names {
     sorted.into_iter().map(Text::from).collect()
 }
 
-/// Whether a list has just the names that a member sends.
+/// Whether a list contains exactly the names in a request.
 pub(crate) fn has_names(list: &Names, sent: &[Str<'_>]) -> bool {
     list.len() == sent.len()
         && (list.iter().zip(sent).all(|(mine, other)| **mine == **other) || sorted(sent) == *list)

@@ -1,16 +1,16 @@
-//! Sets of partitions by key, plain and with the epoch of each. The key is that by which a kind
-//! assigns: a topic id, or the role and subtopology of tasks.
+//! Sets of partitions by key, with or without an epoch for each partition. The key is a topic id,
+//! or the role and subtopology of tasks.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
 use muster_codec::Uuid;
 
-/// That by which a kind of groups assigns partitions.
+/// A key by which a kind of group assigns partitions.
 pub(crate) trait Key: Debug + Clone + Ord {}
 
 impl<K: Debug + Clone + Ord> Key for K {}
 
-/// Partitions of one key, ascending; `P` is an index, or an index with an epoch.
+/// The partitions of one key, ascending. `P` is a partition index, or an index with an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyPartitions<K, P> {
     pub(crate) key: K,
@@ -39,7 +39,7 @@ impl<K> Default for Owned<K> {
 }
 
 impl<K: Key> Owned<K> {
-    /// The keys may come in any order.
+    /// A set of partitions. The keys may be in any order.
     pub(crate) fn new(mut keys: Vec<KeyPartitions<K, OwnedPartition>>) -> Self {
         keys.retain(|of_key| !of_key.partitions.is_empty());
         keys.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -51,7 +51,7 @@ impl<K: Key> Owned<K> {
         Self(keys)
     }
 
-    /// All of `partitions`, owned since the same epoch.
+    /// All of `partitions`, owned since `epoch`.
     pub(crate) fn since(partitions: &Partitions<K>, epoch: i32) -> Self {
         let keys = partitions.iter().map(|of_key| KeyPartitions {
             key: of_key.key.clone(),
@@ -94,7 +94,7 @@ impl<K: Key> Owned<K> {
         self.epoch(key, partition).is_some()
     }
 
-    /// The number of partitions that are not in `other`.
+    /// The number of partitions that `other` does not contain.
     pub(crate) fn len_without(&self, other: &Self) -> usize {
         let others = self.0.iter().map(|of_key| {
             let known = other.of_key(&of_key.key);
@@ -106,7 +106,7 @@ impl<K: Key> Owned<K> {
         others.sum()
     }
 
-    /// Whether a partition was assigned in that epoch.
+    /// Whether any partition was assigned in `epoch`.
     pub(crate) fn has_since(&self, epoch: i32) -> bool {
         self.0.iter().flat_map(|of_key| &of_key.partitions).any(|it| it.epoch == epoch)
     }
@@ -147,7 +147,7 @@ impl<K: Key> Owned<K> {
         found.is_ok()
     }
 
-    /// The union; a partition in both keeps the epoch that it has in `self`.
+    /// The union of two sets. A partition that is in both keeps its epoch in `self`.
     pub(crate) fn union(self, other: Self) -> Self {
         let mut keys = self.0;
         for more in other.0 {
@@ -164,7 +164,7 @@ impl<K: Key> Owned<K> {
         Self(keys)
     }
 
-    /// Splits by key: those for which `is_kept` holds, and the others.
+    /// Splits the set by key: keys for which `is_kept` holds, and the other keys.
     pub(crate) fn partition(self, is_kept: impl Fn(&K) -> bool) -> (Self, Self) {
         let (kept, gone) = self.0.into_iter().partition(|of_key| is_kept(&of_key.key));
         (Self(kept), Self(gone))

@@ -1,10 +1,9 @@
-//! The handshake by which a member is reconciled one step towards its target
-//! (`CurrentAssignmentBuilder` in Kafka).
+//! Reconciles a member with its target, step by step (`CurrentAssignmentBuilder` in Kafka).
 //!
-//! A partition is assigned only if it is free ([`Kind::is_free`]); a partition counts as revoked
-//! only when the member no longer reports it; the member reaches the target's epoch once it has
-//! nothing left to revoke. Members of a kind whose reports are always empty own nothing that they
-//! would have to revoke: where all is free as well, a step leads straight to the target.
+//! A partition is assigned only when it is free ([`Kind::is_free`]). It counts as revoked only when
+//! the member no longer reports it. The member reaches the target's epoch when it has nothing left
+//! to revoke. If the members of a kind report nothing and all partitions are free, one step leads
+//! to the target.
 
 use super::Group;
 use super::kind::{Kind, Report};
@@ -14,7 +13,7 @@ use super::target::MemberTarget;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 
-/// The member's state is not known to this version: it has to join again.
+/// This version does not know the member's state. The member must join again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnknownState;
 
@@ -25,7 +24,7 @@ pub(super) struct Reconciliation<'a, 't, 'r, K: Kind> {
     pub(super) member: &'a MemberOf<K>,
     pub(super) target: &'a MemberTarget<K>,
     pub(super) subscription_changed: bool,
-    /// The partitions that the member reports as its own; None if it reports none.
+    /// The partitions that the member reports as its own. None if the heartbeat has no report.
     pub(super) reported: Option<&'a K::Reported>,
 }
 
@@ -33,7 +32,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
     /// The assignment after the step; None if it does not change.
     ///
     /// # Errors
-    /// A member in an unknown state that may still own partitions.
+    /// The state of the member is unknown, and the member may still own partitions.
     pub(super) fn step(&self) -> Result<Option<CurrentOf<K>>, UnknownState> {
         let current = &self.member.current;
         if !K::REVOKES {
@@ -59,7 +58,8 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         Ok(next.filter(|next| next != current))
     }
 
-    /// The whole target. The epochs of its partitions stay unless the target is new, as in Kafka.
+    /// The whole target as the assignment. As in Kafka, the epochs change only if the target is
+    /// new.
     fn at_once(&self) -> CurrentOf<K> {
         let current = &self.member.current;
         let is_new = current.epoch != self.target.epoch;
@@ -70,7 +70,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         if is_new { Current { epoch, previous_epoch, ..step } } else { step }
     }
 
-    /// Whether the member may still own one of `partitions`.
+    /// Whether the member may still own any of `partitions`.
     fn owns_any_of(&self, partitions: &Owned<K::Key>) -> bool {
         self.reported.is_none_or(|reported| reported.has_any_of(partitions))
     }
@@ -79,7 +79,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         K::is_subscribed(self.group, self.turn, &self.member.profile, key)
     }
 
-    /// Revokes keys that the member no longer subscribes to. Its epoch stays.
+    /// Revokes the keys to which the member no longer subscribes. The member epoch stays.
     fn narrowed(&self) -> Option<CurrentOf<K>> {
         if !self.subscription_changed {
             return None;
@@ -100,11 +100,11 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         if !revoking.is_empty() && self.owns_any_of(&revoking) {
             return Some(Current { state: MemberState::UnrevokedPartitions, revoking, ..step });
         }
-        // The member no longer reports them.
+        // The member no longer reports the revoked partitions.
         Some(step)
     }
 
-    /// The step towards the target from `epoch`.
+    /// The step towards the target, for a member that has the member epoch `epoch`.
     fn next(&self, epoch: i32) -> CurrentOf<K> {
         let mut split = self.split();
         let (assigned, target) = (&self.member.current.assigned, &self.target.part);
@@ -147,7 +147,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         Split { kept: Owned::new(kept), revoking: Owned::new(revoking), free, has_unreleased }
     }
 
-    /// The partitions of a key that the member lacks and that are free.
+    /// The free partitions of a key that the member does not own.
     fn free(
         &self,
         KeyPartitions { key, partitions }: &KeyPartitions<K::Key, i32>,
@@ -166,7 +166,7 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
     }
 }
 
-/// A member's partitions compared with its target.
+/// A member's partitions, compared with its target.
 pub(crate) struct Split<K: Kind> {
     pub(crate) kept: Owned<K::Key>,
     pub(crate) revoking: Owned<K::Key>,

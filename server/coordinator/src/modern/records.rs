@@ -1,5 +1,5 @@
-//! The records that consumer and share groups have in common: their keys and targets are the same,
-//! and each kind names its types of records once.
+//! The records that consumer and share groups have in common. Their keys and targets have the same
+//! form; each kind names its own types of records.
 
 use super::owned::{KeyPartitions, Partitions};
 use crate::text::owned;
@@ -9,8 +9,8 @@ use muster_codec::records::{
 };
 
 /// The methods of [`super::kind::Kind`] that make records, for a kind with these types of records:
-/// of the group's epoch, the members' profiles, the target assignment and its epoch, and the
-/// members' current assignments. The functions in brackets make the values of three of them.
+/// the group epoch, the members' profiles, the targets and their epoch, and the current
+/// assignments. The functions in brackets make the values of three of them.
 macro_rules! record_methods {
     (
         epoch $epoch:ident($epoch_value:path), member $member:ident,

@@ -1,5 +1,5 @@
-//! Applies the contents of records to a group. Records of a compacted log come in any order: a
-//! member's assignment may come before its metadata.
+//! Applies the contents of records to a group. In a compacted log, records come in any order: a
+//! member's assignment may precede its metadata.
 
 use super::Group;
 use super::kind::{Kind, Part};
@@ -8,7 +8,7 @@ use super::target::Targets;
 use crate::timers::Timers;
 use alloc::collections::btree_map::Entry;
 
-/// The assignment epoch after its tombstone.
+/// The assignment epoch after the tombstone of its record.
 const NO_TARGET: i32 = -1;
 
 impl<K: Kind> Group<K> {
@@ -17,7 +17,7 @@ impl<K: Kind> Group<K> {
         self.metadata_hash = metadata_hash;
     }
 
-    /// Applies the epoch of the target assignment and the time of its computation.
+    /// Applies the assignment epoch, and the time at which the target was computed.
     pub(crate) fn replay_target_epoch(&mut self, computed: Option<(i32, i64)>) {
         (self.target.epoch, self.target.timestamp) = computed.unwrap_or((NO_TARGET, 0));
     }
@@ -36,7 +36,7 @@ impl<K: Kind> Group<K> {
         if part.is_some() {
             K::add_to_target(self, number);
         }
-        // A running computation does not know this target.
+        // A computation under way does not know this target.
         self.target.computing = None;
         if let Some(slot) = self.members.slot_mut(number) {
             slot.has_target = part.is_some();
@@ -45,7 +45,8 @@ impl<K: Kind> Group<K> {
         self.free_slot(timers, number);
     }
 
-    /// Applies a member's metadata; `read` makes the profile, beside the former one.
+    /// Applies a member's metadata. `read` makes the new profile; its argument is the previous
+    /// profile.
     pub(crate) fn replay_member(
         &mut self,
         member_id: &str,
@@ -74,9 +75,9 @@ impl<K: Kind> Group<K> {
         self.free_slot(timers, number);
     }
 
-    /// Applies a member's current assignment. A tombstone leaves a member that has not joined, as
-    /// if it never had a record. Kafka keeps the member's state there, but removes the member with
-    /// the next record; here a crash may separate the two, and compaction drop the first.
+    /// Applies a member's current assignment. After its tombstone, the member is as if it had not
+    /// joined. Kafka keeps the member's state here, and removes the member with the next record.
+    /// Here a crash may separate the two records, and compaction may drop the first.
     pub(crate) fn replay_current(&mut self, member_id: &str, current: Option<CurrentOf<K>>) {
         let number = match current {
             Some(_) => Some(self.members.take_slot(member_id)),

@@ -1,5 +1,5 @@
-//! Static members (KIP-345): a member with an instance id, which it takes over from its predecessor
-//! with all that was assigned to that one. Consumer and streams groups have them.
+//! Static members (KIP-345): a member with an instance id takes over the assignment of the previous
+//! member with that id. Consumer and streams groups have static members.
 
 use super::heartbeat::Existing;
 use super::kind::{HeartbeatFields, Kind};
@@ -11,10 +11,10 @@ use crate::text::Text;
 use hashbrown::HashMap;
 use muster_codec::ErrorCode;
 
-/// The epoch of a static member that leaves and will return.
+/// The member epoch of a static member that leaves temporarily.
 pub(crate) const LEAVE_STATIC: i32 = -2;
 
-/// The ids of the static members of a group by their instance ids.
+/// The member ids of the static members of a group, by instance id.
 #[derive(Debug, Default)]
 pub(crate) struct StaticMembers(HashMap<Text, Text>);
 
@@ -31,14 +31,14 @@ impl StaticMembers {
         instance_id.is_some_and(|it| self.0.contains_key(it))
     }
 
-    /// A member has an instance id, if it has one.
+    /// Notes the member id of an instance id. Does nothing for a dynamic member.
     pub(crate) fn add(&mut self, instance_id: Option<&Text>, member_id: &Text) {
         if let Some(instance_id) = instance_id {
             self.0.insert(instance_id.clone(), member_id.clone());
         }
     }
 
-    /// A member no longer has it; another one may have taken it over.
+    /// Forgets an instance id, unless another member has taken it over.
     pub(crate) fn remove(&mut self, instance_id: Option<&Text>, member_id: &str) {
         if let Some(instance_id) = instance_id
             && self.0.get(instance_id).is_some_and(|it| **it == *member_id)
@@ -48,18 +48,18 @@ impl StaticMembers {
     }
 }
 
-/// A kind of groups that has static members.
+/// A kind of group that has static members.
 pub(crate) trait HasStatic: Kind {
     fn static_members(&self) -> &StaticMembers;
 
     fn instance_id<'h>(heartbeat: &'h Self::Heartbeat<'_>) -> Option<&'h str>;
 
-    /// Whether another client may take the place of a member at any time.
+    /// Whether another client may take the member's place at any time.
     fn is_always_released(profile: &Self::Profile) -> bool;
 }
 
 impl<K: HasStatic> Group<K> {
-    /// The member of a heartbeat; its epoch is checked.
+    /// The member of a heartbeat. Its epoch is checked.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
@@ -97,7 +97,8 @@ impl<K: HasStatic> Group<K> {
         Ok(Existing { before, replaces: None })
     }
 
-    /// A static member that joins. If its instance id is in use, it takes over the assignment.
+    /// A static member that joins. If another member has its instance id, it takes over the
+    /// assignment.
     pub(crate) fn joining_static(
         &self,
         draft: &mut Draft<'_>,
@@ -127,7 +128,7 @@ impl<K: HasStatic> Group<K> {
         draft.push(K::current_record(&self.id, member_id, &member.current));
     }
 
-    /// The member of a request that is not a join.
+    /// The member of a request other than a join.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -149,8 +150,8 @@ impl<K: HasStatic> Group<K> {
         }
     }
 
-    /// The member that a request to leave removes. None for a static member that will return: its
-    /// record is added to `draft`.
+    /// The member that a leave request removes. None for a static member that leaves temporarily;
+    /// its record is added to `draft`.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -169,8 +170,10 @@ impl<K: HasStatic> Group<K> {
         self.members.slot_number(member_id).map_or_else(unknown_member, |it| Ok(Some(it)))
     }
 
+    /// Checks whether the instance id may be taken over.
+    ///
     /// # Errors
-    /// UNRELEASED_INSTANCE_ID if the member with an instance id has not left.
+    /// UNRELEASED_INSTANCE_ID if the member with the instance id has not left.
     fn released(&self, instance_id: &str) -> Result<(), Refusal> {
         let is_released = |member: &MemberOf<K>| {
             K::is_always_released(&member.profile) || member.current.epoch == LEAVE_STATIC
@@ -189,14 +192,12 @@ impl<K: HasStatic> Group<K> {
         Some((member_id, self.members.get(member_id)?))
     }
 
-    /// Whether the sender of a request has a place in the group: its own, or that of the static
-    /// member whose instance id it has.
+    /// Whether the sender of a request is a member, or has the instance id of a static member.
     pub(crate) fn has_sender(&self, member_id: &str, instance_id: Option<&str>) -> bool {
         self.members.get(member_id).is_some() || self.own.static_members().has(instance_id)
     }
 
-    /// The slot whose target is that of a member: its own, or that of the member with its instance
-    /// id.
+    /// The slot of a member's target: its own slot, or that of the member with its instance id.
     pub(crate) fn slot_of_target(
         &self,
         number: Option<u32>,
@@ -208,8 +209,8 @@ impl<K: HasStatic> Group<K> {
     }
 }
 
-/// A static member that will return keeps its partitions. Their epochs, by which commits of its
-/// former client would be judged, are reset, as in Kafka.
+/// The assignment of a static member that leaves temporarily. It keeps its partitions. As in Kafka,
+/// their epochs are reset; commits of the previous client would be checked against them.
 fn left_for_a_while<P: Key>(current: &Current<P>) -> Current<P> {
     Current {
         epoch: LEAVE_STATIC,

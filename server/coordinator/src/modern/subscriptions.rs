@@ -1,4 +1,4 @@
-//! The number of subscriptions of a group to each topic.
+//! How many subscriptions a group has to each topic.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -6,13 +6,13 @@ use alloc::collections::BTreeMap;
 /// The subscriptions to a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Count {
-    /// Members that name it.
+    /// The number of members that subscribe to the topic by name.
     pub(crate) by_name: u32,
-    /// Regular expressions that match it.
+    /// The number of regular expressions that match the topic.
     pub(crate) by_regex: u32,
 }
 
-/// The topics that a group subscribes to, by name.
+/// The topics to which a group subscribes, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Subscriptions {
     topics: BTreeMap<Text, Count>,

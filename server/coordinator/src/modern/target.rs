@@ -1,5 +1,5 @@
-//! The target assignment of a group: computed for a group epoch, at most once in an interval. A
-//! long computation runs in slices; until its result is written, members keep the last target.
+//! The target assignment of a group. It is computed for a group epoch, at most once per interval. A
+//! long computation runs in slices; until its result is written, members keep the previous target.
 
 use super::kind::{ComputationOf, Kind, Part};
 use super::member::MemberOf;
@@ -11,51 +11,51 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use muster_codec::Wall;
 
-/// The epoch of the empty target of a new group.
+/// The assignment epoch of a new group, whose target is empty.
 pub(crate) const INITIAL_EPOCH: i32 = 1;
 
-/// The target assignments of all members, in the form of the assignors, and the subscriptions from
-/// which they compute it.
+/// The targets of all members in the form that the assignors use, with the subscriptions from which
+/// they are computed.
 pub(crate) trait Targets: Debug + Default {
-    /// That by which partitions are assigned.
+    /// The key by which partitions are assigned.
     type Key: Key;
 
     type Computation: Debug;
 
-    /// A member's part in the result of a computation.
+    /// The changed target of one member, in the result of a computation.
     type Change;
 
-    /// The part of a member, as in its record.
+    /// The target of a member, in the form of its record.
     fn of(&self, number: u32) -> Partitions<Self::Key>;
 
-    /// Continues a computation for a slice; returns the changed parts when it is complete.
+    /// Computes for one slice. Returns the changed targets when the computation is complete.
     fn step(&self, computation: &mut Self::Computation) -> Option<Vec<Self::Change>>;
 
-    /// The slot of the member that a change is for.
+    /// The slot of the member whose target changes.
     fn changed(change: &Self::Change) -> u32;
 
-    /// The part of that member after the change.
+    /// The member's new target.
     fn part(&self, change: &Self::Change) -> Partitions<Self::Key>;
 
-    /// Applies the record of a member's part.
+    /// Applies the record of a member's target.
     fn replay(&mut self, number: u32, part: Partitions<Self::Key>);
 
-    /// Forgets a member without records, whose slot is about to be free.
+    /// Forgets a member that has no records. Its slot is about to be freed.
     fn forget(&mut self, number: u32);
 }
 
 #[derive(Debug)]
 pub(crate) struct Target<T: Targets> {
     pub(crate) epoch: i32,
-    /// The time of the computation, in milliseconds since the epoch; 0 if nothing was computed.
+    /// When the target was computed, in milliseconds since 1970; 0 if never.
     pub(crate) timestamp: i64,
     pub(crate) by_member: T,
-    /// A long computation, which the timer continues.
+    /// A long computation that the timer continues.
     pub(crate) computing: Option<Computing<T::Computation>>,
     pub(crate) timer: Timer,
 }
 
-/// A computation in progress, and the group epoch for which it computes.
+/// A computation under way, and the group epoch for which it computes.
 #[derive(Debug)]
 pub(crate) struct Computing<C> {
     computation: C,
@@ -67,9 +67,9 @@ pub(crate) struct MemberUpdate<'m, K: Kind> {
     pub(crate) number: u32,
     pub(crate) before: &'m MemberOf<K>,
     pub(crate) after: &'m MemberOf<K>,
-    /// Whether it was no member before.
+    /// Whether the member is new.
     pub(crate) is_new: bool,
-    /// The slot of the static member that it replaces.
+    /// The slot of the static member that the member replaces.
     pub(crate) replaces: Option<u32>,
 }
 
@@ -77,16 +77,16 @@ pub(crate) struct MemberUpdate<'m, K: Kind> {
 pub(crate) struct MemberTarget<K: Kind> {
     pub(crate) epoch: i32,
     pub(crate) part: Part<K>,
-    /// Why it is not that of the group epoch, if it has to wait.
+    /// Why the target is older than the group epoch, if the group must wait.
     pub(crate) delay: Option<Delay>,
 }
 
 /// Why a target assignment is not computed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {
-    /// More members of a new group may join.
+    /// A new group waits for more members.
     Initial,
-    /// The last one was computed a short time ago.
+    /// The last target was computed less than an interval ago.
     Interval,
 }
 
@@ -110,7 +110,7 @@ impl<T: Targets> Target<T> {
 }
 
 impl<K: Kind> Group<K> {
-    /// Returns the member's part of the newest target assignment, computing it if it is due.
+    /// The member's target, computed first if it is due.
     pub(super) fn update_target(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -148,7 +148,7 @@ impl<K: Kind> Group<K> {
         MemberTarget { epoch, part, delay: None }
     }
 
-    /// The member's part of the existing target.
+    /// The member's target without a new computation.
     pub(crate) fn last_target(&self, number: Option<u32>, profile: &K::Profile) -> MemberTarget<K> {
         let number = K::target_slot(self, number, profile);
         let part = number.map(|number| self.target.of(number)).unwrap_or_default();
@@ -166,7 +166,7 @@ impl<K: Kind> Group<K> {
         }
     }
 
-    /// Continues a computation outside of a heartbeat, and writes the result when it is complete.
+    /// Continues a computation outside of a heartbeat. Writes the result when it is complete.
     pub(crate) fn compute(
         &mut self,
         turn: &mut Turn<'_, '_>,

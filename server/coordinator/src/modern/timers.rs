@@ -9,7 +9,7 @@ use crate::timers::{Timer, TimerKey, Timers};
 use crate::turn::Turn;
 
 impl<K: Kind> Group<K> {
-    /// Called when all records are replayed: sessions and rebalance timeouts start.
+    /// Called when all records are replayed. Starts sessions and rebalance timeouts.
     pub(crate) fn loaded(&mut self, turn: &mut Turn<'_, '_>) {
         for number in self.members.numbers_in_hash_order() {
             let timeout_ms = K::config(turn, &self.id).session_timeout_ms;
@@ -32,7 +32,7 @@ impl<K: Kind> Group<K> {
         self.own.cancel_timers(timers);
     }
 
-    /// Called when a member has shown that it is alive.
+    /// Restarts the session of a member that has shown that it is alive.
     pub(super) fn restart_session(&mut self, turn: &mut Turn<'_, '_>, number: u32) {
         let timeout_ms = K::config(turn, &self.id).session_timeout_ms;
         self.start_session(turn, number, timeout_ms);
@@ -83,7 +83,7 @@ impl<K: Kind> Group<K> {
             .schedule(which(&mut slot.timers), at, || key(group_id.clone(), member_id.clone()));
     }
 
-    /// The member to be fenced because the timer of `key` is due.
+    /// The member to fence because its timer with this key is due.
     pub(crate) fn expired_member(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -1,5 +1,5 @@
-//! Targets that are partitions of topics. The assignors keep them in a form of their own; this
-//! module maps it to topic ids, records and time.
+//! Targets that are partitions of topics. The assignors have their own form of them; this module
+//! converts it to topic ids and records.
 
 use super::owned::{KeyPartitions, Partitions};
 use super::target::Targets;
@@ -15,9 +15,9 @@ use muster_codec::Uuid;
 #[derive(Debug, Default)]
 pub(crate) struct TopicTargets {
     pub(crate) assignment: TargetAssignment,
-    /// Members whose subscription the assignors may not have in its present form.
+    /// Members whose subscription changed since the assignors last got it.
     changed: BTreeSet<MemberIndex>,
-    /// The version of the topics that the assignors have.
+    /// The version of the topics that the assignors know.
     known_version: Option<i64>,
 }
 
@@ -69,17 +69,17 @@ impl TopicTargets {
         partitions
     }
 
-    /// Marks a member whose subscription the assignors have to take again.
+    /// Marks a member whose subscription the assignors must get again.
     pub(crate) fn subscription_changed(&mut self, member: MemberIndex) {
         self.changed.insert(member);
     }
 
-    /// Marks all members: see [`Self::subscription_changed`].
+    /// Marks all members.
     pub(crate) fn subscriptions_changed(&mut self) {
         self.known_version = None;
     }
 
-    /// Takes the members whose subscription the assignors have not taken yet; None means all.
+    /// Takes the marked members; None means all members.
     pub(crate) fn take_changed(&mut self, topics: &dyn Topics) -> Option<BTreeSet<MemberIndex>> {
         let version = Some(topics.version());
         let changed = core::mem::take(&mut self.changed);
@@ -90,7 +90,7 @@ impl TopicTargets {
         None
     }
 
-    /// The indexes of those of the named topics that exist.
+    /// The indexes of the named topics that exist.
     pub(crate) fn indexes<'n>(
         &mut self,
         topics: &dyn Topics,

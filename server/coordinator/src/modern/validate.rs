@@ -1,4 +1,4 @@
-//! Checks of a heartbeat's sender.
+//! Checks of the member that sent a heartbeat.
 
 use super::kind::{Kind, Report};
 use super::member::Current;
@@ -10,13 +10,13 @@ use crate::limits::{GROUP_MEMBERS_MAX, GROUP_PROTOCOLS_BYTES_MAX, MEMBER_PROFILE
 use muster_codec::ErrorCode;
 use muster_fairness::Exceeded;
 
-/// The epoch of a member that joins.
+/// The member epoch in the heartbeat of a member that joins.
 pub(crate) const JOIN: i32 = 0;
-/// The epoch of a member that leaves.
+/// The member epoch in the heartbeat of a member that leaves.
 pub(crate) const LEAVE: i32 = -1;
 
 impl<K: Kind> Group<K> {
-    /// Refuses a sender who has no place in a full group.
+    /// Refuses a new member if the group is full.
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED.
@@ -33,12 +33,12 @@ impl<K: Kind> Group<K> {
     }
 }
 
-/// Refuses a profile of `bytes`, of a client at `host`, that would make those of its group
-/// `of_group` bytes, and those of all groups larger by `added`.
+/// Refuses a profile of `bytes` if it exceeds a limit. With it the group would have `of_group`
+/// bytes, and all groups would have `added` bytes more. The client is at `host`.
 ///
 /// # Errors
-/// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
-/// budget for the members of all groups does not suffice.
+/// UNKNOWN_SERVER_ERROR if the profile or the group is too large. COORDINATOR_NOT_AVAILABLE if the
+/// budget for the members of all groups is used up.
 pub(crate) fn profile_refusal(
     bytes: usize,
     of_group: usize,
@@ -60,7 +60,7 @@ pub(crate) fn unknown_member<T>() -> Result<T, Refusal> {
     refuse(ErrorCode::UnknownMemberId, "The group has no such member.")
 }
 
-/// Whether a member sends its current epoch, or its previous one, as the answer with the current
+/// Checks that a member sends its current epoch, or its previous one: the answer with the current
 /// epoch may have been lost.
 ///
 /// # Errors

@@ -16,16 +16,16 @@ use muster_codec::messages::{
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
 use muster_codec::{ErrorCode, Str, Uuid};
 
-/// The retention of a commit without its own.
+/// The retention time in a commit that leaves it to the config.
 const DEFAULT_RETENTION: i64 = -1;
 
-/// The first version of OffsetCommit that names topics by their id.
+/// From this version on, OffsetCommit names topics by id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// The first version of TxnOffsetCommit that does so (KIP-1319).
+/// From this version on, TxnOffsetCommit names topics by id (KIP-1319).
 const TRANSACTIONAL_TOPIC_IDS_FROM: i16 = 6;
 
-/// The first version of TxnOffsetCommit that knows COORDINATOR_LOAD_IN_PROGRESS.
+/// From this version on, TxnOffsetCommit may answer COORDINATOR_LOAD_IN_PROGRESS.
 const TRANSACTIONAL_LOADS_FROM: i16 = 2;
 
 /// The request that commits offsets, with its version.
@@ -45,7 +45,7 @@ impl Commit {
         matches!(self, Self::Transactional { .. })
     }
 
-    /// An error in the words of this version, as Kafka's TxnOffsetCommitRequest has them.
+    /// Maps an error to one that this version may answer, like Kafka's `TxnOffsetCommitRequest`.
     pub(crate) fn error(self, error: ErrorCode) -> ErrorCode {
         match (self, error) {
             (Self::Transactional { version }, ErrorCode::CoordinatorLoadInProgress)
@@ -66,8 +66,8 @@ impl Commit {
     }
 }
 
-/// Answers a commit; `offsets` is an error if the group refuses it. The caller has checked that the
-/// topics and partitions exist.
+/// Answers a commit. `offsets` is an error if the group refuses the commit. The caller has checked
+/// that the topics and partitions exist.
 pub(crate) fn commit<'r>(
     turn: &mut Turn<'_, 'r>,
     topics: &dyn Topics,
@@ -144,7 +144,8 @@ impl<'r> Committing<'_, '_, 'r> {
         answers.collect()
     }
 
-    /// Why an offset is refused. The bytes of one that is not are taken.
+    /// Why an offset is refused. The bytes of an accepted pending offset are taken from the
+    /// allowance.
     fn refusal(
         &mut self,
         offsets: &Offsets,
@@ -178,8 +179,8 @@ impl<'r> Committing<'_, '_, 'r> {
             topic: topic.clone(),
             partition: partition.partition_index,
         };
-        // A record with its own expiry has a version without topic ids. The state that is replayed
-        // now must equal the one that the log will produce.
+        // The version of a record with its own expiry has no topic id. The state that is replayed
+        // now must equal the state that the log produces later.
         let topic_id = if self.expire_timestamp == -1 { topic_id } else { Uuid::ZERO };
         let value = OffsetCommitValue {
             offset: partition.committed_offset,
@@ -205,7 +206,7 @@ fn refuse(
     refused.collect()
 }
 
-/// Kafka counts the characters of a Java string, not bytes, whatever the config's name says.
+/// Kafka compares the number of characters of a Java string, although the config's name says bytes.
 pub(crate) fn is_metadata_too_large(config: &Config, metadata: Option<&str>) -> bool {
     let metadata = metadata.unwrap_or_default();
     let max = usize::try_from(config.offset_metadata_max_bytes).unwrap_or(0);

@@ -12,7 +12,8 @@ use muster_codec::messages::{
     OffsetDeleteResponseTopic,
 };
 
-/// Answers an OffsetDelete that the group allows. A partition without an offset is no error.
+/// Answers an OffsetDelete that the group allows. Deleting an offset that does not exist is no
+/// error.
 pub(crate) fn delete<'r>(
     turn: &mut Turn<'_, 'r>,
     offsets: &Offsets,
@@ -38,8 +39,8 @@ pub(crate) fn delete<'r>(
     OffsetDeleteResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// Writes tombstones for offsets of a group, pending ones too, which must precede the group's own:
-/// for all of them, or for `count`. Returns whether these are all.
+/// Writes tombstones for at most `count` offsets of a group, including pending ones. They must
+/// precede the tombstones of the group. Returns whether these are all offsets.
 pub(crate) fn delete_some(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
@@ -59,8 +60,8 @@ pub(crate) fn delete_some(
     all.next().is_none()
 }
 
-/// Writes tombstones for the offsets of deleted topics. An offset of a later topic with the same
-/// name stays; one without a topic id is judged by name and time.
+/// Writes tombstones for the offsets of deleted topics. The offsets of a later topic with the same
+/// name stay. An offset without a topic id is matched by name and time.
 pub(crate) fn delete_topics(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,
@@ -109,7 +110,7 @@ fn delete_topic(
 }
 
 impl DeletedTopic<'_> {
-    /// Whether an offset of a topic with its name is of it.
+    /// Whether an offset with this topic's name belongs to this topic.
     fn has(&self, committed: &Committed) -> bool {
         if committed.topic_id.is_zero() {
             committed.commit_timestamp <= self.deleted_at
@@ -119,7 +120,7 @@ impl DeletedTopic<'_> {
     }
 }
 
-/// Deleted topics, in two orders: the smaller of this list and the group's topics is iterated.
+/// Deleted topics, in two orders. The smaller of this list and the group's topics is iterated.
 pub(crate) struct Deleted<'d> {
     given: &'d [DeletedTopic<'d>],
     by_name: Vec<DeletedTopic<'d>>,

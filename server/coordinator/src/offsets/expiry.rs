@@ -1,4 +1,4 @@
-//! The offsets that the periodic sweep removes (KIP-211).
+//! Expiry of offsets, which the periodic sweep removes (KIP-211).
 
 use super::{Offsets, tombstone};
 use crate::committed::Committed;
@@ -14,12 +14,12 @@ pub(crate) enum RetentionBase {
     Empty { since: i64 },
 }
 
-/// The earliest time at which the sweep may have to visit a group, known without its offsets.
+/// The earliest time at which the sweep may have to visit a group. It is known without the offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry {
-    /// The first expiry that a commit asked for.
+    /// The earliest expiry that a commit requested for its offset.
     pub(crate) at: i64,
-    /// The time from which the retention of the other offsets counts; `i64::MIN` without any
+    /// The time from which the retention of the other offsets counts; `i64::MIN` if there are no
     /// offsets.
     pub(crate) since: i64,
 }
@@ -30,8 +30,8 @@ impl Expiry {
     /// The expiry of a group without offsets.
     pub(crate) const OF_NONE: Self = Self { at: i64::MAX, since: i64::MIN };
 
-    /// For some offsets. The base may change before the sweep: if the group loses its members, the
-    /// retention counts from the time that was `recorded`, or later.
+    /// The expiry of some offsets. The base may change before the sweep: if the group loses its
+    /// members, the retention counts from the time `recorded` or later.
     pub(crate) fn of<'o>(
         offsets: impl Iterator<Item = &'o Committed>,
         base: Option<RetentionBase>,
@@ -48,19 +48,19 @@ impl Expiry {
         })
     }
 
-    /// The combination of two parts of a group's offsets.
+    /// Combines the expiries of two parts of a group's offsets.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { at: self.at.min(other.at), since: self.since.min(other.since) }
     }
 
-    /// Whether the sweep has to visit the group.
+    /// Whether the sweep must visit the group.
     pub(crate) fn is_due(self, wall: Wall, retention_ms: i64) -> bool {
         wall.0 >= self.at || wall.since(self.since) >= retention_ms
     }
 }
 
-/// Writes tombstones for expired offsets; returns true if no others are left. An offset is kept
-/// while one is pending for its partition.
+/// Writes tombstones for expired offsets. Returns true if no other offsets are left. A partition
+/// with a pending offset keeps its committed offset.
 pub(crate) fn expire(
     turn: &mut Turn<'_, '_>,
     offsets: &Offsets,

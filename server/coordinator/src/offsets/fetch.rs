@@ -1,6 +1,5 @@
-//! OffsetFetch. A group that does not exist has no offsets, which is no error in Kafka 4.3. A group
-//! for which the answer's budget does not suffice gets UNKNOWN_SERVER_ERROR; Kafka has no such
-//! limit.
+//! OffsetFetch. A group that does not exist has no offsets; that is no error, as in Kafka 4.3. A
+//! group that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR; Kafka has no such limit.
 
 use super::Offsets;
 use crate::committed::Committed;
@@ -14,11 +13,11 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 
-/// The first version that names topics by their id.
+/// From this version on, OffsetFetch names topics by id.
 const TOPIC_IDS_FROM: i16 = 10;
 
-/// Answers for one group; `offsets` is None if it does not exist. Returns None if the answer's
-/// budget does not suffice.
+/// Answers for one group. `offsets` is None if the group does not exist. Returns None if the
+/// answer's budget is exceeded.
 pub(crate) fn fetch<'r>(
     topics: &dyn Topics,
     api_version: i16,
@@ -31,8 +30,8 @@ pub(crate) fn fetch<'r>(
     let mut fetch = Fetch { topics, by_id, offsets, unstable, budget };
     let topics = match request.topics {
         Some(mut wanted) => {
-            // Unknown ids come last, as Kafka's broker appends them to the answer of its
-            // coordinator.
+            // Unknown ids come last, because Kafka's broker appends them to the coordinator's
+            // answer.
             let is_unknown = |it: &OffsetFetchRequestTopics<'_>| topics.name(it.topic_id).is_none();
             wanted.sort_by_cached_key(|topic| fetch.by_id && is_unknown(topic));
             wanted.into_iter().map(|topic| fetch.topic(topic)).collect()
@@ -50,7 +49,7 @@ struct Fetch<'f> {
     topics: &'f dyn Topics,
     by_id: bool,
     offsets: Option<&'f Offsets>,
-    /// The pending offsets, if the client wants stable ones only.
+    /// The pending offsets, if the client wants only stable offsets.
     unstable: Option<&'f GroupPending>,
     budget: AnswerBudget,
 }
@@ -93,7 +92,7 @@ impl Fetch<'_> {
         wanted.iter().map(|partition| self.budget.fit(unknown(partition))).collect()
     }
 
-    /// All offsets of the group; with topic ids, only those of topics that exist.
+    /// All offsets of the group. In a request with topic ids, only the offsets of existing topics.
     fn all<'r>(&mut self) -> Option<Vec<OffsetFetchResponseTopics<'r>>> {
         let by_topic = self.offsets.map(Offsets::by_topic).unwrap_or_default();
         let topics = by_topic.into_iter().filter_map(|(name, partitions)| {
@@ -107,7 +106,7 @@ impl Fetch<'_> {
         topics.collect()
     }
 
-    /// A topic with its partitions, which are already counted.
+    /// A topic with its partitions, which the budget already counts.
     fn listed<'r>(
         &mut self,
         name: Str<'r>,
@@ -123,7 +122,7 @@ fn is_unstable(unstable: Option<&GroupPending>, topic: &str, partition: i32) -> 
     unstable.is_some_and(|pending| pending.has(topic, partition))
 }
 
-/// Whether the ids differ; a zero id is unknown and matches any.
+/// Whether two topic ids differ. A zero id is unknown, and equals any id.
 fn is_of_another_topic(committed: Uuid, wanted: Uuid) -> bool {
     !committed.is_zero() && !wanted.is_zero() && committed != wanted
 }

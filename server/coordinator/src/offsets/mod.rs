@@ -1,4 +1,4 @@
-//! The committed offsets of groups, changed by records and markers alone.
+//! The committed offsets of groups. Only records and markers change them.
 
 mod commit;
 mod delete;
@@ -27,7 +27,8 @@ pub(crate) struct Offsets {
     topics: HashMap<Text, Partitions>,
     /// The number of offsets, at most [`GROUP_OFFSETS_MAX`](crate::limits::GROUP_OFFSETS_MAX).
     len: u32,
-    /// Whether they are not loaded from a snapshot yet, which must precede any access.
+    /// Whether the offsets are still unloaded, in a snapshot. They must be loaded before any
+    /// access.
     is_unloaded: bool,
 }
 
@@ -41,7 +42,7 @@ impl Offsets {
         self.is_unloaded
     }
 
-    /// Number of offsets; 0 if they are not loaded.
+    /// The number of offsets; 0 if they are unloaded.
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
@@ -75,7 +76,7 @@ impl Offsets {
         })
     }
 
-    /// The offsets behind `last`, by topic and partition; all if it is None.
+    /// The offsets after `last`, by topic and partition; all offsets if it is None.
     pub(crate) fn after<'o>(
         &'o self,
         last: Option<&(Text, i32)>,
@@ -92,7 +93,7 @@ impl Offsets {
         })
     }
 
-    /// The partitions of each topic, by topic.
+    /// The topics, sorted, with their partitions.
     #[expect(clippy::disallowed_methods, reason = "sorted before anyone sees it")]
     pub(crate) fn by_topic(&self) -> Vec<(&Text, &Partitions)> {
         debug_assert!(!self.is_unloaded, "they are unloaded");
@@ -101,21 +102,21 @@ impl Offsets {
         topics
     }
 
-    /// Like [`Self::by_topic`], for a caller to which the order means nothing.
+    /// The topics with their partitions, unsorted.
     #[expect(clippy::disallowed_methods, reason = "the caller has no order")]
     pub(crate) fn in_any_order(&self) -> impl Iterator<Item = (&Text, &Partitions)> {
         debug_assert!(!self.is_unloaded, "they are unloaded");
         self.topics.iter()
     }
 
-    /// Adds all partitions of a topic; returns false if it had some already.
+    /// Adds all partitions of a topic. Returns false if the topic had partitions already.
     pub(crate) fn put_topic(&mut self, topic: &str, partitions: Partitions) -> bool {
         self.len += partitions.len() as u32;
         self.topics.insert(Text::from(topic), partitions).is_none()
     }
 
-    /// Adds offsets of a topic, in this order, and empties `run`. A new topic whose offsets are in
-    /// order is stored more densely, and faster.
+    /// Adds offsets of a topic, in this order, and empties `run`. If the topic is new and the
+    /// offsets are sorted, they are stored faster and more densely.
     pub(crate) fn put_run(&mut self, topic: &str, run: &mut Vec<(i32, Committed)>) {
         let is_in_order = run.is_sorted_by(|(a, _), (b, _)| a < b);
         if is_in_order && !run.is_empty() && !self.topics.contains_key(topic) {
@@ -142,7 +143,7 @@ impl Offsets {
     }
 }
 
-/// The record that removes an offset.
+/// The tombstone of an offset.
 fn tombstone<'r>(group_id: &str, topic: &str, partition: i32) -> GroupRecord<'r> {
     let key = OffsetCommitKey { group: owned(group_id), topic: owned(topic), partition };
     GroupRecord::OffsetCommit(key, None)

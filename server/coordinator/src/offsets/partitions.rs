@@ -1,17 +1,18 @@
-//! The committed offsets of a topic's partitions, in order. A node of a B-tree has room for eleven
-//! offsets; most topics of most groups have few, so a short list holds just those.
+//! The committed offsets of a topic's partitions, sorted. A node of a B-tree takes space for eleven
+//! offsets. Most topics of most groups have few offsets, so these are in a list without spare
+//! space.
 
 use crate::committed::Committed;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-/// The number of partitions from which on they are in a B-tree.
+/// From this number of partitions on, the offsets are in a B-tree.
 const MANY: usize = 16;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Partitions {
-    /// Fewer than [`MANY`], in order, without spare capacity.
+    /// Fewer than [`MANY`], sorted, without spare capacity.
     Few(Vec<(i32, Committed)>),
     Many(BTreeMap<i32, Committed>),
 }
@@ -54,7 +55,7 @@ impl Partitions {
         self.from(Bound::Unbounded)
     }
 
-    /// The offsets from a partition on, with or without it.
+    /// The offsets from a partition on, including or excluding it.
     pub(crate) fn from(&self, first: Bound<i32>) -> impl Iterator<Item = (i32, &Committed)> {
         let is_before = |(partition, _): &(i32, Committed)| match first {
             Bound::Unbounded => false,
@@ -70,7 +71,7 @@ impl Partitions {
         few.chain(many)
     }
 
-    /// Returns the offset that was there before.
+    /// Sets an offset. Returns the previous one.
     pub(crate) fn insert(&mut self, partition: i32, committed: Committed) -> Option<Committed> {
         let few = match self {
             Self::Few(few) => few,
@@ -89,7 +90,7 @@ impl Partitions {
         None
     }
 
-    /// Returns the removed offset.
+    /// Removes an offset and returns it.
     pub(crate) fn remove(&mut self, partition: i32) -> Option<Committed> {
         match self {
             Self::Few(few) => place(few, partition).ok().map(|at| few.remove(at).1),

@@ -1,4 +1,4 @@
-//! TxnOffsetCommit in the form of OffsetCommit, whose fields it has under other names.
+//! Converts TxnOffsetCommit to OffsetCommit, which has the same fields under other names.
 
 use alloc::vec::Vec;
 use muster_codec::messages::{

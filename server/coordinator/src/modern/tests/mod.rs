@@ -1,4 +1,4 @@
-//! The steps of [`crate::modern`] with a kind that assigns no partitions of topics.
+//! Tests of the steps of [`crate::modern`], with a kind that assigns tasks instead of partitions.
 
 mod records;
 mod tasks;
@@ -22,7 +22,7 @@ use alloc::{format, vec};
 use muster_codec::{ErrorCode, Wall};
 use tasks::{Answer, Beat, Role, Task, Tasks};
 
-/// A group of tasks, with all that a coordinator has around one.
+/// A group of tasks with everything that a coordinator has for it.
 struct World {
     group: Group<Tasks>,
     config: Config,
@@ -82,7 +82,7 @@ impl World {
         result
     }
 
-    /// A heartbeat of member m of process p-m, which reports `owned`.
+    /// Sends a heartbeat of member `m` of process `p-m`, which reports `owned`.
     fn beat(
         &mut self,
         member_id: &'static str,
@@ -99,7 +99,7 @@ impl World {
         self.group.members.get(member_id).unwrap().current.state
     }
 
-    /// Fires the timers until `now`; returns the members that are fenced.
+    /// Fires the timers until `now`. Returns the members that are fenced.
     fn fence_until(&mut self, now: i64) -> Vec<String> {
         self.now = now;
         let mut fenced = Vec::new();
@@ -138,7 +138,7 @@ fn a_task_moves_once_its_process_has_given_it_up() {
     assert_eq!((first.epoch, tasks(&first)), (2, vec!["a1:0@2,1@2".into(), "a2:0@2,1@2".into()]));
     assert_eq!(world.group.state(), State::Stable);
 
-    // Unit 1 and the standbys of unit 2 are b's; a still runs unit 1.
+    // b gets unit 1 and the standbys of unit 2. a still runs unit 1.
     let second = world.beat("b", 0, None).unwrap();
     assert_eq!((second.epoch, tasks(&second)), (3, vec!["s2:0@3,1@3".into()]));
     assert_eq!(world.state("b"), MemberState::UnreleasedPartitions);
@@ -148,7 +148,8 @@ fn a_task_moves_once_its_process_has_given_it_up() {
     assert_eq!(world.state("a"), MemberState::UnrevokedPartitions);
     assert_eq!(world.beat("a", 2, owned).unwrap(), Answer { epoch: 2, tasks: None });
 
-    // A standby is not in the process that has the task, which a has until this is replayed.
+    // A standby must not be in the process that has the active task. a has it until this is
+    // replayed.
     let given_up = world.beat("a", 2, asked.tasks).unwrap();
     assert_eq!(given_up, Answer { epoch: 3, tasks: None });
     assert_eq!(world.state("a"), MemberState::UnreleasedPartitions);
@@ -165,7 +166,7 @@ fn the_epoch_after_a_revocation_is_the_kinds() {
     let first = world.beat("a", 0, None).unwrap();
     world.beat("b", 0, None).unwrap();
     let asked = world.beat("a", 2, first.tasks).unwrap();
-    // Before a has given unit 1 up, c joins, and b is to run unit 2 as well.
+    // Before a has given up unit 1, c joins, so that b should also run unit 2.
     world.beat("c", 0, None).unwrap();
     world.beat("a", 2, asked.tasks).unwrap();
     let a = &world.group.members.get("a").unwrap().current;

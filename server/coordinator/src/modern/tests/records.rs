@@ -1,4 +1,5 @@
-//! The records of the kind of tasks: those of consumer groups, with an id for each role and unit.
+//! The records of the kind of tasks: records of consumer groups, with a topic id for each role and
+//! unit.
 
 use super::super::member::{Current, CurrentOf, MemberState};
 use super::super::owned::{KeyPartitions, Owned, owned as owned_since};

@@ -1,5 +1,5 @@
-//! A kind of groups that is none of Kafka's: processes run tasks, each of a role and a unit. Roles
-//! and epochs are as in streams groups; all groups have the same tasks.
+//! A kind of group that Kafka does not have. Processes run tasks; each task has a role and a unit.
+//! Roles and epochs work as in streams groups. All groups have the same tasks.
 
 use super::super::epoch::{ProfileChange, ProfileEffect};
 use super::super::heartbeat::{Existing, Outcome, Settling};
@@ -28,7 +28,7 @@ use muster_codec::records::{
     ConsumerGroupTargetTopicPartitions as TargetPartitions, GroupRecord,
 };
 
-/// Each unit has this many tasks of each role.
+/// The number of tasks of each unit and role.
 const TASKS: i32 = 2;
 const UNITS: [u8; 2] = [1, 2];
 
@@ -40,7 +40,7 @@ pub(super) enum Role {
 
 pub(super) type Task = (Role, u8);
 
-/// The processes that run each active task.
+/// The process that runs each active task.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     pub(super) active: BTreeMap<(Task, i32), String>,
@@ -59,8 +59,8 @@ pub(super) struct Answer {
     pub(super) tasks: Option<Owned<Task>>,
 }
 
-/// The targets by slot. Members take turns, the newest first: one runs a unit, the next is its
-/// standby.
+/// The targets by slot. Members take turns, the newest first: one member runs a unit, and the next
+/// one is its standby.
 #[derive(Debug, Default)]
 pub(super) struct ByTurns {
     parts: BTreeMap<u32, Partitions<Task>>,
@@ -69,7 +69,7 @@ pub(super) struct ByTurns {
 
 impl Targets for ByTurns {
     type Key = Task;
-    /// The parts of all members.
+    /// The targets of all members.
     type Computation = BTreeMap<u32, Partitions<Task>>;
     type Change = (u32, Partitions<Task>);
 
@@ -265,7 +265,8 @@ impl Kind for Tasks {
         true
     }
 
-    /// An active task has one process; a standby is not where the task is active.
+    /// An active task has one process. A standby may not be in the process that has the active
+    /// task.
     fn is_free(
         group: &Group<Self>,
         member: &MemberOf<Self>,
@@ -452,7 +453,7 @@ impl Group<Tasks> {
     }
 }
 
-/// All active tasks that a member has, or still has to give up.
+/// All active tasks that a member has or still has to give up.
 fn active(current: &CurrentOf<Tasks>) -> impl Iterator<Item = (Task, i32)> {
     let tasks = current.assigned.by_key().iter().chain(current.revoking.by_key());
     let tasks = tasks.filter(|of_key| of_key.key.0 == Role::Active);
