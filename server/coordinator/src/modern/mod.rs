@@ -10,9 +10,9 @@
 //! 5. [`reconcile`](reconcile): takes the member's next step towards the target.
 //! 6. [`Kind::answer`]: answers with the member's current assignment.
 //!
-//! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] has the differences between kinds.
-//! The compiler makes a separate version of a group for each kind (monomorphization). A heartbeat
-//! that changes nothing takes one look-up of the member.
+//! [`timers`](timers) and [`fence`](fence) end a session. [`Kind`] has the differences between the
+//! kinds. The compiler makes a separate version of a group for each kind (monomorphization). A
+//! heartbeat that changes nothing takes one look-up of the member.
 //!
 //! All durable state is in the records, and only [`replay`](replay) changes it. A handler changes
 //! slots, timers and the input of the assignors. A kind decodes its records, and calls the methods

@@ -1,6 +1,6 @@
-//! Sets of ASCII characters, and the named ones of RE2J.
+//! Sets of ASCII characters, and the sets that RE2J has names for.
 
-/// A set of ASCII characters: a bit for each.
+/// A set of ASCII characters, with one bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct AsciiSet(u128);
 
@@ -11,8 +11,8 @@ pub(super) const ALPHA: AsciiSet = UPPER.or(LOWER);
 const ALNUM: AsciiSet = ALPHA.or(DIGIT);
 pub(super) const WORD: AsciiSet = ALNUM.or(AsciiSet::of(&[(b'_', b'_')]));
 
-/// The characters beyond ASCII that differ from an ASCII letter by case only: the Kelvin sign and
-/// the long s.
+/// The non-ASCII characters that differ from an ASCII letter only by case: the Kelvin sign and the
+/// long s.
 const FOLDED_TO_ASCII: [(u32, u8); 2] = [(0x212A, b'k'), (0x17F, b's')];
 
 impl AsciiSet {
@@ -36,7 +36,8 @@ impl AsciiSet {
         if first > 0x7F { Self::EMPTY } else { Self::of(&[(first as u8, last.min(0x7F) as u8)]) }
     }
 
-    /// Like [`Self::range`], with all characters that differ by case only.
+    /// Like [`Self::range`], and adds all characters that differ from one in the range only by
+    /// case.
     pub(super) fn folded_range(first: u32, last: u32) -> Self {
         let mut set = Self::range(first, last);
         for (folded, letter) in FOLDED_TO_ASCII {
@@ -47,7 +48,7 @@ impl AsciiSet {
         set.folded()
     }
 
-    /// The set with its letters in both cases.
+    /// The set with all its letters in both cases.
     pub(super) const fn folded(self) -> Self {
         let upper = self.0 & UPPER.0;
         let lower = self.0 & LOWER.0;
@@ -66,13 +67,13 @@ impl AsciiSet {
         if is_negated { self.not() } else { self }
     }
 
-    /// `byte` is ASCII.
+    /// Whether a byte is in the set. `byte` must be ASCII.
     pub(super) fn contains(self, byte: u8) -> bool {
         self.0 >> byte & 1 == 1
     }
 }
 
-/// `\d`, `\s` and `\w`, by their letter, and their negations.
+/// The class `\d`, `\s` or `\w` for its letter. An upper-case letter negates the class.
 pub(super) fn perl_class(letter: char) -> Option<AsciiSet> {
     let set = match letter.to_ascii_lowercase() {
         'd' => DIGIT,

@@ -1,4 +1,4 @@
-//! Parses escapes and numbers at the front of an expression.
+//! Parses the escape or number at the beginning of an expression.
 
 use super::RegexError;
 use super::ascii::AsciiSet;
@@ -27,14 +27,14 @@ impl<'e> Cursor<'e> {
         self.0.starts_with(text)
     }
 
-    /// Skips `text`; returns whether it was there.
+    /// Skips `text` if the expression continues with it. Returns whether it did.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let rest = self.0.strip_prefix(text);
         self.0 = rest.unwrap_or(self.0);
         rest.is_some()
     }
 
-    /// The text before `end`; skips both.
+    /// Returns the text before `end`, and skips both.
     pub(super) fn take_until(&mut self, end: char) -> Option<&'e str> {
         let (before, behind) = self.0.split_once(end)?;
         self.0 = behind;
@@ -46,8 +46,8 @@ impl<'e> Cursor<'e> {
         Some(self.0.split_once(end)?.0)
     }
 
-    /// `{min}`, `{min,}` or `{min,max}`, with numbers limited by their type only. The position is
-    /// undefined on failure.
+    /// Parses `{min}`, `{min,}` or `{min,max}`. Only the type limits the numbers. After a failure
+    /// the cursor's position is undefined.
     pub(super) fn take_braces(&mut self) -> Option<(usize, Option<usize>)> {
         self.skip("{");
         let min = self.take_number()?;
@@ -59,7 +59,7 @@ impl<'e> Cursor<'e> {
         self.skip("}").then_some((min, max))
     }
 
-    /// A number without leading zeros.
+    /// Parses a number without leading zeros.
     fn take_number(&mut self) -> Option<usize> {
         let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = self.0.split_at(digits);
@@ -77,7 +77,7 @@ impl<'e> Cursor<'e> {
     }
 }
 
-/// `\p{name}`, `\pN`, and their negations.
+/// Parses `\p{name}`, `\pN`, or a negation of them.
 pub(super) fn unicode_escape(
     cursor: &mut Cursor<'_>,
     folds_case: bool,
@@ -99,7 +99,7 @@ pub(super) fn unicode_escape(
     Ok(set.not_if(is_negated))
 }
 
-/// An escape of one code point, which may be a surrogate.
+/// Parses the escape of one code point, which may be a surrogate.
 pub(super) fn code_point(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     cursor.take();
     let escaped = cursor.take().ok_or(RegexError::TrailingBackslash)?;
@@ -117,7 +117,7 @@ pub(super) fn code_point(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     }))
 }
 
-/// Up to three digits. A single digit other than zero would be a back reference.
+/// Parses up to three octal digits. A single digit other than zero would be a back reference.
 fn octal(cursor: &mut Cursor<'_>, first: char) -> Result<u32, RegexError> {
     let mut code = first.to_digit(8).unwrap_or(0);
     let mut digits = 1;
@@ -133,7 +133,7 @@ fn octal(cursor: &mut Cursor<'_>, first: char) -> Result<u32, RegexError> {
     Ok(code)
 }
 
-/// Two digits, or any number in braces.
+/// Parses two hexadecimal digits, or any number of them in braces.
 fn hexadecimal(cursor: &mut Cursor<'_>) -> Result<u32, RegexError> {
     let digits = if cursor.skip("{") {
         cursor.take_until('}').ok_or(RegexError::InvalidEscape)?

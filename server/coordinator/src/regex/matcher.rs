@@ -1,11 +1,11 @@
-//! Runs a program over a name with all threads side by side, so that the time is at most the length
-//! of the name times that of the program.
+//! Runs a program over a name. All threads run side by side, so that the time is at most
+//! proportional to the length of the name times the size of the program.
 
 use super::Regex;
 use super::program::{Look, Program, State, StateIndex};
 use alloc::vec::Vec;
 
-/// The memory of runs, which is reused.
+/// The buffers of a run, which later runs reuse.
 #[derive(Debug, Default)]
 pub struct Matcher {
     now: Threads,
@@ -13,11 +13,11 @@ pub struct Matcher {
     stack: Vec<StateIndex>,
 }
 
-/// The active states; `taking` has those that consume a character.
+/// The active states of one step. `taking` are the states that consume a character.
 #[derive(Debug, Default)]
 struct Threads {
     taking: Vec<StateIndex>,
-    /// The step in which each state was last reached.
+    /// For each state, the step in which it was last reached.
     reached: Vec<u32>,
     step: u32,
     has_match: bool,
@@ -29,7 +29,7 @@ impl Matcher {
         self.run(regex, name).0
     }
 
-    /// Like [`Self::matches`], with the number of thread steps.
+    /// Like [`Self::matches`], and also returns the number of thread steps.
     pub(super) fn run(&mut self, regex: &Regex, name: &str) -> (bool, usize) {
         let program = &regex.program;
         if !name.is_ascii() {
@@ -58,7 +58,7 @@ impl Matcher {
         (self.then.has_match, steps)
     }
 
-    /// Adds a state at this place, and all states reached from it without consuming a character.
+    /// Adds a state at this place, and all states that it reaches without consuming a character.
     fn add(&mut self, program: &Program, state: StateIndex, place: Place<'_>) {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {
@@ -77,7 +77,7 @@ impl Matcher {
 }
 
 impl Threads {
-    /// Starts a run. States reached by earlier runs belong to earlier steps.
+    /// Starts a run. States that earlier runs reached have earlier step numbers.
     fn begin(&mut self, program: &Program) {
         if self.reached.len() < program.states.len() {
             self.reached.resize(program.states.len(), 0);
@@ -95,7 +95,7 @@ impl Threads {
         self.has_match = false;
     }
 
-    /// Whether the state is new in this step.
+    /// Marks a state as reached. Returns whether it is new in this step.
     fn reach(&mut self, state: StateIndex) -> bool {
         core::mem::replace(&mut self.reached[state as usize], self.step) != self.step
     }

@@ -1,12 +1,12 @@
 //! Regular expressions over topic names in the dialect of RE2J 1.8 (`com.google.re2j`), as Kafka
 //! matches a `SubscribedTopicRegex`: `Pattern.compile(regex).matcher(name).matches()`.
 //!
-//! [`parse`](parse) turns an expression into a [`program`](program) without recursion, so that
-//! nesting is bounded by the program's size alone; [`Matcher`] runs all threads side by side, one
-//! byte of the name at a time, so that the time is at most name times program.
+//! [`parse`](parse) turns an expression into a [`program`](program) without recursion, so only the
+//! program's size limits nesting. [`Matcher`] runs all threads side by side, one byte of the name
+//! at a time, so the time is at most name times program.
 //!
-//! Topic names are ASCII: a character beyond ASCII is accepted in an expression and matches
-//! nothing, and no expression matches a name beyond ASCII.
+//! Topic names are ASCII. A character beyond ASCII is accepted in an expression, and matches
+//! nothing. No expression matches a name beyond ASCII.
 
 mod ascii;
 mod escape;
@@ -22,11 +22,11 @@ pub use resolution::Resolution;
 use core::fmt;
 use program::Program;
 
-/// The most instructions of an expression; `[a-z]{1000}` has 2,000. RE2J has no such limit other
-/// than the memory of the process.
+/// The most instructions of an expression; `[a-z]{1000}` has 2,000. Only the memory of the process
+/// limits RE2J.
 pub const INSTRUCTIONS_MAX: usize = 1 << 16;
 
-/// A regular expression, which matches whole names.
+/// A regular expression. It matches whole names only.
 #[derive(Debug, Clone)]
 pub struct Regex {
     program: Program,
@@ -36,28 +36,29 @@ impl Regex {
     /// Parses an expression.
     ///
     /// # Errors
-    /// Where RE2J throws a `PatternSyntaxException`, with the same description; and
+    /// RE2J would throw a `PatternSyntaxException`: the error displays its description. Also
     /// [`RegexError::TooLarge`].
     pub fn new(expression: &str) -> Result<Self, RegexError> {
         Ok(Self { program: parse::parse(expression)? })
     }
 
-    /// The work of matching is at most this times the length of the name.
+    /// The number of instructions. Matching takes at most this number of steps for each byte of the
+    /// name.
     pub fn instructions(&self) -> usize {
         self.program.states.len()
     }
 
-    /// Whether it matches a whole name. For many names a reused [`Matcher`] is cheaper.
+    /// Whether the expression matches a whole name. To match many names, reuse a [`Matcher`].
     pub fn matches(&self, name: &str) -> bool {
         Matcher::default().matches(self, name)
     }
 }
 
-/// Why an expression is invalid. Displays as RE2J's `PatternSyntaxException.getDescription`.
+/// Why an expression is invalid. Displays like RE2J's `PatternSyntaxException.getDescription`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegexError {
     DuplicateGroupName,
-    /// An unmatched `)`: RE2J reports it as an internal error.
+    /// An unmatched `)`, which RE2J reports as an internal error.
     Internal,
     InvalidClassRange,
     InvalidEscape,

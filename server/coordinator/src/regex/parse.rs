@@ -1,5 +1,5 @@
-//! Parses an expression into code, in one pass and without recursion, as RE2J 1.8 does with its
-//! default flags; errors are found in the same order. Comments mark its surprising behaviour.
+//! Parses an expression into code, in one pass and without recursion, like RE2J 1.8 with its
+//! default flags. It finds errors in the same order. Comments mark surprising behaviour of RE2J.
 
 use super::RegexError;
 use super::ascii::{AsciiSet, perl_class, posix_class};
@@ -17,7 +17,7 @@ pub(super) fn parse(expression: &str) -> Result<Program, RegexError> {
         parser.token(first)?;
     }
     parser.end_alternation();
-    // A group is still open.
+    // A group was not closed.
     if parser.groups.len() > 1 {
         return Err(RegexError::MissingParenthesis);
     }
@@ -28,16 +28,16 @@ struct Parser<'e> {
     cursor: Cursor<'e>,
     code: Code,
     flags: Flags,
-    /// The expression itself, then the open groups.
+    /// The expression itself, followed by the open groups.
     groups: Vec<Group>,
     names: BTreeSet<&'e str>,
-    /// Whether the last token was a repetition, which may not be repeated.
+    /// Whether the last token was a repetition. A repetition may not be repeated.
     was_repeat: bool,
-    /// Whether a `:]` may be ahead. Searched once, as each search reads to the end.
+    /// Whether a `:]` may follow. It is searched once, because each search reads to the end.
     has_posix_end: bool,
 }
 
-/// `i`, `m` and `s`; `U` changes which match is found, not whether there is one.
+/// The flags `i`, `m` and `s`. `U` only changes which match is found, so it is not stored.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     folds_case: bool,
@@ -45,18 +45,18 @@ struct Flags {
     dot_takes_newline: bool,
 }
 
-/// An alternation that is being parsed.
+/// An alternation that is being parsed: the expression itself, or a group.
 struct Group {
-    /// The place that is reserved for the group, which is one atom of the code around it.
+    /// The instruction that is reserved for the group, which is one atom of the code around it.
     place: usize,
-    /// The flags around the group.
+    /// The flags to restore after the group.
     flags: Flags,
-    /// The place that is reserved for the current alternative.
+    /// The instruction that is reserved for the current alternative.
     alternative: usize,
-    /// The places that are reserved after the earlier alternatives, for jumps to the end of the
-    /// last one.
+    /// The instructions that are reserved at the ends of the earlier alternatives. They will jump
+    /// to the end of the last one.
     ends: Vec<usize>,
-    /// The place of the last atom, to which a repetition applies.
+    /// The index of the last atom, to which a repetition applies.
     atom: Option<usize>,
 }
 
@@ -95,12 +95,12 @@ impl<'e> Parser<'e> {
                 self.literal(first)?;
             }
         }
-        // A brace that is no repetition counts too: RE2J refuses `{*`.
+        // A brace that is not a repetition counts, too: RE2J refuses `{*`.
         self.was_repeat = is_repeat;
         Ok(())
     }
 
-    /// A group, or a construct that starts with `(?`.
+    /// Parses the beginning of a group, or a construct that starts with `(?`.
     fn open_group(&mut self) -> Result<(), RegexError> {
         if !self.cursor.is_at("(?") {
             self.cursor.take();
@@ -128,7 +128,7 @@ impl<'e> Parser<'e> {
         Err(RegexError::InvalidPerlSyntax)
     }
 
-    /// `(?P<name>` and `(?<name>`.
+    /// Parses `(?P<name>` or `(?<name>`.
     fn named_group(&mut self) -> Result<(), RegexError> {
         self.cursor.skip("(?");
         self.cursor.skip("P");
@@ -144,7 +144,7 @@ impl<'e> Parser<'e> {
         self.open(self.flags)
     }
 
-    /// New flags apply to the group that they open, or to the rest of the group that they are in.
+    /// Applies new flags to the group that they open, or to the rest of the current group.
     fn begin_flags(&mut self, flags: Flags, opens: bool) -> Result<(), RegexError> {
         if opens {
             self.open(self.flags)?;
@@ -214,7 +214,7 @@ impl<'e> Parser<'e> {
         self.repeat(min, max)
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`; otherwise the brace is a literal.
+    /// Parses `{n}`, `{n,}` or `{n,m}`. Any other brace is a literal.
     fn braces(&mut self) -> Result<(), RegexError> {
         let begin = self.cursor;
         let Some((min, max)) = self.cursor.take_braces() else {
@@ -264,7 +264,7 @@ impl<'e> Parser<'e> {
         self.class(self.range(escaped, escaped))
     }
 
-    /// Everything up to `\E`, or to the end, is literal.
+    /// Parses literal text up to `\E` or the end.
     fn quotation(&mut self) -> Result<(), RegexError> {
         while self.cursor.peek().is_some() && !self.cursor.is_at("\\E") {
             if let Some(character) = self.cursor.take() {
@@ -275,7 +275,7 @@ impl<'e> Parser<'e> {
         Ok(())
     }
 
-    /// A class in brackets.
+    /// Parses a class in brackets.
     fn bracket(&mut self) -> Result<(), RegexError> {
         self.cursor.take();
         let is_negated = self.cursor.skip("^");
@@ -319,8 +319,8 @@ impl<'e> Parser<'e> {
         Ok(self.range(first, last))
     }
 
-    /// `[:name:]` or `[:^name:]`; `name` is everything up to `:]`. In `[:]` the colon belongs to
-    /// both ends, and there is no name.
+    /// Parses `[:name:]` or `[:^name:]`. `name` is everything before `:]`. In `[:]` the colon
+    /// belongs to both ends, so there is no name.
     fn posix_item(&mut self, name: &'e str) -> Result<AsciiSet, RegexError> {
         self.cursor.skip(name);
         self.cursor.skip(":]");
@@ -369,7 +369,7 @@ impl<'e> Parser<'e> {
         self.code.look(look)
     }
 
-    /// The innermost open group; at least the expression itself.
+    /// The innermost open group, or the expression itself.
     fn group(&mut self) -> &mut Group {
         let last = self.groups.len() - 1;
         &mut self.groups[last]

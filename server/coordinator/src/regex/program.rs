@@ -1,4 +1,4 @@
-//! The compiled form of an expression: a graph of states, walked over a name.
+//! The compiled form of an expression: a graph of states that is walked over a name.
 
 use super::INSTRUCTIONS_MAX;
 use super::RegexError;
@@ -25,7 +25,7 @@ pub(super) enum State {
     Match,
 }
 
-/// A condition on a place between two characters.
+/// A condition on a position between two characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
     TextStart,
@@ -36,26 +36,26 @@ pub(super) enum Look {
     NoWordBoundary,
 }
 
-/// An instruction during parsing. Targets are relative, so that code can be copied.
+/// An instruction while the expression is parsed. Jumps are relative, so that code can be copied.
 #[derive(Debug, Clone, Copy)]
 enum Instruction {
-    /// A place reserved before an atom, for an instruction that may be needed there.
+    /// Reserved before an atom. It may be replaced by another instruction later.
     Nothing,
     Class(AsciiSet),
     Look(Look),
     Jump(u32),
-    /// A choice: continues with the next instruction, and with the one this far ahead of this one.
+    /// A choice: continues with the next instruction, and with the one this far after it.
     Skip(u32),
-    /// A choice: continues with the next instruction, and with the one this far before this one.
+    /// A choice: continues with the next instruction, and with the one this far before it.
     Again(u32),
 }
 
-/// Code in the order of the expression. Each atom starts with a reserved place.
+/// Code in the order of the expression. Each atom begins with a reserved instruction.
 #[derive(Debug, Default)]
 pub(super) struct Code {
     instructions: Vec<Instruction>,
-    /// The number of instructions ever created, including removed ones: the work of parsing is
-    /// limited too.
+    /// The number of instructions ever created, including removed ones, because the work of parsing
+    /// is limited, too.
     made: usize,
 }
 
@@ -64,7 +64,7 @@ impl Code {
         self.instructions.len()
     }
 
-    /// Reserves a place and returns it.
+    /// Reserves an instruction and returns its index.
     pub(super) fn keep_place(&mut self) -> Result<usize, RegexError> {
         self.push(Instruction::Nothing)?;
         Ok(self.len() - 1)
@@ -78,32 +78,32 @@ impl Code {
         self.push(Instruction::Look(look))
     }
 
-    /// Makes the code from a reserved place to the end optional. A place that is taken is optional
-    /// already.
+    /// Makes the code from a reserved instruction to the end optional. If the instruction is in
+    /// use, the code is optional already.
     pub(super) fn make_optional(&mut self, place: usize) {
         self.skip_to(place, self.len());
     }
 
-    /// Lets a reserved place also continue at `to`, further ahead.
+    /// Makes a reserved instruction also continue at `to`, further ahead.
     pub(super) fn skip_to(&mut self, place: usize, to: usize) {
         if let instruction @ Instruction::Nothing = &mut self.instructions[place] {
             *instruction = Instruction::Skip((to - place) as u32);
         }
     }
 
-    /// Turns a reserved place into a jump ahead.
+    /// Turns a reserved instruction into a jump ahead.
     pub(super) fn jump_to(&mut self, place: usize, to: usize) {
         self.instructions[place] = Instruction::Jump((to - place) as u32);
     }
 
-    /// Makes the code from a reserved place to the end repeatable. It repeats from behind the
-    /// place, as an instruction put there later is not part of it.
+    /// Makes the code after a reserved instruction repeatable. The reserved instruction itself is
+    /// not repeated, because it may be replaced later.
     pub(super) fn make_repeatable(&mut self, place: usize) -> Result<(), RegexError> {
         let back = (self.len() - place - 1) as u32;
         self.push(Instruction::Again(back))
     }
 
-    /// Repeats the code from a reserved place to the end `min` to `max` times.
+    /// Repeats the code from a reserved instruction to the end, `min` to `max` times.
     pub(super) fn repeat(
         &mut self,
         place: usize,
@@ -135,7 +135,7 @@ impl Code {
         Ok(())
     }
 
-    /// The states, with jumps resolved.
+    /// Builds the states, with all jumps resolved.
     pub(super) fn finish(self) -> Program {
         let code = self.instructions;
         let mut entry = alloc::vec![0; code.len() + 1];
@@ -154,7 +154,7 @@ impl Code {
                 Instruction::Class(set) => State::Class(set, next),
                 Instruction::Look(look) => State::Look(look, next),
                 Instruction::Skip(ahead) => State::Split(next, entry[at + ahead as usize]),
-                // The target of the jump back has no state yet.
+                // The state at the target of the jump back does not exist yet.
                 Instruction::Again(_) => State::Split(next, next),
             };
             entry[at] = states.len() as StateIndex;

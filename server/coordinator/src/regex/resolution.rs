@@ -1,14 +1,14 @@
-//! Finds the topics that an expression matches, in slices.
+//! Finds the topics that match an expression, in slices.
 
 use super::{Matcher, Regex};
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A resolution under way: one expression over all names.
+/// A resolution under way: one expression, matched with all topic names.
 ///
-/// Names come from the caller in ascending order, so that the resolution can continue although
-/// topics were created and deleted in between: it asks for the names that follow the last one.
+/// The caller passes the names in ascending order. Each slice continues after the last name, so
+/// topics may be created and deleted between slices.
 #[derive(Debug)]
 pub struct Resolution {
     regex: Regex,
@@ -22,13 +22,13 @@ impl Resolution {
         Self { regex, matcher: Matcher::default(), last: None, matched: Vec::new() }
     }
 
-    /// The last name of the last slice. The next slice starts with the name that follows it.
+    /// The last name of the previous slice. The next slice starts after it.
     pub fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    /// Matches the names that follow [`Self::last`], ascending, for about `budget` thread steps, a
-    /// few nanoseconds each. Returns all matches at the end of the names; not to be called again
+    /// Matches the names after [`Self::last`], ascending, for about `budget` thread steps of a few
+    /// nanoseconds each. At the end of the names, returns all matches. Must not be called again
     /// after that.
     pub fn step<'n>(
         &mut self,

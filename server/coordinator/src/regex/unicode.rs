@@ -1,9 +1,9 @@
-//! The ASCII part of the Unicode categories and scripts that RE2J 1.8 has names for.
+//! The ASCII part of the Unicode categories and scripts that have names in RE2J 1.8.
 
 use super::ascii::{ALPHA, AsciiSet, DIGIT, LOWER, UPPER};
 
-/// A category or script, with the characters that `(?i)` adds to it. RE2J's table for lower case
-/// adds no more than these, though it adds all of lower case to upper case.
+/// A category or script. `is_folded` adds the characters that `(?i)` adds in RE2J. RE2J's table for
+/// lower case adds only these, but its table for upper case adds all of lower case.
 pub(super) fn unicode_class(name: &str, is_folded: bool) -> Option<AsciiSet> {
     let folded = |set: AsciiSet, more| if is_folded { set.or(more) } else { set };
     Some(match name {
@@ -55,7 +55,7 @@ const OTHER_PUNCTUATION: [(u8, u8); 8] = [
     (b'\\', b'\\'),
 ];
 
-/// In ascending order.
+/// The names whose ASCII part is empty, in ascending order.
 #[rustfmt::skip]
 const WITHOUT_ASCII: [&str; 111] = [
     "Arabic", "Armenian", "Avestan", "Balinese", "Bamum", "Batak", "Bengali", "Bopomofo",

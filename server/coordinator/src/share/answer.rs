@@ -26,7 +26,7 @@ pub(super) fn answer<'r>(
     }
 }
 
-/// The response for a refusal. Kafka sends no message with errors of the server.
+/// The response to a refused heartbeat. Like Kafka, it has no message for UNKNOWN_SERVER_ERROR.
 pub(crate) fn refused<'r>(refusal: Refusal) -> ShareGroupHeartbeatResponse<'r> {
     let is_ours = refusal.error == ErrorCode::UnknownServerError;
     ShareGroupHeartbeatResponse {

@@ -1,4 +1,4 @@
-//! A share group in ShareGroupDescribe.
+//! ShareGroupDescribe for one group.
 
 use super::ShareGroup;
 use super::member::Member;
@@ -8,11 +8,11 @@ use crate::text::owned;
 use muster_codec::messages::{DescribedShareGroup, DescribedShareGroupMember};
 use muster_codec::{AnswerBudget, Str};
 
-/// The name of the assignor, the only one.
+/// The name of the assignor. Share groups have only one.
 const ASSIGNOR: &str = "simple";
 
 impl ShareGroup {
-    /// None if not all members fit into `budget`.
+    /// The description; None if it does not fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,

@@ -1,5 +1,6 @@
-//! Share state for the partitions that a group subscribes to: their leaders are asked for it before
-//! the partitions are assigned, and again if they did not answer in time.
+//! Initializes share state for the partitions to which a group subscribes. Their leaders must
+//! create it before the partitions are assigned. Leaders that do not answer in time are asked
+//! again.
 
 use super::member::Profile;
 use super::offsets::call;
@@ -16,9 +17,9 @@ use alloc::vec::Vec;
 use muster_codec::Uuid;
 
 impl ShareGroup {
-    /// Whether partitions of the group's topics have share state without being in a target, or the
-    /// other way round (`initializedAssignmentPending` in Kafka). Not asked while the group has no
-    /// target for its epoch: the next one will have them.
+    /// Whether the partitions with share state differ from those in the targets
+    /// (`initializedAssignmentPending` in Kafka). Returns false while the group has no target for
+    /// its epoch, because the next target will include them.
     pub(super) fn has_unassigned_state(&self) -> bool {
         let initialized = &self.own.state.initialized;
         if self.is_empty() || self.target.epoch < self.epoch || initialized.is_empty() {
@@ -29,13 +30,13 @@ impl ShareGroup {
         subscribed.any(|(topic, state)| targets.get(topic) != Some(&state.partitions))
     }
 
-    /// Whether leaders that were asked for share state did not answer in time.
+    /// Whether leaders did not answer a request for share state in time.
     pub(super) fn is_initialization_due(&self, turn: &Turn<'_, '_>) -> bool {
         self.own.state.retry_at().is_some_and(|at| turn.now >= at)
     }
 
-    /// Asks for share state of all partitions of the group's topics that neither have it nor were
-    /// asked for it recently. The answer to the member does not wait for it.
+    /// Requests share state for all partitions of the group's topics that have none, unless it was
+    /// requested recently. The answer to the member does not wait for it.
     pub(super) fn initialize(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -71,9 +72,9 @@ impl ShareGroup {
         lacking.collect()
     }
 
-    /// The offsets at which the partitions start. One that is added to a topic which the group
-    /// knows starts at its first record (KAFKA-20742): by the reset of offsets the group would miss
-    /// the records before this moment.
+    /// The start offsets of the partitions. A partition that is added to a known topic starts at
+    /// its first record (KAFKA-20742): with the reset policy, the group would miss the records
+    /// before this moment.
     fn starts(&self, topics: &ByTopic) -> Vec<(Uuid, Vec<(i32, Start)>)> {
         let starts = topics.iter().map(|(topic, state)| {
             let is_known = self.own.state.initialized.contains_key(topic);
@@ -83,7 +84,7 @@ impl ShareGroup {
         starts.collect()
     }
 
-    /// The leaders have answered: all made share state for `topics`, or not all.
+    /// Called when the leaders have answered. `is_done` if all made share state for `topics`.
     pub(crate) fn initialized(&self, turn: &mut Turn<'_, '_>, topics: &ByTopic, is_done: bool) {
         let before = &self.own.state;
         let after = if is_done {
@@ -96,7 +97,7 @@ impl ShareGroup {
         self.write_state(turn, &after);
     }
 
-    /// Takes topics that were deleted out of the record of share state.
+    /// Removes deleted topics from the record of share state.
     pub(crate) fn topics_deleted(&self, turn: &mut Turn<'_, '_>, topics: &[DeletedTopic<'_>]) {
         if let Some(after) = self.own.state.without_deleted(topics) {
             self.write_state(turn, &after);

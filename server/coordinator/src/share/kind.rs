@@ -1,4 +1,4 @@
-//! The steps of [`crate::modern`] as a share group takes them.
+//! How a share group takes the steps of [`crate::modern`].
 
 use super::answer::answer;
 use super::member::{Current, Member, Profile, current_to_record};
@@ -27,7 +27,7 @@ use muster_codec::records::{
     ConsumerGroupTargetAssignmentMetadataValue, GroupRecord, ShareGroupMetadataValue,
 };
 
-/// Members do not report partitions.
+/// The report of members that report no partitions.
 #[derive(Debug)]
 pub(crate) struct NoReport;
 

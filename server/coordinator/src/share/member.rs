@@ -16,10 +16,10 @@ use muster_codec::records::{
 /// A member of a share group.
 pub(crate) type Member = crate::modern::member::Member<Profile, Uuid>;
 
-/// The current assignment of such a member. The epochs of its partitions are not recorded, and 0.
+/// The current assignment of a member. Its record has no epochs of partitions, so they are 0.
 pub(crate) type Current = crate::modern::member::Current<Uuid>;
 
-/// The properties of a member as it sends them: its metadata record.
+/// The properties that a member sends. They are the content of its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) rack_id: Option<Text>,
@@ -29,7 +29,7 @@ pub(crate) struct Profile {
 }
 
 impl Default for Profile {
-    /// A member before its first heartbeat.
+    /// The profile of a member before its first heartbeat.
     fn default() -> Self {
         let empty = || Text::from("");
         Self { rack_id: None, client_id: empty(), client_host: empty(), topics: Arc::from([]) }
@@ -37,7 +37,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// Approximate size in memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.own_bytes() + names::bytes(&self.topics)
     }
@@ -52,7 +52,7 @@ impl Profile {
         self.topics.binary_search_by(|it| (**it).cmp(topic)).is_ok()
     }
 
-    /// Whether a heartbeat changes nothing of its member.
+    /// Whether a heartbeat leaves the profile unchanged.
     pub(crate) fn is_unchanged_by(
         &self,
         request: &ShareGroupHeartbeatRequest<'_>,
@@ -63,7 +63,7 @@ impl Profile {
             && request.subscribed_topic_names.is_none()
     }
 
-    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value.
+    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value.
     pub(crate) fn updated(
         &self,
         request: &ShareGroupHeartbeatRequest<'_>,
@@ -78,7 +78,7 @@ impl Profile {
         }
     }
 
-    /// Reads a record; values that equal those of `before` are shared with it.
+    /// Reads a record. Values that equal those of `before` share its memory.
     pub(crate) fn from_record(
         value: &ShareGroupMemberMetadataValue<'_>,
         before: Option<&Self>,

@@ -1,11 +1,11 @@
 //! Share groups (KIP-932): members heartbeat with their subscription, and the server assigns
-//! partitions to them, each to several members if need be. The records of a partition are given out
-//! one by one by its leader, which this crate never hears of.
+//! partitions to them. A partition may be assigned to several members. Its leader delivers single
+//! records of the partition to members; this crate is not involved in that.
 //!
-//! The course of a heartbeat is that of all newer kinds, [`crate::modern`]; [`kind`](kind) says how
-//! a share group takes each step. A member has nothing to revoke. Its own is that a partition must
-//! have *share state* at its leader before it is assigned: [`state`](state) says which have, and
-//! [`initialize`](initialize) asks for it.
+//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
+//! how a share group takes each step. A member has nothing to revoke. Before a partition is
+//! assigned, its leader must have *share state* for it: [`state`](state) has the partitions with
+//! share state, and [`initialize`](initialize) requests it.
 
 mod answer;
 mod describe;
@@ -36,14 +36,14 @@ pub(crate) type ShareGroup = Group<Share>;
 /// The state that only share groups have.
 #[derive(Debug, Default)]
 pub(crate) struct Share {
-    // Derived from the members by replay, so that no request has to walk over them:
-    /// Bytes of the members' profiles without the names of topics.
+    // Replay derives these fields from the members, so that no request has to visit all members:
+    /// The bytes of the members' profiles, without topic names.
     profile_bytes: usize,
     names: NameLists,
-    /// The partitions that have share state at their leaders, or are about to get or lose it.
+    /// The partitions that have share state at their leaders, or are about to get or to lose it.
     pub(crate) state: StatePartitions,
-    /// Whether the state, a target or a subscription changed since a heartbeat compared them;
-    /// volatile.
+    /// Whether the share state, a target or a subscription changed since a heartbeat last compared
+    /// them; volatile.
     is_unchecked: bool,
 }
 
@@ -53,22 +53,23 @@ impl ShareGroup {
         self.own.profile_bytes + self.own.names.bytes()
     }
 
-    /// The bytes of the members' profiles, as if each member had its own list of topic names.
+    /// The bytes of the members' profiles if each member had its own list of topic names.
     pub(crate) fn profile_bytes(&self) -> usize {
         self.own.profile_bytes + self.own.names.bytes_unshared(self.members.len())
     }
 
-    /// Empty or Stable: a member has its target with its next heartbeat.
+    /// Empty or Stable: there is no other state, because a member gets its target with its next
+    /// heartbeat.
     pub(crate) fn share_state(&self) -> State {
         if self.is_empty() { State::Empty } else { State::Stable }
     }
 
-    /// Partitions in the targets of the members, and those with share state.
+    /// The number of partitions in the targets of members, plus the number with share state.
     pub(crate) fn assigned(&self) -> usize {
         self.target.by_member.assigned() + self.own.state.len()
     }
 
-    /// A hash of the members' counts. The audit compares it with the hash after a replay.
+    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, subscriptions, own, .. } = self;
         let counts = format!("{} {stable_at:?} {subscriptions:?}", own.profile_bytes);

@@ -1,4 +1,5 @@
-//! The offsets of a share group, which administrators see, change and delete while it is empty.
+//! The offsets of a share group. Administrators see them, and may alter or delete them while the
+//! group is empty.
 
 use super::state::StatePartitions;
 use super::{Share, ShareGroup};
@@ -26,7 +27,7 @@ use muster_codec::{ErrorCode, Str, Uuid};
 const UNKNOWN_TOPIC: &str = "This server does not host this topic-partition.";
 const NO_OFFSETS: &str = "There is no offset information to delete.";
 
-/// The partitions that a client asks for, or all with share state, without their offsets.
+/// The requested partitions, or all partitions with share state, still without their offsets.
 pub(crate) fn described_group(
     topics: &dyn Topics,
     state: Option<&StatePartitions>,
@@ -47,8 +48,7 @@ pub(crate) fn described_group(
     }
 }
 
-/// The topics that a client names. One that exists is answered once, with each partition that is
-/// named of it.
+/// The requested topics. A topic that exists is answered once, with all its requested partitions.
 fn described_topics(
     topics: &dyn Topics,
     asked: &[DescribeShareGroupOffsetsRequestTopic<'_>],
@@ -94,7 +94,7 @@ fn undescribed(partition_index: i32) -> DescribeShareGroupOffsetsResponsePartiti
     }
 }
 
-/// The request for the offsets of a group; None if it has none.
+/// The request to the leaders for the offsets of a group; None if the group has no partitions.
 pub(crate) fn to_read(group: &DescribeShareGroupOffsetsResponseGroup<'_>) -> Option<StateRequest> {
     let existing = group.topics.iter().filter(|topic| topic.topic_id != Uuid::default());
     let topics = existing.map(|topic| {
@@ -105,7 +105,7 @@ pub(crate) fn to_read(group: &DescribeShareGroupOffsetsResponseGroup<'_>) -> Opt
     (!topics.is_empty()).then_some(StateRequest::ReadSummary(topics))
 }
 
-/// Adds what the leaders have answered. Kafka does not show their errors.
+/// Adds the answers of the leaders. Like Kafka, it does not show their errors.
 pub(crate) fn fill(
     group: &mut DescribeShareGroupOffsetsResponseGroup<'static>,
     results: &[StateResult],
@@ -115,7 +115,7 @@ pub(crate) fn fill(
         .filter_map(|it| Some(((it.topic_id, it.partition), it.result.as_ref().ok()?)));
     let mut summaries: Vec<_> = summaries.collect();
     summaries.sort_by_key(|(key, _)| *key);
-    // The answer is mostly in the same order.
+    // Most answers are in the same order.
     let mut next = 0;
     for topic in &mut group.topics {
         for partition in &mut topic.partitions {
@@ -134,8 +134,8 @@ pub(crate) fn fill(
     }
 }
 
-/// Asks the leaders to start elsewhere. The group epoch is bumped, so that what the leaders still
-/// have of the earlier state is fenced (KAFKA-20910).
+/// Requests new start offsets from the leaders. The group epoch is bumped, so that requests with
+/// the earlier state epoch are fenced at the leaders (KAFKA-20910).
 ///
 /// # Errors
 /// NON_EMPTY_GROUP.
@@ -163,8 +163,8 @@ pub(crate) fn alter(
     Ok(())
 }
 
-/// The responses for the topics of a request, with errors for partitions that do not exist. A topic
-/// is answered once, and one that does not exist for its partitions alone.
+/// The responses for the requested topics, with errors for partitions that do not exist. A topic is
+/// answered once. A topic that does not exist is answered only if partitions of it are requested.
 fn altered_topics(
     topics: &dyn Topics,
     asked: &[AlterShareGroupOffsetsRequestTopic<'_>],
@@ -209,7 +209,7 @@ fn altered_partition(
 
 type Starts = Vec<(Uuid, Vec<(i32, Start)>)>;
 
-/// The partitions of a request that exist, and their new starts.
+/// The existing partitions of a request, and their new start offsets.
 fn known(topics: &dyn Topics, request: &AlterShareGroupOffsetsRequest<'_>) -> (ByTopic, Starts) {
     let mut starts: BTreeMap<Uuid, (Text, BTreeMap<i32, Start>)> = BTreeMap::new();
     for topic in &request.topics {
@@ -230,7 +230,7 @@ fn known(topics: &dyn Topics, request: &AlterShareGroupOffsetsRequest<'_>) -> (B
     (by_topic, starts.collect())
 }
 
-/// The answer after the leaders have changed the starts, or some refused.
+/// The answer after the leaders have changed the start offsets, or refused to.
 pub(crate) fn altered(
     turn: &mut Turn<'_, '_>,
     group: Option<&mut ShareGroup>,
@@ -250,7 +250,7 @@ pub(crate) fn altered(
     response
 }
 
-/// Asks the leaders to delete the state of topics.
+/// Requests that the leaders delete the share state of topics.
 ///
 /// # Errors
 /// NON_EMPTY_GROUP.
@@ -305,7 +305,7 @@ fn deleted_topic(
 }
 
 impl StatePartitions {
-    /// Moves a topic to those that are deleted; returns its partitions.
+    /// Moves a topic to the topics whose share state is being deleted. Returns its partitions.
     fn begin_deletion(
         &mut self,
         topics: &dyn Topics,
@@ -327,7 +327,7 @@ impl StatePartitions {
 
 impl ShareGroup {
     /// Begins to delete the share state of all topics, before the group is deleted. Returns the
-    /// request to the leaders; None without share state.
+    /// request to the leaders; None if there is no share state.
     pub(crate) fn begin_deletion(&self, turn: &mut Turn<'_, '_>) -> Option<StateRequest> {
         let mut after = self.own.state.clone();
         let mut gone: BTreeMap<Uuid, PartitionSet> = BTreeMap::new();
@@ -351,7 +351,7 @@ impl ShareGroup {
     }
 }
 
-/// The answer after the leaders have deleted the state, or some refused.
+/// The answer after the leaders have deleted the share state, or refused to.
 pub(crate) fn deleted(
     turn: &mut Turn<'_, '_>,
     group: Option<&mut ShareGroup>,
@@ -381,7 +381,7 @@ fn refuse_if_not_empty(group: &ShareGroup) -> Result<(), Refusal> {
     refuse(ErrorCode::NonEmptyGroup, "The group is not empty.")
 }
 
-/// Asks the leaders once the records of this call are durable.
+/// Adds a request to the leaders. It is sent when the records of this call are durable.
 pub(super) fn call(turn: &mut Turn<'_, '_>, group: &ShareGroup, request: StateRequest, then: Then) {
     let (group_id, visible_at) = (group.id.clone(), turn.position);
     turn.output.state_calls.push(StateCall { group_id, request, visible_at, then });

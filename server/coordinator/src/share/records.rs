@@ -1,4 +1,4 @@
-//! The record that only a share group has.
+//! The record that only share groups have.
 
 use super::state::StatePartitions;
 use crate::modern::records::group_key;

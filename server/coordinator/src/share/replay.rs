@@ -1,4 +1,4 @@
-//! Reads the records of a share group, and counts what only such a group has.
+//! Applies the records of a share group, and counts what only share groups have.
 
 use super::ShareGroup;
 use super::member::{Profile, current_from_record};

@@ -1,4 +1,4 @@
-//! The partitions of a share group that have share state, in the group's record of them.
+//! The partitions of a share group that have share state, as the group's record lists them.
 
 use crate::context::DeletedTopic;
 use crate::partition_set::PartitionSet;
@@ -11,17 +11,17 @@ use muster_codec::records::{
     ShareGroupStatePartitionMetadataValue as StateValue, ShareGroupTopic, ShareGroupTopicPartitions,
 };
 
-/// The contents of the group's record (type 15).
+/// The content of the group's ShareGroupStatePartitionMetadata record (type 15).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StatePartitions {
-    /// Partitions whose leaders were asked for share state.
+    /// Partitions for which share state was requested from the leaders.
     pub(crate) initializing: ByTopic,
-    /// Partitions that have share state, and may be assigned.
+    /// Partitions that have share state, so that they may be assigned.
     pub(crate) initialized: ByTopic,
     /// Topics whose share state is being deleted.
     pub(crate) deleting: BTreeMap<Uuid, Text>,
-    /// The time at which the leaders of a topic are asked again, in milliseconds of
-    /// [`crate::Context::now`]; volatile. One that is not here is asked again at once.
+    /// When to request the share state of a topic again, in milliseconds of
+    /// [`crate::Context::now`]; volatile. For a topic without an entry it is requested at once.
     retry_at: BTreeMap<Uuid, i64>,
 }
 
@@ -43,15 +43,15 @@ impl StatePartitions {
         }
     }
 
-    /// Takes what a record says. The times at which leaders are asked again stay.
+    /// Replaces the state by the content of a record. The times of the next requests stay.
     pub(crate) fn replace(&mut self, recorded: Self) {
         let mut retry_at = core::mem::take(&mut self.retry_at);
         retry_at.retain(|topic, _| recorded.initializing.contains_key(topic));
         *self = Self { retry_at, ..recorded };
     }
 
-    /// The partitions of a topic that have no share state, and whose leaders were not asked for it
-    /// in time.
+    /// The partitions of a topic that have no share state, without those for which it was requested
+    /// recently.
     pub(crate) fn lacking(&self, topic: Uuid, count: i32, now: i64) -> PartitionSet {
         let waits = self.retry_at.get(&topic).is_some_and(|at| now < *at);
         let initializing = self.initializing.get(&topic).filter(|_| waits);
@@ -59,12 +59,13 @@ impl StatePartitions {
         known.fold(PartitionSet::first(count), |rest, it| rest.without(&it.partitions))
     }
 
-    /// The leaders of these topics were asked.
+    /// Notes that share state was requested for these topics.
     pub(crate) fn asked<'t>(&mut self, topics: impl Iterator<Item = &'t Uuid>, retry_at: i64) {
         self.retry_at.extend(topics.map(|topic| (*topic, retry_at)));
     }
 
-    /// The earliest time at which leaders are to be asked again; None if none was asked.
+    /// The earliest time at which share state must be requested again; None if nothing was
+    /// requested.
     pub(crate) fn retry_at(&self) -> Option<i64> {
         let at = |topic: &Uuid| self.retry_at.get(topic).copied().unwrap_or(i64::MIN);
         self.initializing.keys().map(at).min()
@@ -91,23 +92,23 @@ impl StatePartitions {
         }
     }
 
-    /// Whether it says nothing.
+    /// Whether it has no partitions and no topics.
     pub(crate) fn is_empty(&self) -> bool {
         self.initializing.is_empty() && self.initialized.is_empty() && self.deleting.is_empty()
     }
 
-    /// Whether partitions have share state, or their leaders were asked for it.
+    /// Whether partitions have share state, or share state was requested for some.
     pub(crate) fn has_partitions(&self) -> bool {
         !self.initializing.is_empty() || !self.initialized.is_empty()
     }
 
-    /// The number of partitions in it.
+    /// The number of partitions with share state, or for which it was requested.
     pub(crate) fn len(&self) -> usize {
         let topics = self.initializing.values().chain(self.initialized.values());
         topics.map(|topic| topic.partitions.len()).sum()
     }
 
-    /// The state after these partitions were asked for.
+    /// The state after share state was requested for these partitions.
     pub(crate) fn with_initializing(&self, topics: &ByTopic) -> Self {
         let mut after = self.clone();
         add(&mut after.initializing, topics);
@@ -122,7 +123,7 @@ impl StatePartitions {
         after
     }
 
-    /// The state after these partitions did not get share state.
+    /// The state after the request for these partitions failed.
     pub(crate) fn without_initializing(&self, topics: &ByTopic) -> Self {
         let mut after = self.clone();
         for (topic, gone) in topics {
@@ -134,7 +135,7 @@ impl StatePartitions {
         after
     }
 
-    /// The state without topics that were deleted; None if it has none of them.
+    /// The state without deleted topics; None if it contains none of them.
     pub(crate) fn without_deleted(&self, deleted: &[DeletedTopic<'_>]) -> Option<Self> {
         let has = |topic: &Uuid| {
             self.initializing.contains_key(topic)

@@ -1,4 +1,4 @@
-//! The targets of a share group's members. A partition may be in several.
+//! The targets of a share group's members. A partition may be in several targets.
 
 use super::ShareGroup;
 use crate::assignors::SubscriptionType;
@@ -14,7 +14,7 @@ use muster_codec::Uuid;
 
 pub(crate) type ShareTargets = MemberTargets<Computed>;
 
-/// The targets of all members: a share group is small, and is not computed in slices.
+/// The targets of all members. Share groups are small, so they are not computed in slices.
 #[derive(Debug)]
 pub(crate) struct Computed(Vec<NewTarget<Uuid>>);
 
@@ -27,7 +27,7 @@ impl Steps for Computed {
 }
 
 impl ShareTargets {
-    /// All partitions that some member has in its target, by topic.
+    /// All partitions that are in a target, by topic.
     pub(super) fn all(&self) -> BTreeMap<Uuid, PartitionSet> {
         let mut all: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
         for of_topic in self.parts() {
@@ -70,7 +70,7 @@ impl ShareGroup {
         Computed(targets.collect())
     }
 
-    /// The partitions with share state that exist.
+    /// The existing partitions that have share state.
     fn assignable(&self, turn: &Turn<'_, '_>) -> Assignable {
         let initialized = self.own.state.initialized.iter();
         let existing = initialized.filter_map(|(topic, state)| {

@@ -1,4 +1,4 @@
-//! Checks of a ShareGroupHeartbeat without its sender.
+//! Checks of a ShareGroupHeartbeat that need neither the group nor the member.
 
 use super::ShareGroup;
 use super::member::Profile;
@@ -8,10 +8,10 @@ use crate::modern::{Refusal, refuse};
 use muster_codec::ErrorCode;
 use muster_codec::messages::ShareGroupHeartbeatRequest;
 
-/// The longest member id, in UTF-16 units: that of a UUID as text (`KafkaApis` in Kafka).
+/// The longest member id, in UTF-16 units: the length of a UUID as text (`KafkaApis` in Kafka).
 const MEMBER_ID_LENGTH_MAX: usize = 36;
 
-/// Checks a request without its group (`KafkaApis` and `GroupCoordinatorService` in Kafka).
+/// Checks a request without looking at its group (`KafkaApis`, `GroupCoordinatorService`).
 ///
 /// # Errors
 /// INVALID_REQUEST.
@@ -43,8 +43,8 @@ pub(crate) fn validate(request: &ShareGroupHeartbeatRequest<'_>) -> Result<(), R
 
 impl ShareGroup {
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
-    /// budget for the members of all groups does not suffice.
+    /// UNKNOWN_SERVER_ERROR if the member's profile is too large. COORDINATOR_NOT_AVAILABLE if it
+    /// exceeds the budget for the members of all groups.
     pub(super) fn refuse_if_large(
         &self,
         members: &mut Allowance,

@@ -1,5 +1,5 @@
-//! A group as two archives, its records and its offsets, and back. The archived types mirror the
-//! state, so that neither binds the other.
+//! Converts a group to two archives, its records and its offsets, and back. The archived types are
+//! separate from the state's types, so that each can change without the other.
 
 use super::index::{Section, TopicSet};
 use crate::classic::ClassicGroup;
@@ -17,17 +17,17 @@ use rkyv::api::high::to_bytes_in;
 use rkyv::rancor::Failure;
 use rkyv::{Archive, Serialize, access};
 
-/// The most bytes of the names and values of a section: offsets within it have 31 bits.
+/// The most bytes of a section: rkyv's relative offsets have 31 bits.
 const SECTION_BYTES_MAX: usize = 512 << 20;
 
-/// A group is larger than a section can be.
+/// The group is larger than a section may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 #[derive(Archive, Serialize)]
 struct GroupArchive {
     records: Vec<RecordArchive>,
-    /// The pending offsets; within a partition in the order of their records.
+    /// The pending offsets. Those of a partition are in the order of their records.
     pending: Vec<PendingArchive>,
 }
 
@@ -40,7 +40,7 @@ struct PendingArchive {
     is_superseded: bool,
 }
 
-/// A record as in the log.
+/// A record in the form of the log.
 #[derive(Archive, Serialize)]
 struct RecordArchive {
     key: Vec<u8>,
@@ -49,14 +49,14 @@ struct RecordArchive {
 
 #[derive(Archive, Serialize)]
 struct OffsetsArchive {
-    /// The topics by name.
+    /// The topics, sorted by name.
     topics: Vec<TopicArchive>,
 }
 
 #[derive(Archive, Serialize)]
 struct TopicArchive {
     name: String,
-    /// The partitions by number.
+    /// The partitions, sorted.
     partitions: Vec<CommittedArchive>,
 }
 
@@ -71,11 +71,11 @@ struct CommittedArchive {
     topic_id: [u8; 16],
 }
 
-/// Appends the section of a group's records and pending offsets to `out`; its place is relative to
-/// `out`.
+/// Appends the section of a group's records and pending offsets to `out`. Its position is relative
+/// to the beginning of `out`.
 ///
 /// # Errors
-/// [`TooLong`]; `out` is of no use then.
+/// [`TooLong`]. The content of `out` is then undefined.
 pub(crate) fn write_group(
     entry: &Entry,
     pending: Option<&GroupPending>,
@@ -87,7 +87,7 @@ pub(crate) fn write_group(
     section(out, start)
 }
 
-/// Like [`write_group`], for some of a group's offsets, in order; also returns their topics.
+/// Like [`write_group`], for some of a group's offsets, in order. Also returns their topics.
 ///
 /// # Errors
 /// The errors of [`write_group`].
@@ -110,7 +110,7 @@ pub(crate) fn kind(group: Option<&Group>) -> Kind {
 /// Decodes a group from the section of its records.
 ///
 /// # Errors
-/// Bytes that are not those of a group.
+/// The bytes are not a group.
 pub(crate) fn read_group(
     id: &Text,
     of_kind: Kind,
@@ -129,7 +129,7 @@ pub(crate) fn read_group(
         replay_in(&mut entry, timers, &record);
     }
     if entry.group.is_none() && of_kind == Kind::Classic {
-        // A simple group: it has no record of its own, and its start does not matter for retention.
+        // A simple group has no record, and its timestamp does not matter for retention.
         entry.group = Some(Group::Classic(ClassicGroup::new(id.clone(), Wall(0))));
     }
     if kind(entry.group.as_ref()) != of_kind {
@@ -145,7 +145,7 @@ pub(crate) fn read_group(
 /// The pending offsets in the section of a group's records.
 ///
 /// # Errors
-/// Bytes that are not those of a group.
+/// The bytes are not a group.
 pub(crate) fn read_pending(bytes: &[u8]) -> Result<Vec<Restored>, &'static str> {
     let archive = access::<ArchivedGroupArchive, Failure>(bytes);
     let archive = archive.map_err(|_| "its pending offsets are not a valid archive")?;
@@ -166,10 +166,10 @@ pub(crate) fn read_pending(bytes: &[u8]) -> Result<Vec<Restored>, &'static str> 
     Ok(all.collect())
 }
 
-/// Adds the offsets of a section to others.
+/// Decodes the offsets of a section, and adds them to `offsets`.
 ///
 /// # Errors
-/// Bytes that are not those of offsets.
+/// The bytes are not offsets.
 pub(crate) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'static str> {
     let archive = access::<ArchivedOffsetsArchive, Failure>(bytes);
     let archive = archive.map_err(|_| "its offsets are not a valid archive")?;
@@ -184,10 +184,10 @@ pub(crate) fn read_offsets(bytes: &[u8], offsets: &mut Offsets) -> Result<(), &'
     Ok(())
 }
 
-/// Calls `take` with the topic, the partition and the offset of each offset of a section.
+/// Calls `take` with the topic, the partition and the offset of each entry of a section.
 ///
 /// # Errors
-/// Bytes that are not those of offsets.
+/// The bytes are not offsets.
 pub(crate) fn each_offset(
     bytes: &[u8],
     mut take: impl FnMut(&str, i32, i64),
@@ -202,10 +202,10 @@ pub(crate) fn each_offset(
     Ok(())
 }
 
-/// The bytes of a section, verified with its checksum.
+/// The bytes of a section, after verifying its checksum.
 ///
 /// # Errors
-/// Missing or changed bytes.
+/// The bytes are missing or changed.
 pub(crate) fn section_bytes(file: &[u8], section: Section) -> Result<&[u8], &'static str> {
     let from = usize::try_from(section.at).ok();
     let bytes = from.and_then(|from| file.get(from..)?.get(..section.len as usize));

@@ -1,20 +1,21 @@
-//! The index of a snapshot: the number of groups, an entry of fixed size for each by id, and their
-//! names. FORMAT.md has the bytes. It is read in place: a look-up reads single entries.
+//! The index of a snapshot: the number of groups, an entry of fixed size for each group, sorted by
+//! id, and the names of the groups. FORMAT.md describes the bytes. The index is read in place: a
+//! look-up reads single entries.
 
 use crate::group::Kind;
 use crate::offsets::Expiry;
 use alloc::vec::Vec;
 use muster_snapshot_index::Row;
 
-/// The bytes of the number of groups, before the entries.
+/// The size of the number of groups, which precedes the entries.
 pub const COUNT_BYTES: usize = 8;
-/// The bytes of an entry.
+/// The size of an entry.
 pub const ENTRY_BYTES: usize = 92;
 
-/// A section in an entry, or in a table of parts.
+/// The size of a section's description, in an entry or in a table of parts.
 pub(crate) const SECTION_BYTES: usize = 16;
 
-/// The place of a section in the file, and its CRC-32C.
+/// The position and length of a section in the file, and its CRC-32C.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) at: u64,
@@ -39,28 +40,28 @@ impl Section {
 /// The index entry of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// The place of the id among the names; the protocol type follows it.
+    /// The position of the id among the names. The protocol type follows the id.
     pub(crate) name_at: u64,
     pub(crate) id_len: u16,
     pub(crate) protocol_type_len: u16,
     pub(crate) members: u32,
     pub(crate) group: Section,
     pub(crate) offsets: Section,
-    /// The archive includes all records of the group up to this position.
+    /// The archive contains all records of the group up to this position.
     pub(crate) position: u64,
     pub(crate) topics: TopicSet,
     pub(crate) expiry: Expiry,
     pub(crate) kind: Kind,
-    /// Whether the section of its records has pending offsets.
+    /// Whether the section of records also has pending offsets.
     pub(crate) has_pending: bool,
     /// The number of offsets.
     pub(crate) offsets_len: u32,
-    /// The number of parts of the offsets, if `offsets` is a table of them; 0 if it is the only
-    /// section.
+    /// The number of sections of the offsets, if `offsets` is a table of them. 0 if `offsets` is
+    /// the only section.
     pub(crate) parts: u32,
 }
 
-/// An approximate set of topics, with one bit of 64 for each: it may contain others too.
+/// An approximate set of topics with 64 bits, one for each topic: it may contain other topics, too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TopicSet(pub(crate) u64);
 
@@ -69,7 +70,7 @@ impl TopicSet {
         self.0 |= Self::bit(topic);
     }
 
-    /// The union of both.
+    /// The union of two sets.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

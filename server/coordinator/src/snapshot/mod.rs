@@ -1,16 +1,15 @@
-//! The form of groups in a snapshot, and how they are read from one.
+//! The form of groups in a snapshot, and how they are read from it.
 //!
 //! A snapshot is a cache of the log. A [walk](crate::SnapshotWalk) visits all groups by id, some at
-//! a time while the shard serves, and writes two sections for each: the records that produce the
-//! group, and its offsets. So each group is of the position at which the walk visited it. An index
-//! has the places of the sections, and enough of each group for look-ups, lists and the question
-//! whether anything expires.
+//! a time while the shard serves requests. For each group it writes two sections: its records and
+//! its offsets. So each group has the state at which the walk visited it. An index has the
+//! positions of the sections, and what look-ups, lists and the expiry need to know of each group.
 //!
-//! The groups of a coordinator that [opened](crate::Coordinator::open_snapshot) a snapshot are
-//! *unloaded*: they stay bytes until the first access loads a group for good; its offsets, which
-//! may be many, are loaded only on an access of their own. Sections are made with rkyv from types
-//! that mirror the state ([`archive`]); checksum and structure are checked when they are read. The
-//! index is a table of its own format ([`index`]), as rkyv would check all of it at each look-up.
+//! After a coordinator has [opened](crate::Coordinator::open_snapshot) a snapshot, its groups are
+//! *unloaded*: they stay bytes until the first access loads a group for good. Offsets may be many,
+//! so only an access to them loads them. Sections are made with rkyv from types of their own
+//! ([`archive`]); their checksum and structure are checked when they are read. The index has a
+//! format of its own ([`index`]), because rkyv would check all of it at each look-up.
 
 pub(crate) mod archive;
 pub(crate) mod index;
@@ -23,10 +22,10 @@ pub(crate) use unloaded::{Unloaded, UnloadedGroup};
 use crate::text::Text;
 use core::fmt;
 
-/// A snapshot is damaged: it must be dropped, and the log replayed.
+/// Damage in a snapshot. The snapshot must be dropped, and the log replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotDamage {
-    /// None if the index is damaged.
+    /// The damaged group; None if the index is damaged.
     pub group_id: Option<Text>,
     pub what: &'static str,
 }

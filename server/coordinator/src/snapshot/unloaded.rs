@@ -1,4 +1,4 @@
-//! Groups of a snapshot that are not loaded yet: they are looked up in its index, in place.
+//! Groups of a snapshot that are not loaded yet. They are looked up in its index, in place.
 
 use super::SnapshotDamage;
 use super::archive::{self, section_bytes};
@@ -19,38 +19,38 @@ use muster_snapshot_index::{BitSet, Found, Index, Pages, SnapshotBytes};
 const OFFSET_BYTES_MIN: usize = 56;
 const PART_OFFSETS_MAX: usize = 1_024;
 
-/// This many bytes of a group's records take as long to process as a member.
+/// Processing this many bytes of a group's records takes as long as one member.
 const ITEM_BYTES: usize = 64;
 
-/// The damage of an index that was intact when it was opened.
+/// The error for an index that was intact when it was opened, and is damaged now.
 static INDEX_CHANGED: SnapshotDamage =
     SnapshotDamage { group_id: None, what: "the index is not what it was" };
 
-/// The unloaded groups of a snapshot; none without a snapshot.
+/// The unloaded groups of a snapshot. There are none without a snapshot.
 #[derive(Default)]
 pub(crate) struct Unloaded {
     index: Index<IndexEntry>,
-    /// The groups that are unloaded as a whole, by kind, and all unloaded offsets.
+    /// The counts of completely unloaded groups, by kind, and of all unloaded offsets.
     gauges: Gauges,
-    /// The groups with pending offsets when the snapshot was opened.
+    /// The groups that had pending offsets when the snapshot was opened.
     with_pending: Vec<usize>,
-    /// Groups that are unloaded as a whole.
+    /// Groups of which nothing is loaded.
     whole: BitSet,
-    /// Loaded groups whose offsets are not.
+    /// Groups that are loaded without their offsets.
     offsets_only: BitSet,
 }
 
-/// A group's entry in the index.
+/// An unloaded group, as its entry in the index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UnloadedGroup<'a> {
     pub(crate) id: &'a str,
-    /// Empty if no member ever joined.
+    /// The protocol type; empty if no member ever joined.
     pub(crate) protocol_type: &'a str,
     pub(crate) entry: IndexEntry,
 }
 
 impl UnloadedGroup<'_> {
-    /// An estimate of its offsets that is not too low.
+    /// An upper bound of the number of its offsets.
     pub(crate) fn offsets_max(&self) -> usize {
         let IndexEntry { offsets, parts, .. } = self.entry;
         match parts {
@@ -59,7 +59,7 @@ impl UnloadedGroup<'_> {
         }
     }
 
-    /// An estimate of the items to process that is not too low.
+    /// An upper bound of the items to process.
     pub(crate) fn items_max(&self) -> usize {
         let members = self.entry.members as usize;
         members.max(self.entry.group.len as usize / ITEM_BYTES) + self.offsets_max()
@@ -83,8 +83,10 @@ impl fmt::Debug for Unloaded {
 }
 
 impl Unloaded {
+    /// Opens the index of a snapshot.
+    ///
     /// # Errors
-    /// An index whose checksum is not `crc`, or that contradicts itself or the file.
+    /// The checksum of the index is not `crc`, or the index contradicts itself or the file.
     pub(crate) fn open(
         bytes: SnapshotBytes,
         index: Range<usize>,
@@ -122,17 +124,18 @@ impl Unloaded {
         self.whole.len()
     }
 
-    /// The unloaded groups by kind, and the unloaded offsets, including those of loaded groups.
+    /// The counts of unloaded groups, by kind, and of unloaded offsets, also those of loaded
+    /// groups.
     pub(crate) fn gauges(&self) -> Gauges {
         self.gauges
     }
 
-    /// Whether neither a group nor the offsets of one are set.
+    /// Whether no group and no offsets are unloaded.
     pub(crate) fn is_closed(&self) -> bool {
         self.index.is_closed()
     }
 
-    /// A group whose offsets, at least, are unloaded.
+    /// A group that is unloaded, at least its offsets.
     pub(crate) fn with_offsets(&self, id: &str) -> Option<UnloadedGroup<'_>> {
         if self.is_closed() {
             return None;
@@ -142,30 +145,30 @@ impl Unloaded {
         self.group(number).filter(|_| is_here)
     }
 
-    /// A group, if it is unloaded.
+    /// A completely unloaded group.
     pub(crate) fn get(&self, id: &str) -> Option<UnloadedGroup<'_>> {
         self.find(id).and_then(|number| self.group(number))
     }
 
-    /// Whether the group is unloaded, with this position or a later one.
+    /// Whether the group is completely unloaded, at this position or a later one.
     pub(crate) fn holds(&self, id: &str, position: u64) -> bool {
         self.get(id).is_some_and(|group| group.entry.position >= position)
     }
 
-    /// All unloaded groups after an id, by id.
+    /// All completely unloaded groups after an id, in the order of ids.
     pub(crate) fn iter_after(&self, id: Option<&str>) -> impl Iterator<Item = UnloadedGroup<'_>> {
         let from = id.map_or(0, |id| self.index.search(|other| other <= id));
         let numbers = core::iter::successors(self.whole.next(from), |it| self.whole.next(it + 1));
         numbers.filter_map(|number| self.group(number))
     }
 
-    /// The first id of a group that is unloaded, as a whole or in part.
+    /// The first id of a group that is unloaded, at least its offsets.
     pub(crate) fn first_id(&self) -> Option<Text> {
         let number = self.whole.next(0).or_else(|| self.offsets_only.next(0))?;
         self.group(number).map(|group| Text::from(group.id))
     }
 
-    /// The first unloaded id after `id`.
+    /// The first id after `id` of a completely unloaded group.
     pub(crate) fn id_after(&self, id: Option<&str>) -> Option<&str> {
         let from = id.map_or(0, |id| self.index.search(|other| other <= id));
         self.group(self.whole.next(from)?).map(|group| group.id)
@@ -174,7 +177,7 @@ impl Unloaded {
     /// The bytes of the section with a group's records.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn records(&self, group: &UnloadedGroup<'_>) -> Result<&[u8], SnapshotDamage> {
         section_bytes(self.index.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
@@ -183,7 +186,7 @@ impl Unloaded {
     /// of a partition are in the order of their records.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn pending(&self) -> Result<Vec<(Text, Restored)>, SnapshotDamage> {
         let mut all = Vec::new();
         for group in self.with_pending.iter().filter_map(|number| self.group(*number)) {
@@ -201,10 +204,10 @@ impl Unloaded {
         groups.map(|group| Text::from(group.id)).collect()
     }
 
-    /// The bytes of one section of a group's offsets; None after the last.
+    /// The bytes of one section of a group's offsets; None after the last section.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn offsets(
         &self,
         group: &UnloadedGroup<'_>,
@@ -228,7 +231,7 @@ impl Unloaded {
     /// Loads a group without its offsets; None if it is not unloaded.
     ///
     /// # Errors
-    /// Damaged records. The group is removed all the same.
+    /// The records are damaged. The group is removed from the unloaded groups even then.
     pub(crate) fn take(
         &mut self,
         id: &str,
@@ -251,11 +254,11 @@ impl Unloaded {
         Ok(Some(entry))
     }
 
-    /// Loads the offsets of a group that was loaded before, unless they are `read` already, part by
-    /// part.
+    /// Loads the offsets of a group that was loaded without them. `read` are the offsets if they
+    /// were decoded already, part by part.
     ///
     /// # Errors
-    /// Damaged offsets. They are removed all the same.
+    /// The offsets are damaged. They are removed from the unloaded offsets even then.
     pub(crate) fn take_offsets(
         &mut self,
         id: &str,
@@ -275,7 +278,7 @@ impl Unloaded {
     /// Decodes a group without its offsets.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn read_group(
         &self,
         group: &UnloadedGroup<'_>,
@@ -288,10 +291,10 @@ impl Unloaded {
         Ok(Entry { written_at: position, offsets, ..entry })
     }
 
-    /// Decodes a group's offsets.
+    /// Decodes the offsets of a group.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn read_offsets(
         &self,
         group: &UnloadedGroup<'_>,
@@ -303,10 +306,10 @@ impl Unloaded {
         all_of(group, offsets)
     }
 
-    /// Decodes one section of a group's offsets; returns whether the group has this section.
+    /// Decodes one section of a group's offsets. Returns whether the group has this section.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn read_part(
         &self,
         group: &UnloadedGroup<'_>,
@@ -318,10 +321,10 @@ impl Unloaded {
         Ok(true)
     }
 
-    /// Calls `take` with each offset of a group, without decoding them.
+    /// Calls `take` with each offset of a group, without decoding the offsets.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn each_offset(
         &self,
         group: &UnloadedGroup<'_>,
@@ -374,13 +377,14 @@ impl Unloaded {
         self.index.number(id).filter(|number| self.whole.has(*number))
     }
 
-    /// The group of an entry; None after the last entry, and for a damaged one, which is noted.
+    /// The group of an index entry. None after the last entry, and for a damaged entry, which is
+    /// noted.
     fn group(&self, number: usize) -> Option<UnloadedGroup<'_>> {
         self.index.get(number).map(UnloadedGroup::from)
     }
 }
 
-/// The offsets that were read for a group, if they are as many as the index says.
+/// Checks that a group has the number of offsets that the index states.
 fn all_of(group: &UnloadedGroup<'_>, offsets: Offsets) -> Result<Offsets, SnapshotDamage> {
     if offsets.len() != group.entry.offsets_len as usize {
         return Err(group.damaged("it has another number of offsets than the index says"));

@@ -18,7 +18,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str};
 
-/// The first version with a status for missing client tags.
+/// From this version on, there is a status for missing client tags.
 const TAGS_FROM: i16 = 1;
 
 impl StreamsGroup {
@@ -30,7 +30,7 @@ impl StreamsGroup {
         outcome: Outcome,
     ) -> StreamsGroupHeartbeatResponse<'r> {
         let assigned = &member.current.assigned;
-        // The last answer, with tasks to take or to give up, may have been lost.
+        // The last answer, which changed the tasks, may have been lost.
         let is_other =
             |it: &Owned<TaskKey>| assigned.len_without(it) > 0 || it.len_without(assigned) > 0;
         let sends_tasks = beat.request.member_epoch == JOIN
@@ -40,7 +40,7 @@ impl StreamsGroup {
         let configs = turn.group_configs;
         let epoch = self.own.endpoints.epoch;
         let is_new = epoch != beat.request.endpoint_information_epoch;
-        // Kafka answers 0 for a group that it does not know yet.
+        // Like Kafka, answers 0 for a group that has no record yet.
         let is_known = self.own.is_recorded || self.own.is_successor;
         let encoded = self.own.endpoints.encoded().filter(|_| is_new);
         StreamsGroupHeartbeatResponse {
@@ -97,7 +97,7 @@ impl StreamsGroup {
         all.into_iter().flatten().collect()
     }
 
-    /// The status of a member that lacks client tags that the group asks for.
+    /// The status of a member that lacks client tags which the group requires.
     fn missing_tags(
         &self,
         turn: &Turn<'_, '_>,
@@ -121,7 +121,7 @@ fn status(status: Status, detail: String) -> StreamsGroupStatus<'static> {
     StreamsGroupStatus { status_code: status as i8, status_detail: Str::Owned(detail) }
 }
 
-/// The response for a refusal. Kafka sends no message with errors of the server.
+/// The response to a refused heartbeat. Like Kafka, it has no message for UNKNOWN_SERVER_ERROR.
 pub(crate) fn refused<'r>(refusal: Refusal) -> StreamsGroupHeartbeatResponse<'r> {
     let is_ours = refusal.error == ErrorCode::UnknownServerError;
     StreamsGroupHeartbeatResponse {

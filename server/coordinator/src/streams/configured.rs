@@ -1,6 +1,6 @@
-//! A topology with the topics that exist: how many partitions its internal topics have or are to
-//! have, how many tasks there are, and which topics are missing. A function of the topology and the
-//! topics (`InternalTopicManager` in Kafka), whose result is volatile.
+//! A configured topology: the numbers of partitions of its internal topics, the number of tasks,
+//! and the missing topics. It follows from the topology and the existing topics
+//! (`InternalTopicManager` in Kafka), and is volatile.
 
 use super::counts::PartitionCounts;
 use super::topology::{NO_TOPOLOGY, Subtopology, Topology, sources};
@@ -19,10 +19,10 @@ use core::fmt::Write as _;
 use muster_codec::ErrorCode;
 use muster_codec::messages::StreamsGroupTopicInfo;
 
-/// The number of topics that a message names.
+/// The most topics that a message names.
 const NAMED_MAX: usize = 3;
 
-/// A topology at a version of the topics.
+/// A topology, configured at a version of the topics.
 #[derive(Debug)]
 pub(crate) struct Configured {
     pub(crate) topology: Arc<Topology>,
@@ -33,9 +33,9 @@ pub(crate) struct Configured {
 /// A topology whose topics all exist.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    /// The subtopologies in the order of their ids.
+    /// The subtopologies, sorted by id.
     pub(crate) subtopologies: Vec<SubtopologyTasks>,
-    /// The partitions of internal topics.
+    /// The numbers of partitions of internal topics.
     pub(crate) counts: BTreeMap<Text, i32>,
 }
 
@@ -43,20 +43,20 @@ pub(crate) struct Ready {
 pub(crate) struct SubtopologyTasks {
     pub(crate) id: Text,
     pub(crate) tasks: i32,
-    /// Whether it has state that is kept in a changelog.
+    /// Whether its state is kept in a changelog topic.
     pub(crate) is_stateful: bool,
 }
 
-/// Why nothing can be assigned.
+/// Why no tasks can be assigned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unready {
     pub(crate) status: Status,
     pub(crate) detail: String,
-    /// The internal topics that are to be created.
+    /// The missing internal topics, which are to be created.
     pub(crate) missing: Option<Arc<[MissingTopic]>>,
 }
 
-/// A status of a group in the answers to its members.
+/// The status of a group, in the answers to its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     StaleTopology = 0,
@@ -71,9 +71,9 @@ pub(crate) enum Status {
 /// Why a topology cannot be configured.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The topology itself is wrong: the heartbeat is refused.
+    /// The topology is invalid. The heartbeat is refused.
     Invalid(&'static str),
-    /// The topics do not fit.
+    /// The existing topics do not suit the topology.
     Topics(Unready),
 }
 
@@ -189,7 +189,7 @@ fn to_create(topic: &StreamsGroupTopicInfo<'_>, counts: &PartitionCounts<'_>) ->
     }
 }
 
-/// The first topics, and how many more there are.
+/// The first names, and the number of the others.
 fn summary<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let mut summary = names[..names.len().min(NAMED_MAX)].join(", ");
@@ -201,26 +201,27 @@ fn summary<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 impl Ready {
-    /// The place of a subtopology among all.
+    /// The index of a subtopology in `subtopologies`.
     pub(crate) fn place_of(&self, id: &str) -> Option<usize> {
         self.subtopologies.binary_search_by(|it| compare(&it.id, id)).ok()
     }
 }
 
 impl Configured {
-    /// The epoch of the topology if it is ready, else -1.
+    /// The epoch of the topology if all its topics exist, else -1.
     pub(crate) fn validated_epoch(&self) -> i32 {
         if self.outcome.is_ok() { self.topology.epoch() } else { NO_TOPOLOGY }
     }
 
-    /// Whether it is of this topology, and the topics have not changed.
+    /// Whether the topology is this one, and the topics have not changed since.
     pub(crate) fn is_current(&self, topology: &Arc<Topology>, topics: &dyn Topics) -> bool {
         self.version == topics.version() && Arc::ptr_eq(&self.topology, topology)
     }
 }
 
 impl PartitionCounts<'_> {
-    /// The tasks of a subtopology: as many as the largest topic has partitions that it reads.
+    /// The number of tasks of a subtopology: the largest number of partitions of a topic that it
+    /// reads.
     fn tasks(&self, of: &Subtopology) -> i32 {
         sources(of).filter_map(|name| self.of(name)).max().unwrap_or(0)
     }

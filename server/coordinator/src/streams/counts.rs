@@ -1,4 +1,4 @@
-//! The partitions of internal topics, as Kafka decides them, order and all (`RepartitionTopics`,
+//! Decides the numbers of partitions of internal topics, in Kafka's order (`RepartitionTopics`,
 //! `CopartitionedTopicsEnforcer` and `ChangelogTopics` in Kafka).
 
 use super::configured::{Failure, mispartitioned};
@@ -30,18 +30,19 @@ impl<'t> PartitionCounts<'t> {
         Self { topics, decided: BTreeMap::new() }
     }
 
-    /// The partitions of a topic: their existing number, or the decided number.
+    /// The number of partitions of a topic: the existing or the decided number.
     pub(crate) fn of(&self, topic: &str) -> Option<i32> {
         self.topics.partitions(topic).or_else(|| self.decided.get(topic).copied())
     }
 
-    /// The decided number of partitions of a topic; 0 before the decision.
+    /// The decided number of partitions of a topic; 0 if it is not decided.
     pub(crate) fn decided_of(&self, topic: &str) -> i32 {
         self.decided.get(topic).copied().unwrap_or(0)
     }
 
-    /// Decides the partitions of repartition topics. A topic without a number gets the largest
-    /// number known by then of what the subtopology reads that writes it: so the order matters.
+    /// Decides the partitions of repartition topics. If a topic's number is not given, it is the
+    /// largest number of partitions that the writing subtopology reads. Only the numbers known by
+    /// then count, so the order matters.
     pub(crate) fn decide_repartition(&mut self, topology: &Topology) -> Result<(), Failure> {
         let subtopologies = topology.in_hash_order();
         let mut known: BTreeMap<Text, i32> = BTreeMap::new();
@@ -69,7 +70,7 @@ impl<'t> PartitionCounts<'t> {
         Ok(())
     }
 
-    /// Decides the numbers that follow from the known ones; returns whether more can be decided.
+    /// Decides the numbers that follow from known numbers. Returns whether some are left.
     fn decide_round(
         &self,
         subtopologies: &[&Subtopology],
@@ -77,7 +78,7 @@ impl<'t> PartitionCounts<'t> {
     ) -> Result<bool, Failure> {
         let (mut has_unknown, mut has_progress) = (false, false);
         for of in subtopologies {
-            // Counts that are decided in this loop are no larger.
+            // Numbers that this loop decides are not larger.
             let largest = self.largest_known(of, known);
             for sink in &of.repartition_sink_topics {
                 if known.contains_key(&**sink) {
@@ -113,7 +114,8 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
-        // Kafka compares the numbers of the whole topology. The decisions below do not change them.
+        // Kafka compares the numbers of the whole topology. The decisions below do not change that
+        // result.
         let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {
@@ -167,14 +169,14 @@ impl<'t> PartitionCounts<'t> {
         Ok(())
     }
 
-    /// The number of partitions of these topics; None if they differ.
+    /// The common number of partitions of these topics; None if their numbers differ.
     fn same_of(&self, names: &BTreeSet<&str>) -> Option<i32> {
         let mut counts = names.iter().map(|name| self.of(name).unwrap_or(0));
         let first = counts.next()?;
         counts.all(|count| count == first).then_some(first)
     }
 
-    /// A changelog has as many partitions as the subtopology has tasks.
+    /// Decides the partitions of changelogs: one for each task of the subtopology.
     pub(crate) fn decide_changelogs(&mut self, topology: &Topology) -> Result<(), Failure> {
         let mut changelogs = Vec::new();
         for of in topology.in_hash_order() {
@@ -198,7 +200,7 @@ fn largest(counts: &BTreeMap<Text, i32>) -> Result<i32, Failure> {
     largest.ok_or(Failure::Invalid(NO_COUNT))
 }
 
-/// Some topics of a copartition group differ.
+/// The failure that topics of a copartition group have different numbers of partitions.
 fn unequal(counts: &BTreeMap<Text, i32>) -> Failure {
     let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
     mispartitioned(format!(
@@ -215,7 +217,7 @@ mod tests {
     use muster_codec::Uuid;
     use muster_codec::messages::{StreamsGroupTopicInfo, StreamsGroupTopology};
 
-    /// The only topic has three partitions.
+    /// A cluster with one topic, which has three partitions.
     struct OneTopic;
 
     impl Topics for OneTopic {
@@ -244,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Each subtopology reads what the one before it writes.
+    /// A topology in which each subtopology reads what the previous one writes.
     fn chain(len: usize) -> Topology {
         let subtopology = |at: usize| Subtopology {
             subtopology_id: format!("{at}").into(),

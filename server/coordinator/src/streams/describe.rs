@@ -1,4 +1,4 @@
-//! A streams group in StreamsGroupDescribe.
+//! StreamsGroupDescribe for one group.
 
 use super::StreamsGroup;
 use super::configured::Ready;
@@ -15,20 +15,20 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, Str};
 
-/// The part of a description that does not come from the group.
+/// The parts of a description that do not come from the group.
 pub(crate) struct Asked {
-    /// The assignor of the next computation.
+    /// The assignor of the next computation of a target.
     pub(crate) assignor: TaskAssignor,
     pub(crate) includes_description: bool,
 }
 
-/// The status of the description of a topology.
+/// The status of a topology's description.
 const NOT_REQUESTED: i8 = 0;
 const NOT_STORED: i8 = 1;
 const AVAILABLE: i8 = 3;
 
 impl StreamsGroup {
-    /// None if not all members fit into `budget`.
+    /// The description; None if it does not fit into `budget`.
     pub(crate) fn describe<'r>(
         &self,
         group_id: Str<'r>,
@@ -59,7 +59,8 @@ impl StreamsGroup {
         })
     }
 
-    /// The topology with the partitions of internal topics if it is ready, else as it was sent.
+    /// The topology. If it is ready, it has the partitions of internal topics; else it is as the
+    /// member sent it.
     fn describe_topology(&self, topology: &Topology) -> DescribedStreamsTopology<'static> {
         let configured = self.own.configured.as_ref();
         let ready = configured.and_then(|it| it.outcome.as_ref().ok());
@@ -102,7 +103,7 @@ impl StreamsGroup {
     }
 }
 
-/// Names in order. A topic that is sent twice is described once when the topology is ready.
+/// Sorts names. If the topology is ready, duplicates are removed.
 fn sorted(names: &[Str<'static>], ready: Option<&Ready>) -> Vec<Str<'static>> {
     let mut names = names.to_vec();
     names.sort_unstable();

@@ -1,6 +1,6 @@
-//! The description of a topology for people (KIP-1331). A member sends it when the server asks for
-//! it, and operators read it. In Kafka a plugin of the broker keeps descriptions; here the record
-//! of the topology has it in a field of muster's own, so that both go together.
+//! The description of a topology, for operators (KIP-1331). The server requests it from a member.
+//! Kafka's broker passes descriptions to a plugin; here the description is in a field of the
+//! topology's record that only muster has, so that both are kept together.
 
 use crate::text::{TEXT_BYTES, owned as text};
 use alloc::vec::Vec;
@@ -15,17 +15,17 @@ const SOURCE: i8 = 1;
 const PROCESSOR: i8 = 2;
 const SINK: i8 = 3;
 
-/// The time until a group is asked again that was asked once, and the longest such time.
+/// The least and the greatest time between two requests for a description.
 const WAIT_MS_MIN: i64 = 30_000;
 const WAIT_MS_MAX: i64 = 3_600_000;
-/// Waits differ by this part, so that groups are not asked at the same time again.
+/// Waits vary by this part (1 / n), so that groups do not request at the same time again.
 const VARIED_PART: i64 = 5;
 
-/// A description, independent of the request that brought it.
+/// A description that does not borrow from its request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Description(pub(crate) StreamsTopologyDescription<'static>);
 
-/// Why a description is not taken.
+/// Why a description is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Malformed {
     NodeType,
@@ -41,7 +41,7 @@ impl Malformed {
     }
 }
 
-/// The wait until a group is asked again; volatile.
+/// The wait until the description is requested again; volatile.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     until: i64,
@@ -49,7 +49,8 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Whether it is time to ask. If so, the next wait begins, which is longer than the last one.
+    /// Whether it is time to request the description. If so, the next wait begins, twice as long as
+    /// the last one.
     pub(super) fn is_due(&mut self, now: i64, hash: u32) -> bool {
         if self.wait_ms > 0 && now < self.until {
             return false;
@@ -78,7 +79,7 @@ impl Description {
         })
     }
 
-    /// Approximate memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         bytes(&self.0)
     }
@@ -99,7 +100,7 @@ fn texts(sent: &[Str<'_>]) -> Vec<Str<'static>> {
     sent.iter().map(|it| text(it)).collect()
 }
 
-/// Approximate memory of a description.
+/// The approximate size of a description in memory, in bytes.
 pub(super) fn bytes(of: &StreamsTopologyDescription<'_>) -> usize {
     let of_text = |text: &Str<'_>| TEXT_BYTES + text.len();
     let of_node = |it: &Node<'_>| {
@@ -118,7 +119,7 @@ pub(super) fn bytes(of: &StreamsTopologyDescription<'_>) -> usize {
 /// Checks a description, in Kafka's order.
 ///
 /// # Errors
-/// A node of an unknown type, or a global store of other nodes.
+/// A node has an unknown type, or a global store consists of nodes of the wrong types.
 pub(super) fn check(sent: &StreamsTopologyDescription<'_>) -> Result<(), Malformed> {
     let has_type = |it: &Node<'_>| (SOURCE..=SINK).contains(&it.node_type);
     let mut nodes = sent.subtopologies.iter().flat_map(|it| &it.nodes);

@@ -1,5 +1,5 @@
-//! Where interactive queries find the partitions of each member that has an endpoint. Members
-//! notice by an epoch that it has changed; the list is encoded once for all of them.
+//! The endpoints of members, with their partitions, for interactive queries. An epoch shows members
+//! that the list has changed. The list is encoded once for all members.
 
 use super::StreamsGroup;
 use super::member::Member;
@@ -18,50 +18,51 @@ use muster_codec::messages::{
 pub(crate) struct Endpoints {
     pub(super) epoch: i32,
     encoded: Option<PartitionsByEndpoint>,
-    /// The slot of the member whose change is in the list before its records are replayed.
+    /// The slot of the member whose change is in the list before the records of the change are
+    /// replayed.
     includes: Option<u32>,
 }
 
 impl Endpoints {
-    /// The list, if it was encoded since the last change.
+    /// The encoded list; None if something changed since it was encoded.
     pub(super) fn encoded(&self) -> Option<&PartitionsByEndpoint> {
         self.encoded.as_ref()
     }
 
-    /// The profile of a member has changed; its tasks may follow.
+    /// Called when the profile of a member has changed. Its tasks may change after that.
     pub(super) fn profile_changed(&mut self, number: u32) {
         if self.includes != Some(number) {
             self.encoded = None;
         }
     }
 
-    /// The tasks of a member have changed.
+    /// Called when the tasks of a member have changed.
     pub(super) fn member_changed(&mut self, number: u32) {
         if self.includes.take() != Some(number) {
             self.encoded = None;
         }
     }
 
-    /// A member with an endpoint is gone.
+    /// Called when a member with an endpoint is removed.
     pub(super) fn member_removed(&mut self) {
         self.encoded = None;
     }
 
-    /// Topics may have other numbers of partitions.
+    /// Called when topics have changed, and so perhaps their numbers of partitions.
     pub(super) fn topics_changed(&mut self) {
         self.encoded = None;
     }
 }
 
 impl StreamsGroup {
-    /// A member with an endpoint has joined, or has other tasks.
+    /// Called when a member with an endpoint has joined, or has other tasks.
     pub(super) fn endpoints_changed(&mut self) {
         self.own.endpoints.epoch = self.own.endpoints.epoch.wrapping_add(1);
         self.own.endpoints.encoded = None;
         self.own.endpoints.includes = None;
     }
 
-    /// Encodes the list, with a member as it is after its heartbeat, and without the one that it
+    /// Encodes the list with a member as it is after its heartbeat, and without the member that it
     /// replaces.
     pub(super) fn encode_endpoints(
         &mut self,
@@ -93,7 +94,7 @@ impl StreamsGroup {
         })
     }
 
-    /// The existing partitions that the tasks of some roles read.
+    /// The existing partitions that the member's tasks in certain roles read.
     fn read_by(
         &self,
         turn: &Turn<'_, '_>,

@@ -1,5 +1,5 @@
-//! The effect of a heartbeat on the group epoch: by the member's profile, by the topology and the
-//! topics that exist, and by configs.
+//! How a heartbeat affects the group epoch: by the member's profile, the topology and the existing
+//! topics, and configs.
 
 use super::configured::{Configured, configure};
 use super::member::Profile;
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::records::GroupRecord;
 
-/// The configs that an assignment depends on, in the order of their names.
+/// The configs on which an assignment depends, in the order of their names.
 pub(super) const STANDBYS: &str = "num.standby.replicas";
 const RACK_TAGS: &str = "rack.aware.assignment.tags";
 
@@ -53,8 +53,8 @@ impl StreamsGroup {
         Ok(ProfileEffect { is_changed, bumps: is_changed, is_outdated, fields })
     }
 
-    /// The topology after a heartbeat that may bring one. A group without one takes it; one of an
-    /// earlier epoch is passed over: the answer has a status for it.
+    /// The group's topology after a heartbeat, which may contain one. A group without a topology
+    /// takes it. A topology with an earlier epoch is ignored; the answer has a status for that.
     fn accept_topology(&mut self, draft: &mut Draft<'_>) -> Result<Arc<Topology>, Refusal> {
         match (self.own.asked.topology.take(), &self.own.topology) {
             (Some(sent), None) => {
@@ -89,7 +89,7 @@ impl StreamsGroup {
         refuse(ErrorCode::InvalidRequest, "The topology has no such task.")
     }
 
-    /// Takes the offsets of tasks that a heartbeat reports.
+    /// Stores the offsets of tasks that a heartbeat reports.
     fn take_report(&mut self, members: (&mut Allowance, &str)) -> Result<(), Refusal> {
         let Some(report) = self.own.asked.report.take() else { return Ok(()) };
         let added = self.own.task_offsets.added_by(&report);
@@ -98,7 +98,7 @@ impl StreamsGroup {
         Ok(())
     }
 
-    /// Whether the configs of the last epoch are the present ones. On the path of each heartbeat.
+    /// Whether the configs of the last group epoch are still current. Every heartbeat calls it.
     pub(super) fn has_configs(&self, turn: &Turn<'_, '_>) -> bool {
         let standbys = turn.group_configs.standbys(&self.id, turn.config);
         let tags = turn.group_configs.rack_tags(&self.id, turn.config);
@@ -122,7 +122,7 @@ impl StreamsGroup {
     }
 }
 
-/// The configs of an assignment that is computed now.
+/// The configs for an assignment that is computed now.
 fn configs(turn: &Turn<'_, '_>, group_id: &str) -> Vec<(Text, Text)> {
     let standbys = turn.group_configs.standbys(group_id, turn.config);
     let tags = turn.group_configs.rack_tags(group_id, turn.config);

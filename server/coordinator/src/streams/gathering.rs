@@ -1,4 +1,4 @@
-//! The delay before the first target of a group, in which more members may join.
+//! The delay before the first target of a group, during which more members may join.
 
 use super::StreamsGroup;
 use super::epoch::STANDBYS;
@@ -7,7 +7,7 @@ use crate::timers::TimerKey;
 use crate::turn::Turn;
 
 impl StreamsGroup {
-    /// Begins to gather members if the group has none, unless that is under way.
+    /// Starts the delay if the group has no members, unless the delay is running.
     pub(super) fn gather(&mut self, turn: &mut Turn<'_, '_>) {
         let delay_ms = turn.group_configs.initial_delay_ms(&self.id, turn.config);
         if !self.is_empty() || delay_ms <= 0 || self.own.gathering.is_set() {
@@ -19,8 +19,8 @@ impl StreamsGroup {
         turn.timers.schedule(&mut self.own.gathering, at, key);
     }
 
-    /// The time is over: computes the first target, if the group has members and has looked at the
-    /// topics since its first heartbeat. Otherwise the next heartbeat does.
+    /// Called at the end of the delay. Computes the first target if the group has members and its
+    /// topology is configured. Otherwise the next heartbeat computes it.
     pub(crate) fn gathering_timer(&mut self, turn: &mut Turn<'_, '_>) {
         let key = TimerKey::Join { group_id: self.id.clone() };
         if !turn.timers.due(&mut self.own.gathering, turn.now, key) {
@@ -36,7 +36,7 @@ impl StreamsGroup {
         }
     }
 
-    /// The standbys of each task by the configs of the last epoch.
+    /// The number of standbys of each task, by the configs of the last group epoch.
     fn recorded_standbys(&self) -> i32 {
         let config = self.own.recorded.configs.iter().find(|(name, _)| **name == *STANDBYS);
         config.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)

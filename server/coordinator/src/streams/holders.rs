@@ -1,7 +1,6 @@
-//! Which processes have each task, over all members, as Kafka notes it: a process, not how many
-//! members of it. So the first of two members of a process that gives a task up takes the process
-//! out, and a task is noted at the process that got it last. A client whose members keep their
-//! process never has two of them with the same task.
+//! Which processes have each task. As in Kafka, it counts processes, not their members. So when one
+//! of two members of a process gives up a task, the process is removed, and an active task belongs
+//! to the process that got it last. Correct clients never have a task at two members of a process.
 
 use super::task::Role;
 use crate::modern::owned::Owned;
@@ -14,15 +13,15 @@ use super::task::TaskKey;
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
     active: HashMap<Text, HashMap<i32, Text>>,
-    /// Standbys and warm-ups.
+    /// The processes with standbys and with warm-ups of each task.
     others: [HashMap<Text, HashMap<i32, Vec<Text>>>; 2],
 }
 
 impl Holders {
-    /// Whether a process may get a task for its member with the tasks `own`: an active one if no
-    /// process has it, another if no other member of the process has the task in any role. A member
-    /// may have a task in the role from which it changes to this one, but for an active task that
-    /// becomes a warm-up.
+    /// Whether a process may get a task for its member, which has the tasks `own`. An active task
+    /// is free if no process has it. Another task is free if no other member of the process has it
+    /// in any role. The member itself may have it in another role that changes to this one, except
+    /// that an active task cannot become a warm-up.
     pub(crate) fn is_free(
         &self,
         process: &str,
@@ -51,7 +50,7 @@ impl Holders {
         self.active.get(subtopology)?.get(&partition)
     }
 
-    /// The number of tasks that are noted.
+    /// The number of tasks, counted once for each of their processes.
     #[expect(clippy::disallowed_methods, reason = "a sum does not depend on the order")]
     pub(crate) fn len(&self) -> usize {
         let active: usize = self.active.values().map(HashMap::len).sum();
@@ -97,7 +96,7 @@ impl Holders {
     }
 }
 
-/// The index of a role's tasks among those that are not active.
+/// The index of a role in `others`; None for active tasks.
 fn other(role: Role) -> Option<usize> {
     match role {
         Role::Active => None,

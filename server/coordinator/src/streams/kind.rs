@@ -1,4 +1,4 @@
-//! The steps of [`crate::modern`] as a streams group takes them.
+//! How a streams group takes the steps of [`crate::modern`].
 
 use super::member::{Member, Profile, current_to_record, key_values};
 use super::replay::subscriptions;
@@ -36,9 +36,9 @@ use muster_codec::records::{
 
 use super::member::Current;
 
-/// A heartbeat, with the tasks that the member reports if it sends all three lists.
+/// A heartbeat. `tasks` are the reported tasks, if the member sends all three lists.
 pub(crate) struct Beat<'r> {
-    /// Version 1 knows more statuses.
+    /// Version 1 has more statuses.
     pub(crate) api_version: i16,
     pub(crate) request: StreamsGroupHeartbeatRequest<'r>,
     pub(crate) tasks: Option<Owned<TaskKey>>,
@@ -56,7 +56,7 @@ impl<'r> Beat<'r> {
         Self { api_version, request, tasks }
     }
 
-    /// The part that is not in the member's profile.
+    /// The fields of the heartbeat that are not in the member's profile.
     fn asked(&self) -> Asked {
         let topology = self.request.topology.as_ref();
         let lists =
@@ -72,7 +72,7 @@ impl<'r> Beat<'r> {
 }
 
 impl StreamsGroup {
-    /// Answers a member that joins or stays; adds its records to `draft`.
+    /// Answers a member that joins or stays. Adds its records to `draft`.
     ///
     /// # Errors
     /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST,
@@ -87,7 +87,7 @@ impl StreamsGroup {
         self.own.asked = beat.asked();
         self.own.is_full = self.len() >= max_size(turn.config);
         let answer = self.heartbeat(turn, draft, client, beat);
-        // A refused heartbeat leaves nothing in memory.
+        // A refused heartbeat must leave nothing in memory.
         self.own.asked = Asked::default();
         let mut answer = answer?;
         answer.topology_description_required = self.asks_for_description(turn.now, beat, &answer);
@@ -117,7 +117,7 @@ impl Kind for Streams {
         turn.streams_config(group_id)
     }
 
-    /// Only members that join are counted: see [`Self::existing`].
+    /// Only joining members are counted, in [`Self::existing`].
     fn members_max(_: &Config) -> i32 {
         i32::MAX
     }

@@ -16,10 +16,10 @@ use muster_codec::records::{
 
 pub(crate) type Member = crate::modern::member::Member<Profile, TaskKey>;
 
-/// The current assignment of such a member. Only active tasks have epochs; other tasks have 0.
+/// The current assignment of a member. Only active tasks have epochs; other tasks have epoch 0.
 pub(crate) type Current = crate::modern::member::Current<TaskKey>;
 
-/// The properties of a member as it sends them: its metadata record.
+/// The properties that a member sends. They are the content of its metadata record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) instance_id: Option<Text>,
@@ -30,11 +30,11 @@ pub(crate) struct Profile {
     pub(crate) topology_epoch: i32,
     pub(crate) process_id: Text,
     pub(crate) endpoint: Option<Endpoint>,
-    /// Keys and values, sorted.
+    /// The client tags: keys and values, sorted by key.
     pub(crate) tags: Vec<(Text, Text)>,
 }
 
-/// Where interactive queries reach a member.
+/// The address at which a member answers interactive queries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) host: Text,
@@ -42,7 +42,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Default for Profile {
-    /// A member before its first heartbeat.
+    /// The profile of a member before its first heartbeat.
     fn default() -> Self {
         let empty = || Text::from("");
         Self {
@@ -70,7 +70,7 @@ impl Endpoint {
 }
 
 impl Profile {
-    /// Approximate size in memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let texts = self.rack_id.iter().chain(&self.instance_id);
         let texts = texts.chain([&self.client_id, &self.client_host, &self.process_id]);
@@ -79,7 +79,7 @@ impl Profile {
         texts.map(|text| TEXT_BYTES + text.len()).sum()
     }
 
-    /// Whether a member with the other profile may need other tasks.
+    /// Whether the change to the other profile may change the member's tasks.
     pub(crate) fn has_other_place(&self, other: &Self) -> bool {
         self.topology_epoch != other.topology_epoch
             || self.rack_id != other.rack_id
@@ -87,7 +87,7 @@ impl Profile {
             || self.tags != other.tags
     }
 
-    /// Whether a heartbeat changes nothing of its member.
+    /// Whether a heartbeat leaves the profile unchanged.
     pub(crate) fn is_unchanged_by(
         &self,
         request: &StreamsGroupHeartbeatRequest<'_>,
@@ -104,7 +104,7 @@ impl Profile {
             && (&*self.client_id, &*self.client_host) == (client.id, client.host)
     }
 
-    /// The profile after a heartbeat; a field that the heartbeat leaves out keeps its value. But a
+    /// The profile after a heartbeat. A field that the heartbeat leaves out keeps its value, but a
     /// member that joins without an endpoint has none.
     pub(crate) fn updated(
         &self,
@@ -133,7 +133,7 @@ impl Profile {
         }
     }
 
-    /// Reads a record; values that equal those of `before` are shared with it.
+    /// Reads a record. Values that equal those of `before` share its memory.
     pub(crate) fn from_record(
         value: &StreamsGroupMemberMetadataValue<'_>,
         before: Option<&Self>,
@@ -168,7 +168,7 @@ impl Profile {
     }
 }
 
-/// Texts by key.
+/// Client tags, sorted by key.
 pub(super) fn tags(sent: &[StreamsGroupKeyValue<'_>]) -> Vec<(Text, Text)> {
     let tags = sent.iter().map(|it| (Text::from(&*it.key), Text::from(&*it.value)));
     let mut tags: Vec<_> = tags.collect();
@@ -220,7 +220,8 @@ fn tasks(lists: [&Vec<OwnedTaskIds<'_>>; 3], member_epoch: i32) -> Owned<TaskKey
     Owned::new(keys.collect())
 }
 
-/// Epochs that are missing, or too many or few, are those of the member.
+/// Adds epochs to the partitions of a record. If their number is wrong, the member epoch replaces
+/// them.
 fn with_epochs(of: &OwnedTaskIds<'_>, role: Role, member_epoch: i32) -> Vec<OwnedPartition> {
     let whole = |epochs: &&Vec<i32>| epochs.len() == of.partitions.len();
     let epochs = of.assignment_epochs.as_ref().filter(whole);

@@ -1,13 +1,15 @@
-//! Streams groups (KIP-1071): the threads of a Kafka Streams application heartbeat with its
-//! topology, and the server assigns tasks to them: partitions of subtopologies, active or standby.
+//! Streams groups (KIP-1071): each thread of a Kafka Streams application heartbeats with the
+//! topology, and the server assigns tasks to it. A task is a partition of a subtopology, active or
+//! standby.
 //!
-//! The course of a heartbeat is that of all newer kinds, [`crate::modern`]; [`kind`](kind) says how
-//! a streams group takes each step. Its own are the topology ([`topology`](topology)), from which
-//! tasks follow with the topics that exist ([`configured`](configured)); tasks that no process has
-//! twice ([`holders`](holders)); a delay before the first target ([`gathering`](gathering)); and
-//! the endpoints of members ([`endpoints`](endpoints)).
+//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
+//! how a streams group takes each step. Streams groups also have: a topology
+//! ([`topology`](topology)); the tasks that follow from it and the existing topics
+//! ([`configured`](configured)); processes, none of which has a task twice ([`holders`](holders));
+//! a delay before the first target ([`gathering`](gathering)); and endpoints of members
+//! ([`endpoints`](endpoints)).
 //!
-//! `README.md` beside this file lists where it differs from Kafka.
+//! `README.md` in this folder lists the differences from Kafka.
 
 mod answer;
 mod configured;
@@ -62,43 +64,43 @@ pub(crate) struct Streams {
     topology: Option<Arc<Topology>>,
     description: Option<Description>,
     recorded: Recorded,
-    // Derived from the members by replay, so that no request has to walk over them:
-    /// Bytes of the members' profiles.
+    // Replay derives these fields from the members, so that no request has to visit all members:
+    /// The bytes of the members' profiles.
     profile_bytes: usize,
     static_members: StaticMembers,
     holders: Holders,
-    // Volatile:
-    /// The heartbeat under way, and whether the group is full for it.
+    // These fields are volatile:
+    /// The fields of the current heartbeat, and whether the group is full.
     asked: Asked,
     is_full: bool,
-    /// The topology with the topics that exist. None after a load, and after the first heartbeat of
-    /// a group, as in Kafka.
+    /// The configured topology. As in Kafka, it is None after a load, and after the first heartbeat
+    /// of a group.
     configured: Option<Configured>,
     endpoints: Endpoints,
     task_offsets: TaskOffsets,
     asking: Asking,
-    /// The first member that asked for a shutdown of the application.
+    /// The first member that requested a shutdown of the application.
     shutdown: Option<Text>,
-    /// The time in which members gather before the first target.
+    /// The delay during which members gather before the first target.
     gathering: Timer,
     /// Whether the group has a record.
     is_recorded: bool,
-    /// Whether a classic group becomes this one.
+    /// Whether the group replaces a classic group.
     is_successor: bool,
 }
 
-/// The part of the group's record beside the epoch and the hash.
+/// The fields of the group's record besides the epoch and the hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// The epoch of the topology if it was ready, else -1.
     validated: i32,
     /// The configs of the last assignment, by name.
     configs: Vec<(Text, Text)>,
-    /// The epochs of the topologies whose description is stored, and was refused for good.
+    /// Which topologies' descriptions were stored or finally refused.
     description: Described,
 }
 
-/// The description of the group's topology (KIP-1331), by the records.
+/// The topology epochs whose description (KIP-1331) was stored, and was finally refused; else -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Described {
     stored: i32,
@@ -106,24 +108,24 @@ struct Described {
 }
 
 impl Default for Recorded {
-    /// A group without records.
+    /// The fields of a group without records.
     fn default() -> Self {
         let description = Described { stored: NO_TOPOLOGY, failed: NO_TOPOLOGY };
         Self { validated: NO_TOPOLOGY, configs: Vec::new(), description }
     }
 }
 
-/// The part of a heartbeat that is not in the member's profile.
+/// The fields of a heartbeat that are not in the member's profile.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// Whether the member sends its instance id.
+    /// Whether the member sent an instance id.
     is_static: bool,
     topology: Option<Arc<Topology>>,
     tasks: Vec<Reported>,
     report: Option<Report>,
 }
 
-/// The bounds of reported tasks of a subtopology.
+/// The least and the greatest partition of a subtopology's reported tasks.
 #[derive(Debug)]
 struct Reported {
     subtopology: Text,
@@ -142,14 +144,14 @@ impl Reported {
 }
 
 impl StreamsGroup {
-    /// The group that an empty classic one becomes, or that is new.
+    /// A new group, which replaces an empty classic group if `is_successor`.
     pub(crate) fn begin(id: Text, is_successor: bool) -> Self {
         let mut group = Self::new(id);
         group.own.is_successor = is_successor;
         group
     }
 
-    /// Approximate bytes of the members' profiles and reports, and of the topology with its
+    /// The approximate bytes of the members' profiles and reports, and of the topology and its
     /// description.
     pub(crate) fn member_bytes(&self) -> usize {
         let topology = self.own.topology.as_ref().map_or(0, |it| it.bytes());
@@ -157,24 +159,25 @@ impl StreamsGroup {
         self.own.profile_bytes + self.own.task_offsets.bytes() + topology + description
     }
 
-    /// Tasks that members own, plus those in their targets.
+    /// The number of tasks that members own, plus the number in their targets.
     pub(crate) fn assigned(&self) -> usize {
         self.own.holders.len() + self.target.by_member.assigned()
     }
 
-    /// A member asks for a shutdown of the application; the first one is named to all.
+    /// Notes that a member requests a shutdown of the application. All members learn the first
+    /// one's id.
     pub(crate) fn shut_down(&mut self, member_id: &str) {
         self.own.shutdown.get_or_insert_with(|| Text::from(member_id));
     }
 
-    /// Whether members read a topic.
+    /// Whether the group reads a topic.
     pub(crate) fn reads(&self, topic: &str) -> bool {
         !self.is_empty()
             && self.own.topology.as_ref().is_some_and(|it| it.reader_of(topic).is_some())
     }
 
-    /// A hash of the counts over the members, which the audit compares with those of a replay. The
-    /// processes that have a task are not in it, as they depend on the past: see [`holders`].
+    /// A hash of the counts over the members. The audit compares it with the hash after a replay.
+    /// The processes of tasks are not in it, because they depend on the history: see [`holders`].
     pub(crate) fn count_hash(&self) -> u64 {
         let Self { stable_at, own, .. } = self;
         let static_members = own.static_members.len();
@@ -182,7 +185,7 @@ impl StreamsGroup {
         xxhash_rust::xxh3::xxh3_64(counts.as_bytes())
     }
 
-    /// The internal topics that are to be created, as of the last look at the topics.
+    /// The missing internal topics, as of the last check of the topics.
     pub(crate) fn missing_topics(&self) -> Option<Arc<[MissingTopic]>> {
         let configured = self.own.configured.as_ref()?;
         configured.outcome.as_ref().err()?.missing.clone()

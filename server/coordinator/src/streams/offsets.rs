@@ -1,4 +1,4 @@
-//! The partitions in commits of a streams group's members.
+//! Commits by members of a streams group: which partitions they may name.
 
 use super::member::Profile;
 use super::task::{Role, TaskKey};

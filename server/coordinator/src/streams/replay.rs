@@ -1,4 +1,4 @@
-//! Reads the records of a streams group, and counts what only such a group has.
+//! Applies the records of a streams group, and counts what only streams groups have.
 
 use super::description::Description;
 use super::member::{Member, Profile, current_from_record, tags};
@@ -60,9 +60,9 @@ impl StreamsGroup {
         }
     }
 
-    /// The first record makes the group. What its first heartbeat has learned is forgotten: in
-    /// Kafka that was on a group that is thrown away, and the records of later heartbeats follow
-    /// from it.
+    /// The first record creates the group, and drops the volatile state of its first heartbeat. In
+    /// Kafka that heartbeat works on a group object that is thrown away; records of later
+    /// heartbeats must equal Kafka's.
     fn recorded(&mut self) {
         if !self.own.is_recorded {
             self.own.is_recorded = true;
@@ -86,7 +86,7 @@ impl StreamsGroup {
 
     fn replay_topology(&mut self, value: Option<&StreamsGroupTopologyValue<'_>>) {
         let topology = value.map(|it| Arc::new(Topology::read(it.epoch, &it.subtopologies)));
-        // The topology as it is configured stays, if only its description is another one.
+        // If only the description differs, the configured topology stays.
         if topology != self.own.topology {
             self.own.topology = topology;
         }
@@ -141,7 +141,7 @@ impl StreamsGroup {
     }
 }
 
-/// The topics of a topology, whose hash goes with the group epoch.
+/// The topics of a topology. Their hash is recorded with the group epoch.
 pub(super) fn subscriptions(topology: Option<&Topology>) -> Subscriptions {
     let names: Vec<Text> = topology.into_iter().flat_map(Topology::topics).collect();
     let mut subscriptions = Subscriptions::default();

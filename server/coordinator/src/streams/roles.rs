@@ -1,5 +1,5 @@
-//! Changes of a task's role at one member, which are made in place: the member keeps the state of
-//! the task (`CurrentAssignmentBuilder` in Kafka).
+//! Changes of a task's role at one member. They happen in place, because the member keeps the
+//! task's state (`CurrentAssignmentBuilder` in Kafka).
 
 use super::Streams;
 use super::task::{Role, TaskKey};
@@ -7,13 +7,13 @@ use crate::modern::owned::{Owned, Partitions, owned};
 use crate::modern::reconcile::Split;
 use alloc::vec::Vec;
 
-/// The epoch of tasks that are not active.
+/// The epoch of standbys and warm-ups.
 const NO_EPOCH: i32 = 0;
 
-/// Changes the step of a member with these tasks and this target: a standby takes over from an
-/// active task at once, which is given up meanwhile; standbys and warm-ups become each other at
-/// once; a task that is to be active stays as it is until the member gets it. `waits_for` says
-/// whether the member first has to give up some tasks.
+/// Adjusts the step of a member with the tasks `assigned`. When an active task becomes a standby,
+/// the standby starts at once, while the active task is revoked. Standbys and warm-ups change into
+/// each other at once. A task that is to become active keeps its role until the member gets it.
+/// `waits_for` says whether the member must first revoke some tasks.
 pub(super) fn change_roles(
     assigned: &Owned<TaskKey>,
     target: &Partitions<TaskKey>,

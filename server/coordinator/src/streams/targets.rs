@@ -1,4 +1,4 @@
-//! The targets of a streams group's members: tasks by the assignor `sticky`.
+//! The targets of a streams group's members: tasks that an assignor, such as `sticky`, has placed.
 
 use super::configured::{Ready, SubtopologyTasks};
 use super::member::Member;
@@ -15,8 +15,8 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Tasks and members for each millisecond that has to be between two computations of a target. Of
-/// that time computing takes a third, or less.
+/// For each of this many tasks and members, two computations of a target are one millisecond apart.
+/// Computing takes at most a third of that time.
 const PLACES_PER_MS: usize = 500;
 
 pub(crate) type StreamsTargets = MemberTargets<Computation>;
@@ -26,7 +26,7 @@ pub(crate) type StreamsTargets = MemberTargets<Computation>;
 pub(crate) struct Computation {
     /// The slots of the members.
     numbers: Vec<u32>,
-    /// The subtopologies in the order of their ids, with the number of the first task of each.
+    /// The subtopologies, sorted by id, each with the number of its first task.
     first_tasks: Vec<(Text, TaskNumber)>,
     placing: Placing,
 }
@@ -36,7 +36,7 @@ enum Placing {
     /// Nothing can be assigned.
     Nothing,
     Sticky(Box<Sticky>),
-    /// The result of another assignor.
+    /// The result of an assignor other than `sticky`.
     Placed(Vec<Placed>),
 }
 
@@ -56,8 +56,8 @@ impl Steps for Computation {
 }
 
 impl StreamsGroup {
-    /// The assignor `sticky` computes all of a target for any change of it. While thousands of
-    /// members join, most of these targets would be old before any member has seen them.
+    /// The assignor `sticky` computes the whole target for each change. While thousands of members
+    /// join, most of these targets would be outdated before any member gets them.
     pub(super) fn least_interval_ms(&self) -> i32 {
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else { return 0 };
         let tasks: i32 = ready.subtopologies.iter().map(|it| it.tasks).sum();
@@ -65,7 +65,7 @@ impl StreamsGroup {
         i32::try_from(places / PLACES_PER_MS).unwrap_or(i32::MAX)
     }
 
-    /// Begins to compute a target, with the member of a heartbeat as it is after it.
+    /// Begins to compute a target, with the heartbeat's member as it is after its heartbeat.
     pub(super) fn computation(
         &mut self,
         update: Option<&MemberUpdate<'_, Streams>>,
@@ -115,7 +115,7 @@ impl StreamsGroup {
         Computation { numbers, first_tasks, placing }
     }
 
-    /// The tasks for which a member reported an offset, with that offset.
+    /// The offsets that a member reported, each with its task.
     fn offsets(
         &self,
         number: u32,
@@ -144,7 +144,7 @@ fn first_tasks(ready: &Ready) -> Vec<(Text, TaskNumber)> {
     all
 }
 
-/// The numbers of the tasks of a role that exist.
+/// The numbers of the existing tasks that have this role.
 fn tasks(
     assigned: &Owned<TaskKey>,
     role: Role,

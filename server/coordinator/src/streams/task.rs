@@ -1,4 +1,4 @@
-//! Tasks: a partition of a subtopology, in one of three roles.
+//! Tasks. A task is a partition of a subtopology, in one of three roles.
 
 use crate::java_order;
 use crate::modern::owned::{KeyPartitions, Owned, Partitions, owned};
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use muster_codec::messages::{StreamsGroupAssignment, StreamsGroupTaskIds};
 
-/// The part that a member has in a task.
+/// The role of a member in a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Active,
@@ -15,7 +15,7 @@ pub(crate) enum Role {
     Warmup,
 }
 
-/// The tasks of a subtopology in a role.
+/// The key of tasks: a subtopology and a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskKey {
     pub(crate) role: Role,
@@ -23,12 +23,12 @@ pub(crate) struct TaskKey {
 }
 
 impl TaskKey {
-    /// The tasks of the same subtopology in a role.
+    /// The key of the same subtopology and another role.
     pub(crate) fn in_role(&self, role: Role) -> Self {
         Self { role, subtopology: self.subtopology.clone() }
     }
 
-    /// The name of its role for operators.
+    /// The name of the role, for operators.
     pub(crate) fn role_name(&self) -> &'static str {
         match self.role {
             Role::Active => "active",
@@ -51,7 +51,8 @@ impl PartialOrd for TaskKey {
     }
 }
 
-/// The lists of a request or record, by role; those of one subtopology may be in several pieces.
+/// The three lists of a request or record, one for each role. A subtopology may occur several
+/// times.
 pub(crate) fn partitions<'l, 's: 'l>(
     lists: [&'l [StreamsGroupTaskIds<'s>]; 3],
 ) -> Vec<KeyPartitions<TaskKey, i32>> {
@@ -79,7 +80,7 @@ pub(crate) fn partitions<'l, 's: 'l>(
     all
 }
 
-/// A member's target, from its record.
+/// The target of a member in its record.
 pub(crate) fn target_part(value: &StreamsGroupAssignment<'_>) -> Partitions<TaskKey> {
     partitions([&value.active_tasks, &value.standby_tasks, &value.warmup_tasks])
 }
@@ -107,7 +108,7 @@ fn partition_of(it: &crate::modern::owned::OwnedPartition) -> i32 {
     it.partition
 }
 
-/// An assignment as it is described.
+/// An assignment in the form of a description.
 pub(crate) fn assignment(tasks: &Owned<TaskKey>) -> StreamsGroupAssignment<'static> {
     StreamsGroupAssignment {
         active_tasks: of_role(tasks, Role::Active),
@@ -116,7 +117,7 @@ pub(crate) fn assignment(tasks: &Owned<TaskKey>) -> StreamsGroupAssignment<'stat
     }
 }
 
-/// A member's report of its tasks.
+/// The tasks that a member reports.
 pub(crate) fn reported(lists: [&[StreamsGroupTaskIds<'_>]; 3]) -> Owned<TaskKey> {
     let keys = partitions(lists).into_iter().map(|of_key| KeyPartitions {
         key: of_key.key,

@@ -1,5 +1,5 @@
-//! The offsets that members report for their tasks: how far the state of each is, and how far its
-//! changelogs reach. They are volatile, as in Kafka: the assignor and operators read them.
+//! The offsets that members report for their tasks: the progress of each task's state, and the ends
+//! of its changelogs. The assignor and operators read them. As in Kafka, they are volatile.
 
 use crate::java_order::compare;
 use crate::text::{TEXT_BYTES, Text, owned as text};
@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use muster_codec::messages::{StreamsGroupHeartbeatRequest, StreamsGroupTaskOffset};
 
-/// The reports of all members, by member id.
+/// The last reports of all members, by member id.
 #[derive(Debug, Default)]
 pub(crate) struct TaskOffsets {
     by_member: HashMap<Text, Reports>,
     bytes: usize,
 }
 
-/// The lists of a heartbeat; None for one that was not sent.
+/// The offset lists of a heartbeat. A list that was not sent is None.
 #[derive(Debug)]
 pub(crate) struct Report {
     member_id: Text,
@@ -30,15 +30,15 @@ pub(crate) struct Reports {
     end_offsets: Offsets,
 }
 
-/// Offsets by partition, by subtopology in the order of Java strings.
+/// Offsets by subtopology and partition. Subtopologies are in the order of Java strings.
 #[derive(Debug, Default)]
 struct Offsets(Vec<(Text, BTreeMap<i32, i64>)>);
 
-/// Approximate bytes of an offset in memory, and in a description beside the id of its subtopology.
+/// The approximate bytes of an offset in memory, and in a description without its subtopology's id.
 const OFFSET_BYTES: usize = 40;
 
 impl Offsets {
-    /// The last one of several offsets for a task counts.
+    /// If a task has several offsets, the last one counts.
     fn read(sent: &[StreamsGroupTaskOffset<'_>]) -> Self {
         let mut by_subtopology: BTreeMap<&str, BTreeMap<i32, i64>> = BTreeMap::new();
         for it in sent {
@@ -72,7 +72,7 @@ impl Offsets {
 }
 
 impl Report {
-    /// None for a heartbeat without lists.
+    /// The report of a heartbeat; None if it has no lists.
     pub(super) fn read(request: &StreamsGroupHeartbeatRequest<'_>) -> Option<Self> {
         let lists = [&request.task_offsets, &request.task_end_offsets];
         if lists.iter().all(|list| list.is_none()) {
@@ -84,7 +84,7 @@ impl Report {
 }
 
 impl Report {
-    /// The bytes of its member's reports with it.
+    /// The bytes of the member's reports after this report is taken.
     fn bytes_after(&self, known: Option<&Reports>) -> usize {
         let bytes = |new: &Option<Offsets>, known: Option<&Offsets>| {
             new.as_ref().or(known).map_or(0, Offsets::bytes)
@@ -119,13 +119,13 @@ impl TaskOffsets {
         self.by_member.get(member_id)
     }
 
-    /// The bytes that a report adds. Its length is checked before.
+    /// The bytes that a report adds. Its length was checked before.
     pub(super) fn added_by(&self, report: &Report) -> usize {
         let known = self.of(&report.member_id);
         report.bytes_after(known).saturating_sub(known.map_or(0, Reports::bytes))
     }
 
-    /// Takes the lists of a report, each in place of the last one of its member.
+    /// Stores a report. Each list replaces the member's last one.
     pub(super) fn take(&mut self, report: Report) {
         let known = self.of(&report.member_id);
         let (before, after) = (known.map_or(0, Reports::bytes), report.bytes_after(known));

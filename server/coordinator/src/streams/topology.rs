@@ -11,12 +11,12 @@ use muster_codec::messages::{
 };
 use muster_codec::records::StreamsGroupTopologyValue;
 
-/// The epoch of a topology that there is not.
+/// The topology epoch of a group without a topology.
 pub(crate) const NO_TOPOLOGY: i32 = -1;
 
 pub(crate) type Subtopology = StreamsGroupSubtopology<'static>;
 
-/// A topology, independent of the request that brought it.
+/// A topology that does not borrow from its request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Topology(pub(crate) StreamsGroupTopology<'static>);
 
@@ -34,7 +34,7 @@ impl Topology {
         Self(StreamsGroupTopology { epoch, subtopologies: subtopologies.collect() })
     }
 
-    /// Its record.
+    /// The topology as a record.
     pub(crate) fn to_record(
         &self,
         description: Option<StreamsTopologyDescription<'static>>,
@@ -47,7 +47,7 @@ impl Topology {
         self.0.epoch
     }
 
-    /// Whether a topology is the same, with the subtopologies in any order.
+    /// Whether two topologies are equal. The order of subtopologies does not matter.
     pub(crate) fn is(&self, sent: &StreamsGroupTopology<'_>) -> bool {
         let known: BTreeMap<&str, &Subtopology> =
             self.0.subtopologies.iter().map(|it| (&*it.subtopology_id, it)).collect();
@@ -59,7 +59,7 @@ impl Topology {
             && sent.subtopologies.iter().all(is_known)
     }
 
-    /// The subtopologies in the order of their ids.
+    /// The subtopologies, sorted by id.
     pub(crate) fn in_order(&self) -> Vec<&Subtopology> {
         let mut all: Vec<_> = self.0.subtopologies.iter().collect();
         all.sort_by(|one, other| compare(&one.subtopology_id, &other.subtopology_id));
@@ -77,12 +77,12 @@ impl Topology {
 
     /// The subtopology that reads a topic.
     pub(crate) fn reader_of(&self, topic: &str) -> Option<&Subtopology> {
-        // Kafka keeps the last one.
+        // If several subtopologies read the topic, Kafka keeps the last one.
         let all = self.in_hash_order().into_iter().rev();
         all.into_iter().find(|it| sources(it).any(|name| name == topic))
     }
 
-    /// All topics that the application reads or that hold its state, sorted.
+    /// All topics that the application reads, and its changelog topics, sorted.
     pub(crate) fn topics(&self) -> BTreeSet<Text> {
         let of = |it: &'_ Subtopology| -> Vec<Text> {
             let changelogs = it.state_changelog_topics.iter().map(|topic| &*topic.name);
@@ -91,7 +91,7 @@ impl Topology {
         self.0.subtopologies.iter().flat_map(of).collect()
     }
 
-    /// Approximate memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let of_text = |text: &str| TEXT_BYTES + text.len();
         let of_topic = |topic: &StreamsGroupTopicInfo<'_>| {
@@ -114,7 +114,7 @@ impl Topology {
     }
 }
 
-/// The topics that a subtopology reads: those of others, and repartition topics.
+/// The topics that a subtopology reads: source topics and repartition topics.
 pub(crate) fn sources<'t>(of: &'t StreamsGroupSubtopology<'_>) -> impl Iterator<Item = &'t str> {
     let repartition = of.repartition_source_topics.iter().map(|topic| &*topic.name);
     of.source_topics.iter().map(|name| &**name).chain(repartition)

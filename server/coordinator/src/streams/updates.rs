@@ -1,5 +1,5 @@
-//! The exchange by which a group gets the description of its topology: the server asks a member in
-//! the answer to a heartbeat, and the member sends it.
+//! How a group gets the description of its topology: an answer to a heartbeat requests it, and the
+//! member sends it.
 
 use super::configured::Status;
 use super::description::{self, Asking, Description};
@@ -18,11 +18,11 @@ use muster_codec::messages::{
 };
 use muster_codec::records::GroupRecord;
 
-/// The first version whose members can be asked.
+/// From this version on, an answer can request a description.
 const ASKED_FROM: i16 = 1;
 
 impl StreamsGroup {
-    /// Whether a member is asked, in this answer to its heartbeat.
+    /// Whether this answer to a heartbeat requests the description.
     pub(super) fn asks_for_description(
         &mut self,
         now: i64,
@@ -43,11 +43,11 @@ impl StreamsGroup {
             && self.own.asking.is_due(now, hash_code(&self.id))
     }
 
-    /// Takes the description that a member of a client at `host` sends.
+    /// Stores the description that a member sends, whose client is at `host`.
     ///
     /// # Errors
-    /// UNKNOWN_MEMBER_ID; INVALID_REQUEST; STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too
-    /// large; those of a member whose profile grows.
+    /// UNKNOWN_MEMBER_ID, INVALID_REQUEST. STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED if it is too
+    /// large. The errors of a profile that is too large.
     pub(crate) fn describe_as(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -90,7 +90,7 @@ impl StreamsGroup {
         Ok(())
     }
 
-    /// The record of the present epoch with other numbers of descriptions.
+    /// The record of the current group epoch, with changed `description`.
     fn described(&self, description: Described) -> GroupRecord<'static> {
         let fields = Recorded { description, ..self.own.recorded.clone() };
         Streams::epoch_record(&self.id, self.epoch, self.metadata_hash, &fields)

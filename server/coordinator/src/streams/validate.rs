@@ -1,4 +1,4 @@
-//! Checks of a StreamsGroupHeartbeat without its sender, in Kafka's order.
+//! Checks of a StreamsGroupHeartbeat that need neither group nor member, in Kafka's order.
 
 use super::StreamsGroup;
 use super::member::Profile;
@@ -14,10 +14,10 @@ use muster_codec::messages::{
     StreamsGroupTopology,
 };
 
-/// Checks a request without its group (`GroupCoordinatorService` in Kafka).
+/// Checks a request without looking at its group (`GroupCoordinatorService` in Kafka).
 ///
 /// # Errors
-/// INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY; UNKNOWN_SERVER_ERROR for offsets of too many tasks.
+/// INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY. UNKNOWN_SERVER_ERROR for offsets of too many tasks.
 pub(crate) fn validate(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
     refuse_unsupported(request)?;
     let is_blank = |text: Option<&str>| text.is_some_and(|text| text.trim().is_empty());
@@ -64,7 +64,7 @@ fn invalid_topology<T>(message: &'static str) -> Result<T, Refusal> {
     refuse(ErrorCode::StreamsInvalidTopology, message)
 }
 
-/// Refuses what Kafka 4.4 does not support.
+/// Refuses features that Kafka 4.4 does not support.
 fn refuse_unsupported(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
     let mut subtopologies = request.topology.iter().flat_map(|it| &it.subtopologies);
     if subtopologies.any(|it| !it.source_topic_regex.is_empty()) {
@@ -73,7 +73,7 @@ fn refuse_unsupported(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Refuses a member that joins without what it has to send.
+/// Refuses a joining member that lacks a required field.
 fn refuse_incomplete(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
     if request.rebalance_timeout_ms == -1 {
         return invalid("A joining member must send its rebalance timeout.");
@@ -92,7 +92,7 @@ fn refuse_incomplete(request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), R
     Ok(())
 }
 
-/// Refuses what Kafka answers with UNKNOWN_SERVER_ERROR.
+/// Refuses topologies for which Kafka answers UNKNOWN_SERVER_ERROR.
 fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal> {
     if topology.epoch < 0 {
         return invalid_topology("The epoch of the topology is negative.");
@@ -111,7 +111,7 @@ fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Whether the topics of copartition groups exist in the topology.
+/// Whether copartition groups name only topics of the topology.
 fn has_copartitioned_topics(of: &StreamsGroupSubtopology<'_>) -> bool {
     let lists = |group: &StreamsGroupCopartitionGroup| {
         let are_below = |indexes: &[i16], count: usize| {
@@ -131,8 +131,8 @@ fn has_duplicates<'n>(names: impl Iterator<Item = &'n str>) -> bool {
 
 impl StreamsGroup {
     /// # Errors
-    /// UNKNOWN_SERVER_ERROR if the member's profile is too large, COORDINATOR_NOT_AVAILABLE if the
-    /// budget for the members of all groups does not suffice.
+    /// UNKNOWN_SERVER_ERROR if the member's profile is too large. COORDINATOR_NOT_AVAILABLE if it
+    /// exceeds the budget for the members of all groups.
     pub(super) fn refuse_if_large(
         &self,
         members: &mut Allowance,
