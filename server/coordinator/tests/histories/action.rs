@@ -5,21 +5,21 @@ use proptest::prelude::*;
 pub const CLIENTS: usize = 12;
 pub const TOPICS: [&str; 3] = ["a", "ab", "b"];
 
-/// A history with its `group.consumer.assignment.interval.ms`.
+/// The actions of a history, and the config `group.consumer.assignment.interval.ms`.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub assignment_interval_ms: i32,
     pub actions: Vec<Action>,
 }
 
-/// `who` is the number of a client, which belongs to one group.
+/// An action. `who` is the number of a client; each client belongs to one group.
 #[derive(Debug, Clone)]
 pub enum Action {
     Join {
         who: usize,
         options: JoinOptions,
     },
-    /// The client's next step: a join, a sync or a heartbeat.
+    /// The client's next request: a JoinGroup, a SyncGroup or a heartbeat.
     Step {
         who: usize,
         reports: bool,
@@ -83,13 +83,13 @@ pub enum Action {
 pub struct JoinOptions {
     pub is_classic: bool,
     pub is_static: bool,
-    /// A bit for each topic.
+    /// The subscribed topics, with one bit for each.
     pub topics: u8,
-    /// For the consumer protocol: `a.*` instead of topics.
+    /// Only for the consumer protocol: subscribes to `a.*` instead of topics.
     pub has_regex: bool,
-    /// For the classic protocol: gives up all partitions before each join.
+    /// Only for the classic protocol: gives up all partitions before each join.
     pub is_eager: bool,
-    /// The version of JoinGroup; at least 5 for a static member.
+    /// The version of JoinGroup. A static member needs at least 5.
     pub version: i16,
 }
 

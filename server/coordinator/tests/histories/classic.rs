@@ -1,4 +1,4 @@
-//! A member of the classic protocol, in a group of either kind.
+//! A client of the classic protocol, in a classic or consumer group.
 
 use crate::action::TOPICS;
 use crate::client::{Fate, Identity, REBALANCE_TIMEOUT_MS};
@@ -20,14 +20,14 @@ const SESSION_TIMEOUT_MS: i32 = 10_000;
 
 #[derive(Default)]
 pub struct Classic {
-    /// Empty until the coordinator has assigned one.
+    /// The member id; empty until the coordinator has assigned one.
     pub member_id: String,
     pub generation: i32,
     pub owned: BTreeSet<(Uuid, i32)>,
     stage: Stage,
-    /// The request whose answer it waits for.
+    /// The request whose answer the client waits for.
     asked: Option<u64>,
-    /// The members that it leads, with their subscriptions.
+    /// If the client is the leader: the members of the group, with their subscriptions.
     followers: Vec<JoinGroupResponseMember<'static>>,
 }
 
@@ -64,7 +64,7 @@ impl Classic {
         self.stage == Stage::Stable
     }
 
-    /// A delayed request of the previous generation.
+    /// Sends a delayed request of the previous generation.
     pub fn stale(&self, shard: &mut Shard, identity: &Identity, syncs: bool) {
         if syncs {
             self.sync(shard, identity, self.generation - 1)
@@ -80,8 +80,8 @@ impl Classic {
         shard.ask(5, LeaveGroupRequest { group_id, members, ..Default::default() });
     }
 
-    /// Takes the answer if there is one. If it was lost with a former coordinator, the client joins
-    /// again.
+    /// Takes the answer if it has arrived. If it was lost with the previous coordinator, the client
+    /// joins again.
     fn poll(&mut self, shard: &mut Shard, is_lost: bool) -> Fate {
         let Some(asked) = self.asked.filter(|asked| !shard.waiting.contains(asked)) else {
             return Fate::In;
@@ -195,7 +195,7 @@ impl Classic {
         Fate::In
     }
 
-    /// Reacts to an error as a real client does.
+    /// Reacts to an error like a real client.
     fn handle_error(&mut self, error_code: i16) -> Fate {
         match ErrorCode::from_code(error_code) {
             Some(ErrorCode::None) => {}
@@ -209,7 +209,7 @@ impl Classic {
     }
 }
 
-/// The leader assigns all partitions in turn.
+/// The assignment that the leader makes: all partitions, to the members in turn.
 fn assignments(
     followers: &[JoinGroupResponseMember<'_>],
     topics: &World,

@@ -1,4 +1,4 @@
-//! A client: outside of its group, or a member by one of the two protocols.
+//! A client. It is no member, or a member with one of the two protocols.
 
 use crate::action::{JoinOptions, TOPICS};
 use crate::classic::Classic;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// The rebalance timeout of members of both protocols.
 pub const REBALANCE_TIMEOUT_MS: i32 = 20_000;
 
-/// Whether a client is a member after an answer.
+/// Whether a client is still a member after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     In,
@@ -20,15 +20,15 @@ pub enum Fate {
 pub struct Client {
     pub identity: Identity,
     pub role: Role,
-    /// A static member that has left and returns with its next step.
+    /// Whether it is a static member that has left, and joins again with its next step.
     is_away: bool,
 }
 
-/// The identity of a client in any role.
+/// The identity of a client, whether it is a member or not.
 pub struct Identity {
     pub group: &'static str,
     name: String,
-    /// Used if it is a static member.
+    /// The instance id, if it is a static member.
     instance: String,
     pub options: JoinOptions,
 }
@@ -44,7 +44,7 @@ impl Client {
         Self { identity, role: Role::Out, is_away: false }
     }
 
-    /// Joins as a new process does, without notifying the group about its former role.
+    /// Joins like a new process. The group is not notified that the previous process ended.
     pub fn join(&mut self, shard: &mut Shard, options: JoinOptions) {
         (self.identity.options, self.is_away) = (options, false);
         self.role = if options.is_classic {
@@ -55,7 +55,7 @@ impl Client {
         self.step(shard, true, false);
     }
 
-    /// Takes the next step. It may leave out its partitions, and the answer may be lost.
+    /// Takes the next step. It may leave out the owned partitions. The answer may be lost.
     pub fn step(&mut self, shard: &mut Shard, reports: bool, is_lost: bool) {
         let fate = match &mut self.role {
             Role::Out if self.is_away => return self.join(shard, self.identity.options),
@@ -106,7 +106,7 @@ impl Client {
         !matches!(self.role, Role::Out)
     }
 
-    /// Empty without one.
+    /// The member id; empty if it is no member.
     pub fn member_id(&self) -> &str {
         match &self.role {
             Role::Out => "",
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Generation or member epoch.
+    /// The generation or member epoch.
     pub fn epoch(&self) -> i32 {
         match &self.role {
             Role::Out => -1,
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Called when its session must have expired: it gives up all partitions.
+    /// Called when the member's session must have expired. It gives up all partitions.
     pub fn lose_all(&mut self) {
         match &mut self.role {
             Role::Out => {}
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Whether it only has to heartbeat.
+    /// Whether its next step is only a heartbeat.
     pub fn is_settled(&self) -> bool {
         !matches!(&self.role, Role::Classic(classic) if !classic.is_stable())
     }
@@ -158,8 +158,8 @@ impl Identity {
         }
     }
 
-    /// The id that a member of the consumer protocol generates. A static member never has that of a
-    /// dynamic one: Kafka assigns nothing to a member that becomes static so until the next epoch.
+    /// The member id that a consumer generates. A static member never reuses the id of a dynamic
+    /// one: Kafka would not assign anything to it until the next epoch.
     pub fn consumer_id(&self) -> &str {
         if self.options.is_static { &self.instance } else { &self.name }
     }
@@ -168,7 +168,7 @@ impl Identity {
         self.options.is_static.then(|| self.instance.clone().into())
     }
 
-    /// The topics of its subscription.
+    /// The topics to which it subscribes.
     pub fn topics(&self) -> impl Iterator<Item = &'static str> {
         let options = self.options;
         let wants = move |(bit, name): &(usize, &str)| {

@@ -4,8 +4,8 @@ use crate::common::RecordBytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The progress of a compaction: the parts of the log, in 1/1000, in which only the newest record
-/// of each key is kept, and in which tombstones are dropped too.
+/// How far compaction has come, in thousandths of the log: `cleaned` is the part in which only the
+/// newest record of each key is left, and `dropped` the part of it without tombstones.
 #[derive(Debug, Clone, Copy)]
 pub struct Compaction {
     cleaned: usize,
@@ -17,7 +17,8 @@ pub fn compactions() -> impl Strategy<Value = Compaction> {
     (part(), part()).prop_map(|(cleaned, dropped)| Compaction { cleaned, dropped })
 }
 
-/// The records that a reader at `read` finds if all of the log is then compacted.
+/// The records that a reader finds which has read `read` records when the rest of the log is
+/// compacted.
 pub fn read_beside(log: &[RecordBytes], read: usize) -> Vec<RecordBytes> {
     let newest: BTreeMap<_, _> = log.iter().map(|(key, _)| key).zip(0..).collect();
     let found = |at: usize, key: &Vec<u8>| at < read || newest[key] == at;

@@ -1,4 +1,4 @@
-//! A member of the consumer protocol.
+//! A client of the consumer protocol.
 
 use crate::client::{Fate, Identity, REBALANCE_TIMEOUT_MS};
 use crate::shard::Shard;
@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct Consumer {
-    /// 0 while it has to join.
+    /// The member epoch; 0 if the client must join.
     pub epoch: i32,
     pub owned: BTreeSet<(Uuid, i32)>,
     sends_subscription: bool,
-    /// An answer was lost: it sends all fields again, and gets its whole assignment.
+    /// Whether an answer was lost. The client then sends all fields, and gets its whole assignment.
     is_unsure: bool,
 }
 
@@ -39,12 +39,12 @@ impl Consumer {
         self.learn(response)
     }
 
-    /// Its next heartbeat has its subscription.
+    /// Makes the next heartbeat include the subscription.
     pub fn sends_subscription(&mut self) {
         self.sends_subscription = true;
     }
 
-    /// A delayed heartbeat from before the last answer; its own answer is lost.
+    /// Sends a delayed heartbeat, with the previous epoch. Its answer is lost.
     pub fn stale(&mut self, shard: &mut Shard, identity: &Identity) {
         if self.epoch > 1 {
             let request = self.request(identity, true);

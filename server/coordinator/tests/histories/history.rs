@@ -1,4 +1,4 @@
-//! A history: twelve clients in three groups, with their actions.
+//! A history: the actions of twelve clients in three groups.
 
 use crate::action::{Action, CLIENTS, JoinOptions, Plan, TOPICS};
 use crate::client::{Client, Identity};
@@ -10,16 +10,16 @@ use muster_codec::{Response, Uuid};
 use muster_coordinator::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The groups of the clients: one is classic, one consumer, one mixed.
+/// The group of each client, in turn: a classic, a consumer and a mixed group.
 const GROUPS: [&str; 4] = ["classic", "consumer", "mixed", "mixed"];
 
-/// Long enough for former members to expire: the longest session, and a rebalance.
+/// Long enough for former members to expire: the longest session plus a rebalance.
 const QUIET_ROUNDS: [i64; 25] = [4_000; 25];
 
-/// The heartbeats per member within which a group settles after the last change. A member of the
-/// consumer protocol revokes partitions, reports that, and gets those that others have revoked; a
-/// classic one needs three steps (heartbeat, join, sync) for each of these, and again in a group
-/// that becomes classic.
+/// The number of heartbeats per member within which a group settles after the last change. A
+/// consumer revokes partitions, reports that, and gets partitions that others have revoked. A
+/// classic member needs three requests (Heartbeat, JoinGroup, SyncGroup) for each of these, and
+/// again in a group that becomes classic.
 const SETTLING_ROUNDS: usize = 16;
 
 /// Longer than `group.consumer.assignment.interval.ms`.
@@ -43,8 +43,8 @@ impl History {
         history
     }
 
-    /// All present clients continue until the others have expired: each group then settles, and
-    /// settles again after topics grow, and after a member leaves.
+    /// Lets the present clients continue until the others have expired. Each group must then
+    /// settle, and settle again after topics grow and after a member leaves.
     pub fn settle_down(&mut self) {
         for pause_ms in QUIET_ROUNDS {
             self.round();
@@ -141,7 +141,7 @@ impl History {
         self.shard.ask(5, request);
     }
 
-    /// In old versions a commit may have its own retention.
+    /// Commits an offset. In old versions a commit may have its own retention.
     fn commit(&mut self, who: usize, topic: usize, is_old: bool) {
         let client = &self.clients[who];
         let (member_id, epoch) = (client.member_id().to_owned(), client.epoch());
@@ -167,8 +167,8 @@ impl History {
         self.shard.ask(version, request);
     }
 
-    /// No two members of a consumer group, of either protocol, believe that they own the same
-    /// partition. A client that is no member any more gives up all partitions.
+    /// In a consumer group, no two clients may believe that they own the same partition. A client
+    /// that is no longer a member gives up all partitions.
     fn check_owned(&mut self) {
         for (id, group) in &self.shard.witness.groups {
             let mut owners: BTreeMap<(Uuid, i32), String> = BTreeMap::new();
@@ -189,7 +189,7 @@ impl History {
         }
     }
 
-    /// Whether each group with members is stable with its members up to date.
+    /// Whether each group with members is stable, and its members are up to date.
     fn is_settled(&mut self) -> bool {
         let states = self.states();
         let groups: BTreeSet<&str> = GROUPS.into_iter().collect();
@@ -203,8 +203,8 @@ impl History {
         })
     }
 
-    /// Whether a consumer group has exactly these members, at its epoch, owning all partitions that
-    /// they want.
+    /// Whether a consumer group has exactly these members, all at its epoch, and they own all
+    /// partitions of their topics.
     fn is_served(&self, group: &str, live: &[&Client]) -> bool {
         let group = &self.shard.witness.groups[group];
         if !group.is_consumer {

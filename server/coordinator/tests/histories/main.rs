@@ -1,5 +1,5 @@
-//! Random histories of classic groups, of consumer groups, and of groups that are converted between
-//! them, with the properties of all. `shard.rs` and `witness.rs` check after each call.
+//! Random histories of classic groups, consumer groups, and groups that change between the two
+//! protocols. `shard.rs` and `witness.rs` check properties after each call.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod action;
@@ -21,10 +21,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 
-/// Longer than any request may be parked with the timeouts of these tests.
+/// Longer than any request may be parked in these tests.
 const FOR_EVER_MS: i64 = 1_000_000;
 
-/// The number of histories that together must include all of [`witness::EVENTS`].
+/// All [`witness::EVENTS`] must occur in this number of histories.
 const HISTORIES: usize = 150;
 
 fn config() -> ProptestConfig {
@@ -34,8 +34,8 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// After each call the log alone produces the same state ([`shard::Shard::check`]), no
-    /// partition has two owners, and no epoch decreases ([`witness::Witness`]).
+    /// After each call, the log alone must produce the same state ([`shard::Shard::check`]), no
+    /// partition may have two owners, and no epoch may decrease ([`witness::Witness`]).
     #[test]
     fn the_log_holds_the_durable_state(plan in plans()) {
         let history = History::of(&plan);
@@ -81,7 +81,7 @@ proptest! {
     }
 }
 
-/// A property is not shown for an event that never occurs.
+/// A property is not tested with an event that never occurs.
 #[test]
 fn histories_include_all_required_events() {
     let mut runner = TestRunner::deterministic();

@@ -1,5 +1,5 @@
-//! A coordinator with the parts of a server: the clock, the log, ids, topics. After each call it
-//! checks that the records of the log produce all of the durable state.
+//! A coordinator with the parts of a server: clock, log, ids and topics. After each call it checks
+//! that the records of the log produce all durable state.
 
 use crate::common::topics::World;
 use crate::common::{CountedIds, RecordBytes, bytes, read};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Shard {
     config: Config,
     coordinator: Coordinator,
-    /// Gets the records only.
+    /// A coordinator that gets only the records.
     follower: Coordinator,
     pub now: i64,
     position: u64,
@@ -25,7 +25,7 @@ pub struct Shard {
     /// Requests without an answer.
     pub waiting: BTreeSet<u64>,
     answers: BTreeMap<u64, Response<'static>>,
-    /// All outputs of the coordinator.
+    /// All outputs of the coordinator, as text.
     pub outputs: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Shard {
         }
     }
 
-    /// Sends a request; returns its number, for [`Self::answer_to`].
+    /// Sends a request. Returns its number, for [`Self::answer_to`].
     pub fn ask(&mut self, api_version: i16, request: impl Into<GroupRequest<'static>>) -> u64 {
         self.requests += 1;
         let id = RequestId { connection: 0, sequence: self.requests };
@@ -70,7 +70,7 @@ impl Shard {
         id.sequence
     }
 
-    /// The answer to a request; returned once.
+    /// Takes the answer to a request.
     pub fn answer_to(&mut self, request: u64) -> Option<Response<'static>> {
         self.answers.remove(&request)
     }
@@ -92,7 +92,7 @@ impl Shard {
         self.settle(output);
     }
 
-    /// Replaces the coordinator by one that reads the log; unanswered requests are lost.
+    /// Replaces the coordinator by one that reads the log. Unanswered requests are lost.
     pub fn load(&mut self) {
         self.coordinator = Coordinator::new(self.config.clone());
         for record in &self.log {
@@ -107,7 +107,7 @@ impl Shard {
         bytes(&self.coordinator.durable_records())
     }
 
-    /// The durable state that a log produces.
+    /// The durable state that `log` produces.
     pub fn replayed(&self, log: &[RecordBytes]) -> Vec<RecordBytes> {
         let mut coordinator = Coordinator::new(self.config.clone());
         log.iter().for_each(|record| coordinator.replay(&read(record), self.position));
@@ -134,7 +134,7 @@ impl Shard {
         self.check();
     }
 
-    /// Only records may change durable state; and the gauges are what a recount finds.
+    /// Only records may have changed durable state, and the gauges must equal a recount.
     fn check(&self) {
         for counts in [self.coordinator.counts(), self.follower.counts()] {
             assert_eq!(counts.gauges, counts.recounted);

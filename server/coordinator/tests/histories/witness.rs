@@ -1,5 +1,5 @@
-//! Reads the records as they are written, and checks that in no group a partition has two owners or
-//! an epoch decreases.
+//! Reads the records as they are written. In each group, no partition may have two owners, and no
+//! epoch may decrease.
 
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -8,7 +8,7 @@ use muster_codec::records::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The events that random histories must include, for the properties to be meaningful.
+/// The events that must occur in random histories, so that the properties are tested with them.
 pub const EVENTS: [&str; 8] = [
     "a classic group becomes a consumer group",
     "a consumer group becomes a classic group",
@@ -29,12 +29,12 @@ pub struct Witness {
 /// A group according to its records.
 #[derive(Debug, Clone, Default)]
 pub struct Group {
-    /// The number of members of a written classic group.
+    /// The number of members in the record of a classic group.
     classic: Option<usize>,
     pub is_consumer: bool,
-    /// The generation or group epoch: conversions continue its numbers.
+    /// The generation or group epoch. When a group changes its protocol, the numbers continue.
     pub epoch: i32,
-    /// The epoch after the last call; 0 for a group that starts again.
+    /// The epoch after the last call; 0 for a group that was deleted.
     seen_epoch: i32,
     target_epoch: i32,
     /// The generation in which a classic group became a consumer group.
@@ -45,12 +45,12 @@ pub struct Group {
 
 #[derive(Debug, Clone, Default)]
 pub struct Member {
-    /// -2 while a static member has left temporarily.
+    /// The member epoch; -2 while a static member has left temporarily.
     pub epoch: i32,
-    /// The highest epoch after a call.
+    /// The highest epoch after any call.
     seen_epoch: i32,
     is_classic: bool,
-    /// Includes the partitions that it still has to revoke.
+    /// The owned partitions, including those that the member must still revoke.
     pub owned: BTreeSet<(Uuid, i32)>,
 }
 
@@ -151,16 +151,16 @@ impl Group {
         }
     }
 
-    /// Whether the target is still that of the classic members. Members that waited for their first
-    /// assignment get nothing from Kafka, and so from muster, until the next epoch.
+    /// Whether the group still has the target of the classic members. As in Kafka, members that
+    /// waited for their first assignment get no partitions until the next epoch.
     pub fn has_classic_target(&self) -> bool {
         self.upgraded_at == Some(self.epoch)
     }
 
     /// Whether the group became a consumer group during a rebalance that a client has not finished.
-    /// In Kafka, and so in muster, its members then had the leader's assignment of this rebalance,
-    /// or nothing: a client that keeps its partitions may own those that were assigned to another
-    /// member.
+    /// As in Kafka, its members then got the leader's assignment of this rebalance, or no
+    /// partitions. So a client that still has its old partitions may own some that belong to
+    /// another member.
     pub fn was_upgraded_amid(&self, generation: i32, is_settled: bool) -> bool {
         self.upgraded_at.is_some_and(|at| generation < at || (generation == at && !is_settled))
     }
@@ -183,7 +183,8 @@ impl Group {
         self.members.values().filter(|member| member.epoch == -2).count()
     }
 
-    /// A group without members is deleted, perhaps so that one of the other protocol takes its id.
+    /// The group was deleted because it was empty, perhaps to be replaced by one of the other
+    /// protocol.
     fn restart(&mut self) {
         (self.epoch, self.seen_epoch) = (0, 0);
     }
@@ -200,11 +201,11 @@ impl Group {
         }
     }
 
-    /// Returns the numbers of the events in the record.
+    /// Reads the record of a current assignment. Returns the indexes of the events in it.
     fn read_current(&mut self, id: &str, value: Option<&Current>) -> Vec<usize> {
         let mut events = Vec::new();
         let Some(value) = value else {
-            // The last records of a member are tombstones, this one among them.
+            // A member's last records are tombstones. This is one of them.
             if let Some(member) = self.members.get_mut(id) {
                 member.owned.clear();
             }

@@ -1,18 +1,20 @@
-//! The intended differences from Kafka, each with its reason: `differences.txt`.
+//! The intended differences from Kafka. `differences.txt` has a reason for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 const FILE: &str = include_str!("differences.txt");
 
-/// The number of occurrences of each argued difference.
+/// How often each intended difference occurred.
 #[derive(Debug, Default, Clone)]
 pub struct Argued {
     met: BTreeMap<String, u64>,
 }
 
 impl Argued {
+    /// Counts an occurrence of a difference.
+    ///
     /// # Panics
-    /// If the difference is not in the file.
+    /// The difference is not in the file.
     pub fn meet(&mut self, name: &str) {
         assert!(names().contains(name), "{name} is not in differences.txt");
         *self.met.entry(name.to_owned()).or_default() += 1;
@@ -24,7 +26,7 @@ impl Argued {
         }
     }
 
-    /// The differences of the file that did not occur, and so can be removed.
+    /// The differences in the file that did not occur. They can be removed from it.
     pub fn unmet(&self) -> Vec<&'static str> {
         names().into_iter().filter(|name| !self.met.contains_key(*name)).collect()
     }
@@ -36,7 +38,7 @@ impl std::fmt::Display for Argued {
     }
 }
 
-/// A line that starts in the first column is `name: reason`; the reason may continue, indented.
+/// A line that is not indented is `name: reason`. Indented lines continue the reason.
 fn names() -> BTreeSet<&'static str> {
     FILE.lines()
         .filter(|line| !line.starts_with(['#', ' ']))

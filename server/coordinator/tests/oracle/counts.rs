@@ -1,4 +1,4 @@
-//! The amount of data that a replay has compared.
+//! How much data a replay has compared.
 
 /// The amount of compared data.
 #[derive(Debug, Default, Clone, Copy)]

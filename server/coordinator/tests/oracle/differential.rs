@@ -1,4 +1,4 @@
-//! Random runs against the oracle itself, of any length: see `README.md`.
+//! Random runs of any length, compared with the running oracle. See `README.md`.
 
 use crate::replay::{Difference, Ours, Report, replay};
 use crate::transcript::{Line, Transcript};
@@ -8,28 +8,30 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seeds per process of the generator.
+/// The number of seeds for one process of the generator.
 const SEEDS_AT_ONCE: u64 = 10;
 
 const ALL_AREAS: &str = "mixed,classic,static,offsets,consumer,regex,migration,both-static,\
     both-offsets,txn-offsets,mixed-txn,streams,mixed-streams";
 
-/// The time in which a found difference is minimised.
+/// The time spent on making a transcript with a difference smaller.
 const MINIMISING: Duration = Duration::from_secs(60);
 
-/// The parameters of a run: environment variables that start with `MUSTER_ORACLE`.
+/// The parameters of a run, from environment variables that start with `MUSTER_ORACLE`.
 pub struct Plan {
     pub oracle: PathBuf,
     pub seed: u64,
-    /// Either of the two ends the run.
+    /// The run ends after this time, or after the number of operations in the next field.
     pub duration: Duration,
     pub operations: u64,
     pub areas: Vec<String>,
 }
 
 impl Plan {
+    /// Reads the parameters.
+    ///
     /// # Panics
-    /// `MUSTER_ORACLE` does not name the folder of the oracle.
+    /// `MUSTER_ORACLE` is not set to the folder of the oracle.
     pub fn from_environment() -> Self {
         let number = |name| std::env::var(name).ok().map(|value| value.parse().unwrap());
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -78,7 +80,7 @@ impl Plan {
     }
 }
 
-/// A smaller transcript with a difference of the same kind.
+/// Returns a smaller transcript that has a difference of the same kind.
 pub fn minimise(oracle: &Path, transcript: &Transcript, found: &Difference) -> Transcript {
     let mut process = Oracle::start(oracle);
     let kind = kind_of(found);
@@ -106,12 +108,12 @@ pub fn minimise(oracle: &Path, transcript: &Transcript, found: &Difference) -> T
     smallest
 }
 
-/// The request or record that differs, without its numbers.
+/// The kind of a difference: the request or record that differs, without numbers.
 fn kind_of(difference: &Difference) -> String {
     difference.what.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// A process of the oracle.
+/// A running process of the oracle.
 struct Oracle {
     child: Child,
     input: BufWriter<ChildStdin>,
@@ -130,7 +132,7 @@ impl Oracle {
         Self { child, input, output }
     }
 
-    /// The transcript without `lines`, if it has the same kind of difference still.
+    /// The transcript without `lines`, if it still has the same kind of difference.
     fn without(
         &mut self,
         transcript: &Transcript,

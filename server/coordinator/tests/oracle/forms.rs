@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, String>;
 
 macro_rules! served {
     ($($name:ident: $request:ty => $response:ty;)*) => {
-        /// The API of that name, if muster's coordinator serves it.
+        /// The API with this name; None if muster's coordinator does not serve it.
         pub fn api(name: &str) -> Option<ApiKey> {
             match name {
                 $(stringify!($name) => Some(ApiKey::$name),)*
@@ -78,7 +78,7 @@ served! {
         => StreamsGroupTopologyDescriptionUpdateResponse<'static>;
 }
 
-/// The bytes of a request's body; each of its fields must be known to muster.
+/// The bytes of a request's body. muster must know each of its fields.
 pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>> {
     let (request, printed) = typed_request(api, body)?;
     lossless(body, &printed)?;
@@ -87,7 +87,7 @@ pub fn request_bytes(api: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>>
     Ok(out)
 }
 
-/// A response as a client of that version reads it, with sorted lists.
+/// A response as a client of this version decodes it, with sorted lists.
 pub fn response_json(response: &Response<'_>, version: i16) -> Result<Value> {
     let mut bytes = Vec::new();
     response.write(version, &mut bytes).map_err(|error| error.to_string())?;
@@ -102,19 +102,19 @@ pub fn kafka_response(api: ApiKey, version: i16, body: &Value) -> Result<Value> 
     Ok(printed)
 }
 
-/// A request that is read from JSON, each field of which must be known to muster.
+/// A request decoded from JSON. muster must know each of its fields.
 pub fn lossless_request<T: DeserializeOwned + Serialize>(body: &Value) -> Result<T> {
     let request = typed(body)?;
     lossless(body, &printed(&request)?)?;
     Ok(request)
 }
 
-/// A response that was read, with sorted lists.
+/// A decoded response, with sorted lists.
 pub fn as_read(response: &impl Serialize) -> Result<Value> {
     printed(response).map(wordless).map(in_order)
 }
 
-/// A response in Kafka's JSON in the form that `form` gives it.
+/// A response in Kafka's JSON, converted by `form`.
 pub fn kafka_form<T: DeserializeOwned>(
     body: &Value,
     form: impl FnOnce(T) -> Result<Value>,
@@ -124,14 +124,14 @@ pub fn kafka_form<T: DeserializeOwned>(
     Ok(printed)
 }
 
-/// Replaces error messages: only their presence is compared.
+/// Replaces error messages by "...": only their presence is compared.
 fn wordless(value: Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.into_iter().map(wordless).collect()),
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, field)| match &field {
                 Value::String(_) if name == "errorMessage" => (name, Value::from("...")),
-                // Which of several topics Kafka names is a matter of the order of a hash table.
+                // Kafka names one of several topics, in the order of a hash table.
                 Value::String(text) if text.starts_with("Existing topic ") => {
                     (name, Value::from("..."))
                 }
@@ -143,7 +143,7 @@ fn wordless(value: Value) -> Value {
     }
 }
 
-/// Leaves out topics without partitions: Kafka's assignor for share groups leaves some in targets.
+/// Leaves out topics without partitions. Kafka's assignor for share groups leaves some in targets.
 pub fn without_empty(mut record: Value) -> Value {
     if let Some(Value::Array(topics)) = record.pointer_mut("/value/data/topicPartitions") {
         topics.retain(|topic| topic["partitions"].as_array().is_none_or(|it| !it.is_empty()));
@@ -151,7 +151,7 @@ pub fn without_empty(mut record: Value) -> Value {
     record
 }
 
-/// The key and the value of a record; no value is a tombstone.
+/// The key and the value of a record. A tombstone has no value.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub fn record_bytes(record: &GroupRecord<'_>) -> RecordBytes {
@@ -180,8 +180,8 @@ macro_rules! records {
             Ok(json!({"type": name, "key": {"type": number, "data": key}, "value": value}))
         }
 
-        /// The bytes that muster writes for a record in Kafka's JSON. They must equal Kafka's own
-        /// bytes where the oracle shows them.
+        /// The bytes that muster writes for a record in Kafka's JSON. If the oracle shows Kafka's
+        /// own bytes, both must be equal.
         pub fn kafka_record(record: &Value) -> Result<RecordBytes> {
             let (key, value) = (&record["key"]["data"], &record["value"]["data"]);
             let typed = match record["type"].as_str() {
@@ -251,7 +251,7 @@ pub fn kafka_record_json(record: &Value) -> Result<Value> {
     Ok(printed)
 }
 
-/// Sorts all lists, as Kafka leaves many of them in hash order.
+/// Sorts all lists, because Kafka leaves many of them in hash order.
 pub fn in_order(value: Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -260,7 +260,7 @@ pub fn in_order(value: Value) -> Value {
             Value::Array(items)
         }
         Value::Object(fields) => {
-            // Epochs follow their partitions, which both sides sort.
+            // These epochs are in the order of their partitions, which both sides sort.
             let fields = fields.into_iter().map(|(name, field)| match name.as_str() {
                 "assignmentEpochs" => (name, field),
                 _ => (name, in_order(field)),
@@ -283,7 +283,7 @@ pub fn error_codes(response: &Value) -> Vec<i64> {
     }
 }
 
-/// The path to the first difference of two values, with both values.
+/// The path to the first difference between two values, with both values there.
 pub fn first_difference(kafka: &Value, muster: &Value) -> Option<String> {
     match (kafka, muster) {
         (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|name| {
@@ -311,7 +311,7 @@ fn printed(body: &impl Serialize) -> Result<Value> {
     serde_json::to_value(body).map_err(|error| error.to_string())
 }
 
-/// Checks that each field of Kafka's JSON has survived the typed form unchanged.
+/// Checks that no field of Kafka's JSON was lost or changed by the typed form.
 fn lossless(kafka: &Value, through: &Value) -> Result<()> {
     let lost = |path: String| format!("lost on the way through the typed form: {path}");
     match (kafka, through) {

@@ -1,4 +1,4 @@
-//! The random ids of the oracle: two steps of splitmix64 each, from a seed.
+//! The random ids of the oracle. Each takes two steps of splitmix64 from a seed.
 
 use crate::transcript::Line;
 use muster_codec::Uuid;
@@ -6,7 +6,7 @@ use muster_coordinator::Ids;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The ids of a seed, by number.
+/// The ids of a seed, in order.
 #[derive(Debug, Clone)]
 pub struct SeededIds {
     seed: Option<u64>,
@@ -14,7 +14,7 @@ pub struct SeededIds {
 }
 
 impl SeededIds {
-    /// Without a seed the oracle's n-th id has the number n in its last 8 bytes.
+    /// Without a seed, the oracle's n-th id has the number n in its last 8 bytes.
     pub fn new(seed: Option<u64>) -> Self {
         Self { seed, next: 0 }
     }
@@ -53,9 +53,9 @@ fn splitmix64(seed: u64, step: u64) -> u64 {
     z ^ z >> 31
 }
 
-/// The number of the id that Kafka drew at each line, where the transcript shows it.
+/// The number of the id that Kafka drew at each line, if the transcript shows it.
 ///
-/// Requests that are not compared draw ids too, so muster's ids are set to these numbers.
+/// Requests that are not compared also draw ids. So muster's source of ids is set to these numbers.
 pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     let joins: Vec<usize> =
         (0..lines.len()).filter(|i| asks_for_member_id(&lines[*i].input)).collect();
@@ -79,8 +79,8 @@ pub fn drawn(lines: &[Line], ids: &SeededIds) -> Vec<Option<u64>> {
     drawn
 }
 
-/// Whether a dump or a record shows that the first line's request got that id although its answer
-/// never came.
+/// Whether a dump or record shows that the first line's request got this id, even though it was
+/// never answered.
 fn shown_later(lines: &[Line], id: Uuid) -> bool {
     let input = &lines[0].input;
     let name = input["body"]["groupInstanceId"].as_str().or(input["client_id"].as_str());
@@ -104,7 +104,7 @@ fn answered_member_ids(lines: &[Line]) -> HashMap<&str, &str> {
         .collect()
 }
 
-/// The form in which Java prints a UUID.
+/// A UUID as Java prints it.
 fn hyphenated(id: Uuid) -> String {
     let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];

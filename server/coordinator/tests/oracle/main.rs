@@ -1,4 +1,4 @@
-//! muster's coordinator against Apache Kafka's own: see `README.md`.
+//! Compares muster's coordinator with Apache Kafka's own. See `README.md`.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
@@ -65,7 +65,7 @@ fn print(transcript: &Transcript, report: &Report) {
     }
 }
 
-/// A long run; `MUSTER_ORACLE` names the folder of the oracle.
+/// A long random run. `MUSTER_ORACLE` is the folder of the oracle.
 #[test]
 #[ignore = "needs the oracle and a JDK; set MUSTER_ORACLE and run with --ignored"]
 fn random_runs() {
@@ -93,13 +93,13 @@ fn random_runs() {
     }
 }
 
-/// Returns Kafka's outcomes as its own, except for one altered outcome.
+/// A subject that returns Kafka's outcomes as its own. One outcome may be altered.
 struct Echo {
     line: usize,
     altered: Option<(usize, Alter)>,
 }
 
-/// Alters an outcome; returns false if there was nothing to alter.
+/// Alters an outcome. Returns false if the outcome has nothing to alter.
 type Alter = fn(&mut Outcome) -> bool;
 
 impl Subject for Echo {
@@ -152,7 +152,7 @@ fn the_harness_finds_each_alteration() {
     }
 }
 
-/// Adds one to the first number inside.
+/// Adds one to the first number in a value.
 fn alter_number(value: &mut Value) -> bool {
     match value {
         Value::Number(number) => {

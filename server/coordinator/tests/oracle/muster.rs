@@ -1,5 +1,5 @@
-//! muster's coordinator driven by the oracle's operations, with the parts of a server: the clock,
-//! the log, the answers that wait until records are durable, the load at the start.
+//! muster's coordinator, driven by the oracle's operations, with the parts of a server: the clock,
+//! the log, answers that wait until records are durable, and the load at startup.
 
 use crate::forms::{self, RecordBytes, Result};
 use crate::ids::SeededIds;
@@ -19,7 +19,7 @@ use muster_coordinator::{
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most successive calls of `expire` without output.
+/// The most calls of `expire` in a row that may have no output.
 const SPURIOUS_EXPIRES: usize = 1_000;
 
 pub struct Muster {
@@ -33,7 +33,7 @@ pub struct Muster {
     position: u64,
     committed: u64,
     held: bool,
-    /// As in the oracle: work that is due at once then waits for `advance`.
+    /// Whether background work waits for `advance`, as in the oracle, even if it is due at once.
     background_held: bool,
     /// The length of the log before the current operation.
     logged_before: usize,
@@ -106,7 +106,7 @@ impl Muster {
         groups.into_iter().flatten().any(|it| it["groupId"] == group)
     }
 
-    /// Performs an operation; `asked` is the part of a request that is compared.
+    /// Performs an operation. `asked` is the compared part of a request.
     pub fn apply(&mut self, op: &Value, asked: Option<&Asked>) -> Result<Outcome> {
         self.logged_before = self.log.len();
         match (op["op"].as_str(), asked) {
@@ -129,7 +129,7 @@ impl Muster {
         Ok(std::mem::take(&mut self.outcome))
     }
 
-    /// Removes the records that the last operation wrote for a group.
+    /// Removes the records that the last operation wrote for a group from the log.
     pub fn take_back(&mut self, group: &str) {
         let since = self.log.split_off(self.logged_before);
         let is_of_group =
@@ -137,7 +137,7 @@ impl Muster {
         self.log.extend(since.into_iter().filter(|it| !is_of_group(it)));
     }
 
-    /// From now until the next load the group's log is Kafka's: see [`Self::adopt`].
+    /// Makes the log of the group Kafka's until the next load. See [`Self::adopt`].
     pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }
@@ -153,7 +153,7 @@ impl Muster {
         self.log.push(Logged { position: self.position, what });
     }
 
-    /// Writes the marker of a producer.
+    /// Writes the marker of a producer's transaction.
     fn end_transaction(&mut self, op: &Value) {
         self.position += 1;
         let producer_id = op["producer_id"].as_i64().unwrap_or_default();
@@ -263,7 +263,7 @@ impl Muster {
         call(&mut self.coordinator, &mut context)
     }
 
-    /// Writes and replays the records, then sends the answers or holds them back.
+    /// Writes and replays the records. Then sends the answers, or holds them until they may leave.
     fn settle(&mut self, output: Output<'_>) -> Result<()> {
         if !output.records.is_empty() {
             self.position += 1;
@@ -341,7 +341,7 @@ impl Muster {
         self.answer_state_calls()
     }
 
-    /// Commits held records first, as the oracle does.
+    /// Changes topics. Like the oracle, commits held records first.
     fn change_topics(&mut self, op: &Value) -> Result<()> {
         let held = std::mem::replace(&mut self.held, false);
         self.commit()?;
@@ -359,8 +359,8 @@ impl Muster {
         Ok(())
     }
 
-    /// Ends parked requests. The server answers them, not the coordinator, so that the answers are
-    /// null.
+    /// Loads the coordinator again, and ends parked requests. The server would answer them, not the
+    /// coordinator, so their answers are null.
     fn reload(&mut self) -> Result<()> {
         let parked = std::mem::take(&mut self.parked).into_values().map(|(id, _)| id);
         let waiting = std::mem::take(&mut self.waiting).into_iter().map(|(_, id, _)| id);
@@ -427,7 +427,7 @@ impl Muster {
         Ok(())
     }
 
-    /// A request of the harness itself, which the same call must answer.
+    /// Sends a request of the test itself. It must be answered by the same call.
     fn ask(&mut self, api: ApiKey, version: i16, body: &Value) -> Result<Value> {
         let bytes = forms::request_bytes(api, version, body)?;
         let request = Request::read(api, version, &mut Reader::new(&bytes))
@@ -493,7 +493,7 @@ fn offsets(group: &Value) -> Value {
     Value::Object(offsets)
 }
 
-/// The stories ask nothing else of a coordinator.
+/// Converts to a coordinator's request. The stories have no others.
 fn of_groups(request: Request<'_>) -> Result<GroupRequest<'_>> {
     GroupRequest::try_from(request)
         .map_err(|other| format!("{} is not for a coordinator", other.api_key().name()))

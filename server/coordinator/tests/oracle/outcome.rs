@@ -1,4 +1,4 @@
-//! The outcome of an operation, in one form for Kafka and for muster.
+//! The outcome of an operation. Kafka's and muster's have the same form.
 
 use crate::forms::{self, Result};
 use crate::scope::{Asked, Scope, group_of};
@@ -9,22 +9,22 @@ use muster_coordinator::Producer;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The compared requests without an answer, by id.
+/// The compared requests that are not answered yet, by id.
 pub type Pending = HashMap<String, Asked>;
 
-/// Records written and responses sent, within the scope.
+/// The compared records and responses of an operation.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Outcome {
-    /// The records by time and group.
+    /// The records, by time and group id.
     pub records: BTreeMap<(i64, String), Vec<Value>>,
-    /// The answers by the id of the request.
+    /// The answers, by request id.
     pub answers: BTreeMap<String, Value>,
-    /// The states by the id of the group.
+    /// The dumped states, by group id.
     pub dump: BTreeMap<String, Value>,
 }
 
 impl Outcome {
-    /// Kafka's outcome from a transcript.
+    /// Reads Kafka's outcome from a transcript.
     pub fn of_kafka(line: &Line, scope: &Scope, pending: &Pending) -> Result<Self> {
         if line.output["error"] == "ORACLE" || line.output.get("load_error").is_some() {
             return Err(format!("the oracle could not do this: {}", line.output));
@@ -57,7 +57,7 @@ impl Outcome {
         Ok(outcome)
     }
 
-    /// Drops the parts that are out of scope.
+    /// Drops everything that is not compared.
     pub fn narrow(&mut self, scope: &Scope, pending: &Pending) {
         self.records.retain(|(_, group), _| scope.has(group));
         self.dump.retain(|group, _| scope.shows(group));
@@ -68,8 +68,8 @@ impl Outcome {
         self.sort_runs();
     }
 
-    /// Sorts runs whose order is irrelevant: records of one type written together, and members
-    /// removed together.
+    /// Sorts runs whose order does not matter: records of one type that were written together, and
+    /// members that were removed together.
     fn sort_runs(&mut self) {
         for records in self.records.values_mut() {
             for run in records.chunk_by_mut(|a, b| run_of(a) == run_of(b)) {
@@ -83,15 +83,15 @@ impl Outcome {
     }
 }
 
-/// A record that Kafka wrote.
+/// A record that Kafka wrote, with its transaction.
 pub struct Written<'l> {
     pub at: i64,
-    /// The producer of its transaction.
+    /// The producer, if the record is part of a transaction.
     pub producer: Option<Producer>,
     pub record: &'l Value,
 }
 
-/// All records that Kafka wrote at a line.
+/// All records that Kafka wrote for a line.
 pub fn kafka_written(line: &Line) -> impl Iterator<Item = Written<'_>> {
     line.output["batches"].as_array().into_iter().flatten().flat_map(|batch| {
         let at = batch["at"].as_i64().unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn kafka_records(line: &Line) -> impl Iterator<Item = &Value> {
     kafka_written(line).map(|it| it.record)
 }
 
-/// The form of a record with the producer of its transaction.
+/// A record with the producer of its transaction.
 pub fn in_transaction(mut record: Value, producer: Option<Producer>) -> Value {
     if let Some(Producer { id, epoch }) = producer {
         record["producer"] = json!([id, epoch]);
@@ -120,7 +120,8 @@ fn kafka_answers(line: &Line) -> impl Iterator<Item = (&str, &Value)> {
         .filter_map(|answer| Some((answer["id"].as_str()?, answer.get("response")?)))
 }
 
-/// An answer without them while commits are held: then the oracle shows them only with some.
+/// Removes missing internal topics while commits are held: the oracle then shows them only
+/// sometimes.
 pub fn without_missing(mut response: Value, held: bool) -> Value {
     let fields = response.as_object_mut().filter(|_| held);
     fields.map(|fields| fields.remove("creatable_topics"));
@@ -140,7 +141,7 @@ fn is_own(line: &Line, id: &str) -> bool {
     line.output["id"] == id
 }
 
-/// An answer with the internal topics that are to be created for its group, by name.
+/// Adds the internal topics that are to be created for the group to an answer.
 pub fn with_missing(mut response: Value, missing: Option<Value>) -> Value {
     if let Some(missing) = missing {
         response["creatable_topics"] = missing;

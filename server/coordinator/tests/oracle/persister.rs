@@ -1,5 +1,5 @@
-//! The leaders of share partitions, as the oracle has them: they do all that they are asked for at
-//! once, and have no offsets.
+//! The leaders of share partitions, as in the oracle. They answer each request at once, and have no
+//! offsets.
 
 use muster_codec::Uuid;
 use muster_coordinator::{StateRequest, StateResult, Summary};

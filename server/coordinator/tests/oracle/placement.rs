@@ -1,15 +1,15 @@
-//! Differences that depend on chance in Kafka, mostly on the order of a Java `HashMap`; and equal
-//! results in different records.
+//! Intended differences that depend on chance in Kafka, mostly on the order of a Java `HashMap`,
+//! and results that are equal but written by different records.
 
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::{ApiKey, Bytes, Uuid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The buckets of a `HashMap` without an initial capacity.
+/// The number of buckets of a `HashMap` without an initial capacity.
 const BUCKETS: u32 = 16;
 
-/// The argued difference between the records of an operation, if it is one of these.
+/// The intended difference between the records of an operation, if this file knows it.
 pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static str> {
     if share_a_bucket(kafka) {
         return Some("placement");
@@ -32,7 +32,7 @@ pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static 
     has_another.then_some("leader")
 }
 
-/// Whether two answers to SyncGroup have the same partitions, with topics in different order.
+/// Whether two answers to SyncGroup have the same partitions, with the topics in another order.
 pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
     let assignments = [kafka, muster].map(|answer| sorted_assignment(&answer["assignment"]));
     api == ApiKey::SyncGroup
@@ -42,8 +42,8 @@ pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
         && assignments[0] == assignments[1]
 }
 
-/// The records with sorted topics in each assignment, and sorted members of a classic group, as
-/// these are ordered by their assignments.
+/// The records in one order: each assignment with sorted topics, and the members of a classic group
+/// sorted, because they are ordered by their assignments.
 fn in_one_order(records: &[Value]) -> Vec<Value> {
     let mut records = records.to_vec();
     for record in &mut records {
@@ -71,7 +71,7 @@ fn without_share_epochs(records: &[Value]) -> Vec<Value> {
     records.iter().filter(|record| !is_epoch(record)).cloned().collect()
 }
 
-/// Whether both remove the same members, at least two, and nothing else.
+/// Whether both remove the same members, at least two, and write nothing else.
 fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
     let keys = |records: &[Value]| -> Vec<String> {
         let mut keys: Vec<_> = records.iter().map(|record| record["key"].to_string()).collect();
@@ -84,13 +84,13 @@ fn same_members_removed(kafka: &[Value], muster: &[Value]) -> bool {
     kafka.iter().filter(removed).count() >= 2 && keys(kafka) == keys(muster)
 }
 
-/// The records without those that repeat an earlier one.
+/// The records without repetitions of earlier ones.
 fn without_repeated(records: &[Value]) -> Vec<&Value> {
     let is_new = |(i, record): &(usize, &Value)| !records[..*i].contains(record);
     records.iter().enumerate().filter(is_new).map(|(_, record)| record).collect()
 }
 
-/// The records without the leader, if one of them makes a consumer group classic.
+/// The records without the leader of the classic group, if they convert a consumer group.
 fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     let mut records = records.to_vec();
     let was_consumer =
@@ -101,7 +101,7 @@ fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
     Some(records)
 }
 
-/// Whether records of target assignments name two topics whose ids share a bucket: these are in
+/// Whether the records of targets name two topics whose ids share a bucket. Such topics are in the
 /// order of insertion.
 fn share_a_bucket(records: &[Value]) -> bool {
     let of_targets =

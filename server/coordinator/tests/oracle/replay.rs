@@ -1,4 +1,4 @@
-//! Replays a transcript on a coordinator and compares the results with Kafka's.
+//! Replays a transcript with a coordinator, and compares the outcomes with Kafka's.
 
 use crate::argued::Argued;
 use crate::counts::Counts;
@@ -31,16 +31,16 @@ const REFUSED: [i64; 2] = [25, 27];
 pub trait Subject {
     /// Starts again with the settings of a `new` operation.
     fn begin(&mut self, op: &Value);
-    /// Performs an operation; `asked` is the part of a request that is compared.
+    /// Performs an operation. `asked` is the compared part of a request.
     fn apply(&mut self, line: &Line, asked: Option<&Asked>, kafka: &Outcome) -> Result<Outcome>;
-    /// muster itself, for calls beyond operations; None for another subject.
+    /// muster itself, for calls that are not operations. None for other subjects.
     fn muster(&mut self) -> Option<&mut Muster>;
 }
 
 /// The first difference between a coordinator and Kafka.
 #[derive(Debug)]
 pub struct Difference {
-    /// The line of the transcript, from 1.
+    /// The line of the transcript, counted from 1.
     pub line: usize,
     pub what: String,
 }
@@ -74,7 +74,7 @@ pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
 struct Replay {
     scope: Scope,
     pending: Pending,
-    /// Answers of one side that the other has not sent yet: Kafka's, muster's.
+    /// Answers that only one side has sent so far: Kafka's and muster's.
     half: BTreeMap<String, [Option<Value>; 2]>,
     /// Requests that Kafka never answers.
     unanswered: HashSet<String>,
@@ -146,7 +146,7 @@ impl Replay {
         self.half.retain(|id, _| self.pending.contains_key(id));
     }
 
-    /// Returns false if no part of the request is compared.
+    /// Handles a request. Returns false if no part of it is compared.
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
         self.lose_in_flight(line, subject);
         self.lose_vanished(line, subject);
@@ -162,7 +162,7 @@ impl Replay {
         true
     }
 
-    /// Groups whose append failed are left out until the next load.
+    /// Leaves out groups whose append failed, until the next load.
     fn lose_failed_append(
         &mut self,
         line: &Line,
@@ -173,7 +173,7 @@ impl Replay {
         if !self.append_fails {
             return;
         }
-        // Only one of two writes at the same time may have failed.
+        // If there were two writes at the same time, only one of them may have failed.
         let written = |key| kafka.records.get(key).map_or(0, Vec::len);
         let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
         let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
@@ -193,14 +193,14 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
-    /// These groups and all that a request names with them: one write, which fails as a whole.
+    /// These groups, and all groups of the same requests: a request's write fails as a whole.
     fn written_with(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
         let writes = self.pending.values().filter(|asked| !asked.reads());
         let of_them = writes.filter(|asked| asked.groups.iter().any(|it| groups.contains(it)));
         of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
     }
 
-    /// Leaves out a group that muster serves, perhaps at the next commit, and Kafka cannot: one to
+    /// Leaves out a group for which muster answers without an error, and Kafka with one: a group to
     /// be converted, or a streams group with endpoints.
     fn lose_unserved(
         &mut self,
@@ -226,8 +226,8 @@ impl Replay {
         }
     }
 
-    /// Leaves out a group in which Kafka raises the epoch at each heartbeat of a member, or has
-    /// forgotten the target of one.
+    /// Leaves out a group in which Kafka bumps the epoch at each heartbeat of a member, or has
+    /// forgotten a member's target.
     fn lose_tied(
         &mut self,
         line: &Line,
@@ -273,7 +273,7 @@ impl Replay {
         muster.narrow(&self.scope, &self.pending);
     }
 
-    /// Leaves out groups in which Kafka fences a member by a timer from before a classic phase.
+    /// Leaves out groups in which Kafka fences a member by a timer of before it became classic.
     fn lose_fenced_late(
         &mut self,
         line: &Line,
@@ -306,7 +306,7 @@ impl Replay {
         self.downgraded.extend(downgraded.collect::<Vec<_>>());
     }
 
-    /// Leaves out a group that gets a request while its record is uncommitted.
+    /// Leaves out a group that gets a request while its record is not committed.
     fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let Some(asked) = self.scope.ask(line).filter(|asked| !asked.reads()) else { return };
         let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
@@ -315,7 +315,7 @@ impl Replay {
         self.lose("held-group", groups, subject);
     }
 
-    /// Leaves out a group whose record was committed: Kafka's state has the time of the commit.
+    /// Leaves out a group whose record is now committed: Kafka's state has the commit's time.
     fn observe_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let op = line.input["op"].as_str();
         if !self.held || matches!(op, Some("commit" | "topics")) {
@@ -332,7 +332,7 @@ impl Replay {
         self.in_flight.extend(groups.filter(|_| self.held));
     }
 
-    /// Kafka forgets an empty consumer or streams group when a classic member with an id joins it.
+    /// Leaves out an empty modern group that a classic member with an id joins: Kafka forgets it.
     fn lose_vanished(&mut self, line: &Line, subject: &mut impl Subject) {
         let body = &line.input["body"];
         let is_join = line.input["api"] == "JoinGroup" && body["memberId"] != "";
@@ -370,7 +370,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Compares only the request ids of answers at a load.
+    /// Compares the answers at a load, but only the ids of their requests.
     fn end_at_load(&mut self, kafka: &mut Outcome, muster: &mut Outcome) -> Result<()> {
         for response in kafka.answers.values_mut() {
             if !error_codes(response).contains(&MOVED) {
@@ -434,7 +434,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The time of an answer is compared too, except while commits are held.
+    /// Compares the answers and, unless commits are held, the times at which they were sent.
     fn compare_answers(
         &mut self,
         kafka: BTreeMap<String, Value>,

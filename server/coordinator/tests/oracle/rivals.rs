@@ -1,5 +1,5 @@
-//! Streams groups in which Kafka's copy of the last target differs from it: Kafka has refused a
-//! rival of a static member, or has removed a member, which may join again.
+//! Streams groups in which Kafka's copy of the last target is wrong: Kafka has refused another
+//! client with a static member's instance id, or has removed a member, which may join again.
 
 use crate::outcome::{Outcome, kafka_records};
 use crate::scope::group_of;
@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 /// UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID
 const REFUSED: [i64; 2] = [111, 82];
 
-/// Since the last load.
+/// The groups of such members since the last load.
 #[derive(Debug, Default)]
 pub struct Rivals {
-    /// The groups of refused rivals.
+    /// The groups in which a client was refused.
     groups: BTreeSet<String>,
     /// Groups with members that were removed.
     removed: BTreeSet<(String, String)>,
@@ -40,7 +40,7 @@ impl Rivals {
         }));
     }
 
-    /// The group of a heartbeat after which the records differ.
+    /// The group of a heartbeat after which the records differ for this reason.
     pub fn differing<'l>(
         &self,
         line: &'l Line,

@@ -1,5 +1,5 @@
-//! The part of a transcript that is compared: all but groups that are left out for an argued
-//! difference.
+//! The compared part of a transcript: all groups except those that are left out because of an
+//! intended difference.
 
 use crate::forms::{self, Result, error_codes};
 use crate::transactional;
@@ -13,27 +13,27 @@ const NOTHING_COMMITTED: [i64; 3] = [0, 12, 100];
 
 const UNKNOWN_TOPIC_ID: i64 = 100;
 
-/// The groups that are not compared.
+/// Which groups and requests are compared.
 #[derive(Debug, Default)]
 pub struct Scope {
     lost: BTreeMap<String, &'static str>,
     unrecorded: BTreeSet<String>,
-    /// The next question about a transaction fails.
+    /// Whether the next verification of a transaction fails.
     pub verification_fails: bool,
 }
 
-/// A compared request, without the groups that are not compared.
+/// A compared request. It names only groups that are compared.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub id: String,
-    /// OffsetCommit for TxnOffsetCommit.
+    /// The API; OffsetCommit for TxnOffsetCommit.
     pub api: ApiKey,
     pub is_transactional: bool,
     pub version: i16,
     pub body: Value,
-    /// The groups that it names; none for ListGroups.
+    /// The groups that the request names. ListGroups names none.
     pub groups: Vec<String>,
-    /// Its answer is expected but not compared: a read while commits are held.
+    /// Whether only the presence of an answer is compared, as for a read while commits are held.
     pub answer_only: bool,
 }
 
@@ -47,9 +47,9 @@ impl Scope {
         self.has(group) && !self.unrecorded.contains(group)
     }
 
-    /// A commit without a member that commits nothing creates a group without a record. Kafka's
-    /// reads see it only after a later record of any group. Returns whether that is the case at
-    /// this line.
+    /// Notes a group that a commit creates without a record: a commit without a member that commits
+    /// nothing. Kafka's reads see the group only after a later record of any group. Returns whether
+    /// the line has such a commit.
     pub fn observe_unrecorded(&mut self, line: &Line) -> bool {
         if line.output["batches"].is_array() {
             self.unrecorded.clear();
@@ -66,17 +66,17 @@ impl Scope {
         makes && self.unrecorded.insert(group.to_owned())
     }
 
-    /// The groups created without a record that reads do not show yet.
+    /// The groups without a record that reads do not show yet.
     pub fn unrecorded(&self) -> impl Iterator<Item = &str> {
         self.unrecorded.iter().map(String::as_str)
     }
 
-    /// Removes a group from the comparison until the next load, for an argued difference.
+    /// Stops comparing a group until the next load, because of an intended difference.
     pub fn lose(&mut self, group: &str, difference: &'static str) {
         self.lost.insert(group.to_owned(), difference);
     }
 
-    /// The difference for which a group was removed until the next load.
+    /// The intended difference because of which a group is not compared.
     pub fn lost(&self, group: &str) -> Option<&'static str> {
         self.lost.get(group).copied()
     }
@@ -85,7 +85,7 @@ impl Scope {
         self.lost.clear();
     }
 
-    /// The difference for which no part of a request is compared.
+    /// The intended difference because of which no part of a request is compared.
     pub fn why_not(&self, line: &Line) -> Option<&'static str> {
         let input = &line.input;
         if commits_to_unknown_topics_alone(line) {
@@ -100,7 +100,7 @@ impl Scope {
         groups.iter().find_map(|group| self.lost(name_of(group)))
     }
 
-    /// Called for a request of which no part is compared.
+    /// Called for a request that is not compared at all.
     pub fn skipped(&mut self, input: &Value) {
         self.verification_fails &= !is_transactional(input);
     }
@@ -136,7 +136,7 @@ impl Scope {
         Some(Asked { id, api, is_transactional, version, body, groups, answer_only: false })
     }
 
-    /// Drops the groups that are not compared from a response.
+    /// Drops groups that are not compared from a response.
     pub fn narrow(&self, asked: &Asked, response: &mut Value) {
         if let Some(Value::Array(groups)) = response.get_mut("groups") {
             groups.retain(|group| asked.names(name_of(group)) && self.shows(name_of(group)));
@@ -152,7 +152,7 @@ impl Asked {
         if self.is_transactional { transactional::NAME } else { self.api.name() }
     }
 
-    /// Whether Kafka answers it from the committed state.
+    /// Whether Kafka answers the request from the committed state.
     pub fn reads(&self) -> bool {
         let stable = self.body["requireStable"] == true;
         let describes = [

@@ -1,4 +1,4 @@
-//! Argued differences in answers, most of them to members of streams groups.
+//! Intended differences in answers, mostly in answers to members of streams groups.
 
 use crate::forms::in_order;
 use crate::placement;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const TASKS: [&str; 3] = ["activeTasks", "standbyTasks", "warmupTasks"];
 
-/// The argued difference between two answers, if it is one of these.
+/// The intended difference between two answers, if this file knows it.
 pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static str> {
     if placement::in_other_order(api, kafka, muster) {
         return Some("topic-order");
@@ -34,7 +34,7 @@ pub fn difference(api: ApiKey, kafka: &Value, muster: &Value) -> Option<&'static
     with_tasks_of(kafka, &unasked).as_ref().is_some_and(is_same).then_some("tasks-again")
 }
 
-/// The argued difference between two descriptions: of the topics of topologies only.
+/// The intended difference between two descriptions, which may differ only in topics of topologies.
 pub fn described(kafka: &Value, muster: &Value) -> Option<&'static str> {
     let without = |value: &Value| {
         let mut value = value.clone();
@@ -61,7 +61,7 @@ fn strip_counts(value: &mut Value) {
     }
 }
 
-/// A list of groups without those that Kafka's filter of states cannot name.
+/// A list of groups without the groups in the state NotReady, which Kafka's filter cannot name.
 fn without_unready(list: &Value) -> Value {
     let mut list = list.clone();
     let groups = list["groups"].as_array_mut();
@@ -69,7 +69,7 @@ fn without_unready(list: &Value) -> Value {
     list
 }
 
-/// Kafka's answer with the tasks of muster's, if it has none itself.
+/// Kafka's answer with the tasks of muster's answer. None if Kafka's answer has tasks.
 fn with_tasks_of(kafka: &Value, muster: &Value) -> Option<Value> {
     let mut with_tasks = kafka.clone();
     for tasks in TASKS {
@@ -81,7 +81,7 @@ fn with_tasks_of(kafka: &Value, muster: &Value) -> Option<Value> {
     Some(with_tasks)
 }
 
-/// Missing topics in the form of the oracle.
+/// Missing topics as the oracle prints them.
 pub fn missing(topics: &[MissingTopic]) -> Value {
     let of = |topic: &MissingTopic| {
         let configs = topic.configs.iter().map(|(name, value)| (name.to_string(), json!(**value)));

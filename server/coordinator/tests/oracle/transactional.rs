@@ -1,4 +1,4 @@
-//! Transactions in the harness: TxnOffsetCommit, which is not in the table of APIs, and markers.
+//! Transactions in the tests: markers, and TxnOffsetCommit, which is not in the table of APIs.
 
 use crate::forms::{Result, as_read, kafka_form, lossless_request};
 use crate::transcript::Line;
@@ -9,7 +9,7 @@ use muster_coordinator::Producer;
 use serde_json::Value;
 
 pub const NAME: &str = "TxnOffsetCommit";
-/// The newest version of Kafka 4.3.
+/// The newest version of TxnOffsetCommit in Kafka 4.3.
 pub const NEWEST: i16 = 5;
 const FLEXIBLE_FROM: i16 = 3;
 
@@ -43,7 +43,7 @@ pub fn kafka_response(version: i16, body: &Value) -> Result<Value> {
     kafka_form(body, |typed| response_json(&typed, version))
 }
 
-/// The producer of a batch, or of a record in the operation `replay`.
+/// The producer of a batch, or of a record in a `replay` operation.
 pub fn producer(batch: &Value) -> Option<Producer> {
     let id = batch["producer_id"].as_i64()?;
     Some(Producer { id, epoch: batch["producer_epoch"].as_i64().unwrap_or_default() as i16 })
@@ -53,7 +53,7 @@ pub fn outcome(name: &Value) -> TransactionOutcome {
     if *name == "commit" { TransactionOutcome::Commit } else { TransactionOutcome::Abort }
 }
 
-/// Whether Kafka refused the marker of an `end_txn`.
+/// Whether Kafka refused the marker of an `end_txn` operation.
 pub fn is_refused(line: &Line) -> bool {
     line.output.get("error").is_some()
 }

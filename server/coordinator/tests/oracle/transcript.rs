@@ -13,7 +13,7 @@ pub struct Line {
     pub output: Value,
 }
 
-/// A run of the oracle, starting with `new`.
+/// A run of the oracle. It starts with the operation `new`.
 #[derive(Debug, Clone)]
 pub struct Transcript {
     pub name: String,
@@ -21,7 +21,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Reads a file of JSON lines, compressed if its name ends in `gz`.
+    /// Reads a file of JSON lines. It is compressed if its name ends with `gz`.
     pub fn read(path: &Path) -> Self {
         let mut file = File::open(path).unwrap();
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The assignors that the members of consumer groups name, as Kafka's log has them.
+//! The assignors for which the members of consumer groups vote, according to Kafka's log.
 
 use crate::outcome::{Outcome, kafka_records};
 use crate::scope::group_of;
@@ -6,7 +6,7 @@ use crate::transcript::Line;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The assignor of each member that names one, by group.
+/// The preferred assignor of each member that names one, by group.
 #[derive(Debug, Default)]
 pub struct Votes(BTreeMap<String, BTreeMap<String, String>>);
 
@@ -23,8 +23,8 @@ impl Votes {
         }
     }
 
-    /// The group in which Kafka raises the epoch, and muster does not, at a heartbeat of the one
-    /// member that names `range`, while one other names `uniform`.
+    /// The group in which Kafka bumps the epoch, and muster does not, at a heartbeat of the only
+    /// member that names `range`, while one other member names `uniform`.
     pub fn tied<'l>(&self, line: &'l Line, kafka: &Outcome, muster: &Outcome) -> Option<&'l str> {
         let body = &line.input["body"];
         let group = body["groupId"].as_str()?;

@@ -1,4 +1,4 @@
-//! The topics and the configs that a transcript sets.
+//! The topics and configs that a transcript sets.
 
 use muster_codec::Uuid;
 use muster_coordinator::assignors::sticky::{Placed, StickyMember, TasksOf};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct World {
     topics: Vec<Topic>,
     made: u64,
-    /// The racks by broker.
+    /// The rack of each broker.
     racks: BTreeMap<i64, String>,
     version: i64,
     version_of_newest: i64,
@@ -23,12 +23,13 @@ struct Topic {
     name: String,
     id: Uuid,
     partitions: i32,
-    /// The brokers of each partition; broker 0 by default.
+    /// The brokers of each partition. The default is broker 0.
     replicas: Vec<Vec<i64>>,
 }
 
 impl World {
-    /// Deletes topics, then creates or extends some; returns the names and ids of the deleted ones.
+    /// Deletes topics, and creates or extends topics. Returns the names and ids of the deleted
+    /// topics.
     pub fn change(&mut self, op: &Value) -> Vec<(String, Uuid)> {
         self.version += 1;
         for broker in op["brokers"].as_array().into_iter().flatten() {
@@ -69,7 +70,7 @@ impl World {
         self.topics.push(Topic { name: name.to_owned(), id, partitions, replicas });
     }
 
-    /// The id that the oracle chooses for a topic without one.
+    /// The id that the oracle assigns to a topic without an id.
     fn numbered_id(&mut self) -> Uuid {
         self.made += 1;
         let mut id = [0; 16];
@@ -117,8 +118,7 @@ impl Topics for World {
     }
 }
 
-/// The configs of a `new` operation that muster's coordinator has; those of other protocols and of
-/// Kafka's threads are ignored.
+/// The configs of a `new` operation. Configs that muster's coordinator does not have are ignored.
 pub fn config(op: &Value) -> Config {
     let mut config = Config::default();
     for (name, value) in op["config"].as_object().into_iter().flatten() {
@@ -217,7 +217,7 @@ fn set_of_streams(config: &mut Config, name: &str, value: &str) {
         "group.streams.acceptable.recovery.lag" => {
             config.group_streams_acceptable_recovery_lag = number();
         }
-        // muster's coordinator has no others.
+        // muster's coordinator has no other configs.
         _ => {}
     }
 }
@@ -226,7 +226,7 @@ fn words(list: &str) -> Vec<String> {
     list.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// The assignor of a name; the oracle has one of its own.
+/// The assignor with this name. `Lowest` exists only in the oracle.
 fn task_assignor(name: &str) -> TaskAssignor {
     match name {
         "sticky" => TaskAssignor::STICKY,
@@ -235,7 +235,7 @@ fn task_assignor(name: &str) -> TaskAssignor {
     }
 }
 
-/// The member whose id sorts first has all tasks, without standbys.
+/// Assigns all tasks to the member with the lowest id, without standbys.
 fn lowest(members: &[StickyMember<'_>], tasks: &[TasksOf]) -> Vec<Placed> {
     let count = tasks.iter().map(|it| it.partitions).sum();
     let first = members.iter().map(|it| it.id.encode_utf16().collect::<Vec<_>>()).min();
@@ -269,7 +269,7 @@ pub fn group_overrides(op: &Value) -> GroupOverrides {
         streams_num_standby_replicas: number("streams.num.standby.replicas"),
         streams_assignor_name: text("streams.assignor.name").map(str::to_owned),
         streams_rack_aware_assignment_tags: text("streams.rack.aware.assignment.tags").map(words),
-        // Within the bound that the oracle's broker has for it.
+        // The oracle's broker has this lower bound.
         streams_task_offset_interval_ms: interval.map(|it| it.max(15_000)),
         streams_acceptable_recovery_lag: number("streams.acceptable.recovery.lag").map(i64::from),
     }

@@ -1,10 +1,10 @@
-//! The cells of the state table that the scripts have exercised.
+//! The cells of the state table that the scripts have covered.
 
 use std::collections::BTreeSet;
 
 const STATES: &[&str] = &["Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"];
 
-/// Events of a group in any state.
+/// Requests that a group in any state may get.
 const REQUESTS: &[&str] = &[
     "join new",
     "join member",
@@ -28,7 +28,8 @@ const REQUESTS: &[&str] = &[
     "reload",
 ];
 
-/// Impossible events: a group without members has no member's requests, nor has one that is absent.
+/// Whether an event is impossible: a group without members gets no request of a member, and a group
+/// that does not exist gets even fewer.
 fn is_impossible(state: &str, request: &str) -> bool {
     match state {
         "Dead" => {
@@ -43,7 +44,7 @@ fn is_impossible(state: &str, request: &str) -> bool {
     }
 }
 
-/// Events of timers.
+/// Events of timers, with the states in which they are possible.
 const TIMERS: &[(&str, &str)] = &[
     ("Empty", "Session"),
     ("PreparingRebalance", "Session"),

@@ -1,11 +1,11 @@
-//! Turns a line of a script into a request.
+//! Converts a line of a script to a request.
 
 use crate::ids::long;
 use muster_codec::consumer_protocol::ConsumerProtocolSubscription;
 use muster_codec::messages::*;
 use muster_codec::{Bytes, Request, Uuid};
 
-/// The words of a line: a verb, plain words, and options `key=value`.
+/// The words of a line: a verb, plain words, and options of the form `key=value`.
 pub struct Line<'l> {
     pub verb: &'l str,
     pub words: Vec<&'l str>,
@@ -35,7 +35,8 @@ impl<'l> Line<'l> {
         self.option("v").map_or(newest, |value| value.parse().unwrap())
     }
 
-    /// The member id of the second word; a client without an id is written `a` instead of `a#1`.
+    /// The member id in the second word. A client without a member id is written `a` instead of
+    /// `a#1`.
     pub fn member_id(&self) -> String {
         let who = self.words.get(1).copied().unwrap_or_default();
         let who = who.split(':').next().unwrap_or_default();
@@ -57,7 +58,7 @@ impl<'l> Line<'l> {
         self.option("instance").map(|it| it.to_owned().into())
     }
 
-    /// The reason of a client, with `_` for spaces.
+    /// The client's reason. `_` stands for a space.
     fn reason(&self) -> Option<std::borrow::Cow<'static, str>> {
         self.option("reason").map(|it| it.replace('_', " ").into())
     }
@@ -67,7 +68,7 @@ impl<'l> Line<'l> {
         value.split(',').filter(|it| !it.is_empty()).map(|it| it.to_owned().into()).collect()
     }
 
-    /// The request of the line with its version; None if the verb is not a request.
+    /// The request in a line, with its version. None if the verb is not a request.
     pub fn request(&self, topic_id: impl Fn(&str) -> Uuid) -> Option<(i16, Request<'static>)> {
         Some(match self.verb {
             "join" => (self.version(9), self.join()),
@@ -103,7 +104,7 @@ impl<'l> Line<'l> {
         })
     }
 
-    /// A member at epoch 0 joins, and so sends all fields.
+    /// A heartbeat. A member at epoch 0 joins, so it sends all fields.
     fn beat(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
         let member_epoch = self.number("epoch", 0);
         let own = |key: &str| self.option(key).map(|it| it.to_owned().into());
@@ -194,7 +195,7 @@ impl<'l> Line<'l> {
         .into()
     }
 
-    /// Members are `a#1`, `instance:i` for one that is named by its instance id alone, or `a#1:i`.
+    /// A LeaveGroup. A member is `a#1`, `a#1:i`, or `instance:i` if only its instance id is sent.
     fn leave(&self) -> Request<'static> {
         let members = self.words.iter().skip(1).map(|word| {
             let (member, instance) = word.split_once(':').unwrap_or((word, ""));
@@ -210,7 +211,8 @@ impl<'l> Line<'l> {
         LeaveGroupRequest { group_id: self.group(), member_id, members }.into()
     }
 
-    /// The commit in the transaction of `producer=id/epoch`, with its version; None without one.
+    /// A commit in the transaction of `producer=id/epoch`, with its version. None without that
+    /// option.
     pub fn transactional(
         &self,
         topic_id: impl Fn(&str) -> Uuid,
@@ -235,7 +237,7 @@ impl<'l> Line<'l> {
         Some((self.version(5), request))
     }
 
-    /// Offsets are `topic-0:5`, or `topic-0:5:metadata`.
+    /// A commit. An offset is `topic-0:5` or `topic-0:5:metadata`.
     fn commit(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
         let topics = self.words.iter().filter(|word| word.contains(':')).map(|word| {
             let mut parts = word.splitn(3, ':');
@@ -263,7 +265,8 @@ impl<'l> Line<'l> {
         .into()
     }
 
-    /// Partitions are `topic-0`; `all` is all of them. Several groups are `g,h`.
+    /// An OffsetFetch. A partition is `topic-0`; `all` means all partitions. Several groups are
+    /// `g,h`.
     fn fetch(&self, topic_id: impl Fn(&str) -> Uuid) -> Request<'static> {
         let wanted: Vec<_> = self.words[1..].iter().map(|it| topic_partition(it)).collect();
         let all = self.words[1..] == ["all"];

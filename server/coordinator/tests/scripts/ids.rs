@@ -1,9 +1,9 @@
-//! Member ids as in scripts: `a#1` is the id that client `a` gets with the first random id.
+//! Member ids in scripts. `a#1` is the member id that client `a` gets with the first random id.
 
-/// The part of a member id before the number.
+/// The constant part of a member id, between the client id and the number.
 const ZEROS: &str = "-00000000-0000-0000-0000-";
 
-/// `a#1` as a member id.
+/// Converts `a#1` to a member id.
 pub fn long(text: &str) -> String {
     match text.split_once('#') {
         Some((name, number)) => format!("{name}{ZEROS}{:012x}", number.parse::<u64>().unwrap()),
@@ -11,7 +11,7 @@ pub fn long(text: &str) -> String {
     }
 }
 
-/// A member id as `a#1`.
+/// Converts a member id to `a#1`.
 pub fn short(id: &str) -> String {
     match id.split_once(ZEROS) {
         Some((name, number)) => {

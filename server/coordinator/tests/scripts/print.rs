@@ -70,7 +70,7 @@ pub fn record(record: &GroupRecord<'_>) -> String {
             }
             None => format!("  regex {} gone", key.regular_expression),
         },
-        // No script has share or streams groups; the transcripts of Kafka's coordinator do.
+        // No script has share or streams groups: they are compared with Kafka's transcripts.
         GroupRecord::ShareGroupMetadata(..)
         | GroupRecord::ShareGroupMemberMetadata(..)
         | GroupRecord::ShareGroupTargetAssignmentMetadata(..)
@@ -143,7 +143,7 @@ fn metadata(value: &GroupMetadataValue<'_>) -> String {
     )
 }
 
-/// Metadata and assignments: the topics of a subscription, or plain text.
+/// Metadata or an assignment as text: the topics of a subscription, or the bytes themselves.
 fn text(bytes: &[u8]) -> String {
     match ConsumerProtocolSubscription::read(bytes) {
         Ok(subscription) if bytes.starts_with(&[0, 0]) => subscription.topics.join(","),
@@ -280,7 +280,7 @@ pub fn response(response: &Response<'_>) -> String {
     }
 }
 
-/// The allowed operations on a group, if they were asked for.
+/// The authorized operations on a group, if the client asked for them.
 fn operations(operations: i32) -> String {
     if operations == i32::MIN { String::new() } else { format!(" may {operations}") }
 }

@@ -1,4 +1,4 @@
-//! A coordinator with the parts of a server: the clock, the topics, the log.
+//! A coordinator with the parts of a server: clock, topics and log.
 
 use crate::common::CountedIds;
 use crate::coverage::Coverage;
@@ -22,20 +22,20 @@ pub struct World {
     topics: TopicTable,
     ids: CountedIds,
     now: i64,
-    /// The lead of the wall clock over `now`.
+    /// How much the wall clock is ahead of `now`, in milliseconds.
     wall_ahead: i64,
     log: Vec<Logged>,
     position: u64,
-    /// The label of each pending request, and its version.
+    /// The label and the version of each parked request.
     waiting: BTreeMap<RequestId, (String, i16)>,
     requests: u64,
-    /// Member ids that were handed out and not used yet.
+    /// Member ids that were assigned and not used yet.
     pending: BTreeSet<String>,
 }
 
 /// An entry of the log.
 enum Logged {
-    /// Bytes of key and value, and the producer of their transaction.
+    /// The bytes of key and value, and the producer if the record is part of a transaction.
     Record(Vec<u8>, Option<Vec<u8>>, Option<Producer>),
     Marker(i64, TransactionOutcome),
 }
@@ -57,7 +57,7 @@ impl Logged {
 }
 
 impl World {
-    /// The output of one line.
+    /// Applies a line. Returns its output.
     pub fn apply(&mut self, text: &str, coverage: &mut Coverage) -> Vec<String> {
         let line = Line::parse(text);
         let mut out = Vec::new();
@@ -166,7 +166,7 @@ impl World {
         let known = line.request(topic_id);
         let (version, request) = known.unwrap_or_else(|| panic!("unknown verb {}", line.verb));
         self.cover(line, coverage);
-        // Through the wire format, so that fields that the version lacks are lost.
+        // The request is encoded and decoded, so that fields that its version lacks are lost.
         let mut bytes = Vec::new();
         request.write(version, &mut bytes).unwrap();
         let request = Request::read(request.api_key(), version, &mut Reader::new(&bytes)).unwrap();
@@ -323,7 +323,7 @@ impl World {
         self.write(Logged::Record(key, value, producer));
     }
 
-    /// Writes and replays an entry, through its bytes.
+    /// Writes an entry and replays it from its bytes.
     fn write(&mut self, logged: Logged) {
         let position = self.position;
         logged.replay(self.coordinator(), position);
@@ -377,12 +377,13 @@ struct TopicTable {
     topics: BTreeMap<String, (Uuid, i32)>,
     version: u8,
     newest: u8,
-    /// The number of changes before the last start.
+    /// The value of `version` at the last restart.
     uncounted: u8,
 }
 
 impl TopicTable {
-    /// Counts versions like a server that restarts: it knows the topics, but not their changes.
+    /// Restarts the count of versions, like a server that restarts: it knows the topics, but not
+    /// their changes.
     fn recount(&mut self) {
         self.uncounted = self.version;
     }
