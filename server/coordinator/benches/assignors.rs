@@ -1,5 +1,5 @@
-//! Times of muster's assignors on the grid of Kafka's own benchmark. `assignors_kafka` compares
-//! them with Kafka's.
+//! Times of muster's assignors, on the grid of Kafka's own benchmark. `assignors_kafka` also
+//! measures Kafka's.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]

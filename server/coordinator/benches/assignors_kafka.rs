@@ -1,14 +1,14 @@
-//! muster's assignors beside Kafka's own, on the same groups in the same run: times, balance and
-//! moved partitions, as a table on standard output.
+//! Compares muster's assignors with Kafka's own, on the same groups in the same run. Prints a table
+//! of times, balance and moved partitions.
 //!
 //! ```text
 //! MUSTER_KAFKA_JARS=DIR cargo bench -p muster-coordinator --bench assignors_kafka > table.md
 //! ```
 //!
-//! `DIR` is the folder of the jars of kafka-group-coordinator 4.3.0 with its dependencies (`mvn
-//! dependency:copy-dependencies`); a JDK of 17 or later is needed. The times are medians of the
-//! assignor alone: the work of Kafka's coordinator around it (copying members into maps before,
-//! comparing assignments after) is not counted, while muster's times include finding the changes.
+//! `DIR` is the folder with the jars of kafka-group-coordinator 4.3.0 and its dependencies (`mvn
+//! dependency:copy-dependencies`). A JDK of 17 or later is needed. The times are medians of the
+//! assignor alone. Kafka's coordinator also copies members into maps before, and compares
+//! assignments after; that is not counted. muster's times include finding the changes.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/driver.rs"]
@@ -101,11 +101,11 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The results of one side.
+/// The results of muster or of Kafka.
 #[derive(Default)]
 struct Side {
     targets: Targets,
-    /// The partitions that members lost to members that stayed, in the last computation.
+    /// The partitions that the last computation moved between members that stayed.
     moved: usize,
 }
 

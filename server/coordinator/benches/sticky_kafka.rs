@@ -1,12 +1,12 @@
-//! muster's assignor of tasks, `sticky`, beside Kafka's own, on the grid of Kafka's benchmark
-//! (`StreamsStickyAssignorBenchmark`) and with 10,000 members, in the same run: times, as a table
-//! on standard output. Each placement must be Kafka's.
+//! Compares muster's assignor of tasks, `sticky`, with Kafka's own, in the same run: on the grid of
+//! Kafka's benchmark (`StreamsStickyAssignorBenchmark`), and with 10,000 members. Prints a table of
+//! times. Each placement must equal Kafka's.
 //!
 //! ```text
 //! MUSTER_KAFKA_JARS=DIR cargo bench -p muster-coordinator --bench sticky_kafka > table.md
 //! ```
 //!
-//! `DIR` is as in `assignors_kafka.rs`. The times are medians of the assignor alone.
+//! `DIR` is described in `assignors_kafka.rs`. The times are medians of the assignor alone.
 #![allow(clippy::unwrap_used)]
 
 #[path = "kafka/java.rs"]
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const REPEATS: usize = 15;
 const WARM_UPS: usize = 20;
 
-/// Members; subtopologies; partitions of each; standbys; members of a process.
+/// The numbers of members, subtopologies, partitions of each, standbys, and members of a process.
 type Size = [u32; 5];
 
 fn main() {
@@ -69,10 +69,10 @@ fn print(size: Size, event: &str, [ours, kafkas]: [Duration; 2]) {
     );
 }
 
-/// A group on both sides, whose subtopologies all have state.
+/// A group that both muster and Kafka have. All its subtopologies are stateful.
 struct Group {
     size: Size,
-    /// The id of each member, and that of its process.
+    /// The id of each member, and the id of its process.
     names: Vec<(String, String)>,
     order: VisitOrder,
     targets: Vec<Placed>,
@@ -103,7 +103,7 @@ impl Group {
         self.targets.push(Placed::default());
     }
 
-    /// The times of both; adopts the placement, which must be the same.
+    /// The times of muster and Kafka. Both must place alike; the group adopts the placement.
     fn assign(&mut self, kafka: &mut Java) -> [Duration; 2] {
         let order = self.order.members(None);
         let members = order.iter().map(|number| {
@@ -159,7 +159,7 @@ fn assigned(kafka: &mut Java, members: usize, partitions: u32) -> (Duration, Vec
     }
 }
 
-/// Ascending.
+/// The tasks in a list of Kafka, ascending.
 fn tasks(list: &str, partitions: u32) -> Vec<TaskNumber> {
     let task = |task: &str| {
         let (subtopology, partition) = task.split_once('_').unwrap();
@@ -170,7 +170,7 @@ fn tasks(list: &str, partitions: u32) -> Vec<TaskNumber> {
     tasks
 }
 
-/// `String.hashCode` in Java, of ASCII.
+/// Java's `String.hashCode` of an ASCII text.
 fn hash_code(text: &str) -> u32 {
     text.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(u32::from(byte)))
 }

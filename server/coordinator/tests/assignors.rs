@@ -1,4 +1,4 @@
-//! The assignors as a group uses them: short stories with Kafka's results.
+//! Short stories of groups and their assignments. The expected results are Kafka's.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::Uuid;
@@ -6,7 +6,7 @@ use muster_coordinator::assignors::{
     Assignor, Change, Computation, SubscriptionType, TargetAssignment, TopicIndex, TopicPartition,
 };
 
-/// A group, by names.
+/// A group whose members and topics have names.
 #[derive(Default)]
 struct Group {
     target: TargetAssignment,
@@ -32,7 +32,7 @@ impl Group {
         self.target.leave(member as u32);
     }
 
-    /// Assigns, and returns a line for each member that changed.
+    /// Computes an assignment. Returns a line for each member that changed.
     fn assign(&mut self, assignor: Assignor, kind: SubscriptionType) -> Vec<String> {
         let mut changes =
             Computation::new(assignor, kind, None, &mut self.target).finish(&self.target);

@@ -1,10 +1,10 @@
-//! Compares the changes that muster's assignors and Kafka's own make to random groups.
+//! Compares the changes that muster's assignors and Kafka's make to random groups.
 //!
-//! Kafka's choice of the partitions that a member gives up of a topic with more than 16 is not
-//! followed: it depends on the order of a hash set, and so on all that was ever in it. There both
-//! sides must move equally many partitions and leave equal loads.
+//! One choice of Kafka is not imitated: which partitions of a topic with more than 16 a member
+//! gives up. It depends on the order of a hash set, and so on its whole history. There, both must
+//! move equally many partitions and leave equal loads.
 //!
-//! Runs only with Kafka's jars:
+//! It needs Kafka's jars, so it runs only on request:
 //!
 //! ```text
 //! mvn dependency:copy-dependencies (of org.apache.kafka:kafka-group-coordinator:4.3.0, to DIR)
@@ -63,7 +63,7 @@ fn sizes(changes: &Targets) -> Vec<usize> {
     sizes
 }
 
-/// The number of partitions that move to another member.
+/// The number of partitions that move between members.
 fn moved(before: &Targets, changes: &Targets) -> usize {
     let mut moved = 0;
     for (member, topics) in changes {
@@ -80,12 +80,12 @@ fn moved(before: &Targets, changes: &Targets) -> usize {
 struct History {
     group: Group,
     random: u64,
-    /// Their ids, and the topics that they subscribe to.
+    /// The members' ids, and the topics to which they subscribe.
     members: Vec<(String, Vec<usize>)>,
     partitions: Vec<u32>,
     joined: u64,
     assignor: Assignor,
-    /// Whether members mostly subscribe to the same topics.
+    /// Whether most members subscribe to the same topics.
     is_alike: bool,
     joining: Option<String>,
     targets: Targets,
@@ -148,7 +148,7 @@ impl History {
         self.joining = Some(id);
     }
 
-    /// The changes made by muster and by Kafka.
+    /// The changes that muster and Kafka make.
     fn assign(&mut self) -> (Targets, Targets) {
         let alike = self.members.windows(2).all(|pair| pair[0].1 == pair[1].1);
         let kind =

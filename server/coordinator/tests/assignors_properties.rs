@@ -1,4 +1,4 @@
-//! The properties of each assignment, over random groups and histories.
+//! Properties that each assignment must have, for random groups and histories.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::Uuid;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TOPICS: usize = 4;
 const MEMBERS: u32 = 12;
 
-/// An event of a group. Numbers are taken modulo the number of topics or members.
+/// An event of a group. A number selects a topic or a member, modulo how many there are.
 #[derive(Debug, Clone)]
 enum Event {
     Join { member: u32, is_static: bool, topics: [bool; TOPICS] },
@@ -35,11 +35,11 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..60)
 }
 
-/// A group, with its expected inputs.
+/// A group, and the input that its assignments should be based on.
 struct Group {
     target: TargetAssignment,
     assignor: Assignor,
-    /// Whether all members have the same topics.
+    /// Whether all members subscribe to the same topics.
     is_alike: bool,
     partitions: [u32; TOPICS],
     members: BTreeMap<MemberIndex, BTreeSet<usize>>,
@@ -131,7 +131,8 @@ impl Group {
         targets
     }
 
-    /// Each partition of a topic with subscribers has one owner, a subscriber.
+    /// Each partition of a topic with subscribers must have one owner, which subscribes to the
+    /// topic.
     fn check_valid(&self) {
         let mut owned = BTreeSet::new();
         for (member, topics) in &self.members {
@@ -148,7 +149,7 @@ impl Group {
         assert_eq!(owned.len(), all, "all partitions are owned");
     }
 
-    /// No move of one partition between two members would bring their loads closer.
+    /// Moving one partition between two members must not bring their loads closer.
     fn check_balanced(&self) {
         let load = |member: &MemberIndex| self.target.of(*member).len();
         for (giver, taker) in
@@ -162,7 +163,7 @@ impl Group {
         }
     }
 
-    /// A member gives up only partitions beyond its quota: the fewest moves that balance allows.
+    /// A member may give up only partitions beyond its quota, so that the fewest partitions move.
     fn check_sticky(&self, before: &BTreeMap<MemberIndex, Vec<TopicPartition>>) {
         let all: usize = self.members.keys().map(|member| self.target.of(*member).len()).sum();
         let share = all / self.members.len().max(1);

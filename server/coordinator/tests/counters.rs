@@ -1,4 +1,4 @@
-//! The numbers of a coordinator follow its groups through their lives.
+//! The counters and gauges of a coordinator, while its groups change.
 
 #![allow(clippy::unwrap_used)]
 
@@ -52,7 +52,7 @@ impl Shard {
         let mut output = self.call(|it, context| it.handle(context, caller, request.into()));
         let mut answers = std::mem::take(&mut output.answers);
         self.replay(&output);
-        // A join is answered when its phase ends.
+        // A JoinGroup is answered when the join phase ends.
         while answers.is_empty() {
             answers = self.expire();
         }
@@ -170,7 +170,7 @@ fn a_classic_group_forms_loses_its_members_and_forms_again() {
     shard.ask(0, leave);
     assert_eq!(shard.gauges(), Gauges { classic_empty: 1, ..Gauges::default() });
 
-    // A member that never syncs is removed when it should have, unless its session ends first.
+    // A member that never syncs is removed by the sync timer, unless its session ends first.
     shard.join("g");
     shard.until(30_000);
     let events = shard.events();

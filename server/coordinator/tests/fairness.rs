@@ -1,4 +1,4 @@
-//! One address uses up what the coordinators of a shard may hold for clients, and another comes.
+//! One address uses up what it may of a shard's limits. Another address must still be served.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -43,7 +43,7 @@ impl Shard {
         (&mut self.coordinator, context)
     }
 
-    /// The answer to a request, and the limit that it has met.
+    /// The answer to a request, and the limit that refused it.
     fn ask(
         &mut self,
         host: &'static str,
@@ -78,7 +78,7 @@ impl Shard {
         self.coordinator.settle(&mut self.budget);
     }
 
-    /// Lets time pass until no member is left.
+    /// Lets time pass until all members have expired.
     fn expire(&mut self) {
         let end = self.now + 30 * 60_000;
         while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= end) {
@@ -90,8 +90,8 @@ impl Shard {
         }
     }
 
-    /// Adds members of 10,000 bytes, each as `request` makes it, until one is refused. Returns how
-    /// many were added.
+    /// Adds members of 10,000 bytes, which `request` makes, until one is refused. Returns the
+    /// number of added members.
     fn add_members<R: Into<GroupRequest<'static>>>(
         &mut self,
         host: &'static str,
@@ -112,7 +112,7 @@ impl Shard {
     }
 }
 
-/// The error of a member's request; none if it waits for other members.
+/// The error in the answer to a member; no error if the request is parked.
 fn error_of(answer: Option<Response<'_>>) -> ErrorCode {
     match answer {
         None => ErrorCode::None,
@@ -193,7 +193,7 @@ fn who_adds_to_a_group_of_others_pays_for_all_of_it() {
     assert_eq!(shard.ask(OTHER, 3, join("own".into(), 10_000)), (None, None));
 }
 
-/// The errors of a TxnOffsetCommit of ten offsets, and the limit that it has met.
+/// The errors of a TxnOffsetCommit with ten offsets, and the limit that refused it.
 fn commit(
     shard: &mut Shard,
     host: &'static str,
@@ -221,7 +221,7 @@ fn commit(
 fn open_transactions_of_an_address_leave_an_eighth_of_the_bytes_to_others() {
     const FULL: i16 = ErrorCode::CoordinatorNotAvailable as i16;
     let share = Some(Refusal { limit: Limited::PendingBytes, exceeded: Exceeded::Share });
-    // Offsets of 256 bytes: 320 of them, of which 40 are left to others.
+    // The limit is 320 offsets of 256 bytes. The last 40 are reserved for other addresses.
     let mut shard = Shard::new(Config { pending_bytes_max: 256 * 320, ..Config::default() });
     for number in 0..28 {
         assert_eq!(commit(&mut shard, HOG, 1, number), (vec![0; 10], None), "{number}");

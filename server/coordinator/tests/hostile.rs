@@ -1,4 +1,4 @@
-//! Requests that no well-behaved client sends: the protocol's own errors, and bounded answers.
+//! Requests that no correct client sends. They get errors of the protocol, and bounded answers.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::limits::ANSWER_BYTES_MAX;
@@ -75,7 +75,7 @@ fn a_partition_that_is_named_many_times_does_not_exceed_the_answers_limit() {
     assert_eq!((group.error_code, group.topics.len()), (ErrorCode::UnknownServerError as i16, 0));
 }
 
-/// The length of a response's frame, which is less than what was counted for it.
+/// The length of a response's frame. The budget must have counted more.
 fn frame_bytes(response: Response<'_>, version: i16) -> usize {
     let mut frame = Vec::new();
     header::write_response(1, version, &response, &mut frame).unwrap();
@@ -100,7 +100,7 @@ fn an_answer_about_many_offsets_has_a_limit() {
         topics: None,
         ..Default::default()
     };
-    // The caller does not ensure that each group is named once.
+    // Callers do not ensure that each group is named only once.
     let groups = vec![all("g"); 1_000];
     let fetched = shard.ask("c", OffsetFetchRequest { groups, ..Default::default() }).unwrap();
     let Response::OffsetFetch(body) = &fetched else { panic!() };
@@ -382,8 +382,7 @@ impl Shard {
         self.coordinator.handle(&mut context, caller, request)
     }
 
-    /// The first answer after the initial delay.
-    /// The log refuses the records of an output.
+    /// Makes the log refuse the records of an output.
     fn refuse(&mut self, records: &[GroupRecord<'_>]) -> Output<'static> {
         let (ids, topics) = (&mut self.ids, &NoTopics);
         let position = self.position;

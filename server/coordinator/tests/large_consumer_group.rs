@@ -160,7 +160,7 @@ impl Shard {
         }
     }
 
-    /// Returns the error code.
+    /// Sends a heartbeat. Returns the error code.
     fn send(&mut self, who: usize, request: ConsumerGroupHeartbeatRequest<'static>) -> i16 {
         let caller = Caller {
             request: RequestId { connection: 0, sequence: 0 },
@@ -181,7 +181,7 @@ impl Shard {
         error
     }
 
-    /// The number of rounds of heartbeats, a second apart, until one writes nothing.
+    /// The number of rounds of heartbeats, one second apart, until a round writes nothing.
     fn rounds_to_settle(&mut self) -> usize {
         (1..100)
             .find(|_| {

@@ -1,4 +1,4 @@
-//! Ten thousand members join, sync, heartbeat and leave; the cost of a request does not grow.
+//! Ten thousand members join, sync, send heartbeats and leave. The cost of a request must not grow.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::messages::*;
@@ -185,7 +185,7 @@ fn commit(member_id: &str) -> OffsetCommitRequest<'static> {
     }
 }
 
-/// One group, with more offsets than a call removes.
+/// A group with more offsets than one call deletes.
 fn with_many_offsets() -> Coordinator {
     let mut coordinator = Coordinator::new(Config::default());
     for partition in 0..EXPIRE_RECORDS_MAX as i32 + 1_000 {
@@ -257,8 +257,8 @@ fn delete(groups: &[&'static str]) -> DeleteGroupsRequest<'static> {
     DeleteGroupsRequest { groups_names }
 }
 
-/// Before the last slice members may not join, as the group would stay without some of its
-/// offsets, and a commit goes with the group.
+/// Before the last slice no member may join, because the group would stay without some of its
+/// offsets. An offset that is committed meanwhile is deleted with the group.
 #[test]
 fn a_group_is_deleted_in_slices_if_it_has_many_offsets() {
     let mut coordinator = with_many_offsets();
@@ -285,7 +285,7 @@ fn a_group_is_deleted_in_slices_if_it_has_many_offsets() {
         slices.push(output.records.len());
         answers.extend(shard.settle(output));
     }
-    // With the last, the tombstones of the new offset and of the group.
+    // The last slice has the tombstones of the new offset and of the group.
     assert_eq!(slices, [EXPIRE_RECORDS_MAX, 1_002, 0]);
     let codes = answers.iter().map(|answer| {
         let Response::DeleteGroups(body) = &answer.response else { panic!() };

@@ -1,5 +1,5 @@
-//! A group of a snapshot with more offsets than a call loads: the calls that need them are refused
-//! until the slices are loaded, and all others are served.
+//! A group of a snapshot with more offsets than one call loads. Calls that need the offsets are
+//! refused until all slices are loaded; other calls are served.
 #![allow(clippy::unwrap_used)]
 
 use common::{CountedIds, call, caller};
@@ -41,7 +41,7 @@ fn value(partition: i32) -> OffsetCommitValue<'static> {
     OffsetCommitValue { offset: partition.into(), expire_timestamp: -1, ..Default::default() }
 }
 
-/// A coordinator that has opened a snapshot of another one.
+/// A coordinator that has opened a snapshot of `before`.
 fn reopened(mut before: Coordinator) -> Coordinator {
     let mut writing = snapshots::Writing::begin(1);
     let file = iter::from_fn(|| Some(writing.write(&mut before, 1, 1 << 16).unwrap()));
@@ -119,7 +119,7 @@ fn commit_in_transaction(coordinator: &mut Coordinator, version: i16) -> ErrorCo
     ErrorCode::from_code(answer.topics[0].partitions[0].error_code).unwrap()
 }
 
-/// The error and the number of offsets of the large group, and of a small group beside it.
+/// The error and the number of offsets of the large group, and of a small group.
 fn fetch(coordinator: &mut Coordinator) -> [(ErrorCode, usize); 2] {
     let group = |group_id: &'static str| OffsetFetchRequestGroup {
         group_id: group_id.into(),
@@ -168,7 +168,7 @@ fn requests_for_many_offsets_are_refused_while_they_are_loaded_in_slices() {
         expire(&mut coordinator);
         slices += 1;
     }
-    // A slice ends with a part of the snapshot, which has at most 1,024 offsets.
+    // A slice ends with a whole part of the snapshot, which has at most 1,024 offsets.
     assert_eq!(slices, OFFSETS as usize / LOADED_OFFSETS_MAX + 1);
     assert_eq!(coordinator.damage(), None);
     assert_eq!(coordinator.counters().gauges.offsets, OFFSETS as u64 + 1);
@@ -181,8 +181,8 @@ fn requests_for_many_offsets_are_refused_while_they_are_loaded_in_slices() {
     assert_ne!(coordinator.next_deadline(), Some(0), "nothing is left to load");
 }
 
-/// Older clients see errors of partitions alone: without any they would take the offsets for
-/// absent.
+/// Older versions have errors only for partitions. Without any error, clients would believe that
+/// there are no offsets.
 #[test]
 fn each_version_of_a_fetch_has_the_error() {
     let mut coordinator = reopened(with_many_offsets());
@@ -208,7 +208,7 @@ fn each_version_of_a_fetch_has_the_error() {
     }
 }
 
-/// A later topic of the name must not wait for turns.
+/// The deletion must not wait, because a later topic may have the same name.
 #[test]
 fn the_removal_of_a_topic_loads_at_once_if_it_may_not_wait() {
     let mut coordinator = reopened(with_many_offsets());
@@ -234,7 +234,7 @@ fn the_removal_of_a_topic_loads_at_once_if_it_may_not_wait() {
     assert_eq!((gone, calls), (OFFSETS as usize, 2));
 }
 
-/// A snapshot that is written meanwhile has all offsets, and so has one after the load.
+/// A snapshot that is written during the load has all offsets, and so has one after it.
 #[test]
 fn a_snapshot_during_a_load_has_all_offsets() {
     let mut coordinator = reopened(with_many_offsets());
@@ -248,7 +248,7 @@ fn a_snapshot_during_a_load_has_all_offsets() {
         let mut copy = snapshots::open(Config::default(), &file).unwrap();
         assert!(snapshots::durable(&mut copy) == expected);
     }
-    // A call that needs the offsets and cannot be refused, such as a record of the log.
+    // A record of the log needs the offsets too, and cannot be refused.
     let record = GroupRecord::OffsetCommit(key(0), None);
     coordinator.replay(&record, POSITION);
     assert_eq!(coordinator.counters().gauges.offsets, OFFSETS as u64 - 1);
@@ -295,7 +295,7 @@ fn the_sweep_and_the_removal_of_a_topic_wait_for_the_load() {
     assert!(calls > 4, "not in one call");
 }
 
-/// No marker is refused, so that what it needs is loaded before.
+/// A marker is never refused. So the offsets that it needs are loaded early.
 #[test]
 fn offsets_of_a_group_with_pending_ones_are_loaded_at_once_but_in_slices() {
     let mut before = with_many_offsets();

@@ -1,5 +1,5 @@
-//! Large groups that are converted from one protocol to the other, or that members leave: their
-//! records are several operations of the log, and a crash may leave the first ones.
+//! Large groups that are converted to the other protocol, or that members leave. Their records are
+//! several operations of the log, and a crash may keep only the first ones.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,14 +22,15 @@ use muster_coordinator::{
 
 const MEMBERS: usize = 24;
 const PARTITIONS_EACH: usize = 2;
-/// Members, and bytes of their user data, of a group whose conversion is larger than an operation.
+/// The number of members, and the bytes of their user data, for which a conversion is larger than
+/// an operation.
 const LARGE: usize = 6_000;
 const LARGE_USER_DATA: usize = 1_200;
-/// As in the log.
+/// The limit of the log for one operation.
 const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
-/// So small that each kind of record is cut somewhere.
+/// A limit so small that each kind of record is separated somewhere.
 const CUT_BYTES: usize = 1_500;
-/// The wall clock when a log is loaded.
+/// The wall clock when a log is loaded, in milliseconds.
 const START: i64 = 1_000_000;
 const CONSUMER: &str = "consumer";
 
@@ -76,7 +77,7 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
         run.heartbeat(-1);
         let joined = (0..MEMBERS).filter(|member| run.join(*member)).count();
         if run.is_classic() {
-            // The last one that joins lets all others go, or the delay of a new group does.
+            // The last member that joins ends the join phase, or the delay of a new group does.
             (0..15).for_each(|_| run.expire());
             assert_eq!(joined + run.joined_late, MEMBERS, "after {end} operations");
         } else {
@@ -87,7 +88,7 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
     }
 }
 
-/// The consumer whose session ended comes back instead.
+/// The consumer did not get an answer. It returns, and may stay in the group.
 #[test]
 fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_its_consumer_may_stay_in() {
     let mut log = vec![classic_group(MEMBERS, 0)];
@@ -121,7 +122,7 @@ fn a_crash_between_the_operations_of_members_that_leave_leaves_a_group_that_they
     }
 }
 
-/// Others continue with their heartbeats, and so do those that were to leave and are still there.
+/// The remaining members send heartbeats, and so do leaving members that still exist.
 #[test]
 fn a_crash_between_the_operations_of_members_that_leave_leaves_no_partition_without_an_owner() {
     let mut log = vec![classic_group(MEMBERS, 0)];
@@ -136,7 +137,7 @@ fn a_crash_between_the_operations_of_members_that_leave_leaves_no_partition_with
             let log = [log.clone(), cut[..end].concat()].concat();
             assert_compaction_keeps_the_state(&log);
             let mut run = Run::loaded(&log);
-            // The second is later than the interval of assignments.
+            // The second heartbeat is later than the assignment interval.
             (0..2).for_each(|_| drop(run.heartbeat(0)));
             assert_eq!(run.assigned(), all_partitions(), "after {end} operations");
         }
@@ -192,7 +193,7 @@ fn a_group_whose_classic_record_would_be_too_large_stays_one_of_consumers() {
     assert!(left.iter().any(is_epoch), "the consumer has left: {left:?}");
 }
 
-/// The newest record of each key makes the same group as all of them, with tombstones or without.
+/// The newest records of all keys make the same group as all records, with or without tombstones.
 fn assert_compaction_keeps_the_state(log: &[GroupRecord<'static>]) {
     let keys: Vec<_> = log.iter().map(|record| record_bytes(record).0).collect();
     let is_newest = |number: &usize| !keys[number + 1..].contains(&keys[*number]);
@@ -204,7 +205,8 @@ fn assert_compaction_keeps_the_state(log: &[GroupRecord<'static>]) {
     assert_eq!(values, whole, "{} records, tombstones dropped", log.len());
 }
 
-/// A stable classic group whose members own all partitions, and have user data of this size.
+/// A stable classic group whose members own all partitions. Each has `user_data` bytes of user
+/// data.
 fn classic_group(members: usize, user_data: usize) -> GroupRecord<'static> {
     let member = |number: usize| {
         let first = (number * PARTITIONS_EACH) as i32;
@@ -258,7 +260,7 @@ struct Run {
     ids: CountedIds,
     budget: Budget,
     now: i64,
-    /// Members whose JoinGroup was answered after it had waited.
+    /// The number of members whose JoinGroup was answered after it had been parked.
     joined_late: usize,
 }
 
@@ -267,7 +269,7 @@ impl Run {
         Self::of_members(log, MEMBERS)
     }
 
-    /// With a topic for this number of members.
+    /// Loads a log, with a topic large enough for `members`.
     fn of_members(log: &[GroupRecord<'_>], members: usize) -> Self {
         let mut topics = World::default();
         topics.make("t", (members * PARTITIONS_EACH) as i32);
@@ -278,8 +280,8 @@ impl Run {
         Self { coordinator, topics, ids, budget, now: 0, joined_late: 0 }
     }
 
-    /// Sends a request later than any interval of assignments; its records are written. Returns
-    /// them and the response, unless the request waits.
+    /// Sends a request after the assignment interval, and writes its records. Returns the records,
+    /// and the response if there is one already.
     fn ask(
         &mut self,
         request: GroupRequest<'static>,
@@ -314,7 +316,7 @@ impl Run {
         (&mut self.coordinator, context)
     }
 
-    /// A heartbeat of the one consumer: it joins with 0 and leaves with -1.
+    /// Sends a heartbeat of the only consumer. It joins with epoch 0 and leaves with -1.
     fn heartbeat(&mut self, member_epoch: i32) -> Vec<GroupRecord<'static>> {
         let request = ConsumerGroupHeartbeatRequest {
             group_id: "g".into(),
@@ -328,8 +330,8 @@ impl Run {
         self.ask(request.into()).0
     }
 
-    /// A classic member joins again, without its id if the group does not know it; whether it was
-    /// answered at once.
+    /// A classic member joins again; without its id if the group does not know the id. Returns
+    /// whether it was answered at once.
     fn join(&mut self, number: usize) -> bool {
         let mut request = join_request(member_id(number));
         let (_, mut response) = self.ask(request.clone().into());
@@ -350,7 +352,7 @@ impl Run {
         records
     }
 
-    /// Classic members leave with one request.
+    /// Classic members leave with a single request.
     fn leave(&mut self, numbers: &[usize]) -> Vec<GroupRecord<'static>> {
         let identity = |number: &usize| MemberIdentity {
             member_id: member_id(*number).into(),

@@ -1,5 +1,5 @@
-//! Ten thousand members in one streams group, and a thousand groups of fifty: they settle, and what
-//! the coordinator holds of a member takes less than 4 KiB.
+//! Ten thousand members in one streams group, and a thousand groups with fifty members. They must
+//! settle, and each member must take less than 4 KiB of the coordinator's memory.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod common;
@@ -18,10 +18,10 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const MEMBER_BYTES_MAX: usize = 4 << 10;
 const THREADS_OF_A_PROCESS: usize = 4;
-/// Heartbeats of each member until it has its tasks and the coordinator knows that.
+/// The most heartbeats until each member has its tasks and has reported them.
 const ROUNDS_MAX: usize = 6;
 
-/// One test, as what is allocated is counted for the process.
+/// There is only one test here, because allocations are counted for the whole process.
 #[test]
 fn large_groups_and_many_settle_in_few_heartbeats_and_take_little_memory() {
     ten_thousand_members_in_one_group();
@@ -56,11 +56,11 @@ struct Member {
     number: usize,
     epoch: i32,
     active: usize,
-    /// The tasks that are reported: None if they are those of the last report.
+    /// The tasks to report; None if they have not changed since the last report.
     report: Option<Tasks>,
 }
 
-/// Each subtopology has as many tasks as partitions; one of them has a store.
+/// Topics with this number of partitions. So each subtopology has as many tasks; one is stateful.
 fn with_topics(partitions: i32) -> Shard {
     let mut shard = Shard::new();
     for name in SOURCES.into_iter().chain([CHANGELOG]) {
@@ -78,8 +78,8 @@ fn join(shard: &mut Shard, group: usize, count: usize) -> Vec<Member> {
     (0..count).map(joined).collect()
 }
 
-/// Members heartbeat until all have the target of the group; the time between two rounds is longer
-/// than that between two targets.
+/// Sends heartbeats until all members have the group's target. Rounds are further apart than
+/// computations of the target.
 fn settle(shard: &mut Shard, members: &mut [Member], interval_ms: i64) {
     for _ in 0..ROUNDS_MAX {
         shard.pass(interval_ms);
@@ -90,7 +90,7 @@ fn settle(shard: &mut Shard, members: &mut [Member], interval_ms: i64) {
     panic!("group {} has not settled", members[0].group);
 }
 
-/// A heartbeat of each member; whether an answer has changed something.
+/// Sends a heartbeat of each member. Returns whether an answer changed something.
 fn beat_all(shard: &mut Shard, members: &mut [Member]) -> bool {
     let mut changed = false;
     for member in members {
@@ -112,7 +112,7 @@ fn beat(shard: &mut Shard, member: &mut Member, request: StreamsGroupHeartbeatRe
     }
 }
 
-/// Measured is a coordinator that has loaded the log, after a heartbeat of each member.
+/// Measures a coordinator that has loaded the log, after a heartbeat of each member.
 fn check_memory(shard: &mut Shard, members: &mut [Member]) {
     shard.log = bytes(&shard.coordinator.durable_records());
     let before = ALLOCATED.current_usage();
@@ -155,7 +155,7 @@ fn staying(member: &mut Member) -> StreamsGroupHeartbeatRequest<'static> {
     }
 }
 
-/// As long as the ids that Kafka Streams makes.
+/// The names are as long as those of Kafka Streams.
 fn named(group: usize, number: usize) -> StreamsGroupHeartbeatRequest<'static> {
     StreamsGroupHeartbeatRequest {
         group_id: format!("application-{group}").into(),

@@ -1,5 +1,5 @@
-//! The target assignment of the largest group: larger than one operation of the log, so it becomes
-//! several, and a crash may leave the first ones.
+//! The target assignment of the largest group. It is larger than one operation of the log, so it
+//! becomes several, and a crash may keep only the first ones.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,13 +16,14 @@ use muster_codec::{Response, Uuid, Wall};
 use muster_coordinator::limits::GROUP_MEMBERS_MAX;
 use muster_coordinator::{Budget, Caller, Config, Context, Coordinator, RequestId, operations};
 
-/// As in the log: `OPERATION_BYTES_MAX` of storage, and the part of it that is cut.
+/// The limits of the log: `OPERATION_BYTES_MAX` of storage, and the size to which records are
+/// separated.
 const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 const CUT_BYTES: usize = OPERATION_BYTES_MAX / 2;
 
 const PARTITIONS_EACH: usize = 3;
 
-/// Members of the group whose target is computed.
+/// The number of members of the group whose target is computed.
 const MEMBERS: usize = 2_000;
 
 #[test]
@@ -60,7 +61,7 @@ fn a_crash_between_the_operations_of_a_target_leaves_a_group_that_computes_it_ag
     }
 }
 
-/// Members without a target, and their group at a newer epoch.
+/// Members without a target. Their group has a newer epoch than its target.
 fn members() -> Vec<GroupRecord<'static>> {
     let member = |number: usize| {
         let (group_id, member_id) = ("g".into(), format!("member-{number:029}").into());
@@ -86,7 +87,7 @@ fn loaded(log: &[GroupRecord<'_>], topics: &World) -> Coordinator {
     coordinator
 }
 
-/// The records of the target that the heartbeat of a member makes due.
+/// The records of the target. The heartbeat of a member makes its computation due.
 fn compute(coordinator: &mut Coordinator, topics: &World) -> Vec<GroupRecord<'static>> {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),
@@ -124,7 +125,7 @@ fn len(record: &GroupRecord<'_>) -> usize {
     key.len() + value.map_or(0, |it| it.len()) + 16
 }
 
-/// The partitions in the record of a target.
+/// The partitions in the record of a member's target.
 fn partitions(record: &GroupRecord<'_>) -> Vec<i32> {
     match record {
         GroupRecord::ConsumerGroupTargetAssignmentMember(_, Some(value)) => {

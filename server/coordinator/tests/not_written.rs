@@ -1,5 +1,5 @@
-//! A coordinator some of whose records the log refuses, beside one that is loaded from the log each
-//! time: from there on both answer and write the same.
+//! The log refuses records of a coordinator. A second coordinator is then loaded from the log; from
+//! there on both must answer and write the same.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ use snapshots::{open, snapshot};
 const MEMBERS: [&str; 4] = ["a", "b", "c", "d"];
 const TOPICS: [&str; 2] = ["t", "u"];
 
-/// A step of a script; its records are refused if `is_refused`.
+/// A step of a script. If `is_refused`, the log refuses its records.
 #[derive(Debug, Clone)]
 struct Step {
     action: Action,
@@ -26,7 +26,7 @@ struct Step {
 
 #[derive(Debug, Clone)]
 enum Action {
-    /// A heartbeat of a consumer; it joins if it has no epoch.
+    /// A heartbeat of a consumer. It joins if it has no member epoch.
     Heartbeat {
         member: usize,
         topics: usize,
@@ -36,7 +36,7 @@ enum Action {
     Leave {
         member: usize,
     },
-    /// The id that the group gave, or none.
+    /// Uses the member id that the group assigned, or none.
     Join {
         member: usize,
     },
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// The coordinator, the one loaded from the log, and the clients of both.
+/// The coordinator, a coordinator loaded from the log, and the clients of both.
 struct Run {
     coordinator: Coordinator,
     loaded: Coordinator,
@@ -105,7 +105,7 @@ struct Run {
     requests: u64,
 }
 
-/// The part of the last answers that a client sends again.
+/// The parts of the last answers that a client sends in its next request.
 #[derive(Debug, Clone, Default)]
 struct Client {
     epoch: i32,
@@ -141,7 +141,7 @@ impl Run {
         }
     }
 
-    /// Fires the timers of the next `ms`; the first that writes may be refused.
+    /// Fires the timers of the next `ms`. If `is_refused`, the first records are refused.
     fn pass(&mut self, ms: i64, mut is_refused: bool) {
         let until = self.now + ms;
         for _ in 0..1_000 {
@@ -155,7 +155,7 @@ impl Run {
         self.now = until;
     }
 
-    /// Calls both coordinators, which have to agree.
+    /// Calls both coordinators. Their outputs must be equal.
     fn both<'r>(
         &mut self,
         call: impl Fn(&mut Coordinator, &mut Context<'_>) -> Output<'r>,
@@ -182,7 +182,7 @@ impl Run {
         output
     }
 
-    /// Writes the records or refuses them; returns whether some were refused.
+    /// Writes the records or refuses them. Returns whether some were refused.
     fn end(&mut self, output: Output<'_>, member: usize, is_refused: bool) -> bool {
         let is_refused = is_refused && !output.records.is_empty();
         if is_refused {
@@ -206,8 +206,8 @@ impl Run {
         }
     }
 
-    /// Refuses the records, and loads the other coordinator from the log. A refused commit leaves
-    /// a group alone that it did not create, and the other coordinator as it is.
+    /// Refuses the records, and loads the second coordinator from the log. But a refused commit
+    /// changes neither a group that it did not create nor the second coordinator.
     fn refuse(&mut self, output: &Output<'_>) {
         let position = self.log.len() as u64 + 1;
         let (now, wall, topics) = (self.now, Wall(self.now), &self.topics);
@@ -231,18 +231,19 @@ impl Run {
             let position = at as u64 + 1;
             records.iter().for_each(|it| replayed.replay(&read(it), position));
         }
-        // Through a snapshot, as the sizes that Kafka's hash tables once had are in no record.
+        // The state passes through a snapshot, because records do not contain the former sizes of
+        // Kafka's hash tables.
         let file = snapshot(&mut replayed, self.log.len() as u64);
         self.loaded = open(Config::default(), &file).unwrap();
         self.loaded.load_all();
         self.loaded.loaded(now, wall, topics);
-        // The group alone is loaded again: the sweep keeps its time.
+        // Only the group is rebuilt. The time of the sweep stays.
         let sweep_at = now + Config::default().offsets_retention_check_interval_ms;
         self.coordinator.sweep_at(sweep_at);
         self.loaded.sweep_at(sweep_at);
     }
 
-    /// The version of a request, its client, and the request.
+    /// The version of a request, the index of its client, and the request.
     fn request(&self, action: &Action) -> (i16, usize, GroupRequest<'static>) {
         match *action {
             Action::Heartbeat { member, topics, instance, reports } => {
@@ -342,7 +343,7 @@ impl Client {
     }
 }
 
-/// The answers without their positions: a snapshot does not know when a group was removed.
+/// The answers without their positions, because a snapshot does not store when groups were removed.
 fn responses<'o, 'r>(output: &'o Output<'r>) -> Vec<(RequestId, &'o Response<'r>)> {
     output.answers.iter().map(|it| (it.request, &it.response)).collect()
 }

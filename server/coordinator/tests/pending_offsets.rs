@@ -1,5 +1,5 @@
-//! Pending offsets beside a model of Kafka's, which compares the places of records: in normal work,
-//! after a recovery, and with snapshots that are written while the groups change.
+//! Compares pending offsets with a model of Kafka's, which compares the places of records: in
+//! normal work, after recovery, and with snapshots that are written while the groups change.
 #![allow(clippy::unwrap_used)]
 
 use common::call;
@@ -74,7 +74,7 @@ fn offset_record(slot: Slot, value: Option<OffsetCommitValue<'static>>) -> Group
     GroupRecord::OffsetCommit(key, value)
 }
 
-/// The offset that the entry at `at` commits: its place.
+/// The value that the entry at index `at` commits: its offset is `at`.
 fn offset(at: usize, metadata: bool) -> Option<OffsetCommitValue<'static>> {
     let metadata = if metadata { "some".into() } else { "".into() };
     Some(OffsetCommitValue { offset: at as i64, metadata, ..Default::default() })
@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// Its record; None for a marker.
+    /// The record of an entry at index `at`; None for a marker.
     fn record(&self, at: usize) -> Option<GroupRecord<'static>> {
         Some(match *self {
             Self::Commit { slot, metadata } | Self::Pending { slot, metadata, .. } => {
@@ -104,7 +104,7 @@ impl Entry {
         })
     }
 
-    /// Applies it at position `at + 1`.
+    /// Applies the entry, with position `at + 1`.
     fn apply(&self, coordinator: &mut Coordinator, at: usize) {
         let position = at as u64 + 1;
         match (self, self.record(at), self.producer()) {
@@ -119,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Applies it as recovery does: as a batch of the log.
+    /// Applies the entry as recovery does, as a batch of the log.
     fn recover(&self, coordinator: &mut Coordinator, at: usize) {
         let mut recover = |batch: &[u8]| {
             let batch = Batch::read(batch).unwrap();
@@ -146,7 +146,7 @@ impl Entry {
     }
 }
 
-/// Kafka's state: each offset with the place of its record.
+/// Kafka's state: for each offset, the index of its record.
 #[derive(Debug, Default)]
 struct Model {
     committed: BTreeMap<Slot, usize>,
@@ -261,7 +261,7 @@ proptest! {
     #[test]
     fn offsets_are_those_of_kafka_after_each_entry(log in log()) {
         let (mut coordinator, mut model) = (Coordinator::new(Config::default()), Model::default());
-        // The offsets of a group are deleted before it: without a group they are not shown.
+        // The offsets of a group are deleted before the group: without a group they are not shown.
         let is_deletion = |it: &Entry| matches!(it, Entry::Group { is_tombstone: true, .. });
         for (at, entry) in log.iter().filter(|it| !is_deletion(it)).enumerate() {
             entry.apply(&mut coordinator, at);
@@ -332,7 +332,7 @@ proptest! {
     }
 }
 
-/// A coordinator, and the part of the budget that others have.
+/// A coordinator, and the budget that it shares with others.
 struct Shard {
     coordinator: Coordinator,
     budget: Budget,
@@ -351,7 +351,7 @@ impl Shard {
         act(&mut self.coordinator, context)
     }
 
-    /// A TxnOffsetCommit for the first partitions, without a member.
+    /// Sends a TxnOffsetCommit for the first `partitions`, without a member.
     fn commit(&mut self, group: &'static str, partitions: i32) -> Output<'static> {
         let partitions = (0..partitions).map(|partition_index| TxnOffsetCommitRequestPartition {
             partition_index,
@@ -374,7 +374,7 @@ impl Shard {
         self.call(|coordinator, context| coordinator.handle(context, caller, request.into()))
     }
 
-    /// The errors of a commit, whose records are replayed.
+    /// Commits offsets, and replays the records. Returns the errors.
     fn committed(&mut self, group: &'static str, partitions: i32) -> Vec<i16> {
         let output = self.commit(group, partitions);
         let producer = output.producer.unwrap();

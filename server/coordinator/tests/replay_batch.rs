@@ -1,4 +1,4 @@
-//! Batches of records are applied with the same result as record by record.
+//! Applying records as a batch must have the same result as applying them one by one.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord};

@@ -1,5 +1,5 @@
-//! Share groups beyond the transcripts of Kafka: leaders that do not answer or refuse, topics that
-//! grow, startup from the log and from snapshots.
+//! Share groups, beyond Kafka's transcripts: leaders that do not answer or that refuse, topics that
+//! grow, and startup from the log and from snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ use snapshots::{durable, open, snapshot};
 
 const GROUP: &str = "shares";
 
-/// A coordinator with its log, and the requests that it has sent to leaders.
+/// A coordinator with its log, and its requests to leaders.
 struct Shard {
     coordinator: Coordinator,
     topics: World,
@@ -59,7 +59,7 @@ impl Shard {
         output.answers.into_iter().next().map(|it| it.response)
     }
 
-    /// Returns the epoch of the member.
+    /// Sends a heartbeat. Returns the member epoch.
     fn heartbeat(&mut self, member_id: &'static str, epoch: i32) -> i32 {
         let names = (epoch == 0).then(|| vec!["t".into()]);
         let request = ShareGroupHeartbeatRequest {
@@ -78,7 +78,7 @@ impl Shard {
         }
     }
 
-    /// The leaders answer the oldest request, all alike.
+    /// Lets the leaders answer the oldest request, with the same result for all partitions.
     fn leaders_answer(&mut self, result: Result<Summary, ErrorCode>) -> Option<Response<'static>> {
         let state_call = self.calls.remove(0);
         let results: Vec<_> = asked(&state_call)
@@ -92,12 +92,12 @@ impl Shard {
         self.settle(output)
     }
 
-    /// The partitions whose leaders are asked for share state, with their starts.
+    /// The partitions for which share state was requested, with their start offsets.
     fn initialized(&self) -> Vec<(i32, Start)> {
         self.calls.iter().flat_map(asked).map(|(_, partition, start)| (partition, start)).collect()
     }
 
-    /// Time passes.
+    /// Lets time pass.
     fn wait(&mut self, ms: i64) {
         self.now += ms;
         let at = (self.now, self.position());
@@ -154,7 +154,7 @@ fn owned(output: Output<'_>) -> Output<'static> {
     }
 }
 
-/// The partitions of a request, with the starts of those that get share state.
+/// The partitions in a request, with their start offsets if the request initializes them.
 fn asked(state_call: &StateCall) -> Vec<(muster_codec::Uuid, i32, Start)> {
     match &state_call.request {
         StateRequest::Initialize { topics, .. } => topics
@@ -274,7 +274,7 @@ fn offsets_of_a_new_group_are_altered() {
     assert_eq!(shard.initialized(), [(0, Start::At(0))], "the other keeps its offset");
 }
 
-/// As Kafka answers a request whose topics and partitions stand in it more than once.
+/// The expected answers are Kafka's, to a request that repeats topics and partitions.
 #[test]
 fn a_topic_that_is_named_twice_is_answered_once() {
     let mut shard = Shard::new();

@@ -1,5 +1,5 @@
-//! The index of a snapshot whose file changes while it is mapped: a look-up returns what was
-//! written, or reports damage.
+//! The index of a snapshot whose file changes while it is mapped. A look-up must return what was
+//! written, or report damage.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::records::{GroupRecord, OffsetCommitKey, OffsetCommitValue};
@@ -30,7 +30,7 @@ fn id(number: usize) -> String {
     format!("group-{number:04}")
 }
 
-/// A file of groups with one offset each, and their fingerprints.
+/// A file with groups of one offset each, and the fingerprints of the groups.
 fn written() -> (File, Vec<Option<u64>>) {
     let mut coordinator = Coordinator::new(Config::default());
     for number in 0..GROUPS {
@@ -43,7 +43,7 @@ fn written() -> (File, Vec<Option<u64>>) {
     (file, prints)
 }
 
-/// Opens the file, and then changes it.
+/// Opens the file, and changes it after that.
 fn changed_after(file: &File, change: impl FnOnce(&mut [u8])) -> Coordinator {
     let SnapshotPart { at, len, .. } = file.index;
     let (before, mut after) = (file.bytes.clone(), file.bytes.clone());
@@ -54,7 +54,7 @@ fn changed_after(file: &File, change: impl FnOnce(&mut [u8])) -> Coordinator {
     coordinator
 }
 
-/// Looks for a group: returns whether damage was found; otherwise the group must be as written.
+/// Looks up a group. Returns whether damage was found. If not, the group must be as it was written.
 fn finds_damage(coordinator: &mut Coordinator, number: usize, print: Option<u64>) -> bool {
     let found = coordinator.fingerprint(&id(number));
     let is_damaged = coordinator.damage().is_some();
@@ -69,7 +69,7 @@ fn each_changed_bit_of_the_index_is_noticed() {
         let change = |index: &mut [u8]| index[at] ^= 1 << (at % 8);
         let mut coordinator = changed_after(&file, change);
         let found = (0..GROUPS).any(|it| finds_damage(&mut coordinator, it, prints[it]));
-        // The number of groups is not read again.
+        // The number of groups is not read again after the file is opened.
         assert!(found || at < 8, "byte {at}");
     }
 }

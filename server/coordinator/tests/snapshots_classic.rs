@@ -1,4 +1,4 @@
-//! Random histories of classic groups: a snapshot with the log after it equals the whole log.
+//! Random histories of classic groups. A snapshot and the log after it must equal the whole log.
 #![allow(clippy::unwrap_used)]
 
 use common::{CountedIds, RecordBytes, bytes, read};
@@ -17,7 +17,7 @@ mod snapshots;
 
 const GROUPS: [&str; 2] = ["g", "h"];
 
-/// An action of a client; `who` is one of the members named in answers, or an unknown one.
+/// An action of a client. `who` selects one of the known members, or an unknown one.
 #[derive(Debug, Clone)]
 enum Action {
     Join {
@@ -66,7 +66,7 @@ enum Action {
     Advance {
         ms: i64,
     },
-    /// The server restarts: clients remain, their requests do not.
+    /// The server restarts. The clients continue; their requests are lost.
     Restart,
 }
 
@@ -191,7 +191,7 @@ proptest! {
 
 }
 
-/// How a server restarts.
+/// The source from which a server restarts.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     Log,
@@ -232,8 +232,8 @@ impl History {
         history
     }
 
-    /// A history in which a snapshot starts before the action `begin`, and grows by `bytes` with
-    /// each later action: the file if it was completed, and its first and last position.
+    /// A history with a snapshot, which is begun before the action `begin` and grows by `bytes`
+    /// after each action. Returns the file if it was completed, and its first and last position.
     fn with_snapshot(
         actions: &[Action],
         begin: usize,
@@ -522,7 +522,7 @@ fn topic_id(topic: u8) -> Uuid {
     Uuid([topic + 1; 16])
 }
 
-/// Topic 2 does not exist: its offsets have no topic id.
+/// Three topics. Topic 2 does not exist, so its offsets have no topic id.
 struct ThreeTopics;
 
 impl Topics for ThreeTopics {

@@ -1,4 +1,4 @@
-//! Random histories of consumer groups that restart from the log, or from a snapshot.
+//! Random histories of consumer groups that restart from the log or from a snapshot.
 #![allow(clippy::unwrap_used)]
 
 use common::topics::World;
@@ -22,7 +22,7 @@ const GROUP: &str = "g";
 const MEMBERS: usize = 6;
 const NAMES: [&str; 3] = ["a", "ab", "b"];
 
-/// An action; `who` is one of a few clients.
+/// An action. `who` selects one of a few clients.
 #[derive(Debug, Clone)]
 enum Action {
     Join { who: usize, topics: u8, regex: bool, is_static: bool },
@@ -67,8 +67,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The durable state is equal. The order in which members joined may differ, as in a compacted
-    /// log, and with it the order in which the assignors visit them.
+    /// The durable state must be equal. As after compaction, the order in which members joined may
+    /// differ, and so may the order in which the assignors visit them.
     #[test]
     fn a_start_from_a_snapshot_equals_one_from_the_log(actions in actions()) {
         History::starting_from(Start::Snapshot, &actions).load();
@@ -85,7 +85,7 @@ proptest! {
 
 }
 
-/// How a server restarts.
+/// The source from which a server restarts.
 #[derive(Debug, Clone, Copy)]
 enum Start {
     Log,
@@ -111,7 +111,7 @@ struct History {
     log: Vec<RecordBytes>,
     clients: Vec<Client>,
     answer: Option<Response<'static>>,
-    /// The partitions of each member according to the records, with its epoch.
+    /// Each member's epoch and partitions, according to the records.
     recorded: BTreeMap<String, (i32, BTreeSet<(Uuid, i32)>)>,
     group_epoch: i32,
 }
@@ -292,7 +292,7 @@ impl History {
         };
     }
 
-    /// No partition has two owners.
+    /// No partition may have two owners.
     fn check_owners(&self) {
         let mut owners: BTreeMap<(Uuid, i32), &str> = BTreeMap::new();
         for (member_id, (_, owned)) in &self.recorded {

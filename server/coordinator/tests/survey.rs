@@ -1,4 +1,4 @@
-//! Groups as an operator sees them: in pages of a limited size, whatever a group has.
+//! Groups as operators see them: in pages of limited size, even if a group is large.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn a_page_ends_when_its_room_is_used_up_and_continues_there() {
     }
     let (mut ids, mut pages, mut after) = (Vec::new(), 0, None);
     loop {
-        // A group with nine offsets takes three.
+        // A group with nine offsets weighs as much as three groups.
         let (mut page, mut room) = (GroupsPage::default(), 4);
         after = coordinator.survey(after.as_deref(), &mut room, &mut page);
         for group in page.iter() {

@@ -14,24 +14,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Topic ids with their partitions, ascending, by member id.
+/// The topic ids of each member id, with their partitions, ascending.
 pub(crate) type Targets = BTreeMap<String, BTreeMap<[u8; 16], Vec<u32>>>;
 
 /// The result of one computation.
 pub(crate) struct Outcome {
     /// The median time of the assignor alone.
     pub(crate) time: Duration,
-    /// The median of the longest slice; only muster's is sliced.
+    /// The median of the longest slice. Only muster works in slices.
     pub(crate) slice: Duration,
-    /// The members that changed, with their new partitions.
+    /// The members whose target changed, with their new partitions.
     pub(crate) changes: Targets,
 }
 
-/// Kafka's assignors in a process of their own.
+/// A process that runs Kafka's assignors.
 pub(crate) struct Kafka(Java);
 
 impl Kafka {
-    /// `jars` is the folder of Kafka's jars.
+    /// Starts the process. `jars` is the folder with Kafka's jars.
     pub(crate) fn start(jars: &Path) -> Self {
         Self(Java::start(jars, "KafkaAssignors.java"))
     }
@@ -64,12 +64,12 @@ fn topic_partitions(field: &str) -> ([u8; 16], Vec<u32>) {
     (id, partitions.split(',').map(|number| number.parse().unwrap()).collect())
 }
 
-/// A group on both sides.
+/// A group that both muster and Kafka have.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) target: TargetAssignment,
     members: HashMap<String, usize>,
-    /// The ids by index; a member that left keeps its id until its index is reused.
+    /// The member ids by index. A member that left keeps its id until its index is reused.
     ids: Vec<String>,
     free: Vec<usize>,
     /// The id and the number of partitions of each topic, by number.
@@ -117,7 +117,7 @@ impl Group {
         self.send(|| format!("leave {id}"));
     }
 
-    /// Computes `repeats` times on each side, and adopts muster's result.
+    /// Computes `repeats` times with muster and Kafka, and adopts muster's result.
     pub(crate) fn assign(
         &mut self,
         assignor: Assignor,

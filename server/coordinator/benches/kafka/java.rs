@@ -1,4 +1,4 @@
-//! A Java program beside this file that answers to lines on its standard input.
+//! Runs a Java program of this folder, which answers lines on its standard input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ pub(crate) struct Java {
 }
 
 impl Java {
-    /// `jars` is the folder of Kafka's jars.
+    /// Starts the program. `jars` is the folder with Kafka's jars.
     pub(crate) fn start(jars: &Path, source: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/kafka");
         let mut process = Command::new("java")
@@ -27,12 +27,12 @@ impl Java {
         Self { process, input, output }
     }
 
-    /// Sends a line with the next question at the latest.
+    /// Sends a line. It is flushed at the next [`Self::read`] at the latest.
     pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next line of the answer.
+    /// Reads the next line of the answer.
     pub(crate) fn read(&mut self) -> String {
         self.input.flush().unwrap();
         let mut line = String::new();

@@ -1,4 +1,5 @@
-//! The grid: groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and changes to them.
+//! The grid: the groups of Kafka's own benchmark (`ServerSideAssignorBenchmark`), and changes to
+//! them.
 
 use super::driver::{Group, Kafka, Outcome};
 use muster_coordinator::assignors::{Assignor, SubscriptionType};
@@ -15,7 +16,7 @@ pub(crate) const SIZES: [(usize, usize, usize); 8] = [
     (10_000, 100, 250_000),
 ];
 
-/// The number of parts of heterogeneous members and topics, as in Kafka's benchmark.
+/// Heterogeneous members and topics are divided into this number of parts, as in Kafka's benchmark.
 const PARTS: usize = 5;
 
 /// The kinds of computations.
@@ -36,7 +37,7 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// All members have joined, and have no partitions yet.
+    /// A group whose members have joined, and have no partitions yet.
     pub(crate) fn new(
         (members, topics, partitions): (usize, usize, usize),
         (_, assignor, kind): (&str, Assignor, SubscriptionType),
@@ -64,7 +65,7 @@ impl Scenario {
         self.group.join("newMember", None, &topics);
     }
 
-    /// Removes one member in ten; returns their ids.
+    /// Removes one member in ten. Returns the ids of the removed members.
     pub(crate) fn many_leave(&mut self) -> Vec<String> {
         let leaving = (0..self.members).step_by(10).map(|member| format!("member{member}"));
         let leaving: Vec<_> = leaving.collect();
@@ -74,7 +75,7 @@ impl Scenario {
         leaving
     }
 
-    /// Adds a tenth to each topic's partitions, at least one.
+    /// Adds a tenth to the partitions of each topic, at least one partition.
     pub(crate) fn partitions_are_added(&mut self) {
         let each = self.partitions / self.topics;
         for topic in 0..self.topics {

@@ -1,4 +1,4 @@
-//! Helpers of the coordinator's tests: records as bytes, ids, topics.
+//! Helpers of the coordinator's tests: records as bytes, ids and topics.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test uses a part")]
 
 pub mod topics;
@@ -7,7 +7,7 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::{Budget, Caller, Context, Coordinator, Ids, RequestId, Topics};
 
-/// Key and value of a record; no value is a tombstone.
+/// The key and the value of a record. A tombstone has no value.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub fn bytes(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
@@ -31,7 +31,7 @@ pub fn caller(request: RequestId, api_version: i16) -> Caller<'static> {
     Caller { request, api_version, client_id, client_host, describes: None }
 }
 
-/// Calls the only coordinator of a shard, whose wall clock shows the monotonic time.
+/// Calls the only coordinator of a shard. The wall clock shows the monotonic time.
 pub fn call<T>(
     coordinator: &mut Coordinator,
     (now, position): (i64, u64),
@@ -43,7 +43,7 @@ pub fn call<T>(
     act(coordinator, &mut Context { now, wall, position, ids, topics, budget })
 }
 
-/// Predictable ids: the n-th is n.
+/// Predictable ids: the n-th id is the number n.
 #[derive(Default)]
 pub struct CountedIds(u128);
 
@@ -65,7 +65,7 @@ impl Ids for CountedIds {
     }
 }
 
-/// Always the same id: for members that send their own.
+/// A source that always returns the same id, for members that send their own ids.
 pub struct NoIds;
 
 impl Ids for NoIds {

@@ -12,7 +12,7 @@ pub struct World {
 }
 
 impl World {
-    /// Does nothing if the topic exists.
+    /// Creates a topic, unless it exists.
     pub fn make(&mut self, name: &'static str, partitions: i32) {
         if self.topics.contains_key(name) {
             return;
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// Extends a topic to at least this number of partitions.
+    /// Extends a topic to at least `count` partitions.
     pub fn grow_to(&mut self, name: &str, count: i32) {
         if let Some((_, partitions)) = self.topics.get_mut(name) {
             self.version += 1;
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Returns the id if the topic existed.
+    /// Deletes a topic. Returns its id if it existed.
     pub fn delete(&mut self, name: &str) -> Option<Uuid> {
         let (id, _) = self.topics.remove(name)?;
         self.version += 1;

@@ -1,8 +1,8 @@
-//! Random expressions, each with names of which some probably match.
+//! Random expressions, with names of which some probably match.
 
 use std::fmt::Write;
 
-/// An expression and the names to try it on.
+/// An expression, and names to match it with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) expression: String,
@@ -10,7 +10,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Fields separated by tabs, escaped as `Verdicts.java` reads them.
+    /// The fields, separated by tabs, and escaped as `Verdicts.java` expects.
     pub(crate) fn line(&self) -> String {
         let mut line = escaped(&self.expression);
         for name in &self.names {
@@ -47,7 +47,7 @@ fn unescaped(field: &str) -> String {
     text
 }
 
-/// An endless sequence of cases, the same for the same seed.
+/// An endless sequence of cases. Equal seeds make equal sequences.
 pub(crate) struct Generator {
     state: u64,
 }
@@ -75,7 +75,7 @@ impl Iterator for Generator {
     }
 }
 
-/// Pieces with a meaning, alone or together.
+/// Pieces of expressions that mean something, alone or together.
 const SOUP: [&str; 64] = [
     "a",
     "b",
@@ -143,7 +143,7 @@ const SOUP: [&str; 64] = [
     "&&",
 ];
 
-/// A class, and characters in it.
+/// Classes, each with characters in it.
 const CLASSES: [(&str, &str); 40] = [
     (".", "ak-K"),
     ("\\d", "019"),
@@ -187,7 +187,7 @@ const CLASSES: [(&str, &str); 40] = [
     ("[\\x{d800}-\\x{e000}]", "a"),
 ];
 
-/// A piece that matches one string.
+/// Pieces that match only one string, each with that string.
 const LITERALS: [(&str, &str); 28] = [
     ("a", "a"),
     ("b", "b"),
@@ -314,8 +314,8 @@ impl Generator {
         *expression = characters.into_iter().collect();
     }
 
-    /// The sample unchanged, in another case, with an error, or something else. RE2J only gets
-    /// ASCII names, as names of topics are ASCII.
+    /// Returns the sample, the sample in another case, the sample with an error, or another name.
+    /// All names are ASCII, like the names of topics.
     fn name(&mut self, sample: &str, number: usize) -> String {
         let mut name: String = sample.chars().filter(char::is_ascii).collect();
         match number {
@@ -349,7 +349,7 @@ impl Generator {
         (self.random() % end as u64) as usize
     }
 
-    /// splitmix64.
+    /// The generator splitmix64.
     fn random(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;

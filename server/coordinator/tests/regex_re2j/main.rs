@@ -1,5 +1,5 @@
-//! muster's regular expressions against RE2J's results: recorded ones always, and new random ones
-//! with RE2J's jar:
+//! Compares muster's regular expressions with RE2J: recorded results always, and new random
+//! expressions if RE2J's jar is given:
 //!
 //! ```text
 //! mvn dependency:copy -Dartifact=com.google.re2j:re2j:1.8 -DoutputDirectory=DIR
@@ -7,8 +7,9 @@
 //!     --test regex_re2j -- --ignored
 //! ```
 //!
-//! `MUSTER_RE2J_SEED` (default 1) and `MUSTER_RE2J_CASES` (default 100,000) choose the cases;
-//! `MUSTER_RE2J_RECORD` names a file for the verdicts. A JDK of 17 or later is needed.
+//! `MUSTER_RE2J_SEED` (default 1) and `MUSTER_RE2J_CASES` (default 100,000) select the cases.
+//! `MUSTER_RE2J_RECORD` names a file to which the results are written. A JDK of 17 or later is
+//! needed.
 #![allow(clippy::unwrap_used)]
 
 mod generate;
@@ -72,8 +73,8 @@ struct Tally {
     too_large: u64,
     matched: usize,
     unmatched: usize,
-    /// Errors of RE2J: of alternatives with the same first letter, as in `a|(?i)a`, it factors out
-    /// the letter, and forgets that one of them ignores case.
+    /// Cases in which RE2J is wrong. For alternatives with the same first letter, as in `a|(?i)a`,
+    /// it factors out the letter, and forgets that one alternative ignores case.
     argued: u64,
     differences: u64,
 }
@@ -104,7 +105,7 @@ impl Tally {
     }
 }
 
-/// In the form of `Verdicts.java`; None if the expression is beyond muster's limit.
+/// The result in the form of `Verdicts.java`. None if the expression exceeds muster's limit.
 fn our_verdict(case: &Case) -> Option<String> {
     let regex = match Regex::new(&case.expression) {
         Ok(regex) => regex,

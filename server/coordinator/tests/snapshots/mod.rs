@@ -1,4 +1,4 @@
-//! A snapshot in memory, as the server writes one to a file.
+//! A snapshot in memory. The server writes the same bytes to a file.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 
 use crate::common::{RecordBytes, bytes};
@@ -9,10 +9,10 @@ use muster_coordinator::{
 };
 use std::sync::Arc;
 
-/// The place of the first section; something else is before it.
+/// The position of the first section. Other bytes precede it.
 const BODY_AT: usize = 16;
 
-/// A whole file.
+/// The complete file of a snapshot.
 #[derive(Debug, Clone)]
 pub struct File {
     pub bytes: Vec<u8>,
@@ -24,7 +24,7 @@ pub struct File {
 pub struct Writing {
     walk: SnapshotWalk,
     bytes: Vec<u8>,
-    /// The position that the snapshot includes.
+    /// The position of the log at which the snapshot was begun.
     pub from: u64,
 }
 
@@ -33,7 +33,7 @@ impl Writing {
         Self { walk: SnapshotWalk::new(BODY_AT as u64), bytes: vec![0; BODY_AT], from }
     }
 
-    /// Continues; returns the file when it is complete.
+    /// Writes the next part. Returns the file when it is complete.
     pub fn write(
         &mut self,
         coordinator: &mut Coordinator,
@@ -45,7 +45,7 @@ impl Writing {
     }
 }
 
-/// A snapshot of all groups in their present state.
+/// A snapshot of all groups in their current state.
 pub fn snapshot(coordinator: &mut Coordinator, position: u64) -> File {
     let mut writing = Writing::begin(position);
     loop {
@@ -60,7 +60,7 @@ pub fn open(config: Config, file: &File) -> Option<Coordinator> {
     open_bytes(config, Arc::new(file.bytes.clone()), file.index)
 }
 
-/// Like [`open`], with bytes that may change later.
+/// Like [`open`], but the bytes may change later.
 pub fn open_bytes(
     config: Config,
     bytes: SnapshotBytes,

@@ -1,5 +1,5 @@
-//! Descriptions of topologies: asked for, sent, shown, and kept over a restart; and static members,
-//! whose tasks stay when they come back.
+//! Descriptions of topologies: requested, sent, shown, and kept over a restart. Also static
+//! members, whose tasks stay when they return.
 
 use crate::shard::{GROUP, Shard, joining, staying};
 use muster_codec::ErrorCode;
@@ -7,7 +7,7 @@ use muster_codec::messages::*;
 
 const NOT_STORED: i8 = 1;
 const AVAILABLE: i8 = 3;
-/// The greatest time until a group is asked again that was asked once.
+/// The greatest time until a description is requested a second time.
 const ASKED_AGAIN_MS: i64 = 36_000;
 
 fn node(name: String, node_type: i8) -> StreamsTopologyDescriptionNode<'static> {
@@ -37,7 +37,7 @@ fn update(
     }
 }
 
-/// Two members, the first of which is asked.
+/// A group of two members. The description is requested from the first.
 fn joined() -> Shard {
     let mut shard = Shard::new();
     assert!(shard.beat(joining("a", "p")).asks, "the first member is asked");

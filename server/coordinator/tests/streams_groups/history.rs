@@ -1,7 +1,6 @@
 //! Random histories: members join, leave and vanish, answers are lost, topics grow, and the server
-//! ends in the middle of a write. At no
-//! moment do two members run the same task, or has a process a task twice; epochs never go back; in
-//! the end each task has one member.
+//! ends in the middle of a write. At no time may two members run the same task, or a process have a
+//! task twice. Epochs never decrease. In the end each task has one member.
 
 use crate::common::read;
 use crate::shard::{Shard, Tasks, config, joining, staying};
@@ -12,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const MEMBERS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const PROCESSES: [&str; 3] = ["p", "q", "r"];
 
-/// FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID: the member joins again.
+/// After FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID the member joins again.
 const JOIN_AGAIN: [i16; 2] = [110, 25];
 
 #[derive(Default)]
 struct Client {
     process: &'static str,
     epoch: i32,
-    /// The tasks that it runs.
+    /// The tasks that the client runs.
     runs: Tasks,
     target: Option<Tasks>,
 }
@@ -57,7 +56,7 @@ impl History {
                     self.shard.try_beat(staying(member, -1, None));
                 }
             }
-            // Its session expires later; until then its tasks are its own.
+            // The member's session expires later. Until then it keeps its tasks.
             1 if self.clients.contains_key(member) => self.vanish(member),
             2 => self.shard.topics.grow("t"),
             19 => self.shard.crash_after = Some(self.below(4)),
@@ -81,7 +80,8 @@ impl History {
     }
 
     fn beat(&mut self, member: &'static str, is_lost: bool) {
-        // As in Kafka, a member that changes its process may bring a task there twice.
+        // As in Kafka, a member that changes its process may bring a task to a process that has it
+        // already.
         let process = PROCESSES[usize::from(member.as_bytes()[0]) % PROCESSES.len()];
         let client =
             self.clients.entry(member).or_insert_with(|| Client { process, ..Client::default() });
@@ -108,7 +108,7 @@ impl History {
         assert!(answer.epoch >= client.epoch, "{member}: {answer:?} after {}", client.epoch);
         client.epoch = answer.epoch;
         if let Some(target) = answer.tasks {
-            // The client stops and starts its tasks at once.
+            // The client stops and starts tasks at once.
             self.revocations += usize::from(!client.runs[0].is_subset(&target[0]));
             client.runs = target;
         }
@@ -135,7 +135,7 @@ impl History {
         }
     }
 
-    /// No task is run by two clients.
+    /// No two clients may run the same task.
     fn check_running(&self) {
         let mut running = BTreeSet::new();
         for (member, client) in &self.clients {
@@ -145,8 +145,8 @@ impl History {
         }
     }
 
-    /// All answers arrive: once the sessions of members that vanished have expired, each task has a
-    /// member after some heartbeats.
+    /// From now on all answers arrive. Once the sessions of vanished members have expired, each
+    /// task must have a member after some heartbeats.
     fn settle(&mut self) {
         self.shard.crash_after = None;
         self.beat("a", false);
@@ -165,7 +165,7 @@ impl History {
         assert_eq!(running, partitions.iter().sum::<usize>());
     }
 
-    /// The log makes the same group.
+    /// The log must produce the same group.
     fn replay(&mut self) {
         let mut replayed = Coordinator::new(config());
         for (at, record) in self.shard.log.iter().enumerate() {

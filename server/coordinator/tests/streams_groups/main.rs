@@ -1,5 +1,5 @@
-//! Streams groups beyond the transcripts of Kafka: lost answers, missing topics, topologies that
-//! are wrong, startup from the log and from snapshots, and what holds in every history.
+//! Streams groups, beyond Kafka's transcripts: lost answers, missing topics, invalid topologies,
+//! startup from the log and from snapshots, and random histories.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 #[path = "../common/mod.rs"]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 pub const GROUP: &str = "streams";
 
-/// So few that nearly each record that may be one of its own is an operation.
+/// So small that nearly each record that can be an operation of its own is one.
 const OPERATION_BYTES: usize = 64;
 
 /// Active tasks and standbys, by subtopology and partition.
@@ -21,8 +21,8 @@ pub struct Shard {
     pub now: i64,
     pub log: Vec<RecordBytes>,
     config: Config,
-    /// The next call that writes more than this number of operations ends after them: the server
-    /// starts again, and the answer is lost.
+    /// A crash in the next call that writes more than this number of operations: only these are
+    /// kept, the server starts again, and the answer is lost.
     pub crash_after: Option<usize>,
 }
 
@@ -33,9 +33,9 @@ pub struct Answer {
     pub epoch: i32,
     pub tasks: Option<Tasks>,
     pub statuses: Vec<i8>,
-    /// Whether the member is to send the description of its topology.
+    /// Whether the answer requests the description of the topology.
     pub asks: bool,
-    /// The internal topics that are to be created.
+    /// The missing internal topics, which are to be created.
     pub missing: Vec<(String, i32)>,
 }
 
@@ -59,7 +59,7 @@ pub fn internal(name: &'static str, partitions: i32) -> StreamsGroupTopicInfo<'s
     StreamsGroupTopicInfo { name: name.into(), partitions, ..Default::default() }
 }
 
-/// A member joins, with two subtopologies of two tasks each; the second has state.
+/// A member that joins. It has two subtopologies with two tasks each; the second is stateful.
 pub fn joining(
     member: &'static str,
     process: &'static str,
@@ -80,7 +80,7 @@ pub fn joining(
     }
 }
 
-/// A member stays, and perhaps reports its tasks.
+/// A member that stays. It may report its tasks.
 pub fn staying(
     member: &'static str,
     epoch: i32,
@@ -133,7 +133,7 @@ impl Shard {
         self.log.len() as u64 + 1
     }
 
-    /// None if the server ended.
+    /// Sends a heartbeat. None if the server ended.
     pub fn try_beat(&mut self, request: StreamsGroupHeartbeatRequest<'static>) -> Option<Answer> {
         let (response, missing) = self.ask(request.into())?;
         let Response::StreamsGroupHeartbeat(answer) = response else { panic!("{response:?}") };
@@ -183,7 +183,7 @@ impl Shard {
         output.answers.into_iter().next().map(|it| it.response)
     }
 
-    /// The server starts again from its log. Returns the coordinator from before.
+    /// The server starts again from its log. Returns the previous coordinator.
     pub fn restart(&mut self) -> Coordinator {
         self.crash_after = None;
         let again = Coordinator::new(self.config.clone());
@@ -195,7 +195,7 @@ impl Shard {
         before
     }
 
-    /// Time passes; what falls due is done.
+    /// Lets time pass, and does the work that becomes due.
     pub fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
         while let Some(due) = self.coordinator.next_deadline().filter(|due| *due <= until) {
@@ -210,7 +210,7 @@ impl Shard {
         self.now = until;
     }
 
-    /// A member sends the description of its topology; returns the error.
+    /// A member sends the description of its topology. Returns the error.
     pub fn update(
         &mut self,
         request: StreamsGroupTopologyDescriptionUpdateRequest<'static>,
