@@ -1,10 +1,9 @@
-//! The messages between a coordinator and the slots: their partitions and groups.
+//! The messages between a coordinator and slots, for their partitions and groups.
 //!
-//! Nothing here relies on a transport that keeps or orders messages. A message to a slot names the
-//! *session* of the slot, which increases whenever the slot is loaded; the slot drops those of
-//! another session, and reports again. A message to a coordinator names the *epoch* of the
-//! coordinator, which increases whenever that is loaded. [`Stamp`] orders what one coordinator
-//! sends.
+//! The transport may lose or reorder messages. A message to a slot names the *session* of the slot,
+//! which increases whenever the slot is loaded. The slot drops messages with another session, and
+//! reports again. A message to a coordinator names the *epoch* of the coordinator, which increases
+//! whenever the coordinator is loaded. A [`Stamp`] orders the messages of a coordinator.
 
 use crate::context::Slot;
 use crate::partition_set::PartitionSet;
@@ -14,14 +13,14 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
 
-/// The order of what coordinators decide: by epoch, then by a number that counts up.
+/// The order of a coordinator's messages: by its epoch, then by an ascending number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp {
     pub coordinator_epoch: i32,
     pub sequence: u64,
 }
 
-/// A producer as it writes.
+/// The identity with which a producer writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Producer {
     pub id: i64,
@@ -32,31 +31,31 @@ pub struct Producer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToSlot {
     pub slot: Slot,
-    /// The session of the report that the coordinator has of the slot; 0 if it has none.
+    /// The slot's session according to its last report; 0 if it has not reported.
     pub session: u64,
-    /// The position that must be durable before the message is sent; 0 if it need not wait. A
-    /// message to a slot of the same log may instead be applied in the block of this position.
+    /// The position that must be durable before the message is sent; 0 if it need not wait. If the
+    /// slot's log is the same, the message may instead be applied in the block of this position.
     pub visible_at: u64,
     pub body: ToSlotBody,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToSlotBody {
-    /// The coordinator was loaded: the slot sends its [`Report`].
+    /// The coordinator was loaded, and requests a [`Report`].
     ReportWanted { coordinator_epoch: i32 },
-    /// The coordinator has read a report.
+    /// The answer to a [`Report`].
     Reported(Reported),
     /// The answer to a [`Question`].
     Verdict(Verdict),
-    /// The slot brings to stable storage what it has of these partitions, and then sends
+    /// The slot must sync what it has of these partitions to stable storage, and then send
     /// [`FromSlot::Synced`].
     Sync(Sync),
-    /// The slot ends the transaction in these partitions, and then sends [`FromSlot::Marked`].
+    /// The slot must end the transaction in these partitions, and then send [`FromSlot::Marked`].
     Marker(Marker),
 }
 
 impl ToSlotBody {
-    /// The epoch of the coordinator that sends it.
+    /// The epoch of the coordinator that sends the message.
     pub fn coordinator_epoch(&self) -> i32 {
         match self {
             Self::ReportWanted { coordinator_epoch } => *coordinator_epoch,
@@ -79,10 +78,10 @@ pub struct Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     pub stamp: Stamp,
-    /// Its epoch is that of the control batch: of version 2, one more than that of the data.
+    /// The producer of the control batch. In version 2 its epoch is one more than the data's.
     pub producer: Producer,
     pub outcome: TransactionOutcome,
-    /// 2 if the epoch must be higher than that of the data (KIP-1228); 0 if it is the same.
+    /// 2 if the marker's epoch must be higher than the data's (KIP-1228); 0 if it is the same.
     pub version: i8,
     pub partitions: PartitionSet,
 }
@@ -96,8 +95,8 @@ pub enum FromSlot {
     Synced {
         stamp: Stamp,
         partitions: PartitionSet,
-        /// False if a partition has lost what was written to it, or cannot be read: the transaction
-        /// must not be committed.
+        /// False if a partition lost writes or cannot be read. The transaction must then not be
+        /// committed.
         is_whole: bool,
     },
     /// The answer to [`Marker`]: the transaction is no longer open in these partitions.
@@ -106,29 +105,31 @@ pub enum FromSlot {
         partitions: PartitionSet,
         /// Whether the markers are on stable storage already.
         is_synced: bool,
-        /// False if a partition is offline: it gets the marker when it is served again and reports
-        /// the transaction.
+        /// False if a partition is offline. It gets the marker after it is served again and has
+        /// reported the transaction.
         is_whole: bool,
     },
 }
 
-/// All transactions that a slot has open. What the slot has written is on stable storage before.
+/// All open transactions of a slot. Before it reports, the slot syncs everything that it has
+/// written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub slot: Slot,
-    /// Increases whenever the slot is loaded; from 1.
+    /// The slot's session, from 1. It increases whenever the slot is loaded.
     pub session: u64,
-    /// The epoch of the coordinator that wants it; -1 if the slot reports because it was loaded.
+    /// The epoch of the coordinator that requested the report; -1 if the slot reports because it
+    /// was loaded.
     pub coordinator_epoch: i32,
-    /// Chosen by the slot, for the answer.
+    /// The slot's number for the report, repeated in the answer.
     pub number: u64,
-    /// Whether writes that were answered may be missing, because the machine lost its memory: then
-    /// no transaction that was open may be committed. It stays so until
+    /// Whether acknowledged writes may be missing because the machine lost its memory. Then no
+    /// transaction that was open may be committed, until
     /// [`crate::Coordinator::lost_writes_settled_at`].
     pub may_have_lost_writes: bool,
-    /// False if a partition is offline: what it has open is not in the report.
+    /// False if a partition is offline. Its open transactions are not in the report.
     pub is_whole: bool,
-    /// Shared by the reports to all coordinators.
+    /// The open transactions. The reports to all coordinators share the list.
     pub open: Arc<[OpenIn]>,
 }
 
@@ -140,8 +141,8 @@ pub struct OpenIn {
     pub partition: i32,
 }
 
-/// The coordinator's knowledge of the transactions of a report, by producer. Those that it does not
-/// name are unknown to it; the slot aborts one that is unknown to all coordinators.
+/// The transactions of a report that the coordinator knows, by producer. It does not know those
+/// that are left out. The slot aborts a transaction that no coordinator knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub stamp: Stamp,
@@ -152,18 +153,18 @@ pub struct Reported {
 /// The fate of an open transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Known {
-    /// It continues; a marker will follow.
+    /// The transaction continues; a marker will follow.
     Open,
-    /// It was decided: the slot writes this marker again.
+    /// The transaction was decided. The slot must write this marker again.
     Decided { producer: Producer, outcome: TransactionOutcome, version: i8 },
 }
 
-/// Whether a producer may append to partitions, asked before the first batch of a transaction in
-/// each.
+/// Asks whether a producer may append to partitions. It precedes the first batch of a transaction
+/// in each partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub slot: Slot,
-    /// Chosen by the slot, for the answer.
+    /// The slot's number for the question, repeated in the answer.
     pub number: u64,
     pub transactional_id: Text,
     pub producer: Producer,
@@ -173,15 +174,15 @@ pub struct Question {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {
-    /// The partitions join the transaction: Produce 12+, TxnOffsetCommit 5+.
+    /// The partitions join the transaction: Produce v12+, TxnOffsetCommit v5+.
     Add,
-    /// The client has added them itself.
+    /// The client has already added the partitions.
     Verify,
 }
 
 impl QuestionKind {
-    /// Whether the coordinator is asked; `verifies` is `transaction.partition.verification.enable`.
-    /// A batch without a question has the default stamp.
+    /// Whether the question is sent. `verifies` is `transaction.partition.verification.enable`. A
+    /// batch without a question has the default stamp.
     pub fn is_asked(self, verifies: bool) -> bool {
         verifies || self == Self::Add
     }
@@ -195,7 +196,7 @@ pub struct Verdict {
     pub producer: Producer,
     /// NONE if the producer may append to the partitions that are not in `refused`.
     pub error: ErrorCode,
-    /// Partitions that are not in the transaction: TRANSACTION_ABORTABLE.
+    /// Partitions that are not part of the transaction: TRANSACTION_ABORTABLE.
     pub refused: PartitionSet,
 }
 
@@ -203,7 +204,7 @@ impl Verdict {
     /// Whether the producer may append to a partition of the question.
     ///
     /// # Errors
-    /// The reason why it may not.
+    /// The error with which the append is refused.
     pub fn on(&self, topic: &str, partition: i32) -> Result<(), ErrorCode> {
         if self.refused.contains(topic, partition) {
             return Err(ErrorCode::TransactionAbortable);

@@ -1,10 +1,10 @@
-//! The transactions of one partition, for its leader: which are open, up to which offset the
-//! outcome is known, and which were aborted (`ProducerStateManager`, `ProducerAppendInfo`,
-//! `TransactionIndex`). Sequences of batches are not looked at here.
+//! The transactions of one partition, for its leader: the open ones, the aborted ones, and the
+//! offset up to which all outcomes are known (`ProducerStateManager`, `ProducerAppendInfo`,
+//! `TransactionIndex`). The sequence numbers of batches are checked elsewhere.
 //!
-//! The rules hold whatever is lost, repeated or reordered on the way from the coordinator: a
-//! verdict counts only for the question that is open, and neither a verdict nor a marker counts if
-//! it is older than the newest that the partition has of the producer.
+//! The rules hold even if messages from the coordinator are lost, repeated or reordered. A verdict
+//! counts only for the open question. A verdict or marker that is older than the newest one for the
+//! same producer does not count.
 
 mod saved;
 
@@ -21,25 +21,25 @@ use muster_codec::record_batch::TransactionOutcome;
 #[derive(Debug, Default)]
 pub struct PartitionTransactions {
     producers: BTreeMap<i64, State>,
-    /// The first offsets of open transactions, with their producers.
+    /// The first offset of each open transaction, with its producer id.
     open: BTreeSet<(i64, i64)>,
-    /// The first offset and the marker of ended transactions, while the marker is above the high
-    /// watermark.
+    /// The offsets of the first record and of the marker of each ended transaction, while the
+    /// marker is at or above the high watermark.
     ended: BTreeSet<(i64, i64)>,
-    /// Aborted transactions by the offsets of their markers.
+    /// Aborted transactions, in the order of their markers.
     aborted: Vec<Aborted>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct State {
-    /// -1 if there is no more than a question.
+    /// The epoch of the last batch or marker; -1 if there was only a question.
     epoch: i16,
-    /// -1 before the first marker.
+    /// The coordinator epoch of the last marker; -1 before the first.
     coordinator_epoch: i32,
     open: Option<Open>,
-    /// The number and epoch of the question that is not answered yet.
+    /// The number and the epoch of the unanswered question.
     question: Option<(u64, i16)>,
-    /// That of the newest marker.
+    /// The stamp of the newest marker.
     ended: Stamp,
 }
 
@@ -51,7 +51,8 @@ impl Default for State {
 }
 
 impl State {
-    /// Whether the producer is fenced, or its transaction that was open at a load may have ended.
+    /// Checks that the producer is not fenced, and that no transaction from before a load is
+    /// unresolved.
     fn check(&self, producer: Producer) -> Result<(), ErrorCode> {
         if producer.epoch < self.epoch {
             Err(ErrorCode::InvalidProducerEpoch)
@@ -62,8 +63,8 @@ impl State {
         }
     }
 
-    /// Whether the marker is that of a later transaction than the one that is open: this one lacks
-    /// its marker, which may be that of a commit, until the coordinator has answered the report.
+    /// Whether a marker is for a later transaction than the open one. The open one then lacks its
+    /// own marker, perhaps of a commit, until the coordinator answers the report.
     fn has_earlier_open(&self, end: &End) -> bool {
         let bump = i32::from(i16::from(end.version) == EPOCH_PER_TRANSACTION);
         self.open.is_some_and(|open| open.since.is_none())
@@ -74,8 +75,8 @@ impl State {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     first_offset: i64,
-    /// That of the verdict that let it open; None from a load until the coordinator has read the
-    /// report.
+    /// The stamp of the verdict that opened the transaction. None after a load, until the
+    /// coordinator has answered the report.
     since: Option<Stamp>,
 }
 
@@ -84,13 +85,13 @@ struct Open {
 pub struct End {
     pub producer: Producer,
     pub outcome: TransactionOutcome,
-    /// As in [`crate::message::Marker`]; 0 if it is not known.
+    /// The version in [`crate::message::Marker`]; 0 if it is not known.
     pub version: i8,
     pub coordinator_epoch: i32,
 }
 
 impl End {
-    /// The control batch that a marker asks for.
+    /// The control batch for a marker of the coordinator.
     pub fn of(marker: &Marker) -> Self {
         let Marker { stamp, producer, outcome, version, .. } = *marker;
         Self { producer, outcome, version, coordinator_epoch: stamp.coordinator_epoch }
@@ -109,7 +110,7 @@ pub struct Aborted {
     pub first_offset: i64,
     /// The offset of the marker.
     pub last_offset: i64,
-    /// The last stable offset when it ended.
+    /// The last stable offset when the transaction ended.
     pub last_stable_offset: i64,
 }
 
@@ -122,20 +123,20 @@ pub enum Append {
     Refuse(ErrorCode),
 }
 
-/// How a marker of the coordinator is served.
+/// How to treat a marker of the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marking {
     Write,
-    /// It came before, or late: it is answered like one that was written.
+    /// It was written before, or is late. It is answered as if it was written now.
     Stale,
     Refuse(ErrorCode),
 }
 
 impl PartitionTransactions {
-    /// Whether a transactional batch may be appended. It is refused with INVALID_PRODUCER_EPOCH if
-    /// its producer is fenced, and with CONCURRENT_TRANSACTIONS while it is not known whether the
-    /// transaction that a load has found has ended. A batch outside of transactions is not checked
-    /// here: while [`Self::is_open`], the caller refuses it with INVALID_TXN_STATE.
+    /// Whether a transactional batch may be appended. INVALID_PRODUCER_EPOCH if its producer is
+    /// fenced; CONCURRENT_TRANSACTIONS while it is not known whether a transaction from before a
+    /// load has ended. Other batches are not checked here: the caller refuses them with
+    /// INVALID_TXN_STATE while [`Self::is_open`].
     pub fn may_append(&self, producer: Producer) -> Append {
         let Some(state) = self.producers.get(&producer.id) else { return Append::Ask };
         if let Err(error) = state.check(producer) {
@@ -152,19 +153,19 @@ impl PartitionTransactions {
         self.producers.is_empty()
     }
 
-    /// Whether the producer has a transaction open.
+    /// Whether the producer has an open transaction.
     pub fn is_open(&self, producer_id: i64) -> bool {
         self.producers.get(&producer_id).is_some_and(|state| state.open.is_some())
     }
 
-    /// The coordinator is asked whether the producer may append: a later question replaces an
-    /// earlier one.
+    /// Notes a question to the coordinator, whether the producer may append. It replaces an earlier
+    /// question.
     pub fn ask(&mut self, producer: Producer, number: u64) {
         let state = self.producers.entry(producer.id).or_default();
         state.question = Some((number, producer.epoch));
     }
 
-    /// The coordinator has refused, or has not answered in time.
+    /// Notes that the coordinator has refused, or has not answered in time.
     pub fn refused(&mut self, producer: Producer, number: u64) {
         let Some(state) = self.producers.get_mut(&producer.id) else { return };
         state.question.take_if(|(asked, _)| *asked == number);
@@ -173,8 +174,8 @@ impl PartitionTransactions {
         }
     }
 
-    /// The producer has expired; not to be called while it [`Self::is_open`]. It stays while a
-    /// question of it is open.
+    /// Forgets an expired producer, unless it has an unanswered question. Must not be called while
+    /// it [`Self::is_open`].
     pub fn forget(&mut self, producer_id: i64) {
         debug_assert!(!self.is_open(producer_id));
         if self.producers.get(&producer_id).is_some_and(|state| state.question.is_none()) {
@@ -182,11 +183,12 @@ impl PartitionTransactions {
         }
     }
 
-    /// Checks the yes of the coordinator before the append of the batch that waited for it.
+    /// Checks a positive verdict of the coordinator, before the append of the batch that waited for
+    /// it.
     ///
     /// # Errors
-    /// Those of [`Self::may_append`]; INVALID_TXN_STATE if the transaction has ended meanwhile;
-    /// NETWORK_EXCEPTION, as in Kafka, if a later question has replaced this one;
+    /// The errors of [`Self::may_append`]. INVALID_TXN_STATE if the transaction has ended
+    /// meanwhile. NETWORK_EXCEPTION, as in Kafka, if a later question replaced this one.
     /// CONCURRENT_TRANSACTIONS while the transaction of an earlier epoch is open.
     pub fn admit(
         &mut self,
@@ -214,8 +216,8 @@ impl PartitionTransactions {
         Ok(())
     }
 
-    /// A transactional batch was appended at `first_offset`, after the verdict with this stamp, or
-    /// was found by a load, which has none.
+    /// Notes a transactional batch at `first_offset`. `since` is the stamp of its verdict, or None
+    /// if a load found the batch.
     pub fn appended(&mut self, producer: Producer, first_offset: i64, since: Option<Stamp>) {
         let state = self.producers.entry(producer.id).or_default();
         state.epoch = producer.epoch;
@@ -225,7 +227,7 @@ impl PartitionTransactions {
         }
     }
 
-    /// How a marker is served; `stamp` is None for one that an administrator sends.
+    /// How to treat a marker. `stamp` is None if an administrator sends it.
     pub fn may_mark(&self, end: &End, stamp: Option<Stamp>) -> Marking {
         let End { producer, version, coordinator_epoch, .. } = *end;
         let Some(state) = self.producers.get(&producer.id) else { return Marking::Write };
@@ -235,7 +237,8 @@ impl PartitionTransactions {
         };
         let is_late = match i16::from(version) == EPOCH_PER_TRANSACTION {
             false => producer.epoch < state.epoch,
-            // An equal epoch repeats the marker, unless the next transaction is open already.
+            // A marker with an equal epoch is repeated, unless the next transaction is open
+            // already.
             _ => {
                 let is_next_open = state.open.is_some() && state.epoch < i16::MAX;
                 producer.epoch < state.epoch || (producer.epoch == state.epoch && is_next_open)
@@ -256,13 +259,13 @@ impl PartitionTransactions {
         }
     }
 
-    /// A marker was written at `offset`, or was found there by a load.
+    /// Notes a marker that was written at `offset`, or that a load found there.
     pub fn marked(&mut self, end: &End, offset: i64, stamp: Option<Stamp>) {
         let End { producer, outcome, version, coordinator_epoch } = *end;
         let state = self.producers.entry(producer.id).or_default();
         (state.epoch, state.coordinator_epoch) = (producer.epoch, coordinator_epoch);
         state.ended = stamp.unwrap_or_default().max(state.ended);
-        // A question at the epoch of the marker is of the next transaction.
+        // A question with the epoch of the marker belongs to the next transaction.
         let has_epochs = i16::from(version) == EPOCH_PER_TRANSACTION;
         state.question.take_if(|(_, epoch)| !has_epochs || *epoch < producer.epoch);
         let Some(Open { first_offset, .. }) = state.open.take() else { return };
@@ -278,7 +281,7 @@ impl PartitionTransactions {
         }
     }
 
-    /// The offset below which the outcome of each transaction is known and can be read.
+    /// The last stable offset: below it, the outcome of each transaction is known and readable.
     pub fn last_stable_offset(&self, high_watermark: i64, log_start: i64) -> i64 {
         let open = self.open.first().map(|(first, _)| *first);
         let ended = self.ended.iter().find(|(_, marker)| *marker >= high_watermark);
@@ -286,12 +289,12 @@ impl PartitionTransactions {
         unstable.fold(high_watermark, i64::min).max(log_start)
     }
 
-    /// Markers below this offset can be read.
+    /// Sets the high watermark. Markers below it can be read.
     pub fn high_watermark_is(&mut self, high_watermark: i64) {
         self.ended.retain(|(_, marker)| *marker >= high_watermark);
     }
 
-    /// The aborted transactions that overlap the offsets from `from` to before `end`.
+    /// The aborted transactions that overlap the offsets from `from` up to, but without, `end`.
     pub fn aborted(&self, from: i64, end: i64) -> impl Iterator<Item = &Aborted> {
         let first = self.aborted.partition_point(|it| it.last_offset < from);
         self.aborted[first..].iter().filter(move |it| it.first_offset < end)
@@ -305,22 +308,22 @@ impl PartitionTransactions {
         }
     }
 
-    /// The log has lost these markers, after the records of their transactions, to compaction. The
-    /// offsets ascend.
+    /// Forgets aborted transactions whose marker at one of these ascending offsets, and whose
+    /// records, compaction has removed.
     pub fn forget_aborted(&mut self, markers: &[i64]) {
         if !markers.is_empty() {
             self.aborted.retain(|it| markers.binary_search(&it.last_offset).is_err());
         }
     }
 
-    /// The log begins at `log_start` now. Transactions that are open stay open.
+    /// Notes that the log now begins at `log_start`. Open transactions stay open.
     pub fn log_starts_at(&mut self, log_start: i64) {
         let gone = self.aborted.partition_point(|it| it.last_offset < log_start);
         self.aborted.drain(..gone);
     }
 
-    /// The epoch of the coordinator of the last marker, and the first offset of the transaction
-    /// that is open; each -1 if there is none.
+    /// The coordinator epoch of the last marker, and the first offset of the open transaction. Each
+    /// is -1 if there is none.
     pub fn describe(&self, producer_id: i64) -> (i32, i64) {
         let state = self.producers.get(&producer_id).copied().unwrap_or_default();
         (state.coordinator_epoch, state.open.map_or(-1, |open| open.first_offset))
@@ -332,22 +335,22 @@ impl PartitionTransactions {
         known.map(|(id, state)| Producer { id: *id, epoch: state.epoch })
     }
 
-    /// All open transactions, for a report.
+    /// The producers of all open transactions, for a report.
     pub fn open(&self) -> impl Iterator<Item = Producer> {
         self.producers
             .iter()
             .filter_map(|(id, state)| state.open.map(|_| Producer { id: *id, epoch: state.epoch }))
     }
 
-    /// Whether the coordinator has not yet answered the report of a transaction of this producer.
-    /// Until then no sync of the producer is answered: the marker of an earlier commit may be
-    /// missing.
+    /// Whether the coordinator has not answered the report of an open transaction of this producer.
+    /// Until then, no sync for the producer is answered, because the marker of an earlier commit
+    /// may be missing.
     pub fn is_unanswered(&self, producer_id: i64) -> bool {
         let state = self.producers.get(&producer_id);
         state.and_then(|state| state.open).is_some_and(|open| open.since.is_none())
     }
 
-    /// The coordinator has answered the report of a transaction. Returns the marker to be written.
+    /// Handles the coordinator's answer about a reported transaction. Returns the marker to write.
     pub fn reported(&mut self, producer: Producer, known: Known, stamp: Stamp) -> Option<End> {
         let state = self.producers.get_mut(&producer.id)?;
         let open = state.open.as_mut()?;

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use muster_codec::Str;
 use muster_codec::records::TransactionPartitions;
 
-/// The bytes of a topic in a record beside its name and partitions.
+/// The bytes of a topic in a record, without its name and partitions.
 const TOPIC_BYTES: usize = 8;
 
 /// Partitions of some topics, in order. Sets are small: a transaction writes to a few partitions.
@@ -31,13 +31,13 @@ impl PartitionSet {
         self.topics.iter().map(|(_, partitions)| partitions.len()).sum()
     }
 
-    /// The bytes of the set in a record, and about those in memory.
+    /// The bytes of the set in a record, and approximately in memory.
     pub fn bytes(&self) -> usize {
         let topics = self.topics.iter();
         topics.map(|(name, all)| Self::bytes_of_topic(name, all.len())).sum()
     }
 
-    /// The bytes of a topic with a number of partitions.
+    /// The bytes of a topic with this number of partitions.
     pub(crate) fn bytes_of_topic(name: &str, partitions: usize) -> usize {
         TOPIC_BYTES + name.len() + size_of::<i32>() * partitions
     }
@@ -84,7 +84,7 @@ impl PartitionSet {
         self.retain(|topic, partition| !others.contains(topic, partition));
     }
 
-    /// Takes out the partitions of one topic.
+    /// Removes and returns the partitions of one topic.
     pub fn take_topic(&mut self, topic: &str) -> Self {
         let Ok(at) = self.find(topic) else { return Self::default() };
         Self { topics: vec![self.topics.remove(at)] }
@@ -111,7 +111,7 @@ impl PartitionSet {
 }
 
 impl<'p> FromIterator<(&'p str, i32)> for PartitionSet {
-    /// Sorts them first, so that each is inserted at the end: a client may name millions.
+    /// Sorts the partitions first, so that each is inserted at the end. A client may name millions.
     fn from_iter<I: IntoIterator<Item = (&'p str, i32)>>(partitions: I) -> Self {
         let mut all: Vec<(&str, i32)> = partitions.into_iter().collect();
         all.sort_unstable();

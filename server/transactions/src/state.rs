@@ -9,7 +9,7 @@
 //! | Complete* | Prepare* | all markers are written | the same, or the next producer id at 0 |
 //! | (none) | Empty, Complete* | the id expires | |
 //!
-//! An id whose epochs are used up gets a new producer id at epoch 0 (`TransactionMetadata`,
+//! An id whose epochs are used up gets a new producer id with epoch 0 (`TransactionMetadata`,
 //! `TransactionState`).
 
 use crate::partition_set::PartitionSet;
@@ -22,19 +22,19 @@ use muster_codec::records::{
     KeptCommit, TransactionLogKey, TransactionLogValue, TransactionRecord,
 };
 
-/// Stands for no producer id.
+/// Means that there is no producer id.
 pub(crate) const NO_PRODUCER_ID: i64 = -1;
-/// Stands for no epoch.
+/// Means that there is no epoch.
 pub(crate) const NO_EPOCH: i16 = -1;
-/// The timeout of a two-phase transaction, which has none.
+/// Means that a two-phase transaction has no timeout.
 pub(crate) const NO_TIMEOUT: i32 = i32::MAX;
 /// The version of a transaction whose epoch increases when it ends (KIP-890).
 pub(crate) const EPOCH_PER_TRANSACTION: i16 = 2;
 
-/// The last epoch that data can have: the marker of its transaction has the next one.
+/// The last epoch of data. The marker of such a transaction has the next epoch.
 pub(crate) const LAST_EPOCH: i16 = i16::MAX - 1;
 
-/// Names and numbers are Kafka's.
+/// The states. Names and numbers are Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i8)]
 pub enum State {
@@ -75,12 +75,12 @@ impl State {
         }
     }
 
-    /// None for the states that Kafka never writes.
+    /// The state of a record; None for states that Kafka never writes.
     pub(crate) fn from_record(status: i8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| *state as i8 == status)
     }
 
-    /// The outcome that is decided while markers are written.
+    /// The decided outcome, while its markers are being written.
     pub fn prepared(self) -> Option<TransactionOutcome> {
         match self {
             Self::PrepareCommit => Some(TransactionOutcome::Commit),
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The outcome of the transaction that ended last.
+    /// The outcome of the last transaction, if it has ended.
     pub fn completed(self) -> Option<TransactionOutcome> {
         match self {
             Self::CompleteCommit => Some(TransactionOutcome::Commit),
@@ -99,27 +99,29 @@ impl State {
     }
 }
 
-/// The part of a transactional id that records make.
+/// The durable state of a transactional id, which records change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Durable {
     pub(crate) producer_id: i64,
     /// The producer id before the last transition.
     pub(crate) previous_producer_id: i64,
-    /// In milliseconds since the epoch, as is `started`, which is -1 in Empty.
+    /// The time of the last transition, in milliseconds since 1970. So is `started`, which is -1 in
+    /// Empty.
     pub(crate) updated: i64,
     pub(crate) started: i64,
     pub(crate) timeout_ms: i32,
     pub(crate) epoch: i16,
     pub(crate) state: State,
-    /// The version of transactions of the client that wrote last: 0 or 2.
+    /// The transaction version of the client that wrote last: 0 or 2.
     pub(crate) client_version: i8,
     /// The open transaction, in the states Ongoing and Prepare*.
     pub(crate) open: Option<Box<Open>>,
-    /// See `kept.rs`. Transitions leave it as it is: the record that is written of one has its own.
+    /// The kept commits (`kept.rs`). Transitions do not change them; the record of a transition
+    /// sets them.
     pub(crate) kept: Option<Box<Kept>>,
 }
 
-/// The record of an id; a tombstone without state.
+/// The record of an id. Without a state it is a tombstone.
 pub(crate) fn record(id: &str, durable: Option<&Durable>) -> TransactionRecord<'static> {
     let key = TransactionLogKey { transactional_id: owned(id) };
     TransactionRecord { key, value: durable.map(Durable::to_record) }
@@ -129,11 +131,11 @@ pub(crate) fn record(id: &str, durable: Option<&Durable>) -> TransactionRecord<'
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Open {
     pub(crate) partitions: PartitionSet,
-    /// The producer id after it, if its epochs are used up; -1 if not.
+    /// The producer id of the next transaction if the epochs are used up; else -1.
     pub(crate) next_producer_id: i64,
 }
 
-/// The commits before it that a record names, if it names any.
+/// The kept commits, if a record names any.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kept(Vec<KeptCommit>);
 
@@ -160,8 +162,8 @@ impl Durable {
         }
     }
 
-    /// All producer ids under which partitions may know this id, each once: the present one, those
-    /// before and after it, and those of commits that are kept for partitions.
+    /// All producer ids with which partitions may know this id, each once: the current, the
+    /// previous and the next one, and those of kept commits.
     pub(crate) fn producer_ids(&self) -> impl Iterator<Item = i64> {
         let previous = Some(self.previous_producer_id).filter(|it| *it != self.producer_id);
         let next = self.state.prepared().map(|_| self.next_identity().0);
@@ -172,8 +174,8 @@ impl Durable {
         ids.chain(kept.filter(move |it| others.clone().all(|id| id != *it)))
     }
 
-    /// Whether nothing of it is needed before a request: no transaction is open, and no commit is
-    /// kept for partitions.
+    /// Whether the id has neither an open transaction nor kept commits, so that nothing is needed
+    /// before a request.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.open.is_none() && self.kept.is_none()
     }
@@ -186,14 +188,14 @@ impl Durable {
         self.epoch >= LAST_EPOCH
     }
 
-    /// Whether the client that wrote last has an epoch for each transaction.
+    /// Whether the client that wrote last uses an epoch per transaction.
     pub(crate) fn has_epochs(&self) -> bool {
         i16::from(self.client_version) == EPOCH_PER_TRANSACTION
     }
 
-    /// Whether markers with this outcome must be on stable storage before the next decision. One of
-    /// an abort need not: a transaction that is not known is aborted. But without an epoch for each
-    /// transaction, the next decision would count for the one whose marker was lost.
+    /// Whether markers with this outcome must be on stable storage before the next decision.
+    /// Markers of aborts need not, because an unknown transaction is aborted. But without an epoch
+    /// per transaction, the next decision would apply to a transaction whose marker was lost.
     pub(crate) fn keeps_markers_of(&self, outcome: TransactionOutcome) -> bool {
         outcome == TransactionOutcome::Commit || !self.has_epochs()
     }
@@ -202,7 +204,7 @@ impl Durable {
         self.open.as_ref().map(|open| &open.partitions)
     }
 
-    /// Empty, for a producer that begins with this id and epoch.
+    /// Empty, for a new producer with this id and epoch.
     pub(crate) fn initialized(
         &self,
         (producer_id, epoch): (i64, i16),
@@ -224,7 +226,7 @@ impl Durable {
         }
     }
 
-    /// Ongoing, with these partitions beside its own.
+    /// Ongoing, with these partitions added.
     pub(crate) fn ongoing(&self, added: &PartitionSet, client_version: i16, wall: Wall) -> Self {
         debug_assert!(self.state.prepared().is_none());
         let mut partitions = self.partitions().cloned().unwrap_or_default();
@@ -240,12 +242,12 @@ impl Durable {
         }
     }
 
-    /// Whether a decision needs another producer id for the next transaction.
+    /// Whether a decision must assign a new producer id to the next transaction.
     pub(crate) fn needs_next_producer_id(&self, client_version: i16) -> bool {
         client_version == EPOCH_PER_TRANSACTION && self.is_exhausted()
     }
 
-    /// Prepare*, in the way of a client of this version.
+    /// Prepare*, as for a client of this version.
     pub(crate) fn prepared(
         &self,
         outcome: TransactionOutcome,
@@ -275,7 +277,7 @@ impl Durable {
         }
     }
 
-    /// The producer id and epoch after the decision that is prepared.
+    /// The producer id and epoch after the prepared decision.
     pub(crate) fn next_identity(&self) -> (i64, i16) {
         match &self.open {
             Some(open) if open.next_producer_id != NO_PRODUCER_ID => (open.next_producer_id, 0),
@@ -283,7 +285,7 @@ impl Durable {
         }
     }
 
-    /// Complete*; its time is that of the decision.
+    /// Complete*, with the time of the decision.
     pub(crate) fn completed(&self) -> Self {
         debug_assert!(self.state.prepared().is_some());
         let (producer_id, epoch) = self.next_identity();
@@ -304,19 +306,19 @@ impl Durable {
         }
     }
 
-    /// Whether it has been open for longer than its client allowed.
+    /// Whether the transaction has been open longer than its client's timeout.
     pub(crate) fn is_timed_out(&self, wall: Wall) -> bool {
         self.state == State::Ongoing
             && self.timeout_ms != NO_TIMEOUT
             && wall.since(self.started) > i64::from(self.timeout_ms)
     }
 
-    /// Whether the id has not been used for this long.
+    /// Whether the id has not been used for `expiration_ms`.
     pub(crate) fn is_expired(&self, wall: Wall, expiration_ms: i64) -> bool {
         self.open.is_none() && wall.since(self.updated) >= expiration_ms
     }
 
-    /// None for a state that Kafka never writes.
+    /// The state of a record; None for a state that Kafka never writes.
     pub(crate) fn from_record(value: &TransactionLogValue<'_>) -> Option<Self> {
         let state = State::from_record(value.transaction_status)?;
         let open = (!state.is_at_rest()).then(|| {

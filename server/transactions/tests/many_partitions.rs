@@ -1,4 +1,5 @@
-//! A request that names millions of partitions takes little more memory than itself and its answer.
+//! A request that names millions of partitions must take little more memory than itself and its
+//! answer.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +14,7 @@ use peak_alloc::PeakAlloc;
 static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const PARTITIONS: i32 = 3_000_000;
-/// The results have 8 bytes for each partition.
+/// A result takes 8 bytes for each partition.
 const BYTES_MAX: usize = 8 * PARTITIONS as usize + (1 << 20);
 
 #[test]

@@ -1,4 +1,4 @@
-//! A million idle transactional ids take less than 400 MB.
+//! 1,000,000 idle transactional ids must take less than 400 MB.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -17,7 +17,7 @@ const IDS: i64 = 1_000_000;
 const BYTES_MAX: usize = 400_000_000;
 const UNLOADED_BYTES_MAX: usize = 2_000_000;
 
-/// As Kafka Streams names its producers.
+/// A name like those of Kafka Streams.
 fn id(number: i64) -> String {
     let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) as u64;
     format!("payments-{scattered:016x}-6b3a-4d1e-9c55-0a8f6f4b8b3d-{}", number % 8)
@@ -66,7 +66,7 @@ fn unloaded_ids_take_little(coordinator: &Coordinator) {
     assert!(bytes < UNLOADED_BYTES_MAX, "{bytes} bytes");
 }
 
-/// Beyond the limit, those that exist are still served.
+/// Beyond the limit, existing ids must still be served.
 fn a_new_id_is_refused(coordinator: &mut Coordinator) {
     let mut around = Around::new(1);
     for (transactional_id, records) in [("another".to_owned(), 0), (id(0), 1)] {

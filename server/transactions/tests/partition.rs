@@ -1,4 +1,4 @@
-//! The transactions of one partition beside a walk through its whole log.
+//! Compares the transactions of one partition with a walk through its whole log.
 #![allow(clippy::unwrap_used)]
 
 use muster_codec::ErrorCode;
@@ -91,7 +91,7 @@ fn check(
     assert_eq!(found, expected, "from {from} until {until}");
 }
 
-/// A snapshot has what is open and what was aborted.
+/// A snapshot must have the open and the aborted transactions.
 fn check_saved(transactions: &PartitionTransactions) {
     let mut bytes = Vec::new();
     transactions.write_snapshot(|id| 1_000 + id, &mut bytes);
@@ -121,7 +121,7 @@ fn a_verdict_counts_for_the_open_question_and_after_the_last_marker() {
     it.appended(old, 0, Some(stamp(2)));
     assert_eq!(it.may_append(old), Append::Now);
 
-    // The marker that ends it has the next epoch; one that is older than the verdict is stale.
+    // The marker that ends it has the next epoch. A marker older than the verdict is stale.
     let commit = end(new, 2, TransactionOutcome::Commit);
     assert_eq!(it.may_mark(&commit, Some(stamp(1))), Marking::Stale);
     assert_eq!(it.may_mark(&commit, Some(stamp(3))), Marking::Write);
@@ -129,7 +129,7 @@ fn a_verdict_counts_for_the_open_question_and_after_the_last_marker() {
     assert_eq!(it.may_mark(&commit, Some(stamp(3))), Marking::Stale);
     assert_eq!(it.may_append(old), Append::Refuse(ErrorCode::InvalidProducerEpoch));
 
-    // A verdict from before the marker admits nothing; the question was of the next transaction.
+    // A verdict from before the marker allows no append: the question was for the next transaction.
     it.ask(new, 4);
     assert_eq!(it.admit(new, 4, stamp(2)), Err(ErrorCode::InvalidTxnState));
     assert_eq!(it.admit(new, 4, stamp(4)), Ok(()));

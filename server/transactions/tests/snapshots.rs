@@ -1,5 +1,5 @@
-//! The ids of a snapshot are those of the coordinator that wrote it, and are loaded when they are
-//! needed.
+//! The ids of a snapshot must be those of the coordinator that wrote it. They are loaded when they
+//! are needed.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -28,7 +28,7 @@ fn state(number: i64) -> State {
     State::ALL[(number % 30 % 6) as usize]
 }
 
-/// One of each state among some, all others complete; those of one hundredth are old.
+/// A record. Some ids have each of the states, all others are complete; one in a hundred is old.
 fn record(number: i64) -> TransactionRecord<'static> {
     let state = if number % 30 < 6 { state(number) } else { State::CompleteCommit };
     let topic = TransactionPartitions { topic: "t".into(), partition_ids: vec![number as i32] };
@@ -62,7 +62,7 @@ fn opened(snapshot: &Snapshot) -> Coordinator {
     coordinator
 }
 
-/// The restored coordinator, and what is around it.
+/// The restored coordinator, and its environment.
 fn restored() -> (Coordinator, Around) {
     let mut around = Around::new(1);
     around.position = POSITION;
@@ -190,7 +190,8 @@ fn a_report_loads_the_ids_of_its_producers() {
     assert_eq!(coordinator.unloaded_ids(), unloaded - 1);
 }
 
-/// It is refused when it is opened, or found before the state is used.
+/// A changed byte must be refused when the snapshot is opened, or be found before the state is
+/// used.
 #[test]
 fn no_changed_byte_is_taken_for_state() {
     let original = original();

@@ -1,5 +1,5 @@
-//! The transactions of a partition in a snapshot: those that are open, and those that were aborted.
-//! Producers without an open transaction are not in it.
+//! The transactions of a partition in a snapshot: the open and the aborted ones. Producers without
+//! an open transaction are left out.
 
 use super::{Aborted, Open, PartitionTransactions, State};
 use crate::message::{Producer, Stamp};
@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 use muster_codec::DecodeError;
 use muster_codec::wire::Reader;
 
-/// The bytes of an open transaction.
+/// The size of an open transaction.
 const OPEN_BYTES: usize = 30;
 
-/// The bytes of an aborted one.
+/// The size of an aborted transaction.
 const ABORTED_BYTES: usize = 32;
 
-/// The transactions of a partition from a snapshot, and when each producer wrote last.
+/// The transactions of a partition that a snapshot had, and when each producer last wrote.
 #[derive(Debug, Default)]
 pub struct Saved {
     pub transactions: PartitionTransactions,
@@ -22,12 +22,13 @@ pub struct Saved {
 }
 
 impl PartitionTransactions {
-    /// Whether a snapshot would have nothing of it.
+    /// Whether there is nothing to write to a snapshot.
     pub fn is_settled(&self) -> bool {
         self.open.is_empty() && self.aborted.is_empty()
     }
 
-    /// Writes the open and the aborted transactions. `written_at` is when a producer wrote last.
+    /// Writes the open and the aborted transactions. `written_at` returns when a producer last
+    /// wrote.
     pub fn write_snapshot(&self, written_at: impl Fn(i64) -> i64, out: &mut Vec<u8>) {
         out.extend((self.open.len() as u32).to_be_bytes());
         for (first_offset, id) in &self.open {
@@ -50,7 +51,7 @@ impl Saved {
     /// Reads what [`PartitionTransactions::write_snapshot`] wrote.
     ///
     /// # Errors
-    /// Bytes that it did not write.
+    /// The bytes have another form.
     pub fn read(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let open = reader.array().map(u32::from_be_bytes)? as usize;

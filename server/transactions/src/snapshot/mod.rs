@@ -1,14 +1,13 @@
 //! The form of transactional ids in a snapshot.
 //!
 //! A snapshot is a cache of the log. A [walk](IdsWalk) visits all ids, some at a time while the
-//! shard serves: first those with an open transaction, which are written as their records and
-//! loaded when the snapshot is opened, as they have deadlines; then those at rest, as rows that are
-//! [unloaded](Unloaded) until one is needed. An id that changes between its visits has a record
-//! after the position of the snapshot, which leads to its state.
+//! shard serves requests. First come the ids with an open transaction: they are written as records,
+//! and are loaded when the snapshot is opened, because they have deadlines. Then come the ids at
+//! rest, as rows that stay [unloaded](Unloaded) until they are needed. If an id changes during the
+//! walk, a record after the snapshot's position has its state.
 //!
-//! Nothing of an id at rest is read when the file is opened, so that a start takes as long with a
-//! million ids as without: the checksums of the pages are in the file, too, and each access is
-//! verified with them.
+//! Opening the file reads nothing of an id at rest, so that startup takes as long with 1,000,000
+//! ids as without. The file also contains checksums of its pages, and each access verifies them.
 
 mod row;
 mod unloaded;
@@ -22,17 +21,17 @@ pub(crate) use walk::Stage;
 use muster_codec::wire::{Reader, Result};
 use muster_snapshot_index::{PAGE_BYTES, Row, SUM_BYTES};
 
-/// The bytes of [`Ends`].
+/// The size of [`Ends`].
 pub const ENDS_BYTES: usize = 24;
 
-/// The sizes of the parts of an index, at its end.
+/// The sizes of the parts of an index. They are at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
-    /// Bytes of the records of open transactions.
+    /// The bytes of the records of open transactions.
     pub(crate) open: usize,
-    /// Number of rows.
+    /// The number of rows.
     pub(crate) count: usize,
-    /// Bytes of the names.
+    /// The bytes of the names.
     pub(crate) names: usize,
 }
 
@@ -52,13 +51,13 @@ impl Ends {
         Ok(Self { open: size()?, count: size()?, names: size()? })
     }
 
-    /// The bytes of records, rows and names; None if no file can have them.
+    /// The bytes of records, rows and names; None if the sum overflows.
     pub(crate) fn body(self) -> Option<usize> {
         let rows = self.count.checked_mul(IdRow::BYTES)?;
         self.open.checked_add(rows)?.checked_add(self.names)
     }
 
-    /// The bytes of the checksums of these.
+    /// The bytes of the checksums of these parts.
     pub(crate) fn sums(self) -> Option<usize> {
         self.body()?.div_ceil(PAGE_BYTES).checked_mul(SUM_BYTES)
     }

@@ -1,4 +1,4 @@
-//! Ids of a snapshot that are not loaded yet: they are looked up in its index, in place.
+//! Ids of a snapshot that are not loaded yet. They are looked up in its index, in place.
 
 use super::{ENDS_BYTES, Ends, IdRow};
 use crate::limits::IDS_MAX;
@@ -11,11 +11,11 @@ use muster_codec::records::TransactionRecord;
 use muster_codec::wire::Reader;
 use muster_snapshot_index::{BitSet, Found, Index, Pages, SnapshotBytes};
 
-/// The unloaded ids of a snapshot; none without a snapshot.
+/// The unloaded ids of a snapshot. There are none without a snapshot.
 #[derive(Default)]
 pub(crate) struct Unloaded {
     index: Index<IdRow>,
-    /// The rows of ids that are unloaded.
+    /// The rows whose ids are unloaded.
     rows: BitSet,
     /// The bytes of the records of open transactions.
     open: usize,
@@ -30,11 +30,11 @@ impl fmt::Debug for Unloaded {
 }
 
 impl Unloaded {
-    /// The index at `place` in a snapshot of this position. Only the end of it is read, whose
-    /// checksum is `crc`.
+    /// Opens the index at `place` in a snapshot of this position. Reads only the end of the index,
+    /// whose checksum is `crc`.
     ///
     /// # Errors
-    /// An index that contradicts itself or the file.
+    /// The index contradicts itself or the file.
     pub(crate) fn open(
         bytes: SnapshotBytes,
         place: Range<usize>,
@@ -64,7 +64,7 @@ impl Unloaded {
     /// The ids with open transactions.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// The bytes are damaged.
     pub(crate) fn open_ids(&self) -> Result<Vec<(Text, Durable)>, &'static str> {
         let bytes = self.index.bytes(0..self.open).ok_or("its records are not what they were")?;
         let (mut reader, mut ids) = (Reader::new(bytes), Vec::new());
@@ -92,12 +92,12 @@ impl Unloaded {
         self.find(id).is_some()
     }
 
-    /// The state of an id, which stays unloaded.
+    /// The state of an id. The id stays unloaded.
     pub(crate) fn read(&self, id: &str) -> Option<Durable> {
         self.index.row(self.find(id)?).map(|row| row.durable)
     }
 
-    /// Removes an id, to be loaded; None if it is not unloaded.
+    /// Removes an unloaded id so that it can be loaded. None if it is not unloaded.
     pub(crate) fn take(&mut self, id: &str) -> Option<(Durable, u64)> {
         let number = self.find(id)?;
         let row = self.index.row(number)?;
@@ -105,21 +105,21 @@ impl Unloaded {
         Some((row.durable, self.position))
     }
 
-    /// Removes an id; returns whether it was unloaded.
+    /// Removes an id. Returns whether it was unloaded.
     pub(crate) fn remove(&mut self, id: &str) -> bool {
         let found = self.find(id);
         found.into_iter().for_each(|number| self.remove_row(number));
         found.is_some()
     }
 
-    /// All unloaded ids after one, in order.
+    /// All unloaded ids after `id`, in order.
     pub(crate) fn after(&self, id: Option<&str>) -> impl Iterator<Item = Found<'_, IdRow>> {
         let from = id.filter(|_| self.len() > 0);
         let from = from.map_or(0, |id| self.index.search(|other| other <= id));
         self.rows_from(from).filter_map(|number| self.index.get(number))
     }
 
-    /// The ids whose present producer id, or the one before it, is wanted.
+    /// The ids whose current or previous producer id is wanted.
     pub(crate) fn of_producers(
         &self,
         is_wanted: impl Fn(i64) -> bool,
@@ -152,7 +152,7 @@ impl Unloaded {
     }
 }
 
-/// The id of a record as [`super::IdsWalk`] writes it.
+/// Reads an id and its record as [`super::IdsWalk`] writes them.
 fn read_record(reader: &mut Reader<'_>) -> Option<(Text, Durable)> {
     let mut part = || {
         let len = usize::try_from(reader.i32().ok()?).ok()?;

@@ -7,7 +7,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use muster_snapshot_index::{PageSums, Pieces, SnapshotPart};
 
-/// Ids that are visited together.
+/// The number of ids that are visited together.
 const IDS_OF_A_VISIT: usize = 256;
 
 /// The progress of writing the ids of a coordinator.
@@ -19,7 +19,7 @@ pub struct IdsWalk {
     ends: Ends,
     names: Pieces,
     sums: PageSums,
-    /// The place of the first byte in the file.
+    /// The position of the first byte in the file.
     at: u64,
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum Stage {
     Open,
     /// The rows of ids at rest.
     Rows,
-    /// The names of these, of which some bytes are written.
+    /// The names of the ids at rest. The number is how many of their bytes are written.
     Names(usize),
 }
 
 impl IdsWalk {
-    /// A walk whose first byte is at `at` in the file.
+    /// A walk that writes its first byte at `at` in the file.
     pub fn new(at: u64) -> Self {
         Self {
             stage: Stage::Open,
@@ -56,8 +56,8 @@ impl IdsWalk {
         self.after.clone()
     }
 
-    /// Writes the records of open transactions, about `bytes` of them. `ids` are those that follow;
-    /// some may be at rest.
+    /// Writes about `bytes` of the records of open transactions. `ids` are the next ids; some may
+    /// be at rest.
     pub(crate) fn write_open<'i>(
         &mut self,
         ids: impl Iterator<Item = (&'i Text, &'i Durable)>,
@@ -86,7 +86,7 @@ impl IdsWalk {
         self.after = last;
     }
 
-    /// Writes the rows of some ids at rest. `ids` are all that follow.
+    /// Writes the rows of some ids at rest. `ids` are all remaining ids.
     pub(crate) fn write_rows<'i>(
         &mut self,
         ids: impl Iterator<Item = (&'i str, Cow<'i, Durable>)>,
@@ -111,8 +111,8 @@ impl IdsWalk {
         }
     }
 
-    /// Writes the next `bytes` of the names from `given` on; after the last, the end, and returns
-    /// the place of all.
+    /// Writes the next `bytes` of the names, from `given` on. After the last name, writes the end,
+    /// and returns the position of the whole part.
     pub(crate) fn write_names(
         &mut self,
         given: usize,
@@ -138,7 +138,7 @@ impl IdsWalk {
     }
 }
 
-/// Appends key and value, each after its length.
+/// Appends a record: key and value, each preceded by its length.
 fn write_record(id: &str, durable: &Durable, out: &mut Vec<u8>) {
     let record = record(id, Some(durable));
     let (mut key, mut value) = (Vec::new(), Vec::new());

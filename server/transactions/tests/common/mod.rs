@@ -1,4 +1,4 @@
-//! Helpers of the tests: the surroundings of a coordinator, and records as bytes.
+//! Helpers of the tests: the environment of a coordinator, and records as bytes.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "each test uses a part")]
 
 pub mod snapshot;
@@ -10,7 +10,7 @@ use muster_transactions::{
 };
 use std::collections::BTreeSet;
 
-/// Key and value of a record; no value is a tombstone.
+/// The key and the value of a record. A tombstone has no value.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub fn record_bytes(record: &TransactionRecord<'_>) -> RecordBytes {
@@ -24,7 +24,7 @@ pub fn read((key, value): &RecordBytes) -> TransactionRecord<'_> {
     TransactionRecord::read(key, value.as_deref()).unwrap().unwrap()
 }
 
-/// Producer ids from 1000, as many as there are.
+/// Producer ids from 1000 on; `left` of them.
 pub struct CountedIds {
     pub next: i64,
     pub left: usize,
@@ -44,7 +44,7 @@ impl ProducerIds for CountedIds {
     }
 }
 
-/// Topics that exist unless they are deleted; partition n is in slot n modulo the slots.
+/// All topics exist, except the deleted ones. Partition n is in slot n modulo the number of slots.
 pub struct AllTopics {
     pub slots: Slot,
     pub deleted: BTreeSet<String>,
@@ -64,14 +64,14 @@ impl Topics for AllTopics {
         (group_id.len() % self.slots as usize) as i32
     }
 
-    /// Patterns of tests are `prefix.*`.
+    /// In the tests, a pattern is `prefix.*`.
     fn pattern(&self, pattern: &str) -> Option<Matcher> {
         let prefix = pattern.strip_suffix(".*")?.to_owned();
         Some(Box::new(move |id| id.starts_with(&prefix)))
     }
 }
 
-/// Admits up to this many ids.
+/// Admits at most this number of ids.
 pub struct UpTo(pub usize);
 
 impl Admission for UpTo {
@@ -80,7 +80,7 @@ impl Admission for UpTo {
     }
 }
 
-/// The surroundings of a coordinator.
+/// The environment of a coordinator.
 pub struct Around {
     pub now: i64,
     pub wall: i64,
@@ -102,7 +102,7 @@ impl Around {
         }
     }
 
-    /// Calls a coordinator; the position is that of the next record.
+    /// Calls a coordinator with the position of the next record.
     pub fn call<T>(
         &mut self,
         coordinator: &mut Coordinator,

@@ -3,15 +3,16 @@
 use muster_transactions::{Coordinator, IdsWalk, SnapshotPart};
 use std::sync::Arc;
 
-/// The place of the first byte of a walk.
+/// The position of a walk's first byte.
 const BODY_AT: usize = 64;
 
-/// A snapshot, perhaps one that is being written.
+/// A snapshot, which may be incomplete.
 pub struct Snapshot {
     walk: IdsWalk,
     pub bytes: Vec<u8>,
     pub part: SnapshotPart,
-    /// All records up to this position are in it, and those of some ids up to the other.
+    /// The snapshot has all records up to the position `from`, and for some ids later ones, up to
+    /// `newest`.
     pub from: u64,
     pub newest: u64,
 }
@@ -36,7 +37,7 @@ impl Snapshot {
         }
     }
 
-    /// That of the ids as they are.
+    /// A snapshot of the current ids.
     pub fn of(coordinator: &Coordinator, position: u64) -> Self {
         let mut snapshot = Self::begin(position);
         loop {
@@ -47,7 +48,8 @@ impl Snapshot {
         }
     }
 
-    /// Opens it in a new coordinator; returns the position from which the log is to be replayed.
+    /// Opens the snapshot in a new coordinator. Returns the position after which the log must be
+    /// replayed.
     pub fn open(&self, coordinator: &mut Coordinator) -> u64 {
         self.try_open(coordinator).unwrap();
         self.from
@@ -60,7 +62,7 @@ impl Snapshot {
     }
 }
 
-/// The snapshots of a process.
+/// The snapshots that a process wrote.
 #[derive(Default)]
 pub struct Snapshots {
     whole: Vec<Snapshot>,
@@ -68,7 +70,7 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Begins a snapshot, or writes the next slice of the one under way.
+    /// Begins a snapshot, or continues the one under way.
     pub fn write(&mut self, coordinator: &Coordinator, position: u64) {
         let begun = self.begun.take().unwrap_or_else(|| Snapshot::begin(position));
         match begun.write(coordinator, position) {
@@ -77,8 +79,8 @@ impl Snapshots {
         }
     }
 
-    /// A start: opens the last one; one gets its name when the log is flushed up to the last
-    /// position in it. Returns the position from which the log is to be replayed.
+    /// Opens the last snapshot at startup. A snapshot counts only if the log was flushed up to its
+    /// newest position. Returns the position after which the log must be replayed.
     pub fn open_last(&mut self, flushed: u64, coordinator: &mut Coordinator) -> u64 {
         self.begun = None;
         self.whole.retain(|it| it.newest <= flushed);

@@ -1,5 +1,5 @@
-//! Clients with a transactional id each. One that gets no answer, or an error that it does not
-//! know, begins again with InitProducerId.
+//! Clients, each with its transactional id. A client that gets no answer, or an unexpected error,
+//! starts again with InitProducerId.
 
 use crate::slots::TOPIC;
 use muster_codec::ErrorCode;
@@ -10,36 +10,36 @@ use muster_transactions::message::Producer;
 use muster_transactions::{Request, RequestId, Response, Text};
 use std::collections::BTreeSet;
 
-/// A transaction as its client knows it.
+/// A transaction, as its client knows it.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// The partitions with acknowledged records, and how many of them.
+    /// The number of acknowledged records by partition.
     pub acknowledged: Vec<i32>,
-    /// The end that was acknowledged: true for a commit.
+    /// The acknowledged end of the transaction: true for a commit.
     pub ended: Option<bool>,
 }
 
 pub struct Client {
     pub id: Text,
-    /// Whether its epoch increases with each transaction.
+    /// Whether the client's epoch increases with each transaction.
     pub has_epochs: bool,
     pub state: Stage,
     pub producer: Producer,
-    /// The partitions that it has added itself.
+    /// The partitions that the client has added with a request.
     pub added: BTreeSet<i32>,
-    /// The number of its present transaction.
+    /// The number of its current transaction.
     pub transaction: Option<usize>,
-    /// When it stops to wait.
+    /// When the client stops to wait for an answer.
     pub gives_up_at: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It has no producer id.
+    /// The client has no producer id.
     New,
     Ready,
     Waits(RequestId, Wanted),
-    /// Its batch waits for the coordinator.
+    /// A batch of the client waits for a verdict.
     Asks(u64, i32),
 }
 
@@ -63,7 +63,7 @@ impl Client {
         }
     }
 
-    /// Forgets all but its name.
+    /// Forgets everything but the name.
     pub fn begin_again(&mut self) {
         self.state = Stage::New;
         self.transaction = None;
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    /// The producer id and epoch from this answer on; None for an error.
+    /// The producer id and epoch to use after this answer; None for an error.
     pub fn next_producer(&self, response: &Response) -> Option<Producer> {
         match response {
             Response::InitProducerId(it) if it.error_code == 0 => {

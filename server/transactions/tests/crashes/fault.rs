@@ -1,16 +1,16 @@
-//! Defects that a test injects, to show that the checks find them.
+//! Faults that a test injects, to show that the checks find them.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Partitions append without a question.
     UnaskedAppend,
-    /// Partitions append after a yes that no longer counts.
+    /// Partitions append after a positive verdict that no longer counts.
     StaleYes,
     /// Markers are sent before the decision is durable.
     EarlyMarker,
-    /// Partitions answer markers that they have not written.
+    /// Partitions acknowledge markers that they have not written.
     LostMarker,
-    /// Partitions answer syncs that they have not done.
+    /// Partitions acknowledge syncs that they have not done.
     SkippedSync,
 }
 

@@ -1,6 +1,6 @@
 //! Random transactions over a network that loses, repeats and reorders messages, with crashes of
-//! every kind at any moment: a transaction is never torn, an acknowledged commit is never lost, and
-//! every transaction comes to an end.
+//! each kind at any moment. A transaction must stay atomic, an acknowledged commit must never be
+//! lost, and every transaction must end.
 //!
 //! `MUSTER_TRANSACTIONS_SEED=7` runs one seed; `MUSTER_TRANSACTIONS_SEEDS=1000` runs a thousand.
 #![allow(clippy::unwrap_used, unreachable_pub)]
@@ -36,7 +36,7 @@ fn transactions_are_whole_after_every_crash() {
     assert!(commits > 0 && aborts > 0 && crashes > 0);
 }
 
-/// The checks work: each defect is found.
+/// The checks must find each injected fault.
 #[test]
 fn injected_faults_are_found() {
     for fault in Fault::ALL {

@@ -1,4 +1,4 @@
-//! The slots: partitions with their logs, of which a crash may lose the end.
+//! The slots: partitions with logs, whose ends a crash may lose.
 
 use crate::fault::Fault;
 use crate::world::SLOTS;
@@ -27,12 +27,12 @@ pub enum Batch {
 #[derive(Default)]
 pub struct Partition {
     pub log: Vec<Batch>,
-    /// As much as is on stable storage.
+    /// The number of batches that are on stable storage.
     synced: usize,
     pub transactions: PartitionTransactions,
-    /// It is not served until the next load.
+    /// Whether the partition is not served before the next load.
     pub is_offline: bool,
-    /// Batches that wait for the coordinator, by the number of the question.
+    /// Batches that wait for a verdict, by the number of the question.
     waiting: BTreeMap<u64, (Producer, usize)>,
 }
 
@@ -94,13 +94,13 @@ impl Slot {
         self.link.is_unanswered()
     }
 
-    /// Whether a transaction is open in a partition that is served.
+    /// Whether a transaction is open in a served partition.
     pub fn has_open(&self) -> bool {
         let mut served = self.partitions.values().filter(|it| !it.is_offline);
         served.any(|it| it.transactions.open().next().is_some())
     }
 
-    /// A report of what is open, after it was synced.
+    /// Syncs, and reports all open transactions.
     pub fn report(&mut self) -> FromSlot {
         let mut open = Vec::new();
         let is_whole = self.partitions.values().all(|it| !it.is_offline);
@@ -117,8 +117,8 @@ impl Slot {
         FromSlot::Report(self.link.report(who, are, open.into()))
     }
 
-    /// Loads the slot from what has survived: all that was written, or what was synced. Partitions
-    /// may be found to be damaged; they are as before when they are repaired.
+    /// Loads the slot from what survived: everything that was written, or only what was synced.
+    /// Partitions may be damaged; after their repair they are as before.
     pub fn crash(
         &mut self,
         loses_memory: bool,
@@ -140,7 +140,8 @@ impl Slot {
         }
     }
 
-    /// Takes a message; returns the answer to the coordinator, and the questions that it settles.
+    /// Handles a message. Returns the answer to the coordinator, and the questions that are
+    /// settled.
     pub fn receive(&mut self, message: ToSlot) -> (Option<FromSlot>, Vec<(u64, bool)>) {
         match self.link.receive(self.session, &message) {
             Received::Take => {}
@@ -179,7 +180,7 @@ impl Slot {
         vec![(verdict.number, admitted)]
     }
 
-    /// With one coordinator, what it does not know is unknown to all.
+    /// There is only one coordinator, so a transaction that it does not know is unknown to all.
     fn reported(&mut self, reported: &Reported) {
         for open in self.link.answered(reported).unwrap_or_default().iter() {
             let known = reported.known.iter().find(|(it, _)| *it == open.producer);
@@ -249,7 +250,7 @@ impl Partition {
         self.log.push(Batch::Marker(end));
     }
 
-    /// All that is there is synced before it is reported.
+    /// All batches are synced before they are reported.
     fn load(&mut self) {
         if !self.is_offline {
             self.synced = self.log.len();

@@ -1,4 +1,4 @@
-//! The coordinator with its log, the slots, the clients and the network between them.
+//! The coordinator with its log, the slots, the clients, and the network between them.
 
 use crate::client::{Client, Stage, Transaction, Wanted};
 use crate::common::snapshot::Snapshots;
@@ -28,10 +28,10 @@ pub struct World {
     around: Around,
     coordinator: Coordinator,
     epoch: i32,
-    /// With their positions; durable up to `flushed`.
+    /// The log, with the positions of records. It is durable up to `flushed`.
     log: Vec<(RecordBytes, u64)>,
     flushed: u64,
-    /// Messages that wait for the flush.
+    /// Messages that wait for the flush of a position.
     held: Vec<(u64, Message)>,
     held_answers: Vec<Answer>,
     network: Vec<Message>,
@@ -44,7 +44,8 @@ pub struct World {
     questions: u64,
     is_faulty: bool,
     snapshots: Snapshots,
-    /// Since the machine lost its memory, until the coordinator has aborted what that has hit.
+    /// Set from a loss of the machine's memory until the coordinator has aborted the affected
+    /// transactions.
     may_have_lost_writes: bool,
     pub crashes: u64,
     fault: Option<Fault>,
@@ -102,8 +103,8 @@ impl World {
         }
     }
 
-    /// Without further faults, all transactions end by themselves: in partitions that are offline
-    /// once they are served again.
+    /// Ends without further faults. All transactions must end by themselves; those with offline
+    /// partitions, after these are served again.
     pub fn come_to_rest(&mut self) {
         self.is_faulty = false;
         self.end_all();
@@ -127,7 +128,7 @@ impl World {
         }
     }
 
-    /// One message arrives: it may be lost, or come again.
+    /// Delivers a message. It may be lost or repeated.
     fn deliver(&mut self) {
         if self.network.is_empty() {
             return;
@@ -153,7 +154,7 @@ impl World {
         }
     }
 
-    /// No marker arrives before its decision is durable.
+    /// No marker may arrive before its decision is durable.
     fn check_marker(&self, message: &ToSlot) {
         let ToSlotBody::Marker(marker) = &message.body else { return };
         let durable = self.log.iter().take_while(|(_, at)| *at <= self.flushed);
@@ -183,7 +184,7 @@ impl World {
         }
     }
 
-    /// Slots repeat a report until it is answered.
+    /// Lets time pass. Slots repeat a report until it is answered.
     fn pass_time(&mut self, ms: i64) {
         self.around.now += ms;
         self.around.wall += ms;
@@ -201,7 +202,7 @@ impl World {
         self.call(Coordinator::expire);
     }
 
-    /// A process ends, or the machine; or one shard alone is loaded again.
+    /// Ends the process or the machine, or loads only one shard again.
     fn crash(&mut self) {
         self.crashes += 1;
         let is_machine = self.rng.bool();
@@ -232,7 +233,8 @@ impl World {
         }
     }
 
-    /// Records that were not flushed are gone; messages that were sent may still arrive.
+    /// Loads the coordinator. Records that were not flushed are lost. Messages that were sent may
+    /// still arrive.
     fn load_coordinator(&mut self) {
         self.epoch += 1;
         self.log.retain(|(_, at)| *at <= self.flushed);
@@ -308,7 +310,7 @@ impl World {
         }
     }
 
-    /// A partition has appended a batch that waited, or not.
+    /// A partition has appended, or not, the batch that waited for the question `number`.
     fn settled(&mut self, number: u64, is_yes: bool) {
         for client in &mut self.clients {
             match client.state {
@@ -379,7 +381,7 @@ impl World {
         }
     }
 
-    /// The records replay to the state that serves.
+    /// The records must replay to the live state.
     fn check_replay(&mut self) {
         let mut replica = Coordinator::new(Config::default(), 0);
         for (bytes, at) in &self.log {
@@ -388,8 +390,8 @@ impl World {
         assert_eq!(self.coordinator.durable_records(), replica.durable_records());
     }
 
-    /// At rest: nothing is open, each transaction has one outcome, the one that was acknowledged,
-    /// and a committed one has all acknowledged records.
+    /// Checks the state at rest. Nothing may be open. Each transaction must have one outcome, the
+    /// acknowledged one. A committed transaction must have all acknowledged records.
     pub fn check(&mut self) {
         self.check_replay();
         let mut outcomes: BTreeMap<usize, Vec<(i32, TransactionOutcome)>> = BTreeMap::new();
@@ -425,7 +427,7 @@ impl World {
     }
 }
 
-/// The outcome of a producer's batches: the marker that follows decides it.
+/// The outcome of a producer's batches. The marker after them decides it.
 fn outcome(log: &[Batch], producer_id: i64) -> TransactionOutcome {
     let ends = log.iter().filter_map(|batch| match batch {
         Batch::Marker(end) if end.producer.id == producer_id => Some(end.outcome),

@@ -1,9 +1,9 @@
-//! The cells of the state table that the scripts have exercised.
+//! The cells of the state table that the scripts have covered.
 
 use muster_transactions::State;
 use std::collections::BTreeSet;
 
-/// The events of an id that exists.
+/// The events of an existing id.
 const EVENTS: [&str; 13] = [
     "init",
     "init given",

@@ -1,10 +1,10 @@
-//! Turns a line of a script into a request or a message.
+//! Converts a line of a script to a request or a message.
 
 use muster_codec::messages::*;
 use muster_transactions::message::{OpenIn, Producer, Question, QuestionKind, Report};
 use muster_transactions::{PartitionSet, Request};
 
-/// The words of a line: a verb, plain words, and options `key=value`.
+/// The words of a line: a verb, plain words, and options of the form `key=value`.
 pub struct Line<'l> {
     pub verb: &'l str,
     pub words: Vec<&'l str>,
@@ -39,17 +39,17 @@ impl<'l> Line<'l> {
         self.words.contains(&word)
     }
 
-    /// The first word; `-` is the empty id.
+    /// The id in the first word. `-` is the empty id.
     pub fn id(&self) -> &'l str {
         self.words.first().copied().filter(|it| *it != "-").unwrap_or_default()
     }
 
-    /// The word `1000/3`.
+    /// The producer, from a word like `1000/3`.
     pub fn producer(&self) -> Option<Producer> {
         self.words.iter().find_map(|word| producer(word))
     }
 
-    /// The words `t-0`.
+    /// The partitions, from words like `t-0`.
     pub fn partitions(&self) -> PartitionSet {
         self.words.iter().filter_map(|word| partition(word)).collect()
     }
@@ -63,7 +63,7 @@ impl<'l> Line<'l> {
         topics.collect()
     }
 
-    /// The request of the line with its version; None if the verb is not a request.
+    /// The request in a line, with its version. None if the verb is not a request.
     pub fn request(&self) -> Option<(i16, Request<'static>)> {
         let id = || self.id().to_owned().into();
         let who = self.producer().unwrap_or(Producer { id: -1, epoch: -1 });
@@ -148,7 +148,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// `ask 0 t 1000/0 a-0`: slot 0 asks for id t.
+    /// The question of a line like `ask 0 t 1000/0 a-0`: slot 0 asks about id t.
     pub fn question(&self, number: u64) -> Question {
         Question {
             slot: self.words[0].parse().unwrap(),
@@ -160,7 +160,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// `report 0 1000/0:a-0`
+    /// The report of a line like `report 0 1000/0:a-0`.
     pub fn report(&self, coordinator_epoch: i32) -> Report {
         let open = self.words[1..].iter().filter_map(|word| {
             let (who, at) = word.split_once(':')?;

@@ -1,4 +1,4 @@
-//! A coordinator with the parts of a server: the clock, the log, slots that answer.
+//! A coordinator with the parts of a server: clock, log, and slots that answer.
 
 use crate::common::snapshot::Snapshot;
 use crate::common::{Around, RecordBytes, read, record_bytes};
@@ -12,7 +12,7 @@ use muster_transactions::{
 };
 use std::collections::BTreeMap;
 
-/// The number of slots; partition n is in slot n modulo this.
+/// The number of slots. Partition n is in slot n modulo this number.
 const SLOTS: Slot = 3;
 
 pub struct World {
@@ -21,11 +21,11 @@ pub struct World {
     around: Around,
     epoch: i32,
     log: Vec<RecordBytes>,
-    /// The label of each pending request.
+    /// The label of each parked request.
     waiting: BTreeMap<RequestId, String>,
     requests: u64,
     questions: u64,
-    /// The syncs and markers that each slot has not answered.
+    /// The syncs and markers that each slot has not answered yet.
     syncs: BTreeMap<Slot, Vec<(Stamp, PartitionSet)>>,
     markers: BTreeMap<Slot, Vec<(Stamp, PartitionSet)>>,
     /// Whether the log refuses the next records.
@@ -51,7 +51,7 @@ impl Default for World {
 }
 
 impl World {
-    /// The output of one line.
+    /// Applies a line. Returns its output.
     pub fn apply(&mut self, text: &str, coverage: &mut Coverage) -> Vec<String> {
         let line = Line::parse(text);
         let mut out = Vec::new();
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// The state of an id, or those of all.
+    /// The state of an id, or the states of all ids.
     fn states(&self, id: Option<&str>) -> Vec<State> {
         let records = self.coordinator.as_ref().unwrap().durable_records();
         let of_id =
@@ -150,7 +150,7 @@ impl World {
             .collect()
     }
 
-    /// `epoch t 1000 32766`: the log has an idle id with this epoch.
+    /// For a line like `epoch t 1000 32766`, adds an idle id with this epoch to the log.
     fn put_epoch(&mut self, line: &Line<'_>) {
         let value = TransactionLogValue {
             producer_id: line.words[1].parse().unwrap(),
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// The first event loads a coordinator, to which all slots report.
+    /// The coordinator. The first event loads it, and all slots report.
     fn coordinator(&mut self, out: &mut Vec<String>) {
         if self.coordinator.is_none() {
             self.reload(&Line::parse("reload"), out);
