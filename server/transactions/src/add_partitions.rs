@@ -1,9 +1,9 @@
-//! AddPartitionsToTxn and AddOffsetsToTxn, and the questions of partitions and groups: the parts of
-//! a transaction (`TransactionCoordinator.handleAddPartitionsToTransaction`,
+//! AddPartitionsToTxn and AddOffsetsToTxn, and the questions of partitions and groups: which
+//! partitions a transaction has (`TransactionCoordinator.handleAddPartitionsToTransaction`,
 //! `handleVerifyPartitionsInTransaction`).
 //!
 //! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
-//! - AddPartitionsToTxn v4+ has several transactions; it is for brokers, and does not wait.
+//! - AddPartitionsToTxn v4+ may name several transactions. Brokers send it, and it never waits.
 
 use crate::beginning::Beginning;
 use crate::context::Context;
@@ -26,7 +26,7 @@ use muster_codec::messages::{
 };
 use muster_codec::records::OFFSETS_TOPIC;
 
-/// The first version of AddPartitionsToTxn with several transactions.
+/// From this version on, AddPartitionsToTxn may name several transactions.
 const TRANSACTIONS_FROM: i16 = 4;
 
 impl Coordinator {
@@ -55,8 +55,8 @@ impl Coordinator {
         self.attempt(context, Operation { id, action, reply, waited: None }, out);
     }
 
-    /// Answers at once. An id that is named twice gets CONCURRENT_TRANSACTIONS the second time, as
-    /// in Kafka, where the first transition is still pending.
+    /// Adds partitions, and answers at once. As in Kafka, an id that is named twice gets
+    /// CONCURRENT_TRANSACTIONS the second time, because the first transition is still pending.
     fn add_for_brokers(
         &mut self,
         context: &mut Context<'_>,
@@ -148,7 +148,7 @@ impl Coordinator {
         if own.is_some_and(|own| own.contains_all(partitions)) {
             return Ok(Done::Added);
         }
-        // The client is to begin a new epoch, with InitProducerId.
+        // The client must begin a new epoch with InitProducerId.
         if own.is_none() && self.is_ambiguous(id, entry) {
             return Err(ErrorCode::InvalidProducerIdMapping.into());
         }
@@ -159,7 +159,7 @@ impl Coordinator {
         if self.open_bytes + partitions.bytes() > OPEN_BYTES_MAX {
             return Err(ErrorCode::CoordinatorNotAvailable.into());
         }
-        // Records and record of a transaction may both be lost: its client must abort it.
+        // The transaction's data and its Ongoing record may both be lost. The client must abort it.
         if has_epochs && own.is_none() && self.beginning(id, entry) != Beginning::Whole {
             return Err(ErrorCode::TransactionAbortable.into());
         }
@@ -176,7 +176,7 @@ impl Coordinator {
         Ok(Done::Added)
     }
 
-    /// Kafka does not look at a transition that is pending here, only at the state.
+    /// Like Kafka, this looks only at the state, not at a pending transition.
     pub(crate) fn verify(
         &self,
         id: &str,
@@ -207,8 +207,8 @@ fn set(topics: &[AddPartitionsToTxnTopic<'_>]) -> PartitionSet {
     partitions.collect()
 }
 
-/// The partitions, and their results if one does not exist or they are too many: then none is
-/// added. A client may name millions, so their number is checked before they are sorted.
+/// The partitions. If a partition does not exist, or there are too many, also the results, and no
+/// partition is added. A client may name millions, so the number is checked before they are sorted.
 fn checked(
     context: &Context<'_>,
     topics: &[AddPartitionsToTxnTopic<'_>],
@@ -223,7 +223,7 @@ fn checked(
     (partitions, refused)
 }
 
-/// The bytes of these partitions in a record, or more if one is named twice.
+/// The bytes of these partitions in a record; more if a partition is named twice.
 fn bytes(topics: &[AddPartitionsToTxnTopic<'_>]) -> usize {
     topics.iter().map(|it| PartitionSet::bytes_of_topic(&it.name, it.partitions.len())).sum()
 }
@@ -237,7 +237,7 @@ fn named_twice(
     refused(&set(topics), ErrorCode::ConcurrentTransactions)
 }
 
-/// As the limit of [`Coordinator::add`] is answered, for all that a client named.
+/// The results if a request alone exceeds the limit of [`Coordinator::add`].
 fn too_many(topics: &[AddPartitionsToTxnTopic<'_>]) -> Vec<AddPartitionsToTxnTopicResult<'static>> {
     let partition_error_code = ErrorCode::UnknownServerError.code();
     let result = |partition_index: &i32| AddPartitionsToTxnPartitionResult {

@@ -1,4 +1,4 @@
-//! Transactions after a loss of writes: the machine has lost its memory, or a partition was offline
+//! Transactions after a loss of writes: the machine lost its memory, or a partition was offline
 //! before all slots had reported.
 
 use crate::entry::Entry;
@@ -6,22 +6,22 @@ use crate::exceptions::Exceptions;
 use crate::state::State;
 use crate::text::Text;
 
-/// Whether the transaction of an id has what was written to it first.
+/// Whether the first writes of an id's current transaction are still there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Beginning {
     #[default]
     Whole,
-    /// None is known, but one may have begun, and be lost with its record: the next partition that
-    /// is added may not be its first.
+    /// No transaction is known. But one may have begun, and be lost with its record: the next
+    /// partition to be added may not be its first.
     MayBeLost,
-    /// It was open, and has to be aborted.
+    /// The transaction was open when writes were lost. It must be aborted.
     Lost,
 }
 
 impl Beginning {
-    /// That of the transaction after a record of its id.
+    /// The value after a record of the id.
     fn recorded(self, before: State, after: State) -> Self {
-        // The end of the last transaction says nothing about the next one, which may have begun.
+        // The end of a transaction says nothing about the next one, which may have begun.
         let ends_last = before.prepared().is_some() && after.completed().is_some();
         match self {
             Self::MayBeLost if ends_last => Self::MayBeLost,
@@ -31,19 +31,20 @@ impl Beginning {
     }
 }
 
-/// The beginnings of all transactions, since the coordinator was loaded.
+/// The beginnings of all ids, since the coordinator was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Beginnings {
-    /// The last position when writes were lost. Ids without a record after it are `MayBeLost`.
+    /// The last position before writes were lost. Ids without a later record are `MayBeLost`.
     lost_at: Option<u64>,
-    /// Those of other ids, and `Lost` ones.
+    /// The other values that are not `Whole`.
     exceptions: Exceptions<Beginning>,
-    /// Number of `Lost` ones.
+    /// The number of ids that are `Lost`.
     lost: usize,
 }
 
 impl Beginnings {
-    /// Notes that writes were lost, with the last position, and the ids with open transactions.
+    /// Notes that writes were lost. `position` is the last position; `open` are the ids with open
+    /// transactions.
     pub(crate) fn lose(&mut self, position: u64, open: impl Iterator<Item = Text>) {
         *self = Self { lost_at: Some(position), ..Self::default() };
         open.for_each(|id| self.set(&id, Beginning::Lost));
@@ -55,12 +56,12 @@ impl Beginnings {
         if known == Beginning::Whole && is_before { Beginning::MayBeLost } else { known }
     }
 
-    /// Whether one is `Lost`.
+    /// Whether any id is `Lost`.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// Notes a record of an id, of which `before` is the state until then.
+    /// Notes a record of an id. `before` is the entry before the record.
     pub(crate) fn recorded(&mut self, id: &str, before: &Entry, after: State) {
         let beginning = self.get(id, before.written_at);
         self.set(id, beginning.recorded(before.durable.state, after));

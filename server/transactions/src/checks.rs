@@ -1,5 +1,5 @@
-//! Access for checks, which load nothing: the durable state of ids, and the comparison of an id
-//! with its own record.
+//! Access for checks: the durable state of ids, and the comparison of an id with its own record.
+//! Nothing is loaded.
 
 use crate::coordinator::Coordinator;
 use crate::partition_set::PartitionSet;
@@ -9,20 +9,20 @@ use alloc::vec::Vec;
 use core::ops::Bound;
 use muster_codec::records::TransactionRecord;
 
-/// The approximate bytes of an id in memory, beside its name and its partitions.
+/// The approximate bytes of an id in memory, without its name and its partitions.
 const ID_BYTES: usize = 160;
 
 /// The most partitions of an audited id: part of a millisecond of work.
 const AUDIT_PARTITIONS_MAX: usize = 2_000;
 
 impl Coordinator {
-    /// The durable state as the records that produce it, like a compacted log.
+    /// The durable state as records, like a compacted log.
     pub fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
         self.ids.after(None).map(|seen| record(seen.id, Some(&seen.durable))).collect()
     }
 
-    /// The ids of the producers whose open transactions this coordinator will end; some of them
-    /// have no record yet, or begin while the last one ends.
+    /// The ids of the producers whose open transactions this coordinator will end. Some
+    /// transactions have no record yet, or begin while the previous one ends.
     pub fn open_producers(&self) -> impl Iterator<Item = i64> {
         let entries = self.open.iter().filter_map(|id| self.ids.get(id));
         let open = entries.filter(|entry| !entry.durable.state.is_at_rest() || entry.is_pending());
@@ -35,10 +35,10 @@ impl Coordinator {
         written.map(|(id, _)| &**id)
     }
 
-    /// The record that produces an id, if its transaction has at most `partitions_max` partitions.
+    /// The state of an id as a record, if its transaction has at most `partitions_max` partitions.
     ///
     /// # Errors
-    /// The number of its partitions: they are more.
+    /// There are more partitions: their number.
     pub fn record(
         &self,
         id: &str,
@@ -51,7 +51,7 @@ impl Coordinator {
         }
     }
 
-    /// The ids that follow one, in order.
+    /// The ids after `id`, in order.
     pub fn ids_after(&self, id: Option<&str>) -> impl Iterator<Item = &str> {
         self.ids.after(id).map(|seen| seen.id)
     }
@@ -61,8 +61,8 @@ impl Coordinator {
         self.held.ids * ID_BYTES + self.held.id_bytes + self.open_bytes
     }
 
-    /// Compares the loaded id that follows one with the state that its own record makes, and with
-    /// what is kept beside the ids; returns it, and whether both are the same. None after the last.
+    /// Compares the next loaded id after `id` with the state that its own record produces, and with
+    /// the indexes of ids. Returns the id, and whether all are equal. None after the last id.
     pub fn audit_after(&self, id: Option<&str>) -> Option<(Text, bool)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         let (id, entry) = self.ids.loaded_from(from).next()?;
@@ -72,7 +72,7 @@ impl Coordinator {
     }
 }
 
-/// Whether the record of an id, written and read, makes the same state.
+/// Whether the record of an id, encoded and decoded, produces the same state.
 fn is_rebuilt(id: &str, durable: &Durable) -> bool {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let written = record(id, Some(durable));

@@ -1,7 +1,7 @@
 //! The configs that the coordinator reads, with Kafka's names, units and defaults.
 
-/// Names as in Kafka's `TransactionStateManagerConfig` and `AddPartitionsToTxnConfig`, with
-/// underscores for dots.
+/// The fields are named as in Kafka's `TransactionStateManagerConfig` and
+/// `AddPartitionsToTxnConfig`, with underscores for dots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// `transaction.max.timeout.ms`
@@ -15,7 +15,7 @@ pub struct Config {
     /// `transaction.two.phase.commit.enable`
     pub two_phase_commit_enable: bool,
     /// `add.partitions.to.txn.retry.backoff.max.ms`: how long a request waits for the end of a
-    /// transaction, where Kafka's clients and brokers ask again.
+    /// transaction. Kafka's clients and brokers retry instead.
     pub retry_backoff_max_ms: i64,
 }
 

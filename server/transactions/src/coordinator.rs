@@ -1,4 +1,4 @@
-//! The coordinator of some transactional ids: takes requests, questions and reports, and routes
+//! The coordinator of some transactional ids. It takes requests, questions and reports, and routes
 //! each to its id.
 
 use crate::beginning::{Beginning, Beginnings};
@@ -24,7 +24,7 @@ use muster_codec::ErrorCode;
 pub struct Caller<'r> {
     pub request: RequestId,
     pub api_version: i16,
-    /// The address, printed as Kafka does: `/127.0.0.1`.
+    /// The client's address as Kafka prints it: `/127.0.0.1`.
     pub client_host: &'r str,
 }
 
@@ -32,25 +32,26 @@ pub struct Caller<'r> {
 #[derive(Debug)]
 pub struct Coordinator {
     pub(crate) config: Config,
-    /// Higher than that of any coordinator of these ids before.
+    /// Higher than the epoch of any earlier coordinator of these ids.
     pub(crate) epoch: i32,
     pub(crate) ids: Ids,
-    /// The ids that are not idle.
+    /// The ids that are open or have work under way: [`Entry::is_open`].
     pub(crate) open: BTreeSet<Text>,
-    /// The ids with messages under way, by the sequence of these.
+    /// The ids with messages under way, by the sequence of the messages.
     pub(crate) under_way: BTreeMap<u64, Text>,
     pub(crate) waits: Waits,
     /// The session of each slot that has reported.
     pub(crate) sessions: BTreeMap<Slot, u64>,
     pub(crate) has_all_reports: bool,
     pub(crate) written_markers: WrittenMarkers,
-    /// A slot has reported that it may have lost writes, which is noted once all have reported.
+    /// Whether a slot has reported that writes may be lost. It is applied when all slots have
+    /// reported.
     pub(crate) may_have_lost_writes: bool,
     pub(crate) beginnings: Beginnings,
     pub(crate) timers: Timers,
     sequence: u64,
     pub(crate) held: Held,
-    /// Bytes of the partitions of open transactions.
+    /// The bytes of the partitions of all open transactions.
     pub(crate) open_bytes: usize,
     /// The position of the last record.
     pub(crate) written_at: u64,
@@ -59,8 +60,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator that has not replayed its log. `epoch` is in its markers: higher than that of
-    /// any coordinator of these ids before.
+    /// A coordinator that has not replayed its log. `epoch` is written in its markers. It must be
+    /// higher than the epoch of any earlier coordinator of these ids.
     pub fn new(config: Config, epoch: i32) -> Self {
         Self {
             config,
@@ -83,12 +84,12 @@ impl Coordinator {
         }
     }
 
-    /// Replaces the configs. Timers that run keep their deadlines.
+    /// Replaces the configs. Running timers keep their deadlines.
     pub fn set_config(&mut self, config: Config) {
         self.config = config;
     }
 
-    /// Serves a request, whose answer may be part of a later output.
+    /// Serves a request. The answer may come with a later output.
     pub fn handle(
         &mut self,
         context: &mut Context<'_>,
@@ -109,7 +110,7 @@ impl Coordinator {
         output
     }
 
-    /// Takes a message from a slot.
+    /// Handles a message from a slot.
     pub fn receive(&mut self, context: &mut Context<'_>, message: FromSlot) -> Output {
         self.enter_call(context);
         let mut output = Output::default();
@@ -132,31 +133,30 @@ impl Coordinator {
         output
     }
 
-    /// Producer ids have come, after [`crate::ProducerIds::next`] had none.
+    /// Called when producer ids have arrived, after [`crate::ProducerIds::next`] had none.
     pub fn producer_ids_arrived(&mut self) {
         self.waits.others_arrived();
     }
 
-    /// The position from which on no transaction is open that may have lost writes; None if there
-    /// may be one. Until it is durable, the reports after a crash of the process have to say again
-    /// that writes may be lost.
+    /// The position from which on no open transaction has lost writes; None if one may have. Until
+    /// this position is durable, reports after another crash must repeat that writes may be lost.
     pub fn lost_writes_settled_at(&self) -> Option<u64> {
         let is_settled =
             self.has_all_reports && !self.may_have_lost_writes && !self.beginnings.has_lost();
         is_settled.then_some(self.written_at)
     }
 
-    /// Its part of the limits that it shares with other coordinators.
+    /// How much of the shared limits this coordinator uses.
     pub fn held(&self) -> Held {
         self.held
     }
 
-    /// The position of the last record: a response about all ids waits for it.
+    /// The position of the last record. A response about all ids waits for it.
     pub fn written_at(&self) -> u64 {
         self.written_at
     }
 
-    /// Notes the time, and which ids the loss of writes has hit, once all slots have reported.
+    /// Notes the time. When all slots have reported, marks the ids whose writes may be lost.
     pub(crate) fn enter_call(&mut self, context: &Context<'_>) {
         self.timers.now = context.now;
         if self.has_all_reports && core::mem::take(&mut self.may_have_lost_writes) {
@@ -184,7 +184,7 @@ impl Coordinator {
         self.attempt(context, Operation { id, action, reply, waited: None }, out);
     }
 
-    /// Does an operation, or lets it wait.
+    /// Carries out an operation, or parks it.
     pub(crate) fn attempt(
         &mut self,
         context: &mut Context<'_>,
@@ -208,7 +208,7 @@ impl Coordinator {
         }
     }
 
-    /// Lets an operation wait, or answers it with the error if too many do.
+    /// Parks an operation. If too many are parked, answers it with the error.
     pub(crate) fn park(
         &mut self,
         context: &Context<'_>,
@@ -268,7 +268,7 @@ impl Coordinator {
         Stamp { coordinator_epoch: self.epoch, sequence }
     }
 
-    /// Sends a message to a slot, unless the slot has not reported: it gets what it needs then.
+    /// Sends a message to a slot. A slot that has not reported gets what it needs after its report.
     pub(crate) fn send(&self, slot: Slot, visible_at: u64, body: ToSlotBody, out: &mut Output) {
         if let Some(session) = self.sessions.get(&slot) {
             out.send(slot, *session, visible_at, body);
@@ -278,7 +278,7 @@ impl Coordinator {
     /// Finds a loaded id.
     ///
     /// # Errors
-    /// INVALID_REQUEST for an empty id, INVALID_PRODUCER_ID_MAPPING for an unknown one.
+    /// INVALID_REQUEST for an empty id. INVALID_PRODUCER_ID_MAPPING for an unknown id.
     pub(crate) fn find(&self, id: &str) -> Result<&Entry, ErrorCode> {
         match self.ids.get(id) {
             _ if id.is_empty() => Err(ErrorCode::InvalidRequest),

@@ -1,11 +1,11 @@
-//! The end of a transaction, in the order that makes it whole after every crash:
+//! The end of a transaction. The order of its steps keeps it atomic whatever crashes:
 //!
-//! 1. What a commit depends on is brought to stable storage: the records of the transaction, and
-//!    the markers of the commit before it (`Phase::Syncing`); in version 1 those of any decision
-//!    before it.
+//! 1. Everything on which a commit depends is synced to stable storage: the records of the
+//!    transaction, and the markers of the previous commit (`Phase::Syncing`). In version 1, also
+//!    the markers of a previous abort.
 //! 2. Prepare is written. When it is durable, the client is answered and the markers are sent
 //!    (`Phase::Marking`).
-//! 3. When the partitions have all markers, Complete is written, for which nothing waits.
+//! 3. When the partitions have all markers, Complete is written. Nothing waits for it.
 
 use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
@@ -22,10 +22,10 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::OFFSETS_TOPIC;
 
 impl Coordinator {
-    /// Decides a transaction, or an empty one; returns the producer id and epoch after it.
+    /// Decides a transaction, which may be empty. Returns the producer id and epoch after it.
     ///
     /// # Errors
-    /// `Begun` if it is decided later; a wait if it cannot begin.
+    /// `Begun` if the decision follows later. A wait if it cannot begin yet.
     pub(crate) fn decide(
         &mut self,
         context: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl Coordinator {
         {
             remaining.insert_all(written);
         }
-        // Offsets are durable when they are answered. A deleted topic needs nothing.
+        // Offsets are durable before they are answered, and a deleted topic needs no sync.
         remaining.retain(|topic, partition| {
             topic != OFFSETS_TOPIC && context.topics.slot(topic, partition).is_some()
         });
@@ -60,7 +60,7 @@ impl Coordinator {
         Err(Refusal::Begun)
     }
 
-    /// The decision that an operation has begun is its answer.
+    /// Makes the decision under way answer an operation.
     pub(crate) fn decision_answers(&mut self, operation: Operation) {
         let Some(entry) = self.ids.get_mut(&operation.id) else { return };
         if let Phase::Syncing(syncing) = &mut entry.active().phase {
@@ -124,7 +124,7 @@ impl Coordinator {
         };
     }
 
-    /// Writes a decision that waited for nothing but syncs, and answers it.
+    /// Writes a decision whose syncs are done, and answers it.
     fn finish(
         &mut self,
         context: &mut Context<'_>,
@@ -141,12 +141,13 @@ impl Coordinator {
         if is_as_asked {
             return self.reply(&operation, Ok(Done::Identity(identity)), context.position, out);
         }
-        // The transaction could not be committed: its client gets the error that follows the abort.
+        // The transaction could not be committed. After the abort, its client gets the resulting
+        // error.
         let wait = (WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
         self.park(context, operation, wait, context.position, out);
     }
 
-    /// Writes Prepare, and Complete if no marker is needed.
+    /// Writes Prepare. Also writes Complete if no marker is needed.
     fn prepare(
         &mut self,
         context: &mut Context<'_>,
@@ -161,7 +162,7 @@ impl Coordinator {
         }
         let durable =
             entry.durable.prepared(outcome, client_version, next_producer_id, context.wall);
-        // All that was there is synced by now, or deleted.
+        // Everything that existed is synced by now, or deleted.
         entry.active().unsynced = PartitionSet::default();
         self.write(id, Some(&durable), out);
         let mut remaining = durable.partitions().cloned().unwrap_or_default();
@@ -184,7 +185,7 @@ impl Coordinator {
         Producer { id, epoch }
     }
 
-    /// A slot has the markers of these partitions.
+    /// A slot has written the markers of these partitions.
     pub(crate) fn marked(
         &mut self,
         context: &mut Context<'_>,
@@ -210,7 +211,7 @@ impl Coordinator {
         self.complete_if_marked(context, &id, out);
     }
 
-    /// Writes Complete if no marker is left.
+    /// Writes Complete if no marker is missing.
     pub(crate) fn complete_if_marked(
         &mut self,
         context: &Context<'_>,
@@ -231,8 +232,8 @@ impl Coordinator {
         }
     }
 
-    /// Continues with the next transaction, which partitions have joined before a crash that lost
-    /// its record and that of the end of the last one.
+    /// Continues with the next transaction. Partitions joined it before a crash that lost its
+    /// record and the Complete record of the previous one.
     fn continue_next(
         &mut self,
         context: &Context<'_>,
@@ -249,14 +250,14 @@ impl Coordinator {
         }
     }
 
-    /// Whether the record of another transaction must wait: the outcome of the last one may be
-    /// needed for partitions that have lost its marker.
+    /// Whether the record of the next transaction must wait, because partitions that lost the
+    /// marker of the last commit may need its outcome.
     pub(crate) fn keeps_outcome(&self, entry: &Entry) -> bool {
         entry.durable.state == State::CompleteCommit
             && (!self.has_all_reports || entry.has_unsynced())
     }
 
-    /// Has the markers of the last commit synced for an operation; returns how to wait for that.
+    /// Syncs the markers of the last commit for an operation. Returns how the operation must wait.
     pub(crate) fn wait_until_settled(
         &mut self,
         context: &Context<'_>,
@@ -270,7 +271,7 @@ impl Coordinator {
         if self.has_all_reports { Refusal::CONCURRENT } else { Refusal::LOADING }
     }
 
-    /// Partitions join the next transaction, whose record follows when the last one is settled.
+    /// Adds partitions to the next transaction. Its record follows when the last one is settled.
     pub(crate) fn join_without_record(
         &mut self,
         context: &Context<'_>,
@@ -286,7 +287,7 @@ impl Coordinator {
         self.open.insert(id.clone());
     }
 
-    /// Writes the record of a transaction that partitions have joined without.
+    /// Writes the record of a transaction that partitions joined before it had one.
     pub(crate) fn record_joined(&self, id: &Text, out: &mut Output) {
         let Some(entry) = self.ids.get(id) else { return };
         if self.keeps_outcome(entry) {
@@ -297,7 +298,7 @@ impl Coordinator {
         }
     }
 
-    /// Has the markers of the last commit synced.
+    /// Starts to sync the markers of the last commit.
     pub(crate) fn settle(&mut self, context: &Context<'_>, id: &Text, out: &mut Output) {
         let sequence = self.stamp().sequence;
         self.enter(context, id, Phase::Settling { sequence });
@@ -313,8 +314,8 @@ impl Coordinator {
         }
     }
 
-    /// Sends again what is under way for an id, to one slot or to all. What belongs to partitions
-    /// that no longer exist is dropped.
+    /// Sends the messages under way for an id again, to one slot or to all. Drops what is for
+    /// partitions that no longer exist.
     pub(crate) fn resend(
         &mut self,
         context: &Context<'_>,
@@ -357,7 +358,7 @@ impl Coordinator {
         }
     }
 
-    /// Continues an id whose partitions were deleted meanwhile.
+    /// Continues the work on an id whose partitions were deleted meanwhile.
     pub(crate) fn continue_without_deleted(
         &mut self,
         context: &mut Context<'_>,
@@ -405,7 +406,7 @@ impl Coordinator {
     }
 }
 
-/// The partitions by their slots: of one slot, or of all.
+/// Groups partitions by slot: of one slot, or of all.
 fn by_slot(
     context: &Context<'_>,
     partitions: &PartitionSet,

@@ -1,8 +1,8 @@
 //! ListTransactions and DescribeTransactions (`TransactionStateManager.listTransactionStates`).
 //!
 //! - ListTransactions v1 filters by duration, v2 by a pattern of the id.
-//! - A list for which the answer's budget does not suffice is UNKNOWN_SERVER_ERROR, and so is the
-//!   description of an id. Kafka has neither limit nor error for it.
+//! - A list, or the description of an id, that exceeds the answer's budget gets
+//!   UNKNOWN_SERVER_ERROR. Kafka has neither this limit nor an error for it.
 
 use crate::context::{Context, Matcher};
 use crate::coordinator::{Caller, Coordinator};
@@ -20,10 +20,10 @@ use muster_codec::messages::{
 };
 use muster_codec::{AnswerBudget, ErrorCode, Str, Wall};
 
-/// The error for a list or an id for which the answer's budget does not suffice.
+/// The error of a list or an id that exceeds the answer's budget.
 const TOO_LARGE: ErrorCode = ErrorCode::UnknownServerError;
 
-/// States that Kafka knows, but that no id here is ever in.
+/// States of Kafka in which no id here ever is.
 const NEVER: [&str; 2] = ["Dead", "PrepareEpochFence"];
 
 impl Coordinator {
@@ -39,9 +39,9 @@ impl Coordinator {
         out.answer(caller.request, listing.take(), self.written_at);
     }
 
-    /// Continues a listing by at most `count` ids of this coordinator; returns how many there were.
-    /// If they are fewer, there are no more; the listing may continue with those of another
-    /// coordinator.
+    /// Continues a listing by at most `count` ids of this coordinator. Returns the number of ids
+    /// visited. If it is less than `count`, no more are left here, and the listing may continue
+    /// with another coordinator.
     pub fn list(&self, listing: &mut Listing, wall: Wall, count: usize) -> usize {
         let after = listing.after.take();
         let (mut visited, mut last) = (0, None);
@@ -84,7 +84,7 @@ fn not_described(id: &str, error: ErrorCode) -> DescribedTransaction<'static> {
     DescribedTransaction { error_code, transactional_id: owned(id), ..Default::default() }
 }
 
-/// While markers are under way, the partitions are those without one.
+/// While markers are under way, only the partitions without a marker are shown.
 fn described(id: &str, entry: &Entry) -> DescribedTransaction<'static> {
     let next = entry.next();
     let durable = next.as_ref().unwrap_or(&entry.durable);
@@ -113,7 +113,7 @@ fn described(id: &str, entry: &Entry) -> DescribedTransaction<'static> {
 pub struct Listing {
     states: Option<Vec<State>>,
     unknown_states: Vec<Str<'static>>,
-    /// Sorted: a client may name millions.
+    /// Sorted, because a client may name millions.
     producer_ids: Vec<i64>,
     duration_ms: i64,
     pattern: Option<Matcher>,
@@ -132,7 +132,8 @@ impl Debug for Listing {
 }
 
 impl Listing {
-    /// `compile` makes the matcher of a pattern; None if it is invalid.
+    /// A listing for a request. `compile` makes the matcher of a pattern; None if the pattern is
+    /// invalid.
     pub fn new(
         request: &ListTransactionsRequest<'_>,
         compile: impl FnOnce(&str) -> Option<Matcher>,
@@ -148,7 +149,7 @@ impl Listing {
         }
         states.sort_unstable();
         states.dedup();
-        // Each is answered once; a client may name millions.
+        // Each name is answered once. A client may name millions.
         unknown_states.sort_unstable();
         unknown_states.dedup();
         let mut producer_ids = request.producer_id_filters.clone();
@@ -188,12 +189,12 @@ impl Listing {
         }
     }
 
-    /// Whether the whole list is an error.
+    /// Whether the answer is an error for the whole list.
     pub fn has_failed(&self) -> bool {
         self.error != ErrorCode::None
     }
 
-    /// Bytes of its filters.
+    /// The bytes of its filters.
     pub fn held(&self) -> usize {
         let unknown = self.unknown_states.iter().map(|name| size_of::<Str<'_>>() + name.len());
         size_of_val(&*self.producer_ids) + unknown.sum::<usize>()
@@ -214,7 +215,7 @@ impl Listing {
         }
     }
 
-    /// An id without a transaction passes each filter by duration, as in Kafka.
+    /// As in Kafka, the filter by duration accepts an id without a transaction.
     fn wants(&self, id: &str, durable: &Durable, wall: Wall) -> bool {
         let has_state = self.states.as_ref().is_none_or(|them| them.contains(&durable.state));
         let has_producer = self.producer_ids.is_empty()

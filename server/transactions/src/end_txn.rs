@@ -1,8 +1,8 @@
 //! EndTxn (`TransactionCoordinator.endTransaction`, `endTransactionWithTV1`).
 //!
 //! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
-//! - v5 is of clients whose epoch increases with each transaction: the answer has the producer id
-//!   and epoch of the next one, and a repetition is recognized by its epoch.
+//! - From v5 on, the client's epoch increases with each transaction. The answer has the producer id
+//!   and epoch of the next transaction, and a repeated request is recognized by its epoch.
 
 use crate::beginning::Beginning;
 use crate::context::Context;
@@ -17,13 +17,13 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::EndTxnRequest;
 use muster_codec::record_batch::TransactionOutcome;
 
-/// The first version of clients whose epoch increases with each transaction.
+/// From this version on, the client's epoch increases with each transaction.
 const EPOCH_PER_TRANSACTION_FROM: i16 = 5;
 
-/// How a valid EndTxn is served.
+/// The work that a valid EndTxn requires.
 enum Valid {
     Decide,
-    /// It was decided before: this is a repetition.
+    /// Nothing: it repeats a request, and the transaction was decided before.
     Decided,
 }
 
@@ -67,7 +67,8 @@ impl Coordinator {
         let decision = Decision { outcome, client_version, next_producer_id: None };
         match valid {
             Valid::Decided => Ok(Done::Identity(entry.producer())),
-            // Some of it may be lost: it is aborted, and the client gets the error for that.
+            // A part of the transaction may be lost. It is aborted, and the client gets the
+            // resulting error.
             Valid::Decide if outcome == TransactionOutcome::Commit && is_lost => {
                 Err(self.fence(context, id, out))
             }
@@ -75,8 +76,8 @@ impl Coordinator {
         }
     }
 
-    /// Whether the record of the transaction may have been lost, in which case a report restores
-    /// it: no answer of version 2 waits for it.
+    /// Whether the transaction's record may be lost, so that a report has to restore it. In version
+    /// 2 no answer waits for the record.
     fn may_lack_record(&self, entry: &Entry, end: &End) -> bool {
         let has_none = !entry.is_pending()
             && entry.durable.state != State::Ongoing
@@ -86,7 +87,7 @@ impl Coordinator {
     }
 }
 
-/// The order of the checks is that of `endTransaction`.
+/// The checks are in the order of `endTransaction`.
 fn validate(entry: &Entry, end: &End) -> Result<Valid, Refusal> {
     if entry.is_pending() {
         return Err(Refusal::CONCURRENT);
@@ -108,7 +109,7 @@ fn validate(entry: &Entry, end: &End) -> Result<Valid, Refusal> {
     }
 }
 
-/// A transaction without partitions can be aborted, as the client may not know that it has none.
+/// A transaction without partitions may be aborted: its client may not know that it has none.
 fn validate_present(state: State, outcome: TransactionOutcome) -> Result<Valid, Refusal> {
     match (state, outcome) {
         (State::Ongoing, _) | (_, TransactionOutcome::Abort) => Ok(Valid::Decide),
@@ -116,7 +117,7 @@ fn validate_present(state: State, outcome: TransactionOutcome) -> Result<Valid, 
     }
 }
 
-/// The order of the checks is that of `endTransactionWithTV1`.
+/// The checks are in the order of `endTransactionWithTV1`.
 fn validate_without_epochs(entry: &Entry, end: &End) -> Result<Valid, Refusal> {
     if end.producer.id != entry.durable.producer_id {
         return Err(ErrorCode::InvalidProducerIdMapping.into());

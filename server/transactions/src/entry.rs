@@ -1,4 +1,5 @@
-//! A transactional id in memory. There may be a million, nearly all idle, so an idle one is small.
+//! A transactional id in memory. There may be 1,000,000, nearly all idle, so an idle id must be
+//! small.
 
 use crate::message::Producer;
 use crate::operation::Operation;
@@ -11,28 +12,29 @@ use muster_codec::record_batch::TransactionOutcome;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) durable: Durable,
-    /// The position of its last record.
+    /// The position of the id's last record.
     pub(crate) written_at: u64,
-    /// The epoch before the last bump, by which a retry is recognized; not in records, as in Kafka.
+    /// The epoch before the last bump, to recognize a retry. As in Kafka, records do not contain
+    /// it.
     pub(crate) last_epoch: i16,
-    /// None while it is idle.
+    /// None while the id is idle.
     pub(crate) active: Option<Box<Active>>,
 }
 
-/// The volatile state of an id whose transaction ends, or ended a moment ago.
+/// The volatile state of an id whose transaction is ending, or has just ended.
 #[derive(Debug, Default)]
 pub(crate) struct Active {
     pub(crate) phase: Phase,
-    /// Partitions with a marker of the last decision that may not be on stable storage, if that
-    /// matters ([`Durable::keeps_markers_of`]). The records of the next transaction erase the
-    /// outcome, so these are synced before.
+    /// Partitions whose marker of the last decision may not be on stable storage, if that matters
+    /// ([`Durable::keeps_markers_of`]). The record of the next transaction erases the outcome, so
+    /// these partitions are synced before it is written.
     pub(crate) unsynced: PartitionSet,
-    /// Partitions that have joined the next transaction, while its record would erase the outcome
-    /// of the last one too early.
+    /// Partitions that have joined the next transaction, while its record would erase the last
+    /// outcome too early.
     pub(crate) joined: PartitionSet,
-    /// When the first of them did.
+    /// When the first of these partitions joined.
     pub(crate) joined_at: Wall,
-    /// When the present messages were sent.
+    /// When the messages under way were sent.
     pub(crate) sent_at: i64,
 }
 
@@ -40,11 +42,11 @@ pub(crate) struct Active {
 pub(crate) enum Phase {
     #[default]
     Idle,
-    /// A decision waits until what it depends on is on stable storage.
+    /// A decision waits until everything on which it depends is on stable storage.
     Syncing(Syncing),
-    /// The decision is written; markers are under way.
+    /// The decision is written, and markers are under way.
     Marking { sequence: u64, remaining: PartitionSet },
-    /// Nothing waits for this sync, after which the id is idle.
+    /// Markers are being synced. No operation waits for it, and the id is idle afterwards.
     Settling { sequence: u64 },
 }
 
@@ -53,7 +55,7 @@ pub(crate) struct Syncing {
     pub(crate) sequence: u64,
     pub(crate) remaining: PartitionSet,
     pub(crate) decision: Decision,
-    /// The EndTxn that is answered when the decision is durable.
+    /// The EndTxn to answer when the decision is durable.
     pub(crate) caller: Option<Operation>,
 }
 
@@ -61,14 +63,14 @@ pub(crate) struct Syncing {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decision {
     pub(crate) outcome: TransactionOutcome,
-    /// The version of the client, or of the server if that ends the transaction.
+    /// The version of the client's transaction, or the server's if the server ends it.
     pub(crate) client_version: i16,
-    /// For the next transaction, if the epochs are used up.
+    /// The producer id of the next transaction, if the epochs are used up.
     pub(crate) next_producer_id: Option<i64>,
 }
 
 impl Phase {
-    /// The number of the messages that are under way.
+    /// The sequence of the messages under way.
     pub(crate) fn sequence(&self) -> Option<u64> {
         match self {
             Self::Idle => None,
@@ -95,7 +97,7 @@ impl Entry {
         self.active.get_or_insert_default()
     }
 
-    /// Whether the transaction is about to end, and others have to wait for that.
+    /// Whether the transaction is ending, so that others must wait.
     pub(crate) fn is_ending(&self) -> bool {
         self.durable.state.prepared().is_some() || matches!(self.phase(), Phase::Syncing(_))
     }
@@ -110,8 +112,9 @@ impl Entry {
         self.active.as_ref().map(|active| &active.joined).filter(|joined| !joined.is_empty())
     }
 
-    /// The state that the record of the transaction will have which partitions have joined. Clients
-    /// see it before: it is as durable as what was written to the partitions, which report it.
+    /// The state after the record of the transaction that partitions have joined. Clients see this
+    /// state before the record is written: it is as durable as the partitions' data, and they
+    /// report it after a crash.
     pub(crate) fn next(&self) -> Option<Durable> {
         let active = self.active.as_ref()?;
         let may_begin = self.durable.state.prepared().is_none();
@@ -123,12 +126,13 @@ impl Entry {
         self.active.as_ref().is_some_and(|active| !active.unsynced.is_empty())
     }
 
-    /// Whether it takes part in sweeps over open transactions, and is loaded with a snapshot.
+    /// Whether sweeps over open transactions must visit the id, and opening a snapshot must load
+    /// it.
     pub(crate) fn is_open(&self) -> bool {
         !self.durable.is_at_rest() || self.active.is_some()
     }
 
-    /// Frees what an idle id does not need.
+    /// Frees the volatile state of an idle id.
     pub(crate) fn settle(&mut self) {
         self.active.take_if(|it| {
             let is_done = it.unsynced.is_empty() && it.joined.is_empty();
@@ -137,5 +141,5 @@ impl Entry {
     }
 }
 
-// A million ids have to fit into 400 MB, with their names and the nodes of the tree.
+// 1,000,000 ids must fit into 400 MB, with their names and the nodes of the tree.
 const _: () = assert!(size_of::<Entry>() <= 80);

@@ -1,29 +1,30 @@
-//! The errors of verdicts as clients see them (`ReplicaManager.handleProduceAppend`,
-//! `AddPartitionsToTxnManager`, `CoordinatorRuntime.scheduleTransactionalWriteOperation`).
+//! Maps the errors of verdicts to the errors that clients see
+//! (`ReplicaManager.handleProduceAppend`, `AddPartitionsToTxnManager`,
+//! `CoordinatorRuntime.scheduleTransactionalWriteOperation`).
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "nearly all errors stay as they are")]
 
 use crate::message::QuestionKind;
 use muster_codec::ErrorCode;
 
-/// The first version of Produce whose partitions join the transaction by themselves.
+/// From this version on, a Produce adds its partitions to the transaction.
 pub const PRODUCE_ADDS_FROM: i16 = 12;
-/// The first version of TxnOffsetCommit that does so.
+/// From this version on, a TxnOffsetCommit adds its partition to the transaction.
 pub const TXN_OFFSET_COMMIT_ADDS_FROM: i16 = 5;
 
-/// The first versions that know TRANSACTION_ABORTABLE.
+/// From these versions on, clients know TRANSACTION_ABORTABLE.
 const PRODUCE_ABORTABLE_FROM: i16 = 11;
 const TXN_OFFSET_COMMIT_ABORTABLE_FROM: i16 = 4;
 
-/// The first version of TxnOffsetCommit that knows COORDINATOR_LOAD_IN_PROGRESS.
+/// From this version on, TxnOffsetCommit may answer COORDINATOR_LOAD_IN_PROGRESS.
 const TXN_OFFSET_COMMIT_LOADS_FROM: i16 = 2;
 
-/// The question before the first batch of a Produce of this version.
+/// The question before the first batch of a Produce with this version.
 pub fn produce_question(version: i16) -> QuestionKind {
     if version >= PRODUCE_ADDS_FROM { QuestionKind::Add } else { QuestionKind::Verify }
 }
 
-/// The question before the offsets of a TxnOffsetCommit of this version.
+/// The question before the offsets of a TxnOffsetCommit with this version.
 pub fn txn_offset_commit_question(version: i16) -> QuestionKind {
     if version >= TXN_OFFSET_COMMIT_ADDS_FROM { QuestionKind::Add } else { QuestionKind::Verify }
 }

@@ -1,4 +1,4 @@
-//! A property of ids that nearly all of them have by default: only others take memory.
+//! A property that nearly all ids have by default. Only the exceptions take memory.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;
@@ -11,7 +11,7 @@ impl<T: Copy + Default + PartialEq> Exceptions<T> {
         self.0.get(id).copied().unwrap_or_default()
     }
 
-    /// Sets the property of an id; returns what it was.
+    /// Sets the property of an id. Returns the previous value.
     pub(crate) fn set(&mut self, id: &str, value: T) -> T {
         let is_default = value == T::default();
         let before = if is_default { self.0.remove(id) } else { self.0.insert(id.into(), value) };

@@ -1,4 +1,4 @@
-//! The work that is due at a time.
+//! The work that timers make due.
 
 use crate::beginning::Beginning;
 use crate::context::Context;
@@ -17,7 +17,7 @@ impl Coordinator {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// Like [`Self::next_deadline`], with the reason. There may be nothing to do yet.
+    /// Like [`Self::next_deadline`], with the reason. The call may find that nothing is to do yet.
     pub fn next_timer(&self) -> Option<(i64, Reason)> {
         let timers = &self.timers;
         let times = [
@@ -30,7 +30,7 @@ impl Coordinator {
         times.into_iter().filter_map(|(at, reason)| at.map(|at| (at, reason))).min()
     }
 
-    /// Does the work of one timer that is due at `context.now`, within the limits of one call; see
+    /// Does the work of one timer that is due at `context.now`, within the limits of one call. See
     /// [`Self::next_deadline`].
     pub fn expire(&mut self, context: &mut Context<'_>) -> Output {
         self.enter_call(context);
@@ -49,7 +49,8 @@ impl Coordinator {
         output
     }
 
-    /// Ends with the first operation that writes: the next may depend on the replay of its records.
+    /// Carries out waiting operations. Ends with the first that writes, because the next one may
+    /// depend on the replay of its records.
     fn work(&mut self, context: &mut Context<'_>, out: &mut Output) {
         while out.records.is_empty() {
             let Some(operation) = self.waits.pop_ready() else { return };
@@ -88,8 +89,7 @@ impl Coordinator {
         }
     }
 
-    /// Aborts transactions that are open for longer than their clients allowed, or that have lost
-    /// writes, and has idle ids settle.
+    /// Aborts transactions that have timed out or have lost writes, and settles idle ids.
     fn abort_timed_out(&mut self, context: &mut Context<'_>, out: &mut Output) {
         let after = self.timers.timeouts_after.take();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -108,12 +108,12 @@ impl Coordinator {
         let Some(entry) = self.ids.get(id) else { return };
         let is_lost = self.beginning(id, entry) == Beginning::Lost;
         if (entry.durable.is_timed_out(context.wall) || is_lost) && !entry.is_pending() {
-            // If it cannot be decided yet, the next sweep finds it again.
+            // If the transaction cannot be decided yet, the next sweep finds it again.
             let _later = self.fence(context, id, out);
             return;
         }
         if matches!(entry.phase(), Phase::Idle) {
-            // Only if the log has refused its record.
+            // This writes a record only if the log refused it before.
             self.record_joined(id, out);
         }
         let Some(active) = entry.active.as_ref().filter(|it| !it.unsynced.is_empty()) else {
@@ -126,7 +126,7 @@ impl Coordinator {
         }
     }
 
-    /// Removes ids that have not been used for `transactional.id.expiration.ms`.
+    /// Removes ids that were not used for `transactional.id.expiration.ms`.
     fn remove_expired(&mut self, context: &Context<'_>, out: &mut Output) {
         let after = self.timers.expiry_after.take();
         let (mut visited, mut last) = (0, None);

@@ -1,6 +1,6 @@
-//! The transactional ids of a coordinator. Those of an opened snapshot are *unloaded*, bytes of its
-//! file, until one is needed: a request, question or report loads it, a record replaces it. Walks
-//! over all ids read unloaded ones in place.
+//! The transactional ids of a coordinator. Ids of an opened snapshot are *unloaded*: they stay
+//! bytes of its file until they are needed. A request, question or report loads an id; a record
+//! replaces it. Walks over all ids read unloaded ids in place.
 
 use crate::entry::Entry;
 use crate::snapshot::Unloaded;
@@ -19,7 +19,7 @@ pub(crate) struct Ids {
     unloaded: Unloaded,
 }
 
-/// An id in a walk over all of them.
+/// An id that a walk over all ids visits.
 #[derive(Debug)]
 pub(crate) struct Seen<'i> {
     pub(crate) id: &'i str,
@@ -29,19 +29,20 @@ pub(crate) struct Seen<'i> {
 }
 
 impl Seen<'_> {
-    /// Whether nothing of it is under way.
+    /// Whether no work on the id is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.entry.is_none_or(|entry| entry.active.is_none())
     }
 
-    /// The position of its last record; 0 if it is unloaded, which is before all reports.
+    /// The position of the id's last record; 0, a position before all reports, if the id is
+    /// unloaded.
     pub(crate) fn written_at(&self) -> u64 {
         self.entry.map_or(0, |entry| entry.written_at)
     }
 }
 
 impl Ids {
-    /// Adds the ids of a snapshot.
+    /// Adds the ids of an opened snapshot.
     pub(crate) fn open(&mut self, unloaded: Unloaded) {
         self.unloaded = unloaded;
     }
@@ -66,7 +67,7 @@ impl Ids {
         self.loaded.get_mut(id)
     }
 
-    /// Whether there is an id, loaded or not.
+    /// Whether the id exists, loaded or not.
     pub(crate) fn contains(&self, id: &str) -> bool {
         self.loaded.contains_key(id) || self.unloaded.contains(id)
     }
@@ -78,7 +79,7 @@ impl Ids {
         }
     }
 
-    /// Loads the unloaded ids whose present producer id, or the one before it, is wanted.
+    /// Loads the unloaded ids whose current or previous producer id is wanted.
     pub(crate) fn load_producers(&mut self, is_wanted: impl Fn(i64) -> bool) {
         let ids: Vec<Text> = self.unloaded.of_producers(is_wanted).map(Text::from).collect();
         ids.iter().for_each(|id| self.load(id));
@@ -91,7 +92,7 @@ impl Ids {
         !was_unloaded
     }
 
-    /// Removes an id; None if there is none, else what was loaded of it.
+    /// Removes an id. Returns None if it does not exist, else its entry if it was loaded.
     pub(crate) fn remove(&mut self, id: &str) -> Option<Option<Entry>> {
         let entry = self.loaded.remove(id);
         (entry.is_some() || self.unloaded.remove(id)).then_some(entry)
@@ -102,7 +103,7 @@ impl Ids {
         self.loaded.iter()
     }
 
-    /// The loaded ids from one on, in order.
+    /// The loaded ids from `from` on, in order.
     pub(crate) fn loaded_from(&self, from: Bound<&str>) -> impl Iterator<Item = (&Text, &Entry)> {
         self.loaded.range::<str, _>((from, Bound::Unbounded))
     }
@@ -115,7 +116,7 @@ impl Ids {
         }
     }
 
-    /// The ids that follow one, loaded or not, in order.
+    /// The ids after `id`, loaded or not, in order.
     pub(crate) fn after(&self, id: Option<&str>) -> impl Iterator<Item = Seen<'_>> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         let mut loaded = self.loaded_from(from).peekable();

@@ -1,11 +1,10 @@
-//! InitProducerId: a producer begins with a transactional id, and ends what the one before it has
-//! open (`TransactionCoordinator.handleInitProducerId`).
+//! InitProducerId: a producer starts to use a transactional id, which ends the open transaction of
+//! the previous producer (`TransactionCoordinator.handleInitProducerId`).
 //!
 //! - Before v4, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
-//! - Over an open transaction Kafka aborts, answers CONCURRENT_TRANSACTIONS and lets the client ask
-//!   again. Here the answer waits for the end of the abort.
-//! - A retry of the bump to the last epoch is answered, where Kafka fails with
-//!   UNKNOWN_SERVER_ERROR.
+//! - If a transaction is open, Kafka aborts it, answers CONCURRENT_TRANSACTIONS, and the client
+//!   retries. Here the answer waits for the end of the abort.
+//! - A retry of the bump to the last epoch is answered. Kafka fails with UNKNOWN_SERVER_ERROR.
 
 use crate::context::Context;
 use crate::coordinator::{Caller, Coordinator};
@@ -74,7 +73,7 @@ impl Coordinator {
         }
     }
 
-    /// Checks whether a client may create an id, if there is none.
+    /// Checks whether a client may use the id, or create it.
     fn admit(&self, context: &mut Context<'_>, id: &str, host: &str) -> Result<(), ErrorCode> {
         let is_admitted = self.ids.contains(id)
             || (self.held.ids < IDS_MAX && context.admission.admits(self.held, host));
@@ -107,7 +106,7 @@ impl Coordinator {
         }
     }
 
-    /// Aborts an open transaction; returns how to wait for that.
+    /// Aborts an open transaction. Returns how an operation must wait for that.
     pub(crate) fn fence(
         &mut self,
         context: &mut Context<'_>,
@@ -123,7 +122,7 @@ impl Coordinator {
         }
     }
 
-    /// Writes the state of a producer that begins.
+    /// Writes the state for a new producer.
     fn begin(
         &mut self,
         context: &mut Context<'_>,
@@ -155,7 +154,8 @@ impl Coordinator {
     }
 }
 
-/// A client may give its present producer id, or the one before if that was used up.
+/// Checks the producer id and epoch that a client sends: its current one, or the previous one if
+/// its epochs are used up.
 fn check_given(entry: &Entry, given: Option<Producer>) -> Result<(), ErrorCode> {
     let Some(given) = given else { return Ok(()) };
     let durable = &entry.durable;

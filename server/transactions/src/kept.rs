@@ -1,6 +1,6 @@
-//! Commits whose markers partitions may lack (`markers.rs`). The record of the next transaction
-//! erases the outcome of the last one, so it names these commits: a partition that is served again
-//! reports their transactions as open, and gets the markers.
+//! Commits that are kept because partitions may lack their markers (`markers.rs`). The record of
+//! the next transaction erases the last outcome, so it names these commits. A partition that is
+//! served again reports their transactions as open, and gets the markers.
 
 use crate::coordinator::Coordinator;
 use crate::entry::Entry;
@@ -14,14 +14,14 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::KeptCommit;
 
 impl Coordinator {
-    /// Whether a transaction that a partition reports could be that which ended last or the next
-    /// one: both have the same epoch.
+    /// Whether a reported transaction could be either the last or the next one, because both have
+    /// the same epoch.
     pub(crate) fn is_ambiguous(&self, id: &str, entry: &Entry) -> bool {
         let markers = self.markers(id, &entry.durable, entry.written_at);
         !entry.durable.has_epochs() && markers == Markers::LastMayLack
     }
 
-    /// Whether the outcome of an id may be needed that is not used any more.
+    /// Whether partitions may still need outcomes of an id that is not used any more.
     pub(crate) fn may_need_outcomes(&self, seen: &Seen<'_>) -> bool {
         match self.markers(seen.id, &seen.durable, seen.written_at()) {
             Markers::AllWritten => false,
@@ -30,7 +30,7 @@ impl Coordinator {
         }
     }
 
-    /// The commits that a record names which takes the place of the present one.
+    /// The commits that the next record must name.
     pub(crate) fn kept_after(&self, id: &str, next: &Durable) -> Vec<KeptCommit> {
         let Some(entry) = self.ids.get(id) else { return Vec::new() };
         let durable = &entry.durable;
@@ -56,7 +56,7 @@ impl Coordinator {
 }
 
 impl Durable {
-    /// The marker of the transaction that is decided, or ended last.
+    /// The marker of the transaction that is decided, or that ended last.
     pub(crate) fn last_marker(&self) -> KeptCommit {
         let is_rotated = self.has_epochs() && self.epoch == 0;
         let (producer_id, producer_epoch) = if is_rotated {
@@ -67,14 +67,14 @@ impl Durable {
         KeptCommit { producer_id, producer_epoch, transaction_version: self.client_version }
     }
 
-    /// The fate of a transaction that a partition has open, if it is one of the kept commits.
+    /// The fate of a transaction that is open in a partition, if it is a kept commit.
     pub(crate) fn kept_fate(&self, producer: Producer) -> Option<Known> {
         let kept = self.kept().iter().find(|it| ends(it, producer))?;
         Some(decided(kept, TransactionOutcome::Commit))
     }
 }
 
-/// Whether a marker is that of a transaction.
+/// Whether a marker ends the transaction of a producer.
 pub(crate) fn ends(marker: &KeptCommit, producer: Producer) -> bool {
     let has_epochs = i16::from(marker.transaction_version) == EPOCH_PER_TRANSACTION;
     let epoch = producer.epoch.checked_add(i16::from(has_epochs));

@@ -1,35 +1,35 @@
 //! The transaction coordinator: which transactions are open, how they end, and which producers may
 //! write in them. Start here; `README.md` has the messages and the duties of the server.
 //!
-//! A deterministic state machine without I/O, clock or randomness, under the contract of the group
-//! coordinator:
+//! A deterministic state machine without I/O, clock or randomness. Its contract is like that of the
+//! group coordinator:
 //!
 //! - **Requests**: [`Coordinator::handle`] takes a client's request and returns an [`Output`]: the
-//!   records to write, the responses to this request or to ones that waited, and messages to slots.
-//! - **Messages**: [`Coordinator::receive`] takes those of slots: questions, acknowledgements and
-//!   reports ([`message`]).
+//!   records to write, the responses to this request or to parked ones, and messages to slots.
+//! - **Messages**: [`Coordinator::receive`] takes messages of slots: questions, acknowledgements
+//!   and reports ([`message`]).
 //! - **Records**: [`Coordinator::replay`] alone changes durable state, in normal work and at
-//!   recovery alike. The caller replays the records of an `Output`, in order, before the next call.
-//!   If the log refuses them, it calls [`Coordinator::not_written`] instead.
+//!   recovery. Before the next call, the caller replays the records of an `Output` in order. If the
+//!   log refuses them, it calls [`Coordinator::not_written`] instead.
 //! - **Time**: when `now` has reached [`Coordinator::next_deadline`], the caller calls
-//!   [`Coordinator::expire`], and repeats that while it holds.
+//!   [`Coordinator::expire`], until the next deadline is in the future.
 //!
-//! The caller replays the records of the log and then calls [`Coordinator::loaded`], once, also if
-//! the log is empty.
+//! At startup the caller replays the records of the log and then calls [`Coordinator::loaded`]
+//! once, even if the log is empty.
 //!
 //! **Only durable state is visible**: [`Answer::visible_at`] and [`message::ToSlot::visible_at`]
-//! are positions that must be durable before a response or message may leave. The exception is the
-//! answer to a question: a partition appends after a yes from memory, and a crash that loses the
-//! record is repaired by the reports of slots ([`message::Report`]).
+//! are positions that must be durable before the response or message may leave. Verdicts are the
+//! exception: after a positive one, a partition appends before the record is durable. If a crash
+//! loses the record, the reports of slots restore it ([`message::Report`]).
 //!
 //! **Waiting**: a request that Kafka answers with CONCURRENT_TRANSACTIONS waits for the end of the
-//! transaction instead, for `add.partitions.to.txn.retry.backoff.max.ms`.
+//! transaction, for at most `add.partitions.to.txn.retry.backoff.max.ms`.
 //!
 //! **Memory**: the ids of an opened snapshot stay bytes of its file until one is needed
 //! ([`snapshot`]).
 //!
-//! [`partition`] and [`link`] are the other side: the transactions of one partition, and the
-//! messages of a slot with one coordinator.
+//! [`partition`] and [`link`] are the other side: the transactions of one partition, and a slot's
+//! messages with one coordinator.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,27 +1,27 @@
-//! A slot's side of the messages with one coordinator: which to take, and when to report.
+//! A slot's messages with one coordinator: which messages it accepts, and when it reports.
 
 use crate::context::Slot;
 use crate::message::{OpenIn, Report, Reported, ToSlot, ToSlotBody};
 use alloc::sync::Arc;
 
-/// A slot's knowledge of one coordinator; a new one whenever the slot is loaded.
+/// A slot's knowledge of one coordinator. It is created when the slot is loaded.
 #[derive(Debug)]
 pub struct Link {
-    /// The highest that was seen: -1 before the first.
+    /// The highest epoch of the coordinator seen so far; -1 before the first.
     coordinator_epoch: i32,
     /// The number of the newest report.
     number: u64,
-    /// The transactions in it, until it is answered.
+    /// The transactions in the newest report; None once it is answered.
     reported: Option<Arc<[OpenIn]>>,
 }
 
-/// How a message is treated.
+/// How the slot treats a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     Take,
-    /// The coordinator does not know the slot as it is: it gets a report.
+    /// The coordinator does not know the current session of the slot, so the slot reports.
     Report,
-    /// It is of a coordinator before the present one.
+    /// An earlier coordinator sent it.
     Drop,
 }
 
@@ -32,7 +32,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// How a message is treated in this session of the slot.
+    /// How to treat a message in this session of the slot.
     pub fn receive(&mut self, session: u64, message: &ToSlot) -> Received {
         let epoch = message.body.coordinator_epoch();
         if epoch < self.coordinator_epoch {
@@ -49,7 +49,8 @@ impl Link {
         }
     }
 
-    /// The next report, of all that is open now. It is repeated while [`Self::is_unanswered`].
+    /// Makes the next report, with all transactions that are open now. It is repeated while
+    /// [`Self::is_unanswered`].
     pub fn report(
         &mut self,
         (slot, session): (Slot, u64),
@@ -67,8 +68,8 @@ impl Link {
         self.reported.is_some()
     }
 
-    /// The transactions that an answer is about: those that it does not name are unknown to the
-    /// coordinator. None if it is the answer to an earlier report.
+    /// The reported transactions that an answer is about. The coordinator does not know those that
+    /// the answer leaves out. None if an earlier report is answered.
     pub fn answered(&mut self, reported: &Reported) -> Option<Arc<[OpenIn]>> {
         if reported.number != self.number {
             return None;

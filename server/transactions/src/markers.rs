@@ -1,9 +1,8 @@
-//! Whether partitions have the markers of the transactions that ended: those that are offline may
-//! lack them.
+//! Which partitions may lack the markers of ended transactions: partitions that are offline.
 //!
-//! A partition goes offline at a load, and no transaction that it is part of is committed from
-//! then on. So the last commit before a load may lack a marker; later ones do not, unless a
-//! partition was found offline when its marker came.
+//! A partition goes offline only at a load. After that, no transaction that includes it is
+//! committed. So the last commit before the load may lack a marker, but later commits do not,
+//! unless a partition is found offline when its marker arrives.
 
 use crate::context::Slot;
 use crate::exceptions::Exceptions;
@@ -11,21 +10,21 @@ use crate::message::Report;
 use crate::state::Durable;
 use alloc::collections::BTreeSet;
 
-/// Whether partitions have the markers of an id.
+/// Whether partitions may lack markers of an id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Markers {
     #[default]
     AllWritten,
-    /// A partition may lack that of a commit before the last transaction.
+    /// A partition may lack the marker of a commit before the last transaction.
     EarlierMayLack,
-    /// A partition may lack that of the last transaction, and of commits before it.
+    /// A partition may lack the marker of the last transaction, and of earlier commits.
     LastMayLack,
 }
 
 impl Markers {
-    /// Those of an id after a record of it.
+    /// The value after a record of the id.
     fn recorded(self, after: &Durable) -> Self {
-        // Markers may be answered before Complete is written.
+        // The markers may be answered before Complete is written.
         if self == Self::LastMayLack && after.state.completed().is_some() {
             Self::LastMayLack
         } else if after.kept().is_empty() {
@@ -36,15 +35,15 @@ impl Markers {
     }
 }
 
-/// The markers of all ids, since the coordinator was loaded.
+/// Which ids may lack markers, since the coordinator was loaded.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenMarkers {
-    /// Slots with partitions that are offline.
+    /// The slots that have offline partitions.
     offline: BTreeSet<Slot>,
-    /// The position when one was reported last: the last transaction of an id without a record
-    /// after it may lack a marker.
+    /// The position when offline partitions were last reported. If an id has no later record, its
+    /// last transaction may lack a marker.
     offline_at: Option<u64>,
-    /// Those of ids of which a marker was found missing.
+    /// Ids with a marker that was found missing.
     exceptions: Exceptions<Markers>,
 }
 
@@ -59,13 +58,14 @@ impl WrittenMarkers {
         }
     }
 
-    /// Notes that a partition that is offline lacks the marker of the last transaction.
+    /// Notes that an offline partition lacks the marker of the last transaction.
     pub(crate) fn last_is_missing(&mut self, id: &str) {
         self.exceptions.set(id, Markers::LastMayLack);
     }
 
-    /// Notes that a partition that is served again gets the marker of a commit. It may not be on
-    /// stable storage when the next transaction ends: the commit is kept until the next load.
+    /// Notes that a partition that is served again gets the marker of a commit. The marker may not
+    /// be on stable storage when the next transaction ends, so the commit is kept until the next
+    /// load.
     pub(crate) fn was_missing(&mut self, id: &str) {
         let known = self.exceptions.get(id);
         self.exceptions.set(id, known.max(Markers::EarlierMayLack));

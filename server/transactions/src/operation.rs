@@ -1,4 +1,4 @@
-//! A request or a question in the form in which it may wait, and how it is answered.
+//! A request or question in the form in which it is parked, and how it is answered.
 
 use crate::message::Producer;
 use crate::output::RequestId;
@@ -13,7 +13,7 @@ pub(crate) struct Operation {
     pub(crate) id: Text,
     pub(crate) action: Action,
     pub(crate) reply: Reply,
-    /// When it is answered at the latest, and its place in the queue, once it has waited.
+    /// Once it was parked: the deadline for its answer, and its number in the queue.
     pub(crate) waited: Option<(i64, u64)>,
 }
 
@@ -25,15 +25,15 @@ pub(crate) enum Action {
     End(End),
 }
 
-/// InitProducerId.
+/// The fields of InitProducerId.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Init {
     pub(crate) timeout_ms: i32,
-    /// The producer that the client has been so far.
+    /// The producer id and epoch that the client had so far.
     pub(crate) given: Option<Producer>,
 }
 
-/// EndTxn.
+/// The fields of EndTxn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) producer: Producer,
@@ -42,14 +42,15 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Whether its epoch is that of one transaction.
+    /// Whether the epoch identifies one transaction.
     pub(crate) fn names_transaction(&self) -> bool {
         self.client_version == EPOCH_PER_TRANSACTION
     }
 }
 
 impl Action {
-    /// Whether its epoch is that of one transaction. Without that, a late one may change another.
+    /// Whether the epoch identifies one transaction. If it does not, a late operation may change
+    /// another transaction.
     pub(crate) fn names_transaction(&self) -> bool {
         match self {
             Self::End(end) => end.names_transaction(),
@@ -77,10 +78,10 @@ pub(crate) struct To {
 /// The result of an operation.
 #[derive(Debug, Clone)]
 pub(crate) enum Done {
-    /// The producer id and epoch that the client has from now on.
+    /// The producer id and epoch that the client must use from now on.
     Identity(Producer),
     Added,
-    /// The partitions that are not in the transaction.
+    /// The partitions that are not part of the transaction.
     Verified(PartitionSet),
 }
 
@@ -88,17 +89,17 @@ pub(crate) enum Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Now(ErrorCode),
-    /// It may be done later; the error if that takes too long.
+    /// It may be retried later. The error is the answer if that takes too long.
     Wait(WaitFor, ErrorCode),
-    /// It has begun a decision, which answers it.
+    /// It has begun a decision, and is answered with it.
     Begun,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// The end of the transaction of this id.
+    /// The end of the id's transaction.
     Transaction,
-    /// The reports of all slots, or producer ids.
+    /// The reports of all slots, or new producer ids.
     Others,
 }
 
@@ -106,7 +107,7 @@ impl Refusal {
     /// A decision is under way.
     pub(crate) const CONCURRENT: Self =
         Self::Wait(WaitFor::Transaction, ErrorCode::ConcurrentTransactions);
-    /// Not all is known yet, or there is no producer id.
+    /// The reports are not complete, or there is no producer id.
     pub(crate) const LOADING: Self =
         Self::Wait(WaitFor::Others, ErrorCode::CoordinatorLoadInProgress);
 }
@@ -118,7 +119,7 @@ impl From<ErrorCode> for Refusal {
 }
 
 impl Operation {
-    /// About the bytes of memory that it takes while it waits.
+    /// Its approximate memory in bytes while it is parked.
     pub(crate) fn bytes(&self) -> usize {
         let partitions = match &self.action {
             Action::Init(_) | Action::End(_) => 0,

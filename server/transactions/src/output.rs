@@ -17,12 +17,14 @@ pub struct RequestId {
 pub struct Answer {
     pub request: RequestId,
     pub response: Response,
-    /// The position that must be durable before the response is sent; 0 if it need not wait.
+    /// The position that must be durable before the response leaves; 0 if the response need not
+    /// wait.
     pub visible_at: u64,
 }
 
-/// The output of a call. The caller appends and replays the records, then sends answers and
-/// messages. Each record is the whole state of an id: the log may take them one by one, in order.
+/// The output of a call. The caller appends and replays the records, and then sends answers and
+/// messages. Each record is the whole state of an id, so the log may take them one by one, in
+/// order.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Output {

@@ -1,4 +1,4 @@
-//! Applies records to the state; nothing else changes durable state.
+//! Applies records to the state. Only replay changes durable state.
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use muster_codec::records::TransactionRecord;
 
 impl Coordinator {
-    /// Applies a record to the durable state. One with a state that Kafka never writes is skipped.
+    /// Applies a record. A record with a state that Kafka never writes is skipped.
     pub fn replay(&mut self, record: &TransactionRecord<'_>, position: u64) {
         self.written_at = position;
         let id = &*record.key.transactional_id;
@@ -66,7 +66,7 @@ impl Coordinator {
         self.waits.transaction_ended(id);
     }
 
-    /// Forgets what is kept beside an id that was removed.
+    /// Removes an id that is gone from the indexes and counts.
     fn forget(&mut self, entry: &Entry) {
         self.open_bytes -= open_bytes(&entry.durable);
         if let Some(sequence) = entry.phase().sequence() {
@@ -86,7 +86,7 @@ impl Coordinator {
     }
 
     /// Called instead of [`Self::replay`] for records of an [`Output`] that the log refused. The
-    /// answers of that output are for the caller to replace by errors, its messages to be dropped.
+    /// caller replaces the answers of that output by errors, and drops its messages.
     pub fn not_written(&mut self, records: &[TransactionRecord<'_>]) {
         for record in records {
             let id = &*record.key.transactional_id;
@@ -105,7 +105,7 @@ impl Coordinator {
         }
     }
 
-    /// Called when all records of the log are replayed: asks all slots for their reports, and
+    /// Called when all records of the log are replayed. Requests the reports of all slots, and
     /// continues the decisions that were written.
     pub fn loaded(&mut self, context: &mut Context<'_>) -> Output {
         let mut output = Output::default();
@@ -128,8 +128,8 @@ impl Coordinator {
         output
     }
 
-    /// Markers are to be sent to these partitions, as soon as their slots report, or at the next
-    /// [`crate::Reason::Resend`].
+    /// Starts to send markers to these partitions. They are sent when their slots report, or at the
+    /// next [`crate::Reason::Resend`].
     fn mark(&mut self, id: &str, remaining: PartitionSet) {
         let Stamp { sequence, .. } = self.stamp();
         let Some(entry) = self.ids.get_mut(id) else { return };
@@ -141,7 +141,7 @@ impl Coordinator {
 }
 
 impl Entry {
-    /// Takes the state of a record; returns the bytes of the partitions before it.
+    /// Takes over the state of a record. Returns the bytes of the previous partitions.
     fn recorded(&mut self, durable: Durable, position: u64) -> usize {
         self.written_at = position;
         if let Some(active) = self.active.as_mut().filter(|_| durable.state == State::Ongoing) {

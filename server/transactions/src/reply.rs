@@ -14,12 +14,12 @@ use muster_codec::messages::{
     AddPartitionsToTxnTopicResult, EndTxnResponse, InitProducerIdResponse,
 };
 
-/// The first versions that know PRODUCER_FENCED.
+/// From these versions on, a response may contain PRODUCER_FENCED.
 const INIT_FENCED_FROM: i16 = 4;
 const FENCED_FROM: i16 = 2;
 
 impl Coordinator {
-    /// `visible_at` counts for clients alone: a verdict is from memory.
+    /// Answers an operation. `visible_at` is only for clients: verdicts do not wait for it.
     pub(crate) fn reply(
         &mut self,
         operation: &Operation,
@@ -102,7 +102,7 @@ fn identity(done: Option<Done>) -> (i64, i16) {
     }
 }
 
-/// One error stands for all partitions.
+/// The response with one error for all partitions.
 fn add_response(operation: &Operation, error: ErrorCode) -> AddPartitionsToTxnResponse<'static> {
     let (Action::Add { partitions, .. } | Action::Verify { partitions, .. }) = &operation.action
     else {
@@ -122,7 +122,7 @@ pub(crate) fn refused(partitions: &PartitionSet, error: ErrorCode) -> Results {
     results(partitions, |_, _| error)
 }
 
-/// Partitions that are not in the transaction can be retried after it is aborted.
+/// Partitions that are not part of the transaction can be retried after it is aborted.
 pub(crate) fn verified(partitions: &PartitionSet, missing: &PartitionSet) -> Results {
     results(partitions, |topic, partition| match missing.contains(topic, partition) {
         false => ErrorCode::None,

@@ -1,8 +1,8 @@
-//! The reports of slots, at their start and at the coordinator's: what a crash has left open.
+//! The reports of slots after a load of the slot or the coordinator: what a crash has left open.
 //!
-//! The Ongoing record of a transaction may be lost, as a partition appends to it before the record
-//! is durable; so may the marker of one that was decided, as nothing waits until it is synced. Only
-//! the slots know. Until all have reported, no transaction is decided.
+//! A crash may lose the Ongoing record of a transaction, because a partition appends before the
+//! record is durable. It may also lose the marker of a decided transaction, because nothing waits
+//! for its sync. Only the slots know. Until all slots have reported, no transaction is decided.
 
 use crate::context::{Context, Slot};
 use crate::coordinator::Coordinator;
@@ -17,13 +17,13 @@ use muster_codec::record_batch::TransactionOutcome;
 
 /// The fate of a reported transaction.
 enum Fate {
-    /// It continues, with this partition.
+    /// The transaction continues, and includes this partition.
     Continues,
     Decided(Known),
 }
 
 impl Coordinator {
-    /// Asks the slots that have not reported.
+    /// Requests reports from the slots that have not reported.
     pub(crate) fn ask_for_reports(&mut self, context: &Context<'_>, out: &mut Output) {
         let coordinator_epoch = self.epoch;
         for slot in (0..context.topics.slots()).filter(|slot| !self.sessions.contains_key(slot)) {
@@ -44,9 +44,9 @@ impl Coordinator {
         }
     }
 
-    /// A report that comes twice is answered again, as the answer may be lost. One of an earlier
-    /// session is late, and so is one that a coordinator before this one wanted: transactions that
-    /// began since are not in it.
+    /// Handles a report. A repeated report is answered again, because the answer may be lost.
+    /// Reports of an earlier session are ignored, and so are those that an earlier coordinator
+    /// requested: they lack transactions that began since.
     pub(crate) fn report(&mut self, context: &mut Context<'_>, report: &Report, out: &mut Output) {
         let is_fresh = match self.sessions.get(&report.slot) {
             Some(known) => *known <= report.session,
@@ -63,7 +63,7 @@ impl Coordinator {
         let reported = Reported { stamp: self.stamp(), number: report.number, known };
         self.send(report.slot, self.written_at, ToSlotBody::Reported(reported), out);
         if is_new {
-            // A transaction whose record is lost is known by its partitions: by all of them.
+            // A transaction whose record is lost is known only if all of its partitions report.
             let lacks_some = !self.has_all_reports && !report.is_whole;
             self.may_have_lost_writes |= report.may_have_lost_writes || lacks_some;
             self.send_again_to(context, report.slot, out);
@@ -73,9 +73,9 @@ impl Coordinator {
         }
     }
 
-    /// The fates of reported transactions, in one walk over all ids: no index by producer id is
-    /// kept for it, as reports are rare. Those at rest have no producer id but the present one and
-    /// the one before.
+    /// The fates of reported transactions. This visits all ids, because reports are rare, so that
+    /// no index by producer id is needed. An id at rest has only its current and its previous
+    /// producer id.
     fn look_up(
         &mut self,
         context: &Context<'_>,
@@ -121,8 +121,8 @@ impl Coordinator {
         }
     }
 
-    /// The partition gets a marker again, which is to be synced before the next decision. While
-    /// markers are under way, the acknowledgement of this one is awaited anyway.
+    /// Notes that a partition gets a marker again, which must be synced before the next decision.
+    /// While markers are under way, the acknowledgement of this marker is awaited anyway.
     fn note_unsynced(&mut self, id: &Text, topic: &str, partition: i32) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         if entry.durable.state.completed().is_some() {
@@ -131,7 +131,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends a slot all that it has not answered.
+    /// Sends a slot all messages that it has not answered.
     fn send_again_to(&mut self, context: &Context<'_>, slot: Slot, out: &mut Output) {
         let ids: Vec<Text> = self.under_way.values().cloned().collect();
         for id in ids {
@@ -140,20 +140,20 @@ impl Coordinator {
     }
 }
 
-/// The fates of reported transactions, and what follows from them.
+/// The fates of reported transactions, and the resulting changes.
 #[derive(Default)]
 struct Found {
     known: Vec<(Producer, Known)>,
-    /// Partitions that are part of a transaction, without a record of that.
+    /// Partitions that are part of a transaction without a record of that.
     joined: Vec<(Text, PartitionSet)>,
-    /// Partitions whose marker is to be synced before the next decision.
+    /// Partitions whose marker must be synced before the next decision.
     unsynced: Vec<(Text, Text, i32)>,
-    /// Ids of which a partition has lacked the marker of a commit.
+    /// Ids for which a partition lacked the marker of a commit.
     marked_again: Vec<Text>,
 }
 
 impl Found {
-    /// Adds the reports of the producers of an id.
+    /// Adds the reported transactions of an id's producers.
     fn add<'r>(
         &mut self,
         id: &Text,
@@ -175,7 +175,7 @@ impl Found {
             };
             self.known.push((open.producer, known));
         }
-        // The partitions of a decision are those of the transaction before.
+        // In the states Prepare*, the partitions are those of the previous transaction.
         let own = durable.partitions().filter(|_| durable.state.prepared().is_none());
         if !added.is_empty() && !own.is_some_and(|own| own.contains_all(&added)) {
             self.joined.push((id.clone(), added));
@@ -200,7 +200,7 @@ fn must_be_synced(durable: &Durable, known: Known) -> bool {
     matches!(known, Known::Decided { outcome, .. } if durable.keeps_markers_of(outcome))
 }
 
-/// The fate of a transaction that a partition has open, of a producer that this id has or had.
+/// The fate of an open transaction in a partition, whose producer is or was the id's.
 fn fate(durable: &Durable, producer: Producer) -> Fate {
     let is_present = producer.id == durable.producer_id && producer.epoch == durable.epoch;
     let is_next = match durable.state.prepared() {
@@ -210,8 +210,8 @@ fn fate(durable: &Durable, producer: Producer) -> Fate {
     let marker = durable.last_marker();
     match durable.state.prepared().or(durable.state.completed()) {
         None if is_present => Fate::Continues,
-        // The record of the next transaction, and perhaps that of the end of the last one, was
-        // lost: only of version 2 is it not awaited.
+        // The record of the next transaction was lost, perhaps with the Complete record of the last
+        // one. Only in version 2 does the append not wait for the record.
         Some(_) if is_next && durable.has_epochs() => Fate::Continues,
         Some(outcome) if ends(&marker, producer) => Fate::Decided(decided(&marker, outcome)),
         Some(_) | None => {

@@ -1,4 +1,4 @@
-//! The removal of all transactional ids, for a test that begins as with a new server.
+//! Removes all transactional ids, so that the next test begins as with a new server.
 
 use crate::context::Context;
 use crate::coordinator::Coordinator;
@@ -10,13 +10,13 @@ use crate::text::Text;
 use alloc::vec::Vec;
 
 impl Coordinator {
-    /// Removes ids, up to the limit of one call, and has the open transactions of others abort: a
-    /// later call removes these. Returns whether there were any.
+    /// Removes ids, up to the limit of one call, and aborts open transactions; later calls remove
+    /// their ids. Returns whether there were any ids.
     pub fn reset(&mut self, context: &mut Context<'_>) -> (Output, bool) {
         self.enter_call(context);
         let mut out = Output::default();
         let seen = self.ids.after(None).take(EXPIRE_IDS_MAX);
-        // Outcomes are not kept: the partitions that might ask for them are removed, too.
+        // Outcomes are not kept, because the partitions that might need them are removed, too.
         let is_over = |it: &Seen<'_>| it.is_idle() && it.durable.open.is_none();
         let ids: Vec<(Text, bool)> = seen.map(|it| (Text::from(it.id), is_over(&it))).collect();
         for (id, is_over) in &ids {
@@ -29,11 +29,11 @@ impl Coordinator {
         (out, !ids.is_empty())
     }
 
-    /// Has an id come to rest, unless it is on its way.
+    /// Brings an id to rest, unless that is under way.
     fn end_for_reset(&mut self, context: &mut Context<'_>, id: &Text, out: &mut Output) {
         let Some(entry) = self.ids.get(id).filter(|it| !it.is_pending()) else { return };
         if entry.durable.open.is_some() {
-            // If it cannot be decided yet, the next call finds it again.
+            // If the transaction cannot be decided yet, the next call finds it again.
             let _later = self.fence(context, id, out);
         } else if matches!(entry.phase(), Phase::Idle) && entry.has_unsynced() {
             self.settle(context, id, out);

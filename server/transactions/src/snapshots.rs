@@ -1,4 +1,4 @@
-//! Snapshots of a coordinator: how one is written, and how a coordinator begins with one.
+//! Snapshots of a coordinator: how they are written and opened.
 
 use crate::context::Held;
 use crate::coordinator::Coordinator;
@@ -9,12 +9,12 @@ use core::ops::{Bound, Range};
 use muster_snapshot_index::{SnapshotBytes, SnapshotPart};
 
 impl Coordinator {
-    /// Starts with the ids of a snapshot; the coordinator must be empty. `place` and `crc` are
-    /// those of [`SnapshotPart`](crate::SnapshotPart) in `bytes`, `position` that of the snapshot.
-    /// The records of the log follow, by [`Self::replay`], and then [`Self::loaded`].
+    /// Starts with the ids of a snapshot. The coordinator must be empty. `place` and `crc` are the
+    /// fields of [`SnapshotPart`](crate::SnapshotPart); `position` is the snapshot's position.
+    /// After that, the caller replays the log by [`Self::replay`] and calls [`Self::loaded`].
     ///
     /// # Errors
-    /// Damaged bytes. The coordinator is of no use then.
+    /// The bytes are damaged. The coordinator must not be used then.
     pub fn open_snapshot(
         &mut self,
         bytes: SnapshotBytes,
@@ -32,7 +32,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The damage found in the snapshot by a look-up. After that no answer or record of this
+    /// The damage that a look-up found in the snapshot. After that, no answer or record of this
     /// coordinator may be used.
     pub fn damage(&self) -> Option<&'static str> {
         self.ids.is_damaged().then_some("transactional ids are not what they were")
@@ -43,12 +43,12 @@ impl Coordinator {
         self.ids.unloaded()
     }
 
-    /// Appends the next part of the ids in the file, at most about `bytes`, to `out`. The last
-    /// record of the coordinator must be the last of its block in the log. Returns the place of all
-    /// when it is written, which is the end; the checksum is that of the end of it.
+    /// Appends the next part of the ids, about `bytes` at most, to `out`. The coordinator's last
+    /// record must be the last of its block in the log. Returns the part's position when it is
+    /// complete; the checksum covers only the end of the part.
     ///
     /// # Errors
-    /// A damaged snapshot, which is also [`Self::damage`] then.
+    /// The opened snapshot is damaged. [`Self::damage`] returns the damage then.
     pub fn write_snapshot(
         &self,
         walk: &mut IdsWalk,

@@ -1,4 +1,4 @@
-//! The times at which a coordinator has work.
+//! The times at which a coordinator has work to do.
 
 use crate::limits::RESEND_MS;
 use crate::text::Text;
@@ -6,11 +6,11 @@ use crate::text::Text;
 /// Why [`crate::Coordinator::expire`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// Operations that waited may be done.
+    /// Parked operations may be carried out.
     Work,
-    /// An operation has waited for long enough.
+    /// An operation has waited until its deadline.
     Wait,
-    /// Messages have not been answered.
+    /// Messages were not answered.
     Resend,
     /// Transactions may have been open for too long.
     Timeouts,
@@ -25,13 +25,13 @@ pub(crate) struct Timers {
     pub(crate) resend_at: Option<i64>,
     pub(crate) timeouts_at: Option<i64>,
     pub(crate) expiry_at: Option<i64>,
-    /// The last id that a sweep has visited, if it is not complete.
+    /// The last id that an incomplete sweep has visited.
     pub(crate) timeouts_after: Option<Text>,
     pub(crate) expiry_after: Option<Text>,
 }
 
 impl Timers {
-    /// There are messages under way.
+    /// Called when messages are under way.
     pub(crate) fn resend_after(&mut self, now: i64) {
         self.resend_at.get_or_insert(now.saturating_add(RESEND_MS));
     }

@@ -1,7 +1,7 @@
-//! The operations that wait for the end of a transaction, or for the reports of slots. Where Kafka
-//! answers CONCURRENT_TRANSACTIONS and the client asks again after a back-off, they wait here, for
-//! at most `add.partitions.to.txn.retry.backoff.max.ms`; those that name their transaction by its
-//! epoch for [`crate::limits::TRANSACTION_WAIT_MS`].
+//! Parked operations, which wait for the end of a transaction or for the reports of slots. Kafka
+//! answers CONCURRENT_TRANSACTIONS instead, and the client retries after a back-off. They wait for
+//! at most `add.partitions.to.txn.retry.backoff.max.ms`, or for
+//! [`crate::limits::TRANSACTION_WAIT_MS`] if their epoch identifies the transaction.
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::operation::{Operation, WaitFor};
@@ -9,7 +9,7 @@ use crate::text::Text;
 use alloc::collections::{BTreeMap, BTreeSet};
 use muster_codec::ErrorCode;
 
-/// An operation that waits, and the error if that takes too long.
+/// A parked operation, and its error if it must wait too long.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) operation: Operation,
@@ -23,15 +23,17 @@ pub(crate) struct Waits {
     deadlines: BTreeSet<(i64, u64)>,
     by_id: BTreeMap<Text, BTreeSet<u64>>,
     by_others: BTreeSet<u64>,
-    /// Those that may be done now.
+    /// The operations that may be carried out now.
     ready: BTreeSet<u64>,
     numbers: u64,
     bytes: usize,
 }
 
 impl Waits {
+    /// Parks an operation.
+    ///
     /// # Errors
-    /// The operation, if its time is over or there are too many.
+    /// The operation, if its deadline has passed or too many are parked.
     pub(crate) fn park(
         &mut self,
         mut operation: Operation,
@@ -67,14 +69,14 @@ impl Waits {
         self.numbers
     }
 
-    /// The transaction of this id has ended.
+    /// Called when the transaction of this id has ended.
     pub(crate) fn transaction_ended(&mut self, id: &str) {
         if let Some(numbers) = self.by_id.remove(id) {
             self.ready.extend(numbers);
         }
     }
 
-    /// All slots have reported, or producer ids have come.
+    /// Called when all slots have reported, or when producer ids have arrived.
     pub(crate) fn others_arrived(&mut self) {
         self.ready.append(&mut self.by_others);
     }
@@ -87,13 +89,13 @@ impl Waits {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// The first operation that may be done now.
+    /// The first operation that may be carried out now.
     pub(crate) fn pop_ready(&mut self) -> Option<Operation> {
         let number = self.ready.pop_first()?;
         self.take(number).map(|waiting| waiting.operation)
     }
 
-    /// The next operation whose time is over.
+    /// The next operation whose deadline has passed.
     pub(crate) fn pop_late(&mut self, now: i64) -> Option<Waiting> {
         let (deadline, number) = *self.deadlines.first()?;
         if deadline > now {
