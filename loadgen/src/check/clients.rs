@@ -1,18 +1,19 @@
 //! The certain claims of real clients beside the members, for the rule `two-owners`.
 //!
-//! muster-load does not see a client's requests, only the lines of its rebalance callbacks. So its
-//! claim on a partition is certain in the interval
+//! muster-load does not see a client's requests. It sees only the lines that the client's rebalance
+//! callbacks print. So its claim on a partition is certain in the interval
 //!
 //! ```text
 //! from  when the line of its assignment was read   (the coordinator decided before that)
-//! to    when the line was read by which it gave the partition up, or it ended, or a session or
-//!       rebalance timeout after its last line, whichever is first
+//! to    the first of: the line was read that gave the partition up; the client ended; a session or
+//!       rebalance timeout has passed since its last line
 //! ```
 //!
-//! with two exceptions, both in favour of the coordinator. A line may be read late, and a client
-//! that was removed learns of it with its next heartbeat only: an overlap that is no longer than
-//! [`SLACK`] does not count. And a client may not know yet of what members noticed (a connection
-//! that broke, a coordinator that moved): claims from before that end with it.
+//! There are two exceptions, both in favour of the coordinator. A line may be read late, and a
+//! removed client learns of its removal only from its next heartbeat. So an overlap that is no
+//! longer than [`SLACK`] does not count. And a client may not know yet what members noticed: a
+//! broken connection, or a coordinator that moved. So a claim that was made before such a sign ends
+//! with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +21,13 @@ use std::time::Duration;
 use super::group::Facts;
 use crate::time::Time;
 
-/// More than the intervals of heartbeats that clients have: 3 s, and 5 s in consumer groups.
+/// Longer than the heartbeat intervals of clients: 3 s, and 5 s in consumer groups.
 pub(super) const SLACK: Duration = Duration::from_secs(8);
 
-/// A process that is no simulated member.
+/// A real client process beside the simulated members.
 pub(super) struct Client {
     pub(super) name: Arc<str>,
-    /// The time of its last line.
+    /// When its last line was read.
     heard: Time,
 }
 
@@ -39,7 +40,7 @@ impl Client {
         self.heard = self.heard.max(at);
     }
 
-    /// The end of a claim that was made at `since`, if the client does not give it up.
+    /// The time until which a claim made at `since` is certain, if the client does not give it up.
     pub(super) fn certain_until(&self, since: Time, facts: &Facts) -> Time {
         let timeout = facts.group.session_timeout.min(facts.group.rebalance_timeout);
         let until = self.heard + timeout;

@@ -1,19 +1,19 @@
 //! Committed and fetched offsets: each partition's [`Register`], and the rule
 //! `fenced-commit-accepted`.
 //!
-//! Once a commit of a newer owner was acknowledged, a commit that is sent later with an older epoch
-//! must be refused:
+//! The rule: once a commit of a newer owner was acknowledged, a commit that is sent later with an
+//! older epoch must be refused.
 //!
-//! - classic group: a commit is accepted in its own generation only, and the newer one was current
-//!   when the first commit was acknowledged;
-//! - consumer group: epochs of members may differ, so the rule also requires that the sender still
-//!   believes that it owns the partition. As the newer owner got it in a newer epoch, the
-//!   coordinator has taken it from the sender, which did not give it up: so the sender was removed
-//!   from the group. Had it been assigned the partition again, its epoch would be the newer one. If
-//!   its lease shows that it had not been removed, the partition has two owners, which is another
-//!   rule.
+//! - Classic group: the coordinator accepts commits of the current generation only, and the newer
+//!   generation was current when the first commit was acknowledged.
+//! - Consumer group: epochs of members may differ, so the rule applies only while the sender
+//!   believes that it owns the partition. The newer owner got the partition in a newer epoch, so
+//!   the coordinator has taken it from the sender. The sender did not give it up, so the
+//!   coordinator has removed the sender from the group. (A new assignment of the partition would
+//!   have brought a newer epoch.) If the sender's lease shows that it was not removed, the
+//!   partition has two owners, which is another rule.
 //!
-//! A group without members may begin with the first epoch again: only commits of one incarnation
+//! A group without members may begin with the first epoch again. So only commits of one incarnation
 //! are compared.
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,7 +40,7 @@ struct Committed {
     newest: Option<Newest>,
 }
 
-/// The commit of the newest epoch that was acknowledged first.
+/// The commit that was acknowledged first, among those with the newest epoch.
 #[derive(Clone, Copy)]
 struct Newest {
     member: MemberIndex,
@@ -56,7 +56,7 @@ struct InFlight {
     sent: Time,
     epoch: i32,
     offsets: Arc<[(Partition, i64)]>,
-    /// Whether the member owned all of the partitions when it sent the commit.
+    /// Whether the member owned all partitions of the commit when it sent the commit.
     held: bool,
     incarnation: u32,
 }
@@ -82,7 +82,7 @@ impl Commits {
         self.in_flight.insert((member, id), in_flight);
     }
 
-    /// `sender_until`: until when the sender certainly is a member.
+    /// `sender_until` is the time until which the sender is certainly a member.
     pub(super) fn answered(
         &mut self,
         event: &Event,
@@ -94,7 +94,7 @@ impl Commits {
     ) {
         let member = event.member;
         let Some(commit) = self.in_flight.remove(&(member, id)) else { return };
-        // A consumer that owns what it commits may be fenced once its lease may be over.
+        // A consumer may be fenced once its lease may be over, even if it owns what it commits.
         let may_be_fenced_by = match facts.group.protocol {
             Kind::Classic => Time::ZERO,
             Kind::Consumer if commit.held => sender_until,
@@ -129,7 +129,7 @@ impl Commits {
         }
     }
 
-    /// The member ended: answers that it waits for will never arrive.
+    /// The member ended: outstanding answers will never arrive.
     pub(super) fn ended(&mut self, member: MemberIndex) {
         let ids: Vec<u32> = self
             .in_flight
@@ -215,8 +215,8 @@ impl Committed {
     }
 }
 
-/// Errors of checks that a coordinator makes before it writes anything. Others (not coordinator,
-/// timeouts) may come after the write.
+/// Whether a coordinator answers this error before it writes anything. Other errors (not
+/// coordinator, timeouts) may come after the write.
 fn has_no_effect(error: i16) -> bool {
     const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
     const OFFSET_METADATA_TOO_LARGE: i16 = 12;

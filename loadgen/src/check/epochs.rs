@@ -1,24 +1,25 @@
 //! The rule `epoch-went-back`: epochs and generations only rise.
 //!
-//! A member that saw an epoch at some moment proves that it was reached before; a request that is
-//! sent after that moment can't be answered with an older one. Requests in flight at that moment
-//! can.
+//! A member that sees an epoch proves that the group has reached it. A request that is sent later
+//! can't be answered with an older epoch. A request that was already in flight can.
 //!
-//! Classic group: the generation belongs to the group, so one member's proof binds the answers to
-//! all. A generation counts as reached only if some member has its assignment: a coordinator writes
-//! a generation with the leader's sync, and may use one that was only joined again after a restart.
+//! Classic group: the generation belongs to the group, so the proof of one member binds the answers
+//! to all. A generation counts as reached only when a member has its assignment. The coordinator
+//! writes a generation with the leader's sync. After a restart it may reuse a generation that
+//! members had only joined.
 //!
-//! Consumer group: a member's epoch is its own, and a member may be behind others for long. So a
-//! proof binds the later answers to the same member, until it joins again. A member that joins gets
-//! the epoch of the group's target assignment, which no member is ahead of; so the proof of any
-//! member binds it.
+//! Consumer group: each member has its own epoch, and may stay behind others for long. So a proof
+//! binds only later answers to the same member, until the member joins again. A member that joins
+//! gets the epoch of the group's target assignment, and no member is ahead of that epoch. So the
+//! proof of any member binds the answer to a join.
 //!
-//! A group that is migrated online has members of both kinds: what binds is milder, the proof of
-//! the member itself, and of any member for one that joins. A classic member that joins again keeps
-//! its epoch in a consumer group until it has given up what it is to give up. The generations of
-//! the classic group are the epochs of the consumer group, and continue.
+//! A group that is migrated online has members of both kinds, and the rule is milder. The answers
+//! to a member are bound by its own proof, and the answer to a join by the proof of any member. A
+//! classic member that joins a consumer group again keeps its epoch until it has given up the
+//! partitions that it must give up. The epochs of the consumer group continue the generations of
+//! the classic group.
 //!
-//! The server may remove a group without members, which then begins again from 1.
+//! The server may remove a group without members. The group then begins again from 1.
 
 use super::found::Found;
 use super::group::{Facts, Member};
@@ -28,7 +29,7 @@ use crate::history::Kind;
 use crate::plan::MemberIndex;
 use crate::time::Time;
 
-/// The last epochs that were reached, each with its first proof; both rise.
+/// The last epochs that were reached, each with its first proof. Epochs and times rise.
 #[derive(Default)]
 pub(super) struct Epochs {
     steps: Vec<Step>,
@@ -42,7 +43,7 @@ pub(super) struct Step {
 }
 
 impl Epochs {
-    /// A request that was in flight during more epochs than this is not judged.
+    /// The number of epochs that are kept. A request is not judged if it was in flight during more.
     const KEPT: usize = 4;
 
     pub(super) fn reached(&mut self, epoch: i32, at: Time, member: MemberIndex) {
@@ -75,7 +76,7 @@ pub(super) fn judge_alive(
     judge(event, alive.epoch, alive.sent, epochs, facts, found);
 }
 
-/// The request to join was sent when the member began to join, or later.
+/// Judges the answer to a join. The request was sent when the member began to join, or later.
 pub(super) fn judge_joined(
     event: &Event,
     epoch: i32,

@@ -11,12 +11,12 @@ pub struct Checked {
     pub found: Found,
     pub groups: u64,
     pub events: u64,
-    /// The last line is incomplete: the run was ended while it wrote. The lines before were
-    /// checked.
+    /// Whether the last line is incomplete, because the run was ended while it wrote the line. The
+    /// lines before it were checked.
     pub cut_off: bool,
 }
 
-/// Reads the whole file, with the memory that a run of its size takes.
+/// Checks the whole file. This takes as much memory as a run of its size.
 pub fn check_file(path: &Path) -> Result<Checked, HistoryError> {
     check_lines(Reader::open(path)?)
 }

@@ -1,4 +1,4 @@
-//! The violations that a checker found, in bounded number.
+//! The violations that a checker found, and a limit on how many are kept.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::report::model::Violation;
 use crate::time::Time;
 
-/// Violations of a rule that are kept in full; later ones are only counted.
+/// The number of violations of a rule that are kept in full. Later ones are only counted.
 const KEPT_OF_EACH_RULE: u64 = 20;
 
 /// The violations that a checker found.
@@ -24,8 +24,8 @@ impl Found {
         self.violations.len() as u64 + self.omitted
     }
 
-    /// `describe` makes the sentence and the events that prove it; it is called only if they are
-    /// kept.
+    /// Adds a violation. `describe` makes its sentence and the events that prove it, and is called
+    /// only if the violation is kept.
     pub(super) fn add(
         &mut self,
         rule: &'static str,

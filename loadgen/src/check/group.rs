@@ -1,4 +1,4 @@
-//! The state of one group and its members, and the rules that each event concerns.
+//! The state of one group and its members. It passes each event to the rules.
 
 use std::collections::HashMap;
 
@@ -30,9 +30,10 @@ pub(super) struct Facts {
     pub(super) epochs: Epochs,
     /// The number of members that the coordinator has accepted.
     joined: u32,
-    /// Counts up when all members have left: the group may be removed, with its epochs.
+    /// The number of times that all members had left. The coordinator may then remove the group,
+    /// and its epochs begin again.
     pub(super) incarnation: u32,
-    /// The time when the last deletion was asked for, and when it was acknowledged.
+    /// When the last deletion was requested, and when it was acknowledged.
     deleted: Option<(Time, Time)>,
     /// The last sign that the coordinator may have moved or been restarted.
     pub(super) shaken: Time,
@@ -42,31 +43,32 @@ pub(super) type Members = HashMap<MemberIndex, Member>;
 
 #[derive(Default)]
 pub(super) struct Member {
-    /// The latest heartbeat that was answered without error since it joined.
+    /// The latest heartbeat that was answered without error since the member joined.
     pub(super) alive: Option<Alive>,
-    /// The time when the request before that one was sent.
+    /// When the heartbeat before `alive` was sent.
     previous: Time,
     /// The earliest start of a rebalance timeout that may be running; `None` if none runs.
     pub(super) must_rebalance: Option<Time>,
-    /// The last sign of life before an answer may have been lost, since it settled.
+    /// When an answer may have been lost: the last sign of life before it. Cleared when the member
+    /// settles.
     unsure: Option<Time>,
-    /// The time when it began to join, and when it was accepted.
+    /// When the member began to join. `joined` is when it was accepted.
     pub(super) joining: Time,
     pub(super) joined: Time,
     is_in: bool,
     /// The last generation whose assignment the member has.
     pub(super) synced: i32,
-    /// The last epoch in which it had exactly its target assignment.
+    /// The last epoch in which the member had exactly its target assignment.
     pub(super) settled: i32,
     pub(super) epochs: Epochs,
-    /// Counts up when it loses all its partitions at once.
+    /// The number of times that the member lost all its partitions at once.
     pub(super) life: u32,
-    /// Set if it is no simulated member.
+    /// Set for a real client, which is not simulated.
     pub(super) client: Option<Client>,
 }
 
 impl Member {
-    /// Whether the coordinator has accepted it, and it has not left since.
+    /// Whether the coordinator has accepted the member, and the member has not left since.
     pub(super) fn is_in(&self) -> bool {
         self.is_in
     }
@@ -150,7 +152,7 @@ impl GroupState {
                 self.commits.answered(event, *id, refused, until, &self.facts, found);
             }
             EventKind::CommitUnknown { id } => self.commits.unknown(index, *id),
-            // Checked over all groups.
+            // These events are checked over all groups.
             EventKind::TransactionEnding { .. }
             | EventKind::TransactionEnded { .. }
             | EventKind::ReadingFrom { .. }
@@ -211,7 +213,7 @@ impl GroupState {
         }
         if matches!(facts.group.protocol, Kind::Classic | Kind::Migrating) {
             facts.generations.alive(alive.epoch, alive.sent);
-            // Until it has the assignment, this is the join or the sync.
+            // Before the assignment, this is the answer to the join or the sync.
             if member.synced != alive.epoch {
                 return;
             }
@@ -228,7 +230,7 @@ impl GroupState {
     }
 
     /// A consumer that joins (epoch 0) owns nothing. A classic member may keep its partitions, and
-    /// stays a member if it was one.
+    /// stays a member while it joins again.
     fn joining(&mut self, event: &Event, found: &mut Found) {
         if matches!(self.facts.group.protocol, Kind::Consumer | Kind::Streams) {
             self.gone(event, found);
@@ -335,7 +337,7 @@ impl GroupState {
         });
     }
 
-    /// Its claims are certain until now, and beyond.
+    /// The client printed a line: its claims are certain at least until now.
     fn client_heard(&mut self, index: MemberIndex, at: Time, found: &mut Found) {
         if let Some(client) = &mut self.member(index).client {
             client.heard(at);
@@ -350,12 +352,13 @@ impl GroupState {
 }
 
 impl Facts {
-    /// Whether a member that joined then was in the group before its deletion: answers may be late.
+    /// Whether the group was deleted after a member joined at `joined`. Answers may be late, so the
+    /// deletion counts from its request.
     fn was_deleted_since(&self, joined: Time) -> bool {
         self.deleted.is_some_and(|(sent, _)| joined < sent)
     }
 
-    /// The name of a partition in a sentence: of a streams group it is a task.
+    /// The name of a partition in a sentence. In a streams group the partition is a task.
     pub(super) fn name(&self, partition: Partition) -> String {
         let Partition { topic, number } = partition;
         match self.group.protocol {
@@ -376,7 +379,8 @@ impl Facts {
     }
 }
 
-/// A group is deleted only if it has no members: none of before can be in the group that follows.
+/// A group is deleted only if it has no members, so no earlier member can be in the group that
+/// follows.
 fn judge_deleted(event: &Event, alive: Alive, facts: &Facts, found: &mut Found) {
     let Some((sent, at)) = facts.deleted else { return };
     found.add("deleted-group-came-back", event.at, &facts.group.id, || {

@@ -1,34 +1,34 @@
 //! The lease of a member (how long the coordinator certainly keeps it), and the rule
 //! `evicted-early`.
 //!
-//! Unless a member leaves, a coordinator removes it in two cases only: the coordinator receives
-//! nothing from the member for the session timeout, or the member does not do its part of a
-//! rebalance within the rebalance timeout.
+//! A coordinator removes a member that does not leave in two cases only. It receives nothing from
+//! the member for the session timeout, or the member does not do its part of a rebalance within the
+//! rebalance timeout.
 //!
-//! Session: the latest heartbeat that was answered without error took effect at `sent` or later, so
-//! the session runs until `sent` + session timeout at least. A coordinator that restarts sessions
-//! (after its own restart, at the end of a rebalance) only makes them longer. Joins and syncs of a
-//! classic group do not count: Kafka's coordinator answers a late sync, and some joins, without
+//! Session: the latest heartbeat that was answered without error took effect at `sent` or later. So
+//! the session runs at least until `sent` + session timeout. A coordinator that restarts sessions
+//! (after its own restart, or at the end of a rebalance) only makes them longer. Joins and syncs of
+//! a classic group do not count: Kafka's coordinator answers a late sync, and some joins, without
 //! restarting the session.
 //!
-//! Rebalance, consumer group: the timer starts when a member is first asked to give up partitions,
-//! perhaps by an answer that was lost. The last answer before the one that asked did not ask, and
-//! if an answer was lost, the last one before the lost one did not ask either; so the timer started
-//! after the requests of those answers left.
+//! Rebalance, consumer group: the timer starts when the coordinator first asks a member to give up
+//! partitions, perhaps in an answer that was lost. The last answer before that one did not ask. If
+//! an answer was lost, the last answer before the lost one did not ask either. So the timer started
+//! after the requests of those answers were sent.
 //!
-//! Rebalance, classic group: the timer starts when a rebalance of generation e begins, and members
-//! that do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats
-//! and syncs are refused (REBALANCE_IN_PROGRESS), and joins are answered with e + 1. So every
-//! request of any member that was answered without error with generation e took effect before the
-//! rebalance began, and the latest `sent` of those is a moment before it. A member that joined, but
-//! did not sync within the rebalance timeout, counted from the end of the join phase, is removed as
-//! well: so a generation gives a lease only to members that have synced in it.
+//! Rebalance, classic group: the timer starts when a rebalance of generation e begins. Members that
+//! do not join before it ends are not in e + 1. While a rebalance gathers members, heartbeats and
+//! syncs are refused (REBALANCE_IN_PROGRESS), and joins are answered with e + 1. So every request
+//! that was answered without error with generation e, from any member, took effect before the
+//! rebalance began. The latest `sent` of these requests is therefore before the rebalance. A member
+//! that joined, but did not sync within the rebalance timeout after the join phase, is removed too.
+//! So a generation gives a lease only to members that have synced in it.
 //!
-//! In a group that is migrated online both hold: the lease is the shorter one.
+//! In a group that is migrated online both rules apply, and the lease is the shorter of the two.
 //!
-//! After a restart a classic coordinator knows only the generation that was last written, with the
-//! leader's sync: it may have lost members that joined later. Consumer groups are durable whenever
-//! they answer.
+//! After a restart a classic coordinator knows only the generation that the leader's last sync
+//! wrote. It may have lost members that joined later. A consumer group is durable before the
+//! coordinator answers.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ use crate::history::Kind;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
-/// Cores read their clocks once for many answers: a shorter overlap of claims does not count.
+/// A core reads its clock once for many answers, so a shorter overlap of claims does not count.
 pub(super) const CLOCK_SLACK: Duration = Duration::from_millis(2);
 
 const UNKNOWN_MEMBER_ID: i16 = 25;
@@ -52,15 +52,15 @@ pub(super) struct Alive {
     pub(super) epoch: i32,
 }
 
-/// The latest sign of life in each of the last generations.
+/// The latest sign of life in each of the last generations, from any member.
 #[derive(Default)]
 pub(super) struct Generations {
-    /// Oldest generation first.
+    /// Ordered by generation, oldest first.
     last: Vec<(i32, Time)>,
 }
 
 impl Generations {
-    /// Members that are further behind have no lease.
+    /// The number of generations that are kept. A member in an older generation has no lease.
     const KEPT: usize = 8;
 
     pub(super) fn alive(&mut self, generation: i32, sent: Time) {
@@ -95,12 +95,12 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
             let last = facts.generations.last(epoch);
             last.map_or(Time::ZERO, |last| session.min(rebalance(last)))
         }
-        // Whichever protocol the member has.
+        // The member may have either protocol, so both limits apply.
         Kind::Migrating => {
             let last = facts.generations.last(epoch).map_or(Time::ZERO, rebalance);
             session.min(last).min(member.must_rebalance.map_or(Time::MAX, rebalance))
         }
-        // The session timeout of share groups is not known.
+        // The session timeout of share groups is not known to clients.
         Kind::Manual | Kind::Producer | Kind::Reader | Kind::Share => Time::ZERO,
     }
 }
@@ -111,7 +111,7 @@ fn with_margin(from: Time, timeout: Duration) -> Time {
     from + timeout.saturating_sub(margin)
 }
 
-/// `event` is [`EventKind::Fenced`]: UNKNOWN_MEMBER_ID means that the member was removed.
+/// Judges an [`EventKind::Fenced`]. UNKNOWN_MEMBER_ID means that the member was removed.
 pub(super) fn judge_eviction(event: &Event, member: &Member, facts: &Facts, found: &mut Found) {
     let EventKind::Fenced { error: UNKNOWN_MEMBER_ID } = event.kind else { return };
     let Some(alive) = member.alive else { return };

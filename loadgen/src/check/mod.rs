@@ -1,10 +1,10 @@
 //! Checks the coordinator's guarantees: every event is checked against the protocol's rules.
 //!
 //! The checks know only what clients see, so each fact is an interval: a request took effect at
-//! some moment from when it was sent to when its answer was read. A rule is broken only if it is
-//! broken for every choice of those moments; delays, lost answers, retries and members that vanish
-//! make intervals longer, and so make the checks milder, never wrong. The file of each rule says
-//! why:
+//! some moment between its sending and the reading of its answer. A rule counts as broken only if
+//! it is broken for every choice of those moments. Delays, lost answers, retries and vanished
+//! members make intervals longer. This makes the checks milder, but never wrong. The file of each
+//! rule says why:
 //!
 //! - `two-owners`: [`owners`], [`clients`];       `evicted-early`: [`lease`]
 //! - `task-twice`: [`processes`];
@@ -17,9 +17,9 @@
 //!   `delivery-limit-exceeded`, `delivery-count-stuck`, `delivery-count-jumped`,
 //!   `start-offset-went-back`: [`shares`].
 //!
-//! The checks assume that the event of an answer is not stamped before the answer arrived, and that
-//! an event which precedes a request is not stamped after the request left (up to
-//! [`lease::CLOCK_SLACK`], as a core may read its clock once for many answers).
+//! The checks assume that the event of an answer is not stamped before the answer arrived. They
+//! also assume that an event which precedes a request is not stamped after the request was sent (up
+//! to [`lease::CLOCK_SLACK`], as a core may read its clock once for many answers).
 
 mod clients;
 mod commits;
@@ -52,12 +52,12 @@ use group::GroupState;
 use shares::Shares;
 use transactions::Transactions;
 
-/// Checks a run while it is under way, or from its history. Memory grows with members and
-/// partitions, not with time.
+/// Checks a run while it is under way, or from its history. Memory grows with the number of members
+/// and partitions, not with time.
 #[derive(Default)]
 pub struct Checker {
     groups: HashMap<GroupIndex, GroupState>,
-    /// Transactions concern all groups: producers and readers are in different groups.
+    /// Checked over all groups, because producers and readers are in different groups.
     transactions: Transactions,
     shares: Shares,
     found: Found,
@@ -65,19 +65,20 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Called before the first event of the group. Events of unknown groups are not checked.
+    /// Must be called before the first event of the group. Events of unknown groups are not
+    /// checked.
     pub fn expect_group(&mut self, group: Group) {
         self.groups.entry(group.index).or_insert_with(|| GroupState::new(group));
     }
 
-    /// The scenario restarted the coordinator: state that need not be durable may be lost.
+    /// The coordinator was restarted by the scenario: it may lose state that need not be durable.
     pub fn coordinator_restarted(&mut self, at: Time) {
         for group in self.groups.values_mut() {
             group.shaken(at);
         }
     }
 
-    /// Takes the next event, in the order of [`crate::measure::merge::Merge`].
+    /// Takes the next event, in the order that [`crate::measure::merge::Merge`] makes.
     pub fn observe(&mut self, event: &Event) {
         self.now = self.now.max(event.at);
         if let Some(group) = self.groups.get_mut(&event.group) {
@@ -87,18 +88,18 @@ impl Checker {
         }
     }
 
-    /// The transactions that readers have read whole since the last call, and those that they did
-    /// not read before they ended.
+    /// The committed transactions since the last call that a reader has read completely, or did not
+    /// read before it ended.
     pub fn take_visible(&mut self) -> Vec<Visible> {
         self.transactions.take_visible()
     }
 
-    /// The records of share groups that were delivered again since the last call.
+    /// The records of share groups that were delivered again, since the last call.
     pub fn take_redelivered(&mut self) -> Vec<Redelivered> {
         self.shares.take_redelivered()
     }
 
-    /// How long committed transactions have not been read, for each reader.
+    /// For each reader, how long committed transactions have been waiting to be read.
     pub fn unread(&self, now: Time) -> Vec<Duration> {
         self.transactions.unread(now)
     }

@@ -1,37 +1,40 @@
-//! The rule `two-owners`: no partition has two owners at once, by the protocol's own rule. Of a
-//! streams group that are the active tasks, and the rule `task-twice` says the same of all tasks of
-//! a process, of whatever role: [`super::processes`].
+//! The rule `two-owners`: by the protocol's own rule, no partition has two owners at once. In a
+//! streams group the rule concerns the active tasks. The rule `task-twice` concerns the tasks of a
+//! process in all roles: [`super::processes`].
 //!
-//! A member owns a partition from [`EventKind::Assigned`] until it gave it up itself, or until its
-//! lease may have run out ([`super::lease`]): after that the coordinator may assign it to another,
-//! although the member does not know yet. So a claim is certain in the interval
+//! A member owns a partition from [`EventKind::Assigned`] until it gives the partition up, or until
+//! its lease may have run out ([`super::lease`]). After the lease the coordinator may assign the
+//! partition to another member, although this member does not know yet. So a claim is certain in
+//! the interval
 //!
 //! ```text
 //! from  when the member read the assignment            (the coordinator decided before that)
 //! to    when it began to give the partition up, or its lease may have ended, whichever is first
 //! ```
 //!
-//! and in all of it the coordinator held the partition for this member: it was assigned before, and
-//! could be taken back only by the member's own request, which it had not sent yet, or after its
-//! lease. Two such intervals of different members that overlap prove that the coordinator assigned
-//! the partition twice. That holds
+//! During the whole interval the coordinator held the partition for this member. It assigned the
+//! partition before the interval. It could take the partition back only after a request of the
+//! member, which was not sent yet, or after the lease. If two such intervals of different members
+//! overlap, the coordinator assigned the partition twice. This proof also holds
 //!
-//! - if the second member's answer was delayed until long after the partition was taken from it
-//!   again: its own lease counts from the request that was answered, and so has ended;
-//! - for members that crash (their claims end at once, the coordinator reassigns the partitions
-//!   later) and for static ones that close and return (the claim ends, and begins with the return);
-//! - in a classic group for eager members (they give up all before they join) and for cooperative
-//!   ones: these keep partitions while they join, and report them; a leader reassigns a partition
-//!   only in the generation after the one in which its owner gave it up, or missed the join, which
-//!   the lease allows for. Static members that miss the join stay in the group and keep their
-//!   partitions; these are reassigned no sooner.
-//!   Partitions that a member kept over a rebalance were certainly assigned again only when it has
-//!   settled in the new generation.
+//! - if the answer to the second member was delayed until long after the partition was taken from
+//!   it again: its own lease counts from the request that was answered, and so has ended;
+//! - for members that crash: their claims end at once, and the coordinator reassigns the partitions
+//!   later;
+//! - for static members that close and return: the claim ends, and a new one begins with the
+//!   return;
+//! - in a classic group for eager members: they give up all partitions before they join;
+//! - in a classic group for cooperative members: they keep partitions while they join, and report
+//!   them. The leader reassigns a partition only in the generation after its owner gave it up or
+//!   missed the join, and the lease allows for that. A static member that misses the join stays in
+//!   the group and keeps its partitions, which are reassigned no sooner. A partition that a member
+//!   kept over a rebalance is certainly its own again only when the member has settled in the new
+//!   generation.
 //!
-//! A lease grows with each later answer, so claims that overlap are checked again at each event of
-//! one of the two members, and before one ends. One assumption is made: a coordinator does not
-//! handle requests of a closed connection after those of the next one. Claims of real clients are
-//! certain for other times: [`super::clients`].
+//! A lease grows with each later answer. So claims that overlap are checked again at each event of
+//! one of the two members, and before one of the claims ends. The check makes one assumption: a
+//! coordinator does not handle a request of a closed connection after a request of the next
+//! connection. Claims of real clients are certain for other times: [`super::clients`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -48,7 +51,7 @@ use crate::time::Time;
 pub(super) struct Owners {
     rule: Rule,
     claims: HashMap<Place, Claims>,
-    /// Places of a member that another member claims too.
+    /// For each member, the places that another member claims too.
     contested: HashMap<MemberIndex, BTreeSet<Place>>,
 }
 
@@ -58,23 +61,23 @@ pub(super) enum Rule {
     TaskTwice,
 }
 
-/// A partition that has one owner: in the group, or in a process.
+/// A partition that may have one owner: in the group, or in a process of a streams group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Place {
-    /// 0 for all of the group.
+    /// 0 if the owner must be unique in the whole group.
     pub(super) process: u32,
     pub(super) partition: Partition,
 }
 
-/// The claims of a group that assigns partitions to one member each.
+/// The place of a partition in a group that assigns each partition to one member.
 pub(super) fn of_group(partition: &Partition) -> Place {
     Place { process: 0, partition: *partition }
 }
 
-/// The current claims of a partition, at most one of each member. Most partitions have one claim.
+/// The current claims of a partition, at most one per member. Most partitions have one claim.
 struct Claims {
     newest: Claim,
-    /// The claims before the newest one, the oldest first.
+    /// The claims before the newest, oldest first.
     older: Vec<Claim>,
 }
 
@@ -125,7 +128,7 @@ impl Owners {
         }
     }
 
-    /// The member has lost all that it owned.
+    /// The member has lost all its partitions.
     pub(super) fn gone(&mut self, member: MemberIndex) {
         self.contested.remove(&member);
     }
@@ -170,7 +173,7 @@ impl Owners {
 }
 
 impl Claims {
-    /// The oldest first.
+    /// All claims, oldest first.
     fn iter(&self) -> impl Iterator<Item = &Claim> {
         self.older.iter().chain([&self.newest])
     }
@@ -178,13 +181,13 @@ impl Claims {
     fn add(&mut self, claim: Claim, members: &Members) {
         self.older.push(std::mem::replace(&mut self.newest, claim));
         self.older.retain(|other| other.stands(members));
-        // If a member is assigned a partition that it has, its first claim counts.
+        // A repeated assignment does not renew a claim: the first one counts.
         if let Some(same) = self.older.iter().position(|other| other.member == claim.member) {
             self.newest.since = self.older.remove(same).since;
         }
     }
 
-    /// Ends the claims that do not stay; returns false if none is left.
+    /// Removes the claims for which `stays` is false. Returns false if none is left.
     fn retain(&mut self, stays: impl Fn(&Claim) -> bool) -> bool {
         self.older.retain(&stays);
         if stays(&self.newest) {
@@ -193,7 +196,7 @@ impl Claims {
         self.older.pop().map(|claim| self.newest = claim).is_some()
     }
 
-    /// A claim of this member and one of another, the older first, that were certain at once.
+    /// This member's claim and one of another member that were certain at once, the older first.
     fn overlapping(
         &self,
         member: MemberIndex,
@@ -227,13 +230,13 @@ impl Claim {
         })
     }
 
-    /// Shorter overlaps of this claim do not count.
+    /// An overlap of this claim that is no longer than this does not count.
     fn slack(&self, members: &Members) -> Duration {
         let is_client = members.get(&self.member).is_some_and(|member| member.client.is_some());
         if is_client { clients::SLACK } else { CLOCK_SLACK }
     }
 
-    /// `member 3`, or `client python-0`. The epoch follows these words, if there are any.
+    /// `member 3`, or `client python-0`. The epoch follows `in_epoch`, unless that is empty.
     fn claimant(&self, members: &Members, in_epoch: &str) -> String {
         match members.get(&self.member).and_then(|member| member.client.as_ref()) {
             Some(client) => format!("client {}", client.name),

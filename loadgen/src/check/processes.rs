@@ -1,10 +1,11 @@
-//! The rule `task-twice`: no process of a streams group has a task twice, be it at two of its
-//! threads or in two roles, as its directory of state has room for one.
+//! The rule `task-twice`: no process of a streams group has a task twice, neither at two of its
+//! threads nor in two roles. Its state directory has only one place for the task.
 //!
-//! A coordinator assigns a task, in any role, only when the process has given it up in every other:
-//! its claims are certain for the same times as those of owners ([`super::owners`]). A member that
-//! has a task in two roles proves it by itself: both came in one assignment, or one came before the
-//! member had reported that it had given up the other.
+//! A coordinator assigns a task to a process only after the process has given up the task in every
+//! other role. So claims of processes are certain for the same times as those of owners
+//! ([`super::owners`]). A member that has a task in two roles is a proof by itself. Either both
+//! came in one assignment, or the second came before the member had reported that it had given up
+//! the first.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -54,7 +55,7 @@ impl Processes {
         self.owners.assigned(event, epoch, places, members);
     }
 
-    /// The member has these standby tasks from now on, and no others.
+    /// From now on the member has these standby tasks, and no others.
     pub(super) fn standbys(
         &mut self,
         event: &Event,
@@ -83,7 +84,7 @@ impl Processes {
         self.owners.released(member, places(tasks.process, partitions.iter().copied()));
     }
 
-    /// The member has lost all that it owned.
+    /// The member has lost all its tasks.
     pub(super) fn gone(&mut self, member: MemberIndex) {
         if let Some(tasks) = self.members.get_mut(&member) {
             *tasks = Tasks { process: tasks.process, ..Tasks::default() };
@@ -107,7 +108,7 @@ fn places(process: u32, tasks: impl Iterator<Item = Partition>) -> impl Iterator
     tasks.map(move |partition| Place { process, partition })
 }
 
-/// A member that has a task in two roles.
+/// Reports a member that has a task in two roles.
 fn report(event: &Event, twice: Option<&Partition>, facts: &Facts, found: &mut Found) {
     let Some(task) = twice else { return };
     found.add("task-twice", event.at, &facts.group.id, || {

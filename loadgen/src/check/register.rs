@@ -1,20 +1,21 @@
-//! The committed offset of a partition is a register, and the rule `commit-lost`: a read returns
+//! The committed offset of a partition as a register, and the rule `commit-lost`: a read returns
 //! the value that was last written.
 //!
-//! Writes and reads are intervals, from when the request was sent to when its answer was read; the
-//! effect is at some moment in it. A write without an answer may take effect at any moment after it
-//! was sent, or never. A read may return the value of a write unless
+//! Writes and reads are intervals, from the sending of the request to the reading of its answer.
+//! The effect is at some moment in the interval. A write without an answer may take effect at any
+//! moment after it was sent, or never. A read may return the value of a write unless
 //!
 //! - the write was sent after the read was answered, or
-//! - another write lies wholly between the two: sent after this one was answered (or by the same
-//!   member in that moment, as its next), and answered before the read was sent.
+//! - another write lies wholly between the two: it was sent after this write was answered, and was
+//!   itself answered before the read was sent. The same member may send it in the very moment of
+//!   that answer, as its next write.
 //!
-//! That is linearizability of a register, read by read, and so holds for every correct coordinator.
-//! Offsets from before the run are unknown: as long as no write was answered before the read was
-//! sent, any value is accepted.
+//! This is linearizability of a register, checked for each read, so it holds for every correct
+//! coordinator. Offsets from before the run are unknown: if no write was answered before the read
+//! was sent, any value is accepted.
 //!
-//! A deletion of the group writes -1 (no offset) to all its partitions; a later read of an offset
-//! from before is reported as `deleted-group-came-back`.
+//! A deletion of the group writes -1 (no offset) to all its partitions. A later read of an offset
+//! from before the deletion is reported as `deleted-group-came-back`.
 
 use crate::plan::MemberIndex;
 use crate::time::Time;
@@ -26,10 +27,10 @@ pub(super) struct Write {
     pub(super) of: Source,
     pub(super) value: i64,
     pub(super) sent: Time,
-    /// [`Time::MAX`] until it is answered.
+    /// When it was answered; [`Time::MAX`] until then.
     pub(super) at: Time,
-    /// The next commit of the same member that was sent after this one was answered: often in the
-    /// same moment, so that times alone do not show which was first.
+    /// The next commit that the same member sent after this one was answered. It is often sent in
+    /// the same moment, so times alone do not show which was first.
     pub(super) followed_by: Option<u32>,
 }
 
@@ -51,16 +52,16 @@ pub(super) enum Source {
 
 #[derive(Default)]
 pub(super) struct Register {
-    /// The writes in the order in which they became known.
+    /// In the order in which the writes became known.
     writes: Vec<Write>,
-    /// Reads that were sent before can't be judged: writes that they may return are forgotten.
+    /// Reads that were sent before this time can't be judged: they may return forgotten writes.
     known_from: Time,
     /// Lowest and highest value of forgotten unanswered writes: reads may return any of them.
     forgotten: Option<(i64, i64)>,
 }
 
 impl Register {
-    /// Superseded writes that are kept, for reads in flight.
+    /// The number of superseded writes that are kept, for reads in flight.
     const KEPT: usize = 6;
     const UNANSWERED_KEPT: usize = 8;
 
@@ -83,7 +84,7 @@ impl Register {
         }
     }
 
-    /// The request certainly had no effect.
+    /// The request failed, and certainly had no effect.
     pub(super) fn refused(&mut self, member: MemberIndex, id: u32) {
         if let Some(at) = self.writes.iter().rposition(|write| write.of.is(member, id)) {
             self.writes.remove(at);
@@ -105,7 +106,7 @@ impl Register {
         }
     }
 
-    /// The write that proves this read wrong, if one does.
+    /// A write that proves this read wrong, if there is one.
     pub(super) fn read(&self, value: i64, sent: Time, at: Time) -> Option<Write> {
         if sent <= self.known_from
             || self.forgotten.is_some_and(|(low, high)| (low..=high).contains(&value))
@@ -123,8 +124,8 @@ impl Register {
         self.writes.iter_mut().rev().find(|write| write.of.is(member, id))
     }
 
-    /// Forgets writes that no read can return any more which is sent from now on, or was sent after
-    /// the answer to a write of the newer half.
+    /// Forgets old writes. They cannot be returned to a read that is sent from now on, or that was
+    /// sent after the answer to a write of the newer half.
     fn forget(&mut self) {
         let done: Vec<_> = self.writes.iter().filter(|write| write.at < Time::MAX).collect();
         let Some(by) = done.get(done.len() / 2).map(|write| **write) else { return };
@@ -137,7 +138,7 @@ impl Register {
 }
 
 impl Write {
-    /// Whether it was answered before the other one was sent.
+    /// Whether this write was answered before the other one was sent.
     fn is_before(&self, other: &Self) -> bool {
         let follows = || match (self.of, other.of) {
             (Source::Commit { member, .. }, Source::Commit { member: same, id, .. }) => {

@@ -1,4 +1,4 @@
-//! A share partition as its members have seen it: runs of records that are alike.
+//! A share partition as its members have seen it: runs of records with equal state.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use crate::event::{Acknowledge, AcknowledgedBatch, AcquiredBatch, Event};
 use crate::plan::MemberIndex;
 use crate::time::Time;
 
-/// Runs of records that are done are joined if they were done in the same second: of a run only the
-/// latest moment is kept.
+/// Runs of finished records are joined if they finished in the same second. The joined run keeps
+/// only the latest time.
 const JOINED_MICROS: u64 = 1_000_000;
 
 #[derive(Default)]
 pub(super) struct Log {
     /// The runs by their first offsets; they do not overlap.
     runs: BTreeMap<i64, Run>,
-    /// The last moment when a fetch was lost that may have acquired records, and how many were.
+    /// When a fetch was last lost that may have acquired records, and how many such fetches were
+    /// lost.
     pub(super) lost: Option<Time>,
     pub(super) lost_count: u32,
     /// The last moment when its leader may have changed.
     pub(super) reloaded: Time,
-    /// The start offset that was read last, and when.
+    /// The start offset that was read last, and the time of the read.
     pub(super) start: Option<(i64, Time)>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Run {
     pub(super) of: Records,
 }
 
-/// The records of a run that an event concerns, with their state before the event.
+/// Records of a run that an event concerns, with their state before the event.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Part {
     pub(super) first: i64,
@@ -46,7 +47,7 @@ impl Part {
 }
 
 impl Log {
-    /// Records were acquired; returns what was known of each of them before.
+    /// Records were acquired. Returns the previous state of each of them.
     pub(super) fn acquired(
         &mut self,
         fetch: &Fetch<'_>,
@@ -73,7 +74,7 @@ impl Log {
         parts
     }
 
-    /// An acknowledgement was sent: from now on the lock may be released.
+    /// An acknowledgement was sent. From now on the lock may be released.
     pub(super) fn acknowledging(&mut self, event: &Event, batch: &AcknowledgedBatch) {
         for part in self.take(batch.first, batch.last) {
             let of = part.of.acknowledging(event.member, batch.how, event.at);
@@ -81,9 +82,9 @@ impl Log {
         }
     }
 
-    /// An acknowledgement was answered without error; returns the records that another member had
-    /// acquired before it was sent, and holds. (One that the other has acknowledged may be before
-    /// the start offset by now, where acknowledgements have no effect.)
+    /// An acknowledgement was answered without error. Returns the records that another member had
+    /// acquired before it was sent, and still holds. (A record that the other member has
+    /// acknowledged may be before the start offset by now, where acknowledgements have no effect.)
     pub(super) fn acknowledged(
         &mut self,
         event: &Event,
@@ -102,7 +103,7 @@ impl Log {
         stolen
     }
 
-    /// A member holds nothing more of this session, or of any.
+    /// The member's locks of this session, or of all its sessions, have ended.
     pub(super) fn free(&mut self, member: MemberIndex, session: Option<u32>, why: Freed, at: Time) {
         for run in self.runs.values_mut() {
             let its = |hold: &Hold| {
@@ -119,7 +120,7 @@ impl Log {
         self.lost_count += 1;
     }
 
-    /// The partition may have another leader, which knows only durable state.
+    /// The partition may have a new leader, which knows only durable state.
     pub(super) fn reloaded(&mut self, at: Time) {
         self.reloaded = at;
         self.fetch_lost(at);
@@ -128,8 +129,8 @@ impl Log {
         }
     }
 
-    /// The records before this offset that are not known to be done, and may not have reached the
-    /// delivery limit.
+    /// The records before this offset that may be unfinished: no acknowledgement is known, and they
+    /// cannot have reached the delivery limit.
     pub(super) fn unfinished(&self, before: i64, limit: u32) -> Vec<Part> {
         let mut next = 0;
         let mut unfinished = Vec::new();
@@ -153,7 +154,8 @@ impl Log {
         self.runs.len()
     }
 
-    /// Takes these records out, as parts that are alike; unknown records are parts, too.
+    /// Removes these records and returns them as parts with equal state. Unknown records are parts,
+    /// too.
     fn take(&mut self, first: i64, last: i64) -> Vec<Part> {
         self.split(first);
         self.split(last.saturating_add(1));
@@ -173,7 +175,7 @@ impl Log {
         parts
     }
 
-    /// Splits the run with this offset, if there is one, so that a run begins here.
+    /// Splits the run that contains this offset, so that a run begins here.
     fn split(&mut self, at: i64) {
         let Some((_, run)) = self.runs.range_mut(..at).next_back() else { return };
         if run.last >= at {
@@ -183,7 +185,7 @@ impl Log {
         }
     }
 
-    /// Inserts a run that is done; merges it with equal runs before and after it.
+    /// Inserts a run of finished records, and merges it with equal runs before and after it.
     fn insert(&mut self, mut first: i64, mut run: Run) {
         if let Some((at, before)) = self.runs.range(..first).next_back()
             && before.last + 1 == first

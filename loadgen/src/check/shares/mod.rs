@@ -1,28 +1,28 @@
-//! Share groups: each record is with one member at a time, until it is done.
+//! The rules of share groups: one member at a time holds a record, until the record is done.
 //!
-//! An acquisition took effect at some moment from when its ShareFetch was sent to when the answer
-//! arrived, an acknowledgement at some moment from when it was sent to when it was answered. From
-//! its acquisition on, a record is locked for the group's lock duration, unless the member
-//! acknowledges it or its session ends. A broker may end a session before the member learns of it,
-//! so a lock is certain only once a later request of the session was answered.
+//! An acquisition took effect at some moment between the sending of its ShareFetch and the arrival
+//! of the answer. An acknowledgement took effect between its sending and its answer. An acquired
+//! record is locked for the group's lock duration, unless the member acknowledges it or its session
+//! ends. A broker may end a session before the member learns of it. So a lock is certain only once
+//! a later request of the session was answered.
 //!
 //! - `acquired-twice`: a record was acquired while another session certainly had it locked.
 //! - `delivered-after-acknowledged`: a record was acquired by a fetch that was sent after its
 //!   acceptance or rejection was answered without error.
-//! - `acknowledged-without-lock`: an acceptance or rejection was answered without error, of a
-//!   member that did not hold the record any more: another one had acquired it before.
+//! - `acknowledged-without-lock`: an acceptance or rejection was answered without error, although
+//!   another member had acquired the record before.
 //! - `delivery-limit-exceeded`: a record was delivered more often than the group allows.
-//! - `delivery-count-stuck`: the count of deliveries did not rise, though the broker had the share
-//!   partition in memory from one delivery to the next: the session of the later one is older than
-//!   the earlier one. (Counts of acquisitions that have not ended are not durable.)
-//! - `delivery-count-jumped`: the count rose by more than one, though no fetch was lost that may
-//!   have acquired the record.
-//! - `record-lost`: the start offset of the share partition is beyond a record that no member has
+//! - `delivery-count-stuck`: the delivery count did not rise, though the broker kept the share
+//!   partition in memory from one delivery to the next. (The session of the later delivery is older
+//!   than the earlier delivery. Counts of acquisitions that have not ended are not durable.)
+//! - `delivery-count-jumped`: the count rose by more than one, though no lost fetch may have
+//!   acquired the record.
+//! - `record-lost`: the start offset of the share partition is after a record that no member has
 //!   accepted or rejected, and that has not reached the delivery limit.
 //! - `start-offset-went-back`: the start offset is less than one that was read before.
 //!
-//! A member that is refused by a leader may have found that it is not one any more: what is locked
-//! there is not judged.
+//! A member that a leader refuses may have reached a broker that is no longer the leader. Locks of
+//! that broker are not judged.
 
 mod log;
 mod records;
@@ -41,18 +41,18 @@ use crate::history::Group;
 use crate::plan::{GroupIndex, MemberIndex, Partition};
 use crate::time::Time;
 
-/// Why a record was delivered again.
+/// Why a record could be delivered again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Freed {
     /// The member that held it crashed, or lost its session.
     Crash,
-    /// It was released, by the member or as its session was closed.
+    /// The member released it, or its session was closed.
     Release,
     /// Its lock expired.
     Expiry,
 }
 
-/// Records that were delivered again, and how long that took.
+/// Records that were delivered again, and how long this took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Redelivered {
     pub after: Freed,
@@ -60,7 +60,7 @@ pub struct Redelivered {
     pub records: u64,
 }
 
-/// The share groups of a run. Memory grows with the records that are not done, and by some bytes
+/// The share groups of a run. Memory grows with the number of unfinished records, and by some bytes
 /// for each second of a partition.
 #[derive(Default)]
 pub(super) struct Shares {
@@ -73,17 +73,18 @@ struct Sharing {
     group: Group,
     logs: BTreeMap<Partition, Log>,
     members: HashMap<MemberIndex, Member>,
-    /// Violations, if the session that held the record still lives.
+    /// Suspected violations. They are confirmed if the session that held the record was still
+    /// alive.
     contests: Vec<Contest>,
-    /// Violations, if no fetch was lost meanwhile.
+    /// Suspected violations. They are confirmed if no fetch was lost meanwhile.
     jumps: Vec<Jump>,
 }
 
 #[derive(Default)]
 struct Member {
-    /// The partitions that it was assigned since it started.
+    /// The partitions that the member was assigned since it started.
     assigned: BTreeSet<Partition>,
-    /// When the first answer in each session that lives arrived.
+    /// For each live session, when its first answer arrived.
     sessions: BTreeMap<u32, Time>,
     acknowledging: BTreeMap<u32, Acknowledging>,
 }
@@ -173,9 +174,9 @@ impl Sharing {
                     self.starts_at(event, *sent, *partition, *offset, found);
                 });
             }
-            // A group of this name that follows is another one.
+            // The next group of this name is another group.
             EventKind::GroupDeleted { .. } => *self = Self::new(&self.group),
-            // Other events are not of records.
+            // Other events do not concern records.
             _ => {}
         }
         self.settle(event.at, found);
@@ -208,7 +209,7 @@ impl Sharing {
         }
     }
 
-    /// A request of the session, sent then, was answered.
+    /// A request of the session that was sent at `sent` was answered.
     fn session_lives(
         &mut self,
         member: MemberIndex,

@@ -1,4 +1,4 @@
-//! The knowledge of records that are alike.
+//! The knowledge of records with equal state.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::time::Time;
 
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Records {
-    /// The count of the last delivery; 0 if none is known.
+    /// The delivery count of the last delivery; 0 if none is known.
     pub(super) deliveries: i16,
-    /// The last delivery. It stays after it has ended.
+    /// The last delivery, even after it has ended.
     pub(super) hold: Option<Hold>,
     /// Why and when the last delivery ended, or may have ended.
     freed: Option<(Freed, Time)>,
-    /// An acceptance or a rejection was sent: it may have taken effect.
+    /// Whether an acceptance or a rejection was sent, which may have taken effect.
     may_be_done: bool,
     /// When an acceptance or a rejection was answered without error.
     pub(super) done: Option<Time>,
@@ -26,7 +26,7 @@ pub(super) struct Records {
 pub(super) struct Hold {
     pub(super) member: MemberIndex,
     pub(super) session: u32,
-    /// When the first answer in its session arrived.
+    /// When the first answer of its session arrived.
     pub(super) opened: Time,
     pub(super) sent: Time,
     pub(super) arrived: Time,
@@ -69,13 +69,13 @@ impl Records {
         self.hold.filter(|_| self.freed.is_none() && self.done.is_none())
     }
 
-    /// Why they are delivered again at that moment, and how long that took; `None` if they are not,
-    /// or should not be.
+    /// Why the records were delivered again when they arrived at `arrived`, and how long this took.
+    /// `None` if they were not delivered before, or should not have been delivered again.
     pub(super) fn waited(&self, arrived: Time) -> Option<(Freed, Duration)> {
         let hold = self.hold.filter(|_| self.done.is_none())?;
         let expired = hold.arrived + hold.lock;
         let (why, from) = match self.freed {
-            // An acknowledgement after the lock had expired was refused.
+            // An acknowledgement after the expiry of the lock was refused, and freed nothing.
             Some((why, at)) if at <= expired => (why, at),
             Some(_) | None if arrived >= expired => (Freed::Expiry, expired),
             Some(_) | None => return None,
@@ -83,13 +83,13 @@ impl Records {
         Some((why, arrived.since(from)))
     }
 
-    /// Whether they may be done: by an acknowledgement, or at the delivery limit.
+    /// Whether the records may be done: acknowledged, or at the delivery limit.
     pub(super) fn may_be_done(&self, limit: u32, lost: u32) -> bool {
         self.may_be_done || self.done.is_some() || self.may_be_at(limit, lost)
     }
 
-    /// Whether they may have reached the delivery limit, to which fetches that were lost may have
-    /// brought them closer.
+    /// Whether the records may have reached the delivery limit. Lost fetches may have raised their
+    /// count.
     pub(super) fn may_be_at(&self, limit: u32, lost: u32) -> bool {
         u32::try_from(self.deliveries).unwrap_or(0).saturating_add(lost) >= limit
     }

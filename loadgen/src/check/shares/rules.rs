@@ -10,23 +10,25 @@ use crate::event::{AcknowledgedBatch, AcquiredBatch, Event, EventKind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// A connection that the broker has given up is found broken by then.
+/// Time after which muster-load has noticed a connection that the broker has given up.
 const BROKEN_BY: Duration = Duration::from_secs(60);
-/// More of them wait for no proof: there are as many violations that are not.
+/// The number of suspected violations that may wait for their proof. If more wait, there are enough
+/// confirmed ones.
 const WAITING_MAX: usize = 10_000;
 
-/// A record was acquired that a session had locked, if that session lived on.
+/// A record was acquired while a session had it locked. It is a violation if that session stayed
+/// alive.
 pub(super) struct Contest {
     pub(super) holder: MemberIndex,
     pub(super) session: u32,
     pub(super) partition: Partition,
-    /// The answer that proves it is to a request that was sent after this.
+    /// An answer confirms it if the request was sent after this time.
     after: Time,
     first: Event,
     second: Event,
 }
 
-/// A delivery count that is too high, unless a fetch that was lost has acquired the record.
+/// A delivery count that is too high, unless a lost fetch has acquired the record.
 pub(super) struct Jump {
     partition: Partition,
     from: Time,
@@ -36,7 +38,8 @@ pub(super) struct Jump {
 }
 
 impl Sharing {
-    /// `before` has the state of some records of an acquired batch before the acquisition.
+    /// Judges an acquired batch. `before` is the state of some of its records before the
+    /// acquisition.
     pub(super) fn judge(
         &mut self,
         fetch: &Fetch<'_>,
@@ -68,7 +71,7 @@ impl Sharing {
         });
     }
 
-    /// Whichever of two acquisitions was first, its lock stood when the other one came.
+    /// Whichever of the two acquisitions came first: its lock was in force when the other came.
     fn judge_lock(&mut self, fetch: &Fetch<'_>, now: &AcquiredBatch, before: &Part) {
         let Some(hold) = before.of.held() else { return };
         let margin = Duration::from_millis(10) + hold.lock / 500;
@@ -147,7 +150,7 @@ impl Sharing {
                 (what, vec![fetch.proof(now)])
             });
         }
-        // Longer ago, a lock that no one knows of may have come and gone.
+        // If the deliveries are further apart, an unknown lock may have come and gone between them.
         let is_near = fetch.arrived < hold.sent + hold.lock.mul_f64(0.9);
         if now.deliveries > was.saturating_add(1) && is_near {
             self.jumped(fetch, now, was, hold.sent);
@@ -161,7 +164,8 @@ impl Sharing {
         }
     }
 
-    /// A request of this session that was sent then was answered: what it had locked, it has.
+    /// A request of this session that was sent at `sent` was answered, so the session still has its
+    /// locks.
     pub(super) fn confirm(
         &mut self,
         member: MemberIndex,
@@ -188,7 +192,7 @@ impl Sharing {
         }
     }
 
-    /// Judges the events that have waited for long enough.
+    /// Judges the suspected violations that have waited for long enough.
     pub(super) fn settle(&mut self, now: Time, found: &mut Found) {
         let due = |jump: &mut Jump| jump.until <= now;
         for jump in self.jumps.extract_if(.., due) {
@@ -218,7 +222,7 @@ impl Sharing {
     ) {
         for part in stolen {
             let Some(hold) = part.of.hold else { continue };
-            // A record at the delivery limit may be archived, and then precede the start offset.
+            // A record at the delivery limit may be archived, so that the start offset passes it.
             if part.of.may_be_at(self.group.delivery_limit, self.lost(batch.partition)) {
                 continue;
             }
@@ -237,7 +241,7 @@ impl Sharing {
         }
     }
 
-    /// The start offset was read by a request that was sent then.
+    /// A request that was sent at `sent` has read the start offset.
     pub(super) fn starts_at(
         &mut self,
         event: &Event,
@@ -284,7 +288,7 @@ impl Sharing {
 }
 
 impl Fetch<'_> {
-    /// The event of the batch, with these records only.
+    /// The event of the batch, limited to these records.
     fn proof(&self, records: &AcquiredBatch) -> Event {
         let kind = EventKind::Acquired {
             session: self.session,

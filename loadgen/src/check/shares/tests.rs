@@ -1,5 +1,6 @@
-//! For each rule, stories that break it and stories that do not. Times in milliseconds. Members 1,
-//! 2 and 3 share partition 0; locks last 1,000 ms, and a record is delivered three times at most.
+//! For each rule, stories that break it and stories that do not. Times are in milliseconds. Members
+//! 1, 2 and 3 share partition 0. Locks last 1,000 ms, and a record is delivered at most three
+//! times.
 
 use super::*;
 use crate::check::Checker;
@@ -21,7 +22,7 @@ fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-/// Each member has a session since 5, whose number is that of the member.
+/// Since 5 ms each member has a session, whose number is that of the member.
 fn story() -> Story {
     let mut checker = Checker::default();
     checker.expect_group(Group {
@@ -50,7 +51,8 @@ impl Story {
         self
     }
 
-    /// A fetch that was sent at `sent` returns these offsets, for the time that `deliveries` says.
+    /// A fetch that was sent at `sent` returns these offsets, as their delivery number
+    /// `deliveries`.
     fn gets(
         &mut self,
         millis: u64,
@@ -71,7 +73,7 @@ impl Story {
         self.event(millis, member, kind)
     }
 
-    /// A fetch that was sent at `sent` returns nothing.
+    /// A fetch that was sent at `sent` returns no records.
     fn lives(&mut self, millis: u64, member: u32, sent: u64) -> &mut Self {
         self.event(millis, member, EventKind::SessionAnswered { session: member, sent: at(sent) })
     }
@@ -89,7 +91,7 @@ impl Story {
         id
     }
 
-    /// An acknowledgement that is answered without error 2 ms later.
+    /// Sends an acknowledgement, which is answered without error 2 ms later.
     fn does(&mut self, millis: u64, member: u32, how: Acknowledge, to: (i64, i64)) -> &mut Self {
         let id = self.sends(millis, member, how, to);
         self.event(millis + 2, member, EventKind::Acknowledged { id, refused: [].into() })

@@ -1,6 +1,7 @@
 //! A small and correct classic group: JoinGroup gathers members, the leader's SyncGroup makes a
-//! generation durable, and members that miss the join are not in it. The leader (which computes
-//! assignments) is part of the coordinator here. Half of the groups are eager, half cooperative.
+//! generation durable, and members that miss the join are not in it. Here the leader, which
+//! computes assignments, is part of the coordinator. Half of the groups are eager, half
+//! cooperative.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +35,9 @@ struct Group {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
     Stable,
-    /// Gathers members until then.
+    /// Gathers members until this time.
     Joining(u64),
-    /// Waits for the leader, and for the syncs of all until then.
+    /// Waits for the leader, and until this time for the syncs of all.
     Syncing(u64),
 }
 
@@ -112,7 +113,7 @@ impl Classics {
         self.complete_if_all(now, out);
     }
 
-    /// Begins a rebalance: all members have to join, except `but`, which is joining.
+    /// Begins a rebalance: all members have to join, except `but`, which is joining already.
     fn prepare(&mut self, now: u64, but: Option<u64>, out: &mut Vec<(Caller, Response)>) {
         self.group.phase = Phase::Joining(now + REBALANCE);
         for (id, member) in &mut self.group.members {
@@ -152,8 +153,8 @@ impl Classics {
     }
 
     /// Assigns as a leader does. Cooperative: members keep the partitions that they report, up to
-    /// their share, and partitions of others are moved in the next rebalance only. Eager: all
-    /// partitions are assigned from scratch.
+    /// their share, and partitions of others move only in the next rebalance. Eager: all partitions
+    /// are assigned from scratch.
     fn assign(&mut self) {
         let count = self.group.members.len();
         let share = (PARTITIONS as usize).div_ceil(count);
@@ -312,7 +313,7 @@ impl Coordinator for Classics {
     }
 }
 
-/// A member of it.
+/// A member of the group.
 pub(super) struct Classic {
     cooperative: bool,
     id: Option<u64>,
@@ -328,7 +329,7 @@ enum State {
     Joined,
     Syncing,
     Stable,
-    /// Gives up partitions until then, and joins.
+    /// Gives up partitions until this time, and then joins.
     Revoking(u64, Set),
 }
 
@@ -353,7 +354,7 @@ impl Classic {
         me.emit(EventKind::Alive { sent: time(sent), epoch: self.epoch });
         let gone: Set = me.owned.difference(assigned).copied().collect();
         let added: Set = assigned.difference(&me.owned).copied().collect();
-        // New ones before revoked ones: the order would matter only for the same partition.
+        // New partitions before revoked ones: the order matters only for the same partition.
         me.assigned(epoch, &added);
         if gone.is_empty() {
             me.emit(EventKind::Settled { epoch });

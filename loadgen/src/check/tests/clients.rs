@@ -2,7 +2,8 @@
 
 use super::story::{broken, check};
 
-/// Member 0 owns partition 0 of two, and is alive up to 60 s; the client is `m9`.
+/// A story with two partitions. Member 0 owns partition 0, and is alive up to 60 s. The client is
+/// `m9`.
 fn story(rest: &str) -> String {
     let mut lines: Vec<(u64, String)> = Vec::new();
     let mut add = |line: &str| {
@@ -55,16 +56,16 @@ fn a_client_that_takes_over_is_no_second_owner() {
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-revoked : 1",
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-lost : 1",
         "2000 m9 client-assigned : 1\n19000 m0 assigned 1 : 1\n25000 m9 client-ended",
-        // Nothing was heard of it for a session timeout.
+        // The client printed nothing for a session timeout.
         "2000 m9 client-assigned : 1\n46000 m0 assigned 1 : 1",
-        // The coordinator moved, and the client may not know.
+        // The coordinator moved, which the client may not know.
         "2000 m9 client-assigned : 1\n9000 m0 refused 12 16\n10000 m0 assigned 1 : 1",
         "2000 m9 client-assigned : 1\n9000 restarted\n10000 m0 assigned 1 : 1",
     ];
     for case in cases {
         assert_eq!(broken(&story(case)), Vec::<String>::new(), "{case}");
     }
-    // The last line of the client is a minute after its assignment: it polls.
+    // The client's last line is long after its assignment, which shows that it polls.
     let alive = "2000 m9 client-assigned : 1\n40000 m9 client-alive\n50000 m0 assigned 1 : 1";
     assert_eq!(broken(&story(alive)), ["two-owners"]);
 }

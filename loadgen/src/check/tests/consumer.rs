@@ -1,4 +1,4 @@
-//! A small and correct consumer group (KIP-848): members reconcile one by one, and a partition is
+//! A small and correct consumer group (KIP-848): members reconcile one by one. A partition is
 //! assigned only when its previous owner has acknowledged, left, or been removed.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ struct Member {
     pending: Set,
     last_accepted: u64,
     revokes_until: Option<u64>,
-    /// A static member that will come back.
+    /// Whether this is a static member that left and will return.
     away: bool,
 }
 
@@ -192,12 +192,12 @@ impl Coordinator for Consumers {
     }
 }
 
-/// A member of it.
+/// A member of the group.
 #[derive(Default)]
 pub(super) struct Consumer {
     id: u64,
     epoch: i32,
-    /// The partitions that it will own, and when it gives up the others.
+    /// When the member gives up partitions, and those that it then owns.
     target: Option<(u64, Set)>,
     confirmed: bool,
 }

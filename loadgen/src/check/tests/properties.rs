@@ -1,5 +1,5 @@
 //! A correct coordinator never breaks a rule, whatever faults it, its members and their connections
-//! have; one with an injected bug is reported, and for that bug.
+//! have. A coordinator with an injected bug is reported, and for that bug.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ fn judge(protocol: Protocol, seed: u64, bug: Bug) -> Found {
     }
 }
 
-/// `CHECK_SEEDS=1000` runs more of them.
+/// `CHECK_SEEDS=1000` runs 1,000 seeds instead.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let wanted = std::env::var("CHECK_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     0..wanted.unwrap_or(count)
@@ -68,7 +68,7 @@ fn an_injected_bug_is_reported_as_its_own_rule() {
     found_as(Protocol::Consumer, Bug::EpochBack, &["epoch-went-back"]);
 }
 
-/// In most runs the first of the rules is broken, and in none a rule that is not named.
+/// In most runs the first of `rules` is broken. In no run another rule is broken than these.
 fn found_as(protocol: Protocol, bug: Bug, rules: &[&str]) {
     let runs: Vec<_> = seeds(12).map(|seed| broken(&judge(protocol, seed, bug))).collect();
     let hits = runs.iter().filter(|broken| broken.contains(rules[0])).count();

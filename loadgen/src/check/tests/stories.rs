@@ -4,7 +4,7 @@ use super::story::{broken, check};
 
 const NONE: [&str; 0] = [];
 
-/// Two consumers are in the group, the first owns partition 0 in epoch 1.
+/// Two consumers are in the group. The first owns partition 0 in epoch 1.
 const CONSUMERS: &str = "
     consumer session=1000 rebalance=5000 partitions=2
     0 m0 joining
@@ -68,7 +68,7 @@ fn a_partition_that_is_assigned_twice_is_reported_with_both_assignments() {
 
 #[test]
 fn an_owner_holds_its_partitions_for_certain_only_within_its_session() {
-    // Its last request was sent at 1: it may have been removed from 1001 on, and not know it.
+    // m0 sent its last request at 1 ms: it may have been removed from 1001 ms on, and not know it.
     let late = "
         1100 m1 alive 1050 3
         1100 m1 assigned 3 : 0
@@ -184,7 +184,7 @@ fn a_classic_generation_without_the_owner_takes_the_rebalance_timeout() {
         )
     };
     assert_eq!(broken(&rest(1200)), ["two-owners"]);
-    // With a session as long as the rebalance timeout, both must have passed.
+    // With a session as long as the rebalance timeout, both timeouts must have passed.
     let long = |at: u32| rest(at).replace("session=1000", "session=9000");
     assert_eq!(broken(&long(5400)), ["two-owners"]);
     assert_eq!(broken(&long(5600)), NONE);
@@ -320,7 +320,7 @@ fn what_is_within_the_error_of_the_clocks_has_no_order() {
     assert_eq!(read_with(12), NONE);
 }
 
-/// In a closed loop the next commit is sent in the moment in which the last one was answered.
+/// In a closed loop a commit is sent in the same moment in which the previous one was answered.
 #[test]
 fn a_commit_that_is_sent_when_the_last_one_was_answered_follows_it() {
     let manual = "manual session=0 rebalance=0 partitions=1
@@ -418,7 +418,7 @@ fn violations_are_kept_up_to_a_limit_and_counted_beyond() {
     assert_eq!((found.violations.len(), found.omitted, found.total()), (20, 30, 50));
 }
 
-/// A classic member and one of the consumer protocol are in one group.
+/// A classic member and a member of the consumer protocol are in one group.
 #[test]
 fn partitions_of_a_group_that_is_migrated_have_one_owner() {
     let classic = "

@@ -1,4 +1,4 @@
-//! Histories as compact text: one event a line, times in milliseconds.
+//! Histories as compact text: one event per line, times in milliseconds.
 //!
 //! ```text
 //! consumer session=1000 rebalance=5000 partitions=2

@@ -5,7 +5,7 @@ use super::story::{broken, check};
 
 const NONE: [&str; 0] = [];
 
-/// Member 0 has task 0 as active and task 1 as standby since epoch 1.
+/// Since epoch 1, member 0 has task 0 as active task and task 1 as standby.
 const THREADS: &str = "
     streams session=1000 rebalance=5000 partitions=3
     0 m0 process 0
@@ -103,7 +103,7 @@ fn a_process_has_no_task_as_active_and_standby() {
 
 #[test]
 fn threads_of_a_process_are_compared_only_within_their_leases() {
-    // Member 0 may have been removed from 1001 on, and not know it.
+    // Member 0 may have been removed from 1001 ms on, and not know it.
     let late = "
         1100 m1 alive 1050 3
         1100 m1 standbys 3 : 0 1

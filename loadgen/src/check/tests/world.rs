@@ -1,8 +1,8 @@
-//! A simulation of a correct coordinator and its members: one clock, one queue of events,
-//! connections that delay, lose answers and break, members that crash, pause, close and come back,
-//! all from one seed. The protocols are in [`super::consumer`] and [`super::classic`]. An injected
-//! [`Bug`] is the only fault of the coordinator. A connection carries requests and answers in
-//! order; those that are under way are lost with it.
+//! A simulation of a correct coordinator and its members from one seed, with one clock and one
+//! queue of events. Connections delay, lose answers and break. Members crash, pause, close and come
+//! back. The protocols are in [`super::consumer`] and [`super::classic`]. An injected [`Bug`] is
+//! the only fault of the coordinator. A connection carries requests and answers in order. When it
+//! breaks, those under way are lost.
 
 mod faults;
 mod network;
@@ -39,7 +39,7 @@ struct Slot<B> {
     behaviour: B,
     is_static: bool,
     up: bool,
-    /// Counts its starts.
+    /// The number of its starts.
     life: u32,
     connection: u32,
     /// Whether the connection loses all requests and answers from now on.
@@ -47,7 +47,7 @@ struct Slot<B> {
     in_flight: Option<u64>,
     commits: BTreeMap<u64, u32>,
     next_commit: u32,
-    /// The end of a pause of the whole process.
+    /// When a pause of the whole process ends.
     paused_until: u64,
     last_arrival: u64,
     last_answer: u64,
@@ -118,7 +118,7 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
         world
     }
 
-    /// Runs for this time, and returns what the checker finds.
+    /// Runs for this time, and returns the violations that the checker finds.
     pub(super) fn judge(mut self, millis: u64) -> Found {
         while let Some(((at, _), step)) = self.queue.pop_first() {
             if at > millis {

@@ -1,25 +1,26 @@
-//! Transactions: all of their records are read, or none.
+//! The rules of transactions: a reader reads all records of a transaction, or none.
 //!
-//! A reader reads each partition in order, and reports up to which offset it has read. Where the
-//! batches of a transaction are is known from the answers to Produce. So a reader proves of each
-//! batch that it was returned, or that it was passed without being returned; of a batch that it has
-//! not passed yet, nothing is known.
+//! A reader reads each partition in order, and reports the offset up to which it has read. The
+//! answers to Produce say where the batches of a transaction are. So a reader proves for each batch
+//! either that the batch was returned, or that the reader passed it without getting it. A batch
+//! that the reader has not passed yet proves nothing.
 //!
-//! - `transaction-torn`: a batch was passed and not returned, of a transaction whose commit was
-//!   acknowledged, or of which other records were returned. The second case is all that is judged
-//!   of a transaction whose EndTxn was not answered: it may have been committed or aborted.
-//! - `aborted-read`: a record was returned of a transaction that was aborted, or that never was
+//! - `transaction-torn`: a batch was passed and not returned, although the transaction's commit was
+//!   acknowledged or other records of it were returned. If EndTxn was not answered, only the second
+//!   case is judged, because the transaction may have been committed or aborted.
+//! - `aborted-read`: a record was returned of a transaction that was aborted, or that no EndTxn
 //!   asked to commit.
 //! - `read-before-commit`: a record was returned before EndTxn was sent.
-//! - `read-out-of-order`: records of a producer were returned again, or in another order than it
-//!   wrote them.
+//! - `read-out-of-order`: records of a producer were returned again, or in another order than the
+//!   producer wrote them.
 //!
-//! Readers with `read_uncommitted` may be returned records of any transaction at any time: for them
-//! a transaction is judged only once its commit was acknowledged, and the second and the third rule
-//! not at all.
+//! A reader with `read_uncommitted` may get records of any transaction at any time. For it a
+//! transaction is judged only once its commit was acknowledged, and the second and third rule do
+//! not apply.
 //!
-//! A transaction is judged for the readers that had their first positions before EndTxn was sent: a
-//! broker puts them where the first open transaction begins, so that all of its records follow.
+//! A transaction is judged only for readers that had their first positions before EndTxn was sent.
+//! A broker places such readers at the first open transaction, so all records of the transaction
+//! follow.
 
 mod progress;
 mod reader;
@@ -39,7 +40,8 @@ use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// A committed transaction and a reader that has all of its records, or has ended without.
+/// A committed transaction, and a reader that has read all its records or ended without reading
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visible {
     /// When EndTxn was called.
@@ -52,15 +54,16 @@ pub struct Visible {
 /// A transaction of a producer.
 type Id = (MemberIndex, u64);
 
-/// Memory grows with transactions that readers have not passed, not with time.
+/// All transactions that are under check. Memory grows with the number of transactions that readers
+/// have not passed, not with time.
 #[derive(Default)]
 pub(super) struct Transactions {
     readers: BTreeMap<MemberIndex, Reader>,
-    /// The transactions that are not over for all readers.
+    /// The transactions about which a reader may still show something new.
     open: BTreeMap<Id, Transaction>,
-    /// The highest number of a transaction that each producer has asked to end, or never will.
+    /// For each producer, the highest number of a transaction that it has ended or will never end.
     newest: BTreeMap<MemberIndex, u64>,
-    /// The open transactions by the offsets that follow their batches.
+    /// The open transactions by the offset after each of their batches.
     ends: BTreeMap<Partition, BTreeMap<i64, Id>>,
     visible: Vec<Visible>,
 }
@@ -96,7 +99,7 @@ impl Transactions {
                     | Kind::Streams => {}
                 }
             }
-            // Other events are not of transactions.
+            // Other events do not concern transactions.
             _ => {}
         }
     }
@@ -105,14 +108,13 @@ impl Transactions {
         std::mem::take(&mut self.visible)
     }
 
-    /// How long acknowledged commits have not been read, for each reader.
+    /// For each reader, how long acknowledged commits have been waiting to be read.
     pub(super) fn unread(&self, now: Time) -> Vec<Duration> {
         let called = self.open.values().flat_map(|it| it.unread(&self.readers));
         called.map(|called| now.since(called)).collect()
     }
 
-    /// Judges what is left after the last event: transactions without a call of EndTxn never
-    /// commit.
+    /// Judges the rest after the last event: a transaction without a call of EndTxn never commits.
     pub(super) fn finish(&mut self, found: &mut Found) {
         let ids: Vec<Id> = self.open.keys().copied().collect();
         for id in ids {
@@ -155,7 +157,7 @@ impl Transactions {
         }
     }
 
-    /// A reader was returned records of a transaction.
+    /// A reader got records of a transaction.
     fn returned(&mut self, event: &Event, record: &Returned, found: &mut Found) {
         let Some(reader) = self.readers.get_mut(&event.member) else { return };
         if !reader.follows(event, record, found) {
@@ -172,7 +174,7 @@ impl Transactions {
         }
     }
 
-    /// A reader has read a partition up to there.
+    /// A reader has read a partition up to this offset.
     fn passed(&mut self, event: &Event, (partition, to): (Partition, i64), found: &mut Found) {
         let Some(reader) = self.readers.get_mut(&event.member) else { return };
         let from = reader.moved(partition, to);
@@ -185,8 +187,8 @@ impl Transactions {
         }
     }
 
-    /// Transactions that a producer has not asked to commit, it never will; an EndTxn that was not
-    /// answered never will be.
+    /// The producer ended. It will not commit its open transactions, and its outstanding EndTxn
+    /// will not be answered.
     fn producer_ended(&mut self, event: &Event, found: &mut Found) {
         let of_producer = (event.member, 0)..=(event.member, u64::MAX);
         let ids: Vec<Id> = self.open.range(of_producer).map(|(id, _)| *id).collect();
@@ -218,7 +220,7 @@ impl Transactions {
         }
     }
 
-    /// EndTxn of this transaction is not sent any more, if it was not.
+    /// The transaction's EndTxn will not be sent any more, if it was not sent yet.
     fn never_ends(&mut self, id: Id, found: &mut Found) {
         let Some(transaction) = self.open.get_mut(&id) else { return };
         if transaction.outcome != Outcome::Open {
@@ -262,7 +264,7 @@ impl Transactions {
 }
 
 impl Written {
-    /// The offset that follows its records.
+    /// The offset after its records.
     fn end(&self) -> i64 {
         self.offset.saturating_add(self.records.into())
     }

@@ -1,5 +1,5 @@
-//! One transaction, what readers have read of it, and the rules `transaction-torn`, `aborted-read`
-//! and `read-before-commit`.
+//! One transaction, the readers' progress through it, and the rules `transaction-torn`,
+//! `aborted-read` and `read-before-commit`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use crate::time::Time;
 pub(super) struct Transaction {
     pub(super) outcome: Outcome,
     pub(super) batches: Arc<[Written]>,
-    /// The progress of the readers that must see the transaction; before EndTxn is called, the
-    /// progress of all readers.
+    /// Before EndTxn is called: the progress of all readers. After that: the progress of the
+    /// readers that must see the transaction.
     pub(super) progress: BTreeMap<MemberIndex, Progress>,
-    /// The events of its end.
+    /// The events that ended the transaction.
     proof: Vec<Event>,
-    /// One violation of a transaction is enough.
+    /// Set once a violation was reported: one for each transaction is enough.
     was_reported: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Outcome {
-    /// EndTxn was not called.
+    /// EndTxn was not called yet.
     #[default]
     Open,
-    /// EndTxn was called at this time to commit, and is not answered yet.
+    /// EndTxn was called at this time to commit, and was not answered yet.
     Called(Time),
     /// EndTxn was called at this time to commit, and will not be answered.
     Unknown(Time),
-    /// The commit that was called at this time was acknowledged.
+    /// EndTxn was called at this time, and the commit was acknowledged.
     Committed(Time),
     Aborted,
 }
 
-/// The records of a transaction that a reader was returned.
+/// The records of a transaction that a reader got.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The number of records of each partition.
     records: Vec<(Partition, u32)>,
-    /// The first event in which the reader had records of the transaction.
+    /// The first event in which the reader got records of the transaction.
     first: Option<Event>,
     /// The time when its last records arrived.
     arrived: Time,
-    /// Whether it is counted as visible.
+    /// Whether it was counted as visible.
     is_counted: bool,
 }
 
-/// The knowledge of a batch, for a reader.
+/// The proof that a reader gives about a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Batch {
     Ahead,
     Whole,
-    /// The reader has passed the transaction without reading all of its records.
+    /// The reader has passed the batch without reading all of its records.
     Missed,
 }
 
@@ -68,7 +68,8 @@ impl Transaction {
         if self.outcome == Outcome::Open {
             self.outcome = if commits { Outcome::Called(event.at) } else { Outcome::Aborted };
         }
-        // Else the commit was refused, and it is to be aborted: the answer will say.
+        // Otherwise the commit was refused, and the transaction will be aborted: the answer will
+        // say so.
     }
 
     pub(super) fn ended(&mut self, event: &Event, committed: bool) {
@@ -89,7 +90,7 @@ impl Transaction {
         }
     }
 
-    /// EndTxn is called at `at`: this reader must read all of it, from now on.
+    /// EndTxn was called at `at`. From now on this reader must read the whole transaction.
     pub(super) fn expect(
         &mut self,
         member: MemberIndex,
@@ -186,7 +187,8 @@ impl Transaction {
         });
     }
 
-    /// Some if the transaction is committed, and this reader has just read its last record.
+    /// Returns a value if the transaction is committed, and this reader has just read its last
+    /// record.
     pub(super) fn becomes_visible(
         &mut self,
         member: MemberIndex,
@@ -203,7 +205,7 @@ impl Transaction {
         Some(Visible { called, at, was_read: true })
     }
 
-    /// When EndTxn was called, for each reader that has not read it.
+    /// For each reader that has not read the transaction, when EndTxn was called.
     pub(super) fn unread(
         &self,
         readers: &BTreeMap<MemberIndex, Reader>,
@@ -222,7 +224,7 @@ impl Transaction {
         self.states(reader, progress).next().map(|_| called)
     }
 
-    /// No reader will show anything new.
+    /// Whether no reader can show anything new about the transaction.
     pub(super) fn is_over(&self, readers: &BTreeMap<MemberIndex, Reader>) -> bool {
         let is_decided = !matches!(self.outcome, Outcome::Open | Outcome::Called(_));
         let has_passed = |(member, progress): (&MemberIndex, &Progress)| {
@@ -234,7 +236,7 @@ impl Transaction {
         is_decided && self.progress.iter().all(has_passed)
     }
 
-    /// The batches in the partitions that a reader reads.
+    /// The state of each batch in the partitions that a reader reads.
     fn states<'a>(
         &'a self,
         reader: &'a Reader,
@@ -246,7 +248,7 @@ impl Transaction {
             let state = match known.map_or(0, |(_, count)| *count) {
                 count if count >= batch.records => Batch::Whole,
                 _ if batch.offset >= 0 && position >= batch.end() => Batch::Missed,
-                // Where it is, is not known, and it will not be read.
+                // The offset of the batch is unknown, and an aborted batch will not be read.
                 _ if batch.offset < 0 && self.outcome == Outcome::Aborted => Batch::Missed,
                 _ => Batch::Ahead,
             };
@@ -256,7 +258,7 @@ impl Transaction {
 }
 
 impl Reader {
-    /// Whether it may still read this for the first time.
+    /// Whether the reader may still read this transaction for the first time.
     fn counts(&self, progress: &Progress) -> bool {
         self.is_of_committed() && !progress.is_counted
     }
@@ -269,7 +271,7 @@ impl std::fmt::Display for Written {
     }
 }
 
-/// The records of a proof.
+/// Describes the records of a proof.
 fn in_words_of(read: &Event) -> String {
     let EventKind::Read { records, .. } = &read.kind else { return "records".into() };
     let each = records.iter().map(|record| {

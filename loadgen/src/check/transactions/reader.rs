@@ -10,20 +10,21 @@ use crate::plan::{Isolation, MemberIndex, Partition};
 use crate::time::Time;
 
 pub(super) struct Reader {
-    /// The id of its table.
+    /// The group id of the reader.
     pub(super) group: Arc<str>,
-    /// When it had its first positions.
+    /// When the reader had its first positions.
     pub(super) began: Time,
     pub(super) isolation: Isolation,
     positions: BTreeMap<Partition, i64>,
-    /// The last record of each producer in each partition: transaction, and place in the batch.
+    /// For each producer in each partition, the last record read: its transaction, and its index in
+    /// the batch.
     last: HashMap<(Partition, MemberIndex), (u64, u32)>,
-    /// The transactions of each producer up to this number are not judged for it.
+    /// For each producer, the number up to which its transactions are not judged for this reader.
     ignored: BTreeMap<MemberIndex, u64>,
 }
 
 impl Reader {
-    /// `ignored` has the transactions that producers asked to end before.
+    /// `ignored` is, for each producer, the highest transaction that it had asked to end before.
     pub(super) fn new(
         group: &Arc<str>,
         began: Time,
@@ -50,7 +51,7 @@ impl Reader {
         self.positions.get(&partition).copied()
     }
 
-    /// The reader has read a partition up to this offset; returns its position before.
+    /// The reader has read a partition up to this offset. Returns its previous position.
     pub(super) fn moved(&mut self, partition: Partition, to: i64) -> i64 {
         match self.positions.get_mut(&partition) {
             Some(position) => std::mem::replace(position, to.max(*position)),
@@ -63,7 +64,7 @@ impl Reader {
         *ignored = (*ignored).max(number);
     }
 
-    /// Whether these records follow those that it was returned before.
+    /// Whether these records follow those that the reader got before.
     pub(super) fn follows(&mut self, event: &Event, record: &Returned, found: &mut Found) -> bool {
         let key = (record.partition, record.producer);
         let (first, last) = ((record.number, record.first), record.last());
@@ -91,8 +92,8 @@ impl Reader {
         false
     }
 
-    /// Judges records of a transaction that ended before, and that all readers have passed. If it
-    /// was committed, the reader has had its records already, so these are out of order.
+    /// Judges records of a transaction that has ended and that all readers have passed. If it was
+    /// committed, the reader has had its records already, so these are out of order.
     pub(super) fn is_of_the_past(&self, event: &Event, record: &Returned, found: &mut Found) {
         let ignored = self.ignored.get(&record.producer).is_some_and(|it| record.number <= *it);
         if ignored || !self.is_of_committed() {
@@ -123,7 +124,7 @@ pub(super) fn in_words(partition: Partition) -> String {
     format!("partition {} of topic {}", partition.number, partition.topic.0)
 }
 
-/// The part of what a reader was returned that concerns a partition.
+/// The part of a read event that concerns one partition.
 pub(super) fn proof(event: &Event, record: Option<&Returned>, partition: Partition) -> Event {
     let EventKind::Read { arrived, positions, .. } = &event.kind else { return event.clone() };
     let position = positions.iter().copied().filter(|(of, _)| *of == partition);

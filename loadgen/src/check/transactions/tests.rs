@@ -1,5 +1,5 @@
-//! For each rule, stories that break it and stories that do not. Times in milliseconds. Producer 1
-//! writes to partitions 0 and 1, two records each; readers are 8 and 9.
+//! For each rule, stories that break it and stories that do not. Times are in milliseconds.
+//! Producer 1 writes two records each to partitions 0 and 1. The readers are 8 and 9.
 
 use super::*;
 use crate::check::Checker;
@@ -63,7 +63,7 @@ impl Story {
         self.event(millis, 1, reader, EventKind::ReadingFrom { isolation, positions })
     }
 
-    /// EndTxn is called, with batches in partitions 0 and 1 at this offset.
+    /// EndTxn is called. The transaction has batches at this offset in partitions 0 and 1.
     fn ending(&mut self, millis: u64, number: u64, committed: bool, offset: i64) -> &mut Self {
         let written = |number| Written { partition: partition(number), offset, records: 2 };
         let batches = [written(0), written(1)].into();
@@ -75,7 +75,7 @@ impl Story {
         self.event(millis, 0, PRODUCER, EventKind::TransactionEnded { number, committed })
     }
 
-    /// The reader is returned both records of a transaction in one partition, and the marker.
+    /// The reader gets both records of a transaction in one partition, and the marker.
     fn read(&mut self, millis: u64, number: u64, of: u32, offset: i64) -> &mut Self {
         self.read_by(millis, READER, number, of, offset)
     }
@@ -108,7 +108,7 @@ impl Story {
         found.violations.into_iter().map(|violation| violation.rule).collect()
     }
 
-    /// From the call to the arrival.
+    /// The times from the call of EndTxn to the arrival.
     fn took(&self) -> Vec<(u128, bool)> {
         let took = |it: &Visible| (it.at.since(it.called).as_millis(), it.was_read);
         self.visible.iter().map(took).collect()

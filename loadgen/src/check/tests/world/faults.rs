@@ -1,5 +1,5 @@
-//! The faults of a world: members that stop in every way, pause, or lose their connection, and a
-//! coordinator that starts again.
+//! The faults of a world. Members stop in every way, pause, or lose their connection, and a
+//! coordinator restarts.
 
 use super::*;
 

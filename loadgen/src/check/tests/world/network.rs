@@ -46,8 +46,8 @@ impl<C: Coordinator, B: Behaviour> World<C, B> {
     }
 
     pub(super) fn arrive(&mut self, from: Caller, request: Request) {
-        // The last requests of a member that left or crashed may arrive or not; those of a
-        // connection that was replaced do not.
+        // The last requests of a member that left or crashed may arrive or not. Requests of a
+        // replaced connection do not arrive.
         if self.slots[from.slot].connection != from.connection || self.random.u8(..) < 1 {
             self.slots[from.slot].deaf = true;
         }

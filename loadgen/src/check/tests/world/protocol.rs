@@ -8,19 +8,19 @@ use crate::event::{Event, EventKind};
 use crate::plan::{GroupIndex, MemberIndex, Partition, TopicIndex};
 use crate::time::Time;
 
-/// A bug that is injected into the coordinator.
+/// A bug injected into the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::check::tests) enum Bug {
     None,
-    /// A partition is assigned while another member has it.
+    /// Assigns a partition while another member has it.
     TwoOwners,
-    /// Answers carry an older epoch, now and then.
+    /// Answers with an older epoch, now and then.
     EpochBack,
-    /// The epoch of a commit is not checked.
+    /// Does not check the epoch of a commit.
     FencedCommit,
-    /// A commit is acknowledged and forgotten.
+    /// Acknowledges a commit and forgets it.
     LostCommit,
-    /// A member is removed long before its session ends.
+    /// Removes a member long before its session ends.
     EarlyEviction,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::check::tests) enum Request {
 pub(in crate::check::tests) enum Response {
     Error(i16),
     Done,
-    /// A consumer's heartbeat, or a sync: the whole assignment.
+    /// Answer to a consumer's heartbeat or to a sync: the whole assignment.
     Assignment {
         epoch: i32,
         partitions: Set,
@@ -59,7 +59,7 @@ pub(in crate::check::tests) enum Response {
     Fetched(BTreeMap<u32, i64>),
 }
 
-/// A coordinator: requests in, answers out, some of them later and to others.
+/// A coordinator: takes requests and returns answers, some later and to other callers.
 pub(in crate::check::tests) trait Coordinator {
     /// Handles a request; its answer goes to `out`, now or in a later call.
     fn handle(
@@ -71,23 +71,24 @@ pub(in crate::check::tests) trait Coordinator {
     );
     /// Ends sessions and rebalances that have timed out.
     fn tick(&mut self, now: u64, out: &mut Vec<(Caller, Response)>);
-    /// Starts again with the durable state.
+    /// Restarts with the durable state.
     fn restart(&mut self, now: u64);
-    /// The error with which a commit of this member in this epoch has to be refused, if any.
+    /// The error that refuses a commit of this member in this epoch, if there is one.
     fn may_commit(&self, id: u64, epoch: i32) -> Result<(), i16>;
 }
 
 /// The behaviour of members: what they send, and how they handle answers.
 pub(in crate::check::tests) trait Behaviour {
-    /// Returns the next request, if it is time for one.
+    /// Returns the next request, if one is due.
     fn next(&mut self, me: &mut Me) -> Option<Request>;
-    /// A request was answered, or failed (`None`). Returns after how long to call [`Self::next`].
+    /// A request was answered, or failed (`None`). Returns the delay until the next call of
+    /// [`Self::next`].
     fn answered(&mut self, me: &mut Me, sent: u64, response: Option<Response>) -> u64;
-    /// The member id and epoch to commit with, while it may commit.
+    /// The member id and epoch for commits, while the member may commit.
     fn commits(&self) -> Option<(u64, i32)>;
 }
 
-/// Which request an answer belongs to.
+/// The request to which an answer belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::check::tests) struct Caller {
     pub(in crate::check::tests) slot: usize,
@@ -98,13 +99,13 @@ pub(in crate::check::tests) struct Caller {
 }
 
 impl Caller {
-    /// Unique to the request.
+    /// A number that is unique to the request.
     pub(in crate::check::tests) fn number(self) -> u64 {
         self.request
     }
 }
 
-/// The state of a member that does not depend on the protocol.
+/// The part of a member that does not depend on the protocol.
 pub(in crate::check::tests) struct Me {
     pub(in crate::check::tests) index: u32,
     pub(in crate::check::tests) now: u64,
