@@ -1,9 +1,10 @@
-//! The assignors of classic groups, which the leader of a group runs: those of Kafka's Java clients
-//! (`RangeAssignor` without racks, `RoundRobinAssignor`, `StickyAssignor`,
-//! `CooperativeStickyAssignor`), in time that grows with the partitions, not with their square.
+//! The assignors of classic groups, which the leader of a group runs. They match those of Kafka's
+//! Java clients (`RangeAssignor` without racks, `RoundRobinAssignor`, `StickyAssignor`,
+//! `CooperativeStickyAssignor`). Their time grows with the number of partitions, not with its
+//! square.
 //!
-//! [`protocol`] encodes and decodes the bytes that members exchange; [`protocol::lead`] is the
-//! whole task of a leader, from JoinGroup's answer to SyncGroup's request.
+//! [`protocol`] encodes and decodes the bytes that members exchange. [`protocol::lead`] does the
+//! whole work of a leader, from JoinGroup's answer to SyncGroup's request.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,31 +20,32 @@ mod sticky;
 #[cfg(test)]
 mod tests;
 
-/// The generation of a member that has never had one.
+/// The generation of a member that was never in one.
 pub const NO_GENERATION: i32 = -1;
 
-/// The metadata that a member joined with.
+/// The metadata with which a member joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberSubscription {
     pub member_id: Arc<str>,
     pub instance_id: Option<Arc<str>>,
-    /// The topics in any order; repeated and missing topics are ignored. Members that share one
-    /// `Arc` are recognised at once as having the same subscription.
+    /// The topics in any order. Repeated and missing topics are ignored. Members that share one
+    /// `Arc` are recognised at once as having equal subscriptions.
     pub topics: Arc<[TopicIndex]>,
-    /// The partitions that it claims to own (sticky: to have owned). In any order, and not trusted.
+    /// The partitions that the member claims to own (with the sticky assignor: to have owned), in
+    /// any order. They are not trusted.
     pub owned: Vec<Partition>,
-    /// The generation in which it was assigned them, or [`NO_GENERATION`].
+    /// The generation in which these partitions were assigned to it, or [`NO_GENERATION`].
     pub generation: i32,
 }
 
-/// The partitions of a member, in the order of topic and number.
+/// The partitions of a member, sorted by topic and number.
 pub type Assignment = Vec<Partition>;
 
-/// Assigns all partitions of the subscribed topics: one assignment for each member, in the order of
-/// `members`, on which the assignments do not depend.
+/// Assigns all partitions of the subscribed topics. Returns one assignment per member, in the order
+/// of `members`. This order does not influence the assignments.
 ///
-/// Cooperative: a partition that another member still owns is left out for this generation. That
-/// member gives it up and rejoins, and then the partition is assigned.
+/// A cooperative assignor leaves out a partition that another member still owns. That member gives
+/// the partition up and rejoins, and the next generation assigns it.
 pub fn assign(
     assignor: ClassicAssignor,
     members: &[MemberSubscription],
@@ -63,7 +65,7 @@ pub fn assign(
 }
 
 impl ClassicAssignor {
-    /// The protocol's name in JoinGroup.
+    /// The name of the protocol in JoinGroup.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Range => "range",
@@ -86,12 +88,14 @@ impl ClassicAssignor {
     }
 }
 
-/// A group for the assignors: members by rank (Kafka's order of `MemberInfo`), topics dense.
+/// A group for the assignors. Members are in the order of their ranks (Kafka's order of
+/// `MemberInfo`), and topics have consecutive indexes.
 struct Group<'a> {
     by_rank: Vec<Member<'a>>,
-    /// The topics in the order of their names, as in Kafka.
+    /// The topics sorted by name, as in Kafka.
     topics: Vec<SubscribedTopic>,
-    /// The place in `topics` of a [`TopicIndex`]; [`NOWHERE`] if no member subscribed to it.
+    /// For each [`TopicIndex`], its index in `topics`, or [`NOWHERE`] if no member subscribed to
+    /// it.
     places: Vec<u32>,
     partitions: u32,
 }
@@ -104,7 +108,7 @@ struct Member<'a> {
 
 struct SubscribedTopic {
     index: TopicIndex,
-    /// The number of its first partition among all partitions of the group.
+    /// The index of its first partition among all partitions of the group.
     first: u32,
     partitions: u32,
 }
@@ -226,7 +230,8 @@ fn member_order(a: &MemberSubscription, b: &MemberSubscription) -> Ordering {
     }
 }
 
-/// `String.compareTo`, which compares UTF-16 code units: beyond U+FFFF not the order of UTF-8.
+/// `String.compareTo`. It compares UTF-16 code units, so above U+FFFF its order differs from that
+/// of UTF-8.
 fn java_order(a: &str, b: &str) -> Ordering {
     if a.is_ascii() && b.is_ascii() {
         return a.cmp(b);

@@ -1,7 +1,7 @@
 //! The bytes that members of a classic group exchange through the coordinator: ConsumerProtocol's
-//! Subscription and Assignment with their version in front, and the user data of sticky members.
+//! Subscription and Assignment, after their version, and the user data of sticky members.
 //!
-//! Other members may be any clients: the codec checks each length against the bytes.
+//! Other members may be any clients, so the codec checks each length against the available bytes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{MemberSubscription, NO_GENERATION, assign};
 use crate::plan::{ClassicAssignor, Partition, TopicIndex};
 use crate::topics::Topics;
 
-/// The version of the consumer protocol that is written.
+/// The version of the consumer protocol that this module writes.
 const VERSION: i16 = 3;
 /// The layout of the sticky assignor's user data.
 const CLASSIC: Version = Version { number: 1, flexible: false };
@@ -34,19 +34,19 @@ pub enum ProtocolError {
     Member(String, Box<Self>),
 }
 
-/// The metadata that a member joins with.
+/// The metadata with which a member joins.
 #[derive(Clone, Copy, Debug)]
 pub struct Joining<'a> {
     pub topics: &'a [TopicIndex],
-    /// The partitions that it owns; for [`ClassicAssignor::Sticky`] its last assignment, though it
-    /// has given that up. Range and round-robin do not send them.
+    /// The partitions that it owns. For [`ClassicAssignor::Sticky`] it is the last assignment, even
+    /// though the member has given it up. Range and round-robin do not send it.
     pub owned: &'a [Partition],
     /// The generation of `owned`, or [`NO_GENERATION`].
     pub generation: i32,
     pub rack: Option<&'a str>,
 }
 
-/// The metadata of a protocol in JoinGroup, as Kafka's Java client encodes it (version 3).
+/// The metadata of a protocol in JoinGroup (version 3), as Kafka's Java client encodes it.
 pub fn join_metadata(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &Topics) -> Vec<u8> {
     let known = joining.topics.iter().filter_map(|index| topics.get(*index));
     let mut names: Vec<Str<'_>> = known.map(|topic| Str::Borrowed(&*topic.name)).collect();
@@ -64,7 +64,7 @@ pub fn join_metadata(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &
     bytes
 }
 
-/// The assignment in SyncGroup's answer, in the order of topic and number.
+/// Reads the assignment in SyncGroup's answer, sorted by topic and number.
 pub fn read_assignment(bytes: &[u8], topics: &Topics) -> Result<Vec<Partition>, ProtocolError> {
     const WHAT: &str = "assignment";
     check_version(WHAT, bytes)?;
@@ -85,8 +85,8 @@ pub fn read_assignment(bytes: &[u8], topics: &Topics) -> Result<Vec<Partition>, 
     Ok(partitions)
 }
 
-/// The task of the leader between JoinGroup's answer and SyncGroup's request. As in Kafka's
-/// clients, metadata of any member that can't be decoded is an error.
+/// The work of the leader between JoinGroup's answer and SyncGroup's request. As in Kafka's
+/// clients, metadata that can't be decoded is an error, whichever member sent it.
 pub fn lead(
     assignor: ClassicAssignor,
     members: &[JoinGroupResponseMember<'_>],
@@ -112,13 +112,14 @@ pub fn assignment_bytes(assignment: &[Partition], topics: &Topics) -> Vec<u8> {
     bytes
 }
 
-/// Decodes the metadata of the members of a group. Topics that the run does not have are left out:
-/// the leader does not know their partitions.
+/// Decodes the metadata of the members of a group. It leaves out topics that the run does not have,
+/// because the leader does not know their partitions.
 #[derive(Debug)]
 pub struct Reader<'a> {
     assignor: ClassicAssignor,
     topics: &'a Topics,
-    /// The topics of the last member: thousands of members may have, and then share, the same.
+    /// The topics of the last decoded member. Thousands of members may have the same topics, which
+    /// they then share.
     last: Option<(Vec<String>, Arc<[TopicIndex]>)>,
 }
 
@@ -127,7 +128,7 @@ impl<'a> Reader<'a> {
         Self { assignor, topics, last: None }
     }
 
-    /// The metadata of a member in JoinGroup's answer.
+    /// Decodes the metadata of a member in JoinGroup's answer.
     pub fn member(
         &mut self,
         member: &JoinGroupResponseMember<'_>,
@@ -145,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The partitions that the member owns, and their generation, from the fields that `memberData`
-    /// of Kafka's assignors uses. As there, user data that can't be decoded counts as none.
+    /// of Kafka's assignors uses. As in Kafka, user data that can't be decoded counts as absent.
     fn past(&self, subscription: &ConsumerProtocolSubscription<'_>) -> (Vec<Partition>, i32) {
         let user_data = subscription.user_data.as_deref();
         match self.assignor {
@@ -198,8 +199,8 @@ fn read_subscription(bytes: &[u8]) -> Result<ConsumerProtocolSubscription<'_>, P
     ConsumerProtocolSubscription::read(bytes).map_err(|_| ProtocolError::Malformed(WHAT))
 }
 
-/// A newer version than ours is decoded as ours, as in Kafka: later versions only add fields at the
-/// end.
+/// Checks the version. A newer version than ours is decoded as ours, as in Kafka: later versions
+/// only add fields at the end.
 fn check_version(what: &'static str, bytes: &[u8]) -> Result<(), ProtocolError> {
     match Bytes::new(bytes).i16() {
         Ok(version) if version < 0 => Err(ProtocolError::Version(what, version)),
@@ -207,8 +208,9 @@ fn check_version(what: &'static str, bytes: &[u8]) -> Result<(), ProtocolError> 
     }
 }
 
-/// `StickyAssignor`: the last assignment and its generation. `CooperativeStickyAssignor`: the
-/// generation, for leaders that read subscriptions below version 2.
+/// The user data. For `StickyAssignor`: the last assignment and its generation. For
+/// `CooperativeStickyAssignor`: the generation, for leaders that read subscriptions below version
+/// 2.
 fn user_data(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &Topics) -> Option<Vec<u8>> {
     let mut data = Vec::new();
     match assignor {
@@ -221,7 +223,7 @@ fn user_data(assignor: ClassicAssignor, joining: &Joining<'_>, topics: &Topics) 
     Some(data)
 }
 
-/// The user data has the generation since its version 1.
+/// Decodes the sticky assignor's user data. It contains the generation since its version 1.
 fn read_sticky(data: &[u8]) -> Option<(Vec<TopicPartitions<'_>>, i32)> {
     let mut data = Bytes::new(data);
     let owned = Field::read(&mut data, CLASSIC).ok()?;

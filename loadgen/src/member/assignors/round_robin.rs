@@ -1,5 +1,5 @@
-//! `RoundRobinAssignor`: all partitions are assigned to the members in turn, without those that
-//! have not subscribed to the topic.
+//! `RoundRobinAssignor`: assigns all partitions to the members in turn, and skips members that have
+//! not subscribed to the topic.
 
 use super::{Assignment, Group};
 

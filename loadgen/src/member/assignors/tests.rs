@@ -37,7 +37,7 @@ fn member(id: &str, topics: &[u32]) -> MemberSubscription {
     }
 }
 
-/// The sum of squares of the loads: the lower, the more even.
+/// The sum of the squares of the loads. The lower it is, the more even are the loads.
 fn unevenness(assignments: &[Assignment]) -> usize {
     assignments.iter().map(|assignment| assignment.len() * assignment.len()).sum()
 }
@@ -50,7 +50,8 @@ fn kept_of(members: &[MemberSubscription], assignments: &[Assignment]) -> usize 
     members.iter().zip(assignments).map(stays).sum()
 }
 
-/// Asserts that no partition has two owners, and each owner is a subscriber; returns the owners.
+/// Asserts that no partition has two owners, and that each owner is a subscriber. Returns the
+/// owners.
 fn assert_disjoint(
     members: &[MemberSubscription],
     assignments: &[Assignment],
@@ -79,7 +80,7 @@ fn assert_complete(
     assert_eq!(owners.len(), all as usize, "{context}: partitions without an owner");
 }
 
-/// Asserts that moving any one partition to another subscriber would not make loads more even.
+/// Asserts that no move of one partition to another subscriber makes the loads more even.
 fn assert_no_move_helps(members: &[MemberSubscription], assignments: &[Assignment], context: &str) {
     for (giver, assignment) in assignments.iter().enumerate() {
         for (receiver, other) in assignments.iter().enumerate() {

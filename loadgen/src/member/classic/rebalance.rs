@@ -1,5 +1,5 @@
-//! The rebalances of a member of a classic group: JoinGroup, SyncGroup, and what it gives up and
-//! takes before and after them.
+//! The rebalances of a member of a classic group: JoinGroup, SyncGroup, and the partitions that it
+//! gives up or adopts before and after them.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::time::Time;
 use crate::topics::Topics;
 
 impl Classic {
-    /// Eager: gives up all partitions first, which takes time. Cooperative: joins with them, but
-    /// for those of topics that it does not subscribe to any more.
+    /// Prepares to join. An eager member first gives up all partitions, which takes time. A
+    /// cooperative member keeps them, except those of topics to which it no longer subscribes.
     pub(super) fn prepare_to_join(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.rejoin = false;
         self.assigned_of = None;
@@ -90,8 +90,8 @@ impl Classic {
         Ok(())
     }
 
-    /// The assignments of the leader; none of other members, and none of a static leader that is
-    /// back and need not assign (KIP-814).
+    /// The assignments by the leader. Empty for other members, and for a static leader that
+    /// returned and need not assign (KIP-814).
     fn assignments(
         &mut self,
         response: &JoinGroupResponse<'_>,
@@ -140,7 +140,7 @@ impl Classic {
 
     pub(super) fn sync(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = core.lookup.node().filter(|_| self.in_flight.is_none()) else {
-            // The coordinator was lost since it answered: the member has to join again.
+            // The coordinator was lost since it answered, so the member has to join again.
             self.phase = Phase::Unjoined;
             return Ok(());
         };
@@ -183,7 +183,8 @@ impl Classic {
         }
     }
 
-    /// Adopts the assignment of SyncGroup. Cooperative: first gives up partitions that it lacks.
+    /// Adopts the assignment of SyncGroup. A cooperative member first gives up the partitions that
+    /// are not in it.
     pub(super) fn take_up(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Synced(_)) {
             return;
@@ -204,7 +205,7 @@ impl Classic {
         self.phase = Phase::Revoking(until, Then::Adopt(assigned));
     }
 
-    /// Ends a revocation whose time is over. After a cooperative revocation there is another
+    /// Ends a revocation whose time is over. A cooperative revocation is followed by another
     /// rebalance, which assigns the freed partitions to others.
     pub(super) fn finish_revocation(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if !matches!(self.phase, Phase::Revoking(until, _) if until <= turn.now()) {

@@ -10,27 +10,27 @@ const TRANSACTIONAL: i16 = 1 << 4;
 /// The epoch of a leader that the producer does not know.
 const NO_LEADER_EPOCH: i32 = -1;
 
-/// The id and epoch that InitProducerId gave.
+/// The producer id and epoch from InitProducerId.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ProducerId {
     pub(super) id: i64,
     pub(super) epoch: i16,
 }
 
-/// The values of a batch that differ from those of the previous batch.
+/// The header values of a batch that differ from batch to batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
-    /// `None` for a producer that is not idempotent.
+    /// `None` for a producer without idempotence.
     pub(super) by: Option<ProducerId>,
     pub(super) transactional: bool,
     pub(super) sequence: i32,
     /// Milliseconds since 1970.
     pub(super) timestamp: i64,
-    /// The number of the first record, if they have numbers.
+    /// The number of the first record. `None` if records are not numbered.
     pub(super) numbered: Option<Numbered>,
 }
 
-/// A batch of records that all have this value.
+/// Encodes a batch whose records all have this value.
 pub(super) fn encode(stamp: Stamp, records: u32, value: &[u8]) -> Vec<u8> {
     let by = stamp.by.unwrap_or(ProducerId { id: NO_PRODUCER_ID, epoch: NO_PRODUCER_EPOCH });
     let mut batch = vec![0; RECORD_BATCH_HEADER_BYTES];
@@ -63,16 +63,16 @@ fn put_record(out: &mut Vec<u8>, stamp: Stamp, at: u32, value: &[u8]) {
     let size = attributes + of_numbers + key.as_ref().map_or(0, |key| key.len()) + value.len();
     put_varint(out, size as i32);
     put_i8(out, 0);
-    put_varint(out, 0); // after the first timestamp
+    put_varint(out, 0); // delta to the first timestamp
     put_varint(out, place);
     put_varint(out, key_length);
     out.extend_from_slice(key.as_deref().unwrap_or_default());
     put_varint(out, length);
     out.extend_from_slice(value);
-    put_varint(out, 0); // headers
+    put_varint(out, 0); // number of headers
 }
 
-/// The sequence number that many records later: after 2147483647 comes 0.
+/// The sequence number after that many records. 0 follows 2147483647.
 pub(super) fn sequence_after(sequence: i32, records: u32) -> i32 {
     ((i64::from(sequence) + i64::from(records)) & i64::from(i32::MAX)) as i32
 }
@@ -114,7 +114,8 @@ mod tests {
         let stamp =
             Stamp { by: None, transactional: false, sequence: 9, timestamp: 1, numbered: None };
         let batch = encode(stamp, 3, b"value");
-        // Attributes, then last offset delta and timestamps, then producer, epoch, base sequence.
+        // Attributes; then last offset delta and timestamps; then producer id, epoch, base
+        // sequence.
         assert_eq!(batch[21..23], [0, 0]);
         assert_eq!(batch[43..57], [0xff; 14]);
     }

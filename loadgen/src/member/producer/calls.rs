@@ -1,4 +1,4 @@
-//! The requests of a producer to coordinators, and how it continues after an error.
+//! The requests of a producer to coordinators, and how it continues after errors.
 
 use std::time::Duration;
 
@@ -22,17 +22,18 @@ pub(super) enum Call {
     Identify,
     /// The only request of a stage.
     Step,
-    /// Some batches of a round, to one leader.
+    /// Batches of a round that go to one leader.
     Produce,
 }
 
-/// The versions that do not show that the client knows transaction version 2.
+/// The last versions with which a client shows that it does not support transaction version 2.
 const PRODUCE_OF_ONE: i16 = 11;
 const END_OF_ONE: i16 = 4;
 const OFFSETS_OF_ONE: i16 = 4;
-/// Versions from 4 on are for brokers.
+/// The last version for clients: versions from 4 on are for brokers.
 const ADD_PARTITIONS: i16 = 3;
-/// The first AddPartitionsToTxn is repeated after this time while the transaction before it ends.
+/// How long to wait before the first AddPartitionsToTxn is repeated, while the previous transaction
+/// ends.
 const ADD_PARTITIONS_BACKOFF: Duration = Duration::from_millis(20);
 
 impl Producer {
@@ -40,7 +41,7 @@ impl Producer {
         self.calls.iter().any(|(_, called)| *called == call)
     }
 
-    /// Removes the request that was answered from the list.
+    /// Removes and returns the request that was answered.
     pub(super) fn take(&mut self, token: u32) -> Option<Call> {
         let at = self.calls.iter().position(|(called, _)| *called == token)?;
         Some(self.calls.swap_remove(at).1)
@@ -84,7 +85,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Sends the request of a stage that has only one.
+    /// Sends the request of a stage that consists of one request.
     pub(super) fn send_step(
         &mut self,
         stage: Stage,
@@ -126,7 +127,7 @@ impl Producer {
         core.emit(turn, EventKind::TransactionEnding { number, committed, batches });
     }
 
-    /// The request of a stage, and its version.
+    /// The request of a stage, with its version.
     fn step(
         &mut self,
         stage: Stage,
@@ -160,7 +161,7 @@ impl Producer {
         Ok(Some((self.version(stage, core, turn)?, request)))
     }
 
-    /// The version of the API of a stage, no higher than that of the protocol.
+    /// The API version for a stage, no higher than the transaction protocol allows.
     pub(super) fn version(&self, stage: Stage, core: &Core, turn: &Turn<'_, '_>) -> Step<i16> {
         let version = self.transactions().map(|plan| plan.version);
         let is_one = version == Some(TransactionVersion::One);
@@ -196,7 +197,7 @@ impl Producer {
         Ok(())
     }
 
-    /// `next` is the producer id that the answer has for the next transaction.
+    /// Ends a stage. `next` is the producer id that its answer contains for the next transaction.
     fn step_done(
         &mut self,
         stage: Stage,
@@ -226,7 +227,8 @@ impl Producer {
         }
     }
 
-    /// The transaction can only be aborted; one that the coordinator does not know has ended.
+    /// From now on the transaction can only be aborted. If the coordinator does not know it, it has
+    /// ended.
     fn abort(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let (plan, now) = (self.transactions().copied(), turn.now());
         let (Some(round), Some(plan)) = (&mut self.round, plan) else { return };
@@ -238,7 +240,7 @@ impl Producer {
         }
     }
 
-    /// The epoch has to be raised before the next round.
+    /// The epoch has to be raised before the next round begins.
     pub(super) fn forget_identity(&mut self) {
         if let Identity::Known(by) = self.identity {
             let former = self.transactions().map(|_| by);
@@ -268,7 +270,7 @@ impl Producer {
         fatal_of(api, &format!("producer {}", core.plan.client_id), error, None)
     }
 
-    /// The request is sent again, after a back-off and, if need be, to another broker.
+    /// Repeats the request after a back-off, and at another broker if the error says so.
     pub(super) fn repeat(
         &mut self,
         verdict: Verdict,
@@ -290,7 +292,7 @@ impl Producer {
         }
     }
 
-    /// There will be no answer: the request is sent again, once it is known where to.
+    /// There will be no answer. The request is sent again once its destination is known.
     pub(super) fn lost(&mut self, stage: Stage, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.failed(&mut self.retry, turn);
         match stage {
@@ -317,8 +319,8 @@ fn api(stage: Stage) -> ApiKey {
     }
 }
 
-/// The error code of a stage's answer, and the producer id for the next transaction. `None` if it
-/// is the answer to another request.
+/// The error code of a stage's answer, and the producer id for the next transaction. `None` if the
+/// answer is to another kind of request.
 fn result(stage: Stage, response: &Response<'_>) -> Option<(i16, Option<ProducerId>)> {
     match (stage, response) {
         (Stage::AddPartitions, Response::AddPartitionsToTxn(response)) => {

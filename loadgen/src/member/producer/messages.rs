@@ -1,4 +1,4 @@
-//! The requests of a producer, and the error codes in the answers.
+//! The requests of a producer, and the error codes in their answers.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use crate::member::text::text;
 use crate::plan::{Partition, TransactionPlan};
 use crate::topics::{Topic, Topics};
 
-/// From this version on InitProducerId has the former id, so that the epoch is raised.
+/// The first version in which InitProducerId contains the former id, so that the coordinator raises
+/// its epoch.
 const WITH_FORMER: i16 = 3;
-/// From this version on Produce names topics by their ids.
+/// The first version in which Produce contains topic ids instead of names.
 const BY_ID: i16 = 13;
 const ALL_REPLICAS: i16 = -1;
 
@@ -28,7 +29,7 @@ pub(super) struct Writer {
     pub(super) by: ProducerId,
 }
 
-/// `transactions` is the transactional id with its plan.
+/// Builds InitProducerId. `transactions` is the transactional id and its plan.
 pub(super) fn init_producer_id(
     transactions: Option<(Arc<str>, TransactionPlan)>,
     former: Option<ProducerId>,
@@ -45,7 +46,7 @@ pub(super) fn init_producer_id(
     }
 }
 
-/// AddPartitionsToTxn in version 3 or below, as clients send it.
+/// Builds AddPartitionsToTxn in version 3 or below, the versions for clients.
 pub(super) fn add_partitions(
     writer: Writer,
     partitions: &[Partition],
@@ -64,7 +65,7 @@ pub(super) fn add_partitions(
     }
 }
 
-/// The first error of the partitions; those that were not attempted have the same cause.
+/// The first error of a partition, except of those that were not attempted because of it.
 pub(super) fn not_added(response: &AddPartitionsToTxnResponse<'_>) -> i16 {
     const OPERATION_NOT_ATTEMPTED: i16 = 55;
     let topics = response.results_by_topic_v3_and_below.iter();
@@ -83,7 +84,7 @@ pub(super) fn add_offsets(writer: Writer, group: &str) -> AddOffsetsToTxnRequest
     }
 }
 
-/// The batches, in the order of their partitions.
+/// Builds Produce. The batches are in the order of their partitions.
 pub(super) fn produce(
     transactional_id: Option<&str>,
     batches: Vec<(Partition, Vec<u8>)>,
@@ -113,7 +114,7 @@ pub(super) fn produce(
     }
 }
 
-/// The highest version of Produce that names topics as it is possible.
+/// The highest usable version of Produce: versions with topic ids need ids that are known.
 pub(super) fn produce_version(version: i16, have_ids: bool) -> i16 {
     if have_ids { version } else { version.min(BY_ID - 1) }
 }
@@ -123,7 +124,7 @@ pub(super) fn produce_version(version: i16, have_ids: bool) -> i16 {
 pub(super) struct Produced {
     pub(super) partition: Partition,
     pub(super) error: i16,
-    /// The offset of its first record; -1 if it is not known.
+    /// The offset of the batch's first record; -1 if unknown.
     pub(super) offset: i64,
 }
 
@@ -141,7 +142,8 @@ pub(super) fn produced(response: &ProduceResponse<'_>, topics: &Topics) -> Vec<P
     all
 }
 
-/// Commits `offset` for these partitions, as a client that is no member of the group.
+/// Builds a commit of `offset` for these partitions, from a client that is not a member of the
+/// group.
 pub(super) fn commit_offsets(
     writer: Writer,
     group: &str,

@@ -1,6 +1,6 @@
-//! A producer, transactional or not: it finds its coordinator and the leaders of its partitions,
-//! gets a producer id, and writes one round of batches after the other, as the Java client does it
-//! (`TransactionManager`, `Sender`). Offsets are committed after the records of a transaction are
+//! A producer, transactional or not. It finds its coordinator and the leaders of its partitions,
+//! gets a producer id, and writes one round of batches after the other, as in the Java client
+//! (`TransactionManager`, `Sender`). Offsets are committed after the records of the transaction are
 //! acknowledged, as in Kafka Streams.
 
 mod batch;
@@ -31,31 +31,32 @@ use crate::time::Time;
 pub(super) struct Producer {
     partitions: Vec<Partition>,
     plan: ProducerPlan,
-    /// The value of all its records.
+    /// The value of every record.
     value: Vec<u8>,
     identity: Identity,
     leaders: Leaders,
-    /// The coordinator of the group whose offsets are committed.
+    /// The coordinator of the group whose offsets the transactions commit.
     group: Lookup,
     schedule: Option<Schedule>,
-    /// Whether it was ready to produce since it started: no round was due before.
+    /// Whether the producer was ready to produce at least once since it started. Before that no
+    /// round was due.
     was_ready: bool,
     /// The next sequence number of each partition.
     sequences: Vec<i32>,
     round: Option<Round>,
     calls: Vec<(u32, Call)>,
     retry: Retry,
-    /// The offset that was committed last.
+    /// The offset of the last commit.
     offset: i64,
 }
 
-/// The producer id.
+/// The state of the producer id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
-    /// Not asked for yet; with the one from before, whose epoch is to be raised.
+    /// It has to be requested. The field is the former id, if its epoch is to be raised.
     Needed(Option<ProducerId>),
     Known(ProducerId),
-    /// A producer that is not idempotent has none.
+    /// A producer without idempotence needs no id.
     Unused,
 }
 
@@ -101,7 +102,7 @@ impl Producer {
         self.work(core, turn)
     }
 
-    /// Continues the round under way, and begins none.
+    /// Continues the current round, but begins none.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         if self.transactions().is_some() {
             core.search(turn)?;
@@ -110,7 +111,8 @@ impl Producer {
         self.work(core, turn)
     }
 
-    /// Handles an answer that it awaits; what it makes possible is for the next call.
+    /// Handles the answer to one of its requests. The next call sends the requests that the answer
+    /// allows.
     pub(super) fn answered(
         &mut self,
         answer: Answer<'_>,
@@ -131,7 +133,7 @@ impl Producer {
         }
     }
 
-    /// No answer is awaited any more. An open transaction counts as one without an end.
+    /// Outstanding answers will be ignored. An open transaction counts as one without an end.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         let round = self.round.take().filter(|_| self.transactions().is_some());
         turn.output.spans.extend(round.map(|round| round.span(turn.context.now, false)));
@@ -161,7 +163,7 @@ impl Producer {
         Some(Overdue { of, due, every })
     }
 
-    /// When the transaction under way was due.
+    /// When the current transaction was due.
     pub(super) fn unfinished(&self) -> Option<Time> {
         self.transactions()?;
         self.round.as_ref().map(|round| round.due)
@@ -200,7 +202,7 @@ impl Producer {
         found && self.leaders.are_known() && !matches!(self.identity, Identity::Needed(_))
     }
 
-    /// Asks for the ids and leaders that a round needs.
+    /// Requests the ids and leaders that a round needs.
     fn prepare(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.leaders.advance(&self.partitions, core, turn)?;
         if self.commits_offsets() && self.group.due(turn.now()) {
@@ -247,7 +249,7 @@ impl Producer {
         self.round = Some(Round::of(places, self.plan.delivery, due, aborts, number));
     }
 
-    /// Whether a request of the round can be sent, but for the back-off.
+    /// Whether a request of the round can be sent, apart from the back-off.
     fn can_work(&self, core: &Core) -> bool {
         let Some(round) = &self.round else { return false };
         let due = |batch: &round::Batch| {
@@ -276,7 +278,7 @@ impl Producer {
         }
     }
 
-    /// The round is over.
+    /// The round has ended.
     fn end(&mut self, ended: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = self.round.take() else { return };
         if let Some(schedule) = &mut self.schedule {
@@ -289,15 +291,15 @@ impl Producer {
         }
     }
 
-    /// The next round has another producer id or epoch.
+    /// Gives the next round another producer id or epoch.
     fn renew(&mut self, identity: Identity) {
         self.identity = identity;
         self.sequences.fill(0);
     }
 }
 
-/// The places of the partitions of the next round, in order: as many as the load says, after those
-/// of the last one.
+/// The indexes of the partitions of the next round, sorted. They follow those of the last round, as
+/// many as the load says.
 fn window(all: usize, schedule: &mut Schedule) -> Vec<usize> {
     let count = schedule.partitions() as usize;
     if count == 0 || count >= all {
@@ -310,7 +312,7 @@ fn window(all: usize, schedule: &mut Schedule) -> Vec<usize> {
     places
 }
 
-/// Letters at random: where files are compressed, these are hardly smaller.
+/// Random letters. Compression hardly makes them smaller.
 fn letters(count: u32, random: &mut fastrand::Rng) -> Vec<u8> {
     iter::repeat_with(|| random.alphabetic() as u8).take(count as usize).collect()
 }

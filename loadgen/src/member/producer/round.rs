@@ -1,5 +1,5 @@
-//! A round of a producer: one batch for each of some partitions. With transactions, a round is a
-//! transaction.
+//! A round of a producer: one batch for each of some partitions. For a transactional producer, a
+//! round is a transaction.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use crate::time::Time;
 
 #[derive(Debug)]
 pub(super) struct Round {
-    /// The microsecond of the run at which the round began. So the number is higher than those of
-    /// the previous process. 0 if no reader reads it.
+    /// The time at which the round began, in microseconds since the start of the run. So it is
+    /// higher than the numbers of the previous process. 0 if no reader reads the records.
     pub(super) number: u64,
     pub(super) due: Time,
     pub(super) stage: Stage,
     pub(super) batches: Vec<Batch>,
-    /// Whether its records are to be aborted, by the scenario or after an error.
+    /// Whether the transaction will be aborted, by the scenario or after an error.
     pub(super) aborts: bool,
-    /// Whether an error allows no more than to abort it.
+    /// Whether an error has left abort as the only choice.
     pub(super) failed: bool,
     /// Whether the coordinator may know of the transaction.
     pub(super) started: bool,
-    /// Whether EndTxn was sent to commit it, or to abort it.
+    /// Set once EndTxn was sent: true to commit, false to abort.
     pub(super) ending: Option<bool>,
-    /// When its first request left; `None` before the first answer.
+    /// When the first request of the round was sent. `None` before its answer arrives.
     began: Option<Time>,
     asked: bool,
-    /// The time by which this machine delayed the stages before, and this one.
+    /// How much the load machine delayed the earlier stages, and this stage.
     delayed: Duration,
     delayed_now: Duration,
 }
 
-/// The requests of a round, in this order. They are sent one after the other, but for those of one
-/// stage to several leaders.
+/// The requests of a round, in this order. Only requests of the same stage to several leaders are
+/// sent in parallel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     AddPartitions,
@@ -42,19 +42,19 @@ pub(super) enum Stage {
     End,
 }
 
-/// A batch, by the place of its partition in the producer's plan.
+/// A batch. `place` is the index of its partition in the producer's plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Batch {
     pub(super) place: usize,
     pub(super) state: BatchState,
-    /// The offset of its first record, once that is known.
+    /// The offset of its first record, once known.
     pub(super) offset: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BatchState {
     Due,
-    /// Under way, in the request with this token.
+    /// The batch is in flight, in the request with this token.
     Sent(u32),
     Done,
 }
@@ -90,8 +90,8 @@ impl Round {
         }
     }
 
-    /// The time from which requests that are sent now count. The first requests count from when the
-    /// round was due.
+    /// When requests that are sent now were due. The first requests of a round were due with the
+    /// round.
     pub(super) fn due_at(&self, now: Time) -> Time {
         if self.asked { now } else { self.due }
     }
@@ -100,13 +100,13 @@ impl Round {
         self.asked = true;
     }
 
-    /// Takes the times of an answer to one of its requests.
+    /// Takes the times of the answer to a request of the round.
     pub(super) fn timed(&mut self, answer: &Answer<'_>) {
         self.began = Some(self.began.map_or(answer.sent, |began| began.min(answer.sent)));
         self.delayed_now = self.delayed_now.max(answer.delayed);
     }
 
-    /// The stage is over with an answer that arrived then.
+    /// The stage ended with an answer that arrived at `arrived`. The next stage begins.
     pub(super) fn next(&mut self, plan: &TransactionPlan, arrived: Time, now: Time) {
         self.delayed += std::mem::take(&mut self.delayed_now) + now.since(arrived);
         self.stage = match self.stage {
@@ -132,7 +132,7 @@ impl Round {
         self.batches.iter().all(|batch| batch.state == BatchState::Done)
     }
 
-    /// The time from the start of the round until `ended`; None if none of its requests left.
+    /// The time from the beginning of the round to `ended`. `None` if no request was sent.
     pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
         let began = self.began.unwrap_or(ended);
         let delayed = self.delayed + self.delayed_now;

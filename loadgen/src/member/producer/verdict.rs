@@ -1,4 +1,4 @@
-//! The meaning of an error code for a producer, as the Java client has it (`TransactionManager`,
+//! The meaning of an error code for a producer, as in the Java client (`TransactionManager`,
 //! `Sender`).
 
 use muster_codec::{ApiKey, ErrorCode};
@@ -8,11 +8,11 @@ use crate::member::error::is_retriable;
 /// The reaction to an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verdict {
-    /// The work was done by an earlier request.
+    /// An earlier request has already done the work.
     Done,
-    /// Try again after the back-off: the transaction before it has not ended yet.
+    /// Retry after the back-off: the previous transaction has not ended yet.
     Busy,
-    /// Try again after the back-off.
+    /// Retry after the back-off.
     Again,
     /// Retry, but look up the coordinator first.
     LookUp,
@@ -24,7 +24,7 @@ pub(super) enum Verdict {
     Fatal,
 }
 
-/// `aborts` if the request aborts a transaction.
+/// How a producer reacts to an error. `aborts` is set if the request aborts a transaction.
 pub(super) fn verdict(api: ApiKey, error: ErrorCode, aborts: bool) -> Verdict {
     use ErrorCode as E;
     match (api, error) {
@@ -42,7 +42,8 @@ pub(super) fn verdict(api: ApiKey, error: ErrorCode, aborts: bool) -> Verdict {
     }
 }
 
-/// Whatever a batch meets, the next transaction may succeed, unless the producer itself is refused.
+/// After any error of a batch the next transaction may succeed, unless the producer itself is
+/// refused.
 fn of_produce(error: ErrorCode) -> Verdict {
     use ErrorCode as E;
     match error {

@@ -1,4 +1,4 @@
-//! The batches of a round, on their way to the leaders of their partitions.
+//! The batches of a round: sends them to the leaders of their partitions.
 
 use muster_codec::ApiKey;
 
@@ -15,11 +15,11 @@ use crate::member::numbered::Numbered;
 use crate::plan::{Delivery, MemberIndex, Partition};
 use crate::time::Time;
 
-/// `request.timeout.ms`, for which a leader waits for the other replicas.
+/// `request.timeout.ms`: how long a leader waits for the other replicas.
 const REPLICAS_TIMEOUT: i32 = 30_000;
 
 impl Producer {
-    /// Sends the batches that are due, to each leader in one request.
+    /// Sends the batches that are due, in one request per leader.
     pub(super) fn send_batches(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let version = self.version(Stage::Produce, core, turn)?;
         for (node, places) in self.due_batches() {
@@ -27,13 +27,13 @@ impl Producer {
         }
         if let Some(round) = &mut self.round {
             round.asked();
-            // From transaction version 2 on, the transaction begins with the records.
+            // Since transaction version 2 the transaction begins with its records.
             round.started = true;
         }
         Ok(())
     }
 
-    /// The places of the batches that are due, by their leaders.
+    /// The indexes of the batches that are due, by leader.
     fn due_batches(&self) -> Vec<(NodeIndex, Vec<usize>)> {
         let mut by_leader: Vec<(NodeIndex, Vec<usize>)> = Vec::new();
         let batches = self.round.iter().flat_map(|round| &round.batches);
@@ -127,7 +127,7 @@ impl Producer {
         for place in self.sent_with(token) {
             let partition = self.partitions[place];
             let result = results.iter().find(|result| result.partition == partition);
-            // A partition that is missing in the answer is sent again.
+            // If the answer does not contain a partition, its batch is sent again.
             let (verdict, offset) = match result {
                 Some(result) => {
                     (self.judge(ApiKey::Produce, result.error, core, turn)?, result.offset)
@@ -145,14 +145,14 @@ impl Producer {
         Ok(())
     }
 
-    /// The places of the batches that went with this request.
+    /// The indexes of the batches in this request.
     fn sent_with(&self, token: u32) -> Vec<usize> {
         let batches = self.round.iter().flat_map(|round| &round.batches);
         let sent = batches.filter(|batch| batch.state == BatchState::Sent(token));
         sent.map(|batch| batch.place).collect()
     }
 
-    /// Takes the result of a batch; without one it is sent again.
+    /// Takes the result of a batch. Without a verdict the batch is sent again.
     fn settle(&mut self, place: usize, verdict: Option<Verdict>, offset: i64) {
         let Some(round) = &mut self.round else { return };
         let Some(batch) = round.batches.iter_mut().find(|batch| batch.place == place) else {
@@ -171,7 +171,7 @@ impl Producer {
         }
     }
 
-    /// Continues as soon as all batches are written, or the last batch in flight is answered.
+    /// Continues when all batches are written, or when the last batch in flight is answered.
     fn next_if_written(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = &mut self.round else { return };
         if round.is_sending() || !(round.failed || round.is_written()) {

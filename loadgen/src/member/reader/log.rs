@@ -1,6 +1,6 @@
-//! The batches of a fetched partition. With `read_committed` a broker returns aborted records, too,
-//! and a list of aborted transactions: the reader leaves those records out, as the Java client does
-//! it (`CompletedFetch`).
+//! The record batches of a fetched partition. With `read_committed` a broker also returns aborted
+//! records, and a list of aborted transactions. The reader leaves these records out, as in the Java
+//! client (`CompletedFetch`).
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::member::error::{Fatal, Step};
 use crate::member::numbered::Numbered;
 use crate::plan::{Isolation, Partition};
 
-/// The records in an answer, and the offset of the next one.
+/// The records in an answer, and the offset after them.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Log {
     pub(super) returned: Vec<Returned>,
     pub(super) next: i64,
 }
 
-/// Reads the fetched bytes from the offset `from` on.
+/// Reads the fetched bytes, from the offset `from` on.
 pub(super) fn read(
     partition: Partition,
     from: i64,
@@ -50,7 +50,7 @@ fn malformed(partition: Partition, error: &DecodeError) -> Fatal {
 }
 
 impl Log {
-    /// Adds the records of a batch from the offset on that was asked for.
+    /// Adds the records of a batch, from the requested offset on.
     fn take(&mut self, partition: Partition, batch: &Batch<'_>) -> Result<(), DecodeError> {
         for record in batch.records()? {
             let record = record?;
@@ -84,10 +84,11 @@ impl Log {
     }
 }
 
-/// The producers whose aborted transactions the batches belong to.
+/// The aborted transactions that overlap the batches.
 #[derive(Default)]
 struct Aborted {
-    /// The first offset of each transaction, with its producer; the last one is first.
+    /// The first offset of each transaction that is still ahead, with its producer. In reverse
+    /// order.
     ahead: Vec<(i64, i64)>,
     producers: BTreeSet<i64>,
 }
@@ -100,7 +101,7 @@ impl Aborted {
         Self { ahead, producers: BTreeSet::new() }
     }
 
-    /// Whether this batch is of one of them; it is the next one in the log.
+    /// Whether an aborted transaction contains this batch, which must be the next one in the log.
     fn has(&mut self, batch: &Batch<'_>) -> bool {
         let header = &batch.header;
         while let Some((_, producer)) = self.ahead.pop_if(|it| it.0 <= header.last_offset()) {

@@ -12,27 +12,28 @@ use crate::member::text::text;
 use crate::plan::{Isolation, Partition};
 use crate::topics::{Topic, Topics};
 
-/// The first version of Fetch, and of ListOffsets, with an isolation level.
+/// The first version of Fetch and of ListOffsets with an isolation level.
 pub(in crate::member) const FETCH_LEAST: i16 = 4;
 pub(in crate::member) const LIST_OFFSETS_LEAST: i16 = 2;
-/// From this version on Fetch names topics by their ids.
+/// The first version in which Fetch contains topic ids instead of names.
 const BY_ID: i16 = 13;
 /// `fetch.max.wait.ms`.
 const WAIT: Duration = Duration::from_millis(500);
-/// `max.partition.fetch.bytes`, and a limit for all partitions well below that of frames.
+/// `max.partition.fetch.bytes`, and a limit for all partitions, well below the limit of frames.
 pub(in crate::member) const MOST: Most = Most { of_partition: 1 << 20, of_all: 16 << 20 };
 const READ_COMMITTED: i8 = 1;
 const CLIENT: i32 = -1;
 const LATEST: i64 = -1;
 
-/// The most bytes of an answer.
+/// The maximum size of an answer in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::member) struct Most {
     pub(in crate::member) of_partition: i32,
     pub(in crate::member) of_all: i32,
 }
 
-/// Asks where the first open transactions of these partitions begin, or else for their ends.
+/// Asks for the offsets of the first open transactions in these partitions, or otherwise for the
+/// ends of their logs.
 pub(in crate::member) fn list_offsets(
     partitions: &[Partition],
     topics: &Topics,
@@ -54,7 +55,7 @@ pub(in crate::member) fn list_offsets(
     }
 }
 
-/// The version to fetch these partitions in.
+/// The version of Fetch for these partitions.
 pub(in crate::member) fn fetch_version(
     version: i16,
     partitions: &[Partition],
@@ -63,7 +64,8 @@ pub(in crate::member) fn fetch_version(
     if topics.have_ids(partitions) { version } else { version.min(BY_ID - 1) }
 }
 
-/// Fetches these partitions from these offsets on, and waits for a record if there are none.
+/// Fetches these partitions from these offsets on. If there are no records, the broker waits for
+/// one.
 pub(in crate::member) fn fetch(
     partitions: &[Partition],
     positions: &[i64],

@@ -1,5 +1,6 @@
-//! A reader: a consumer without a group, which is assigned all partitions of its topics, and reads
-//! what producers write from when it starts. Each leader has one Fetch that waits for records.
+//! A reader: a consumer without a group. It has all partitions of its topics, and reads the records
+//! that producers write after it starts. Each leader has one Fetch in flight, which waits for
+//! records.
 
 mod log;
 pub(super) mod messages;
@@ -22,16 +23,15 @@ use crate::event::{EventKind, Returned};
 use crate::plan::{Partition, ReaderPlan};
 use crate::time::Time;
 
-/// A reader that leaves reads the transactions that producers are just ending, for at most this
-/// time.
+/// A leaving reader still reads the transactions that are just ending, for at most this time.
 const CLOSING: Duration = Duration::from_secs(2);
 
 pub(super) struct Reader {
     plan: ReaderPlan,
     partitions: Vec<Partition>,
-    /// The offset to read next, by the place of the partition.
+    /// The offset to read next, by the index of the partition.
     positions: Vec<Option<i64>>,
-    /// Whether all first positions are known.
+    /// Whether the first position of every partition is known.
     has_begun: bool,
     leaders: Leaders,
     calls: Vec<Call>,
@@ -53,7 +53,8 @@ enum Purpose {
     Records,
 }
 
-/// The reader leaves: leaders that had no more records since then are not asked again.
+/// The state of a leaving reader. Leaders that have had no more records since then are not asked
+/// again.
 #[derive(Debug)]
 struct Closing {
     since: Time,
@@ -88,7 +89,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the records that are there, and ends.
+    /// Reads the records that are there already, and ends.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let (now, has_begun) = (turn.now(), self.has_begun);
         let closing = self.closing.get_or_insert(Closing {
@@ -157,8 +158,8 @@ impl Reader {
         }
     }
 
-    /// The places of the partitions to ask their leaders for: of first positions until all are
-    /// known, then of records.
+    /// The indexes of the partitions to ask about, by leader: for first positions until all are
+    /// known, then for records.
     fn due(&self) -> Vec<(NodeIndex, Vec<usize>)> {
         let mut due: Vec<(NodeIndex, Vec<usize>)> = Vec::new();
         for place in 0..self.partitions.len() {
@@ -186,7 +187,7 @@ impl Reader {
         places.iter().map(|place| self.partitions[*place]).collect()
     }
 
-    /// Asks a leader for first positions until all are known, then for records.
+    /// Asks a leader for first positions until all are known, and then for records.
     fn ask(
         &mut self,
         node: NodeIndex,
@@ -207,7 +208,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A request, and its version: at most the given one.
+    /// Builds a request, in at most the given version.
     fn request(
         &self,
         of: Purpose,
@@ -254,7 +255,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes the records of an answer; returns whether there was anything new.
+    /// Takes the records of an answer. Returns whether it contained anything new.
     fn read(
         &mut self,
         response: &FetchResponse<'_>,
@@ -289,7 +290,7 @@ impl Reader {
         Ok(is_new)
     }
 
-    /// Takes the fetched bytes of a partition; returns whether its position moved.
+    /// Takes the fetched bytes of a partition. Returns whether its position moved.
     fn take(
         &mut self,
         place: usize,
@@ -312,7 +313,8 @@ impl Reader {
         (self.partitions[place], self.positions[place].unwrap_or(0))
     }
 
-    /// Whether there was no error. One that clients repeat is counted; others end the reader.
+    /// Whether the answer has no error. An error that clients retry is counted; any other ends the
+    /// reader.
     fn judge(
         &mut self,
         api: ApiKey,
@@ -334,7 +336,7 @@ impl Reader {
         Ok(false)
     }
 
-    /// Asks for the leaders again, after a back-off.
+    /// Looks up the leaders again, after a back-off.
     fn look_up(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         self.leaders.forget();
         core.failed(&mut self.retry, turn);

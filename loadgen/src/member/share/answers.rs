@@ -14,10 +14,10 @@ use crate::member::io::{Answer, Response};
 use crate::plan::{Partition, TopicIndex};
 use crate::time::Time;
 
-/// Kafka answers with it when a whole fetch failed; clients open a new session.
+/// Kafka's error when a whole fetch failed. Clients then open a new session.
 const UNKNOWN_SERVER_ERROR: i16 = -1;
 
-/// The part of the answer to a fetch that all of its partitions share.
+/// The fields of a fetch answer that its partitions share.
 struct Fetched {
     at: usize,
     sent: Time,
@@ -177,8 +177,8 @@ impl Share {
         Ok(())
     }
 
-    /// Whether the request as a whole was accepted; else its session is over.
-    #[allow(clippy::too_many_arguments)] // the answer's parts
+    /// Whether the request as a whole was accepted. If not, its session is over.
+    #[allow(clippy::too_many_arguments)] // they are the parts of the answer
     fn judge(
         &mut self,
         api: ApiKey,
@@ -214,7 +214,7 @@ impl Share {
         core.emit(turn, EventKind::Acknowledged { id, refused: errors.into() });
     }
 
-    /// Counts the errors of partitions; those of leaders that have moved are looked up again.
+    /// Counts the errors of partitions. Leaders that have moved are looked up again.
     fn partitions_refused(
         &mut self,
         api: ApiKey,
@@ -238,7 +238,7 @@ impl Share {
         }
     }
 
-    /// The session is over without having been closed: the next one begins after a back-off.
+    /// The session was lost before it was closed. The next one begins after a back-off.
     fn lost(&mut self, at: usize, core: &Core, turn: &mut Turn<'_, '_>) {
         self.ended(at, false, core, turn);
         core.failed(&mut self.sessions[at].retry, turn);

@@ -1,6 +1,6 @@
-//! The membership of a member of a share group: ShareGroupHeartbeat joins, keeps alive, brings
-//! assignments and leaves. Nothing is given up before others may have it, so an assignment is
-//! adopted at once. The order of requests is that of Kafka's `ShareMembershipManager` and
+//! The membership of a member of a share group. ShareGroupHeartbeat joins, keeps the member alive,
+//! fetches assignments and leaves. Other members may have the same partitions, so the member adopts
+//! an assignment at once. The order of requests is that of Kafka's `ShareMembershipManager` and
 //! `ShareHeartbeatRequestManager`.
 
 use muster_codec::ApiKey;
@@ -20,7 +20,7 @@ pub(super) static BEATS: Beats =
     Beats { api: ApiKey::ShareGroupHeartbeat, least_version: 1, regular: Regular::ShareHeartbeat };
 
 impl Share {
-    /// Adopts the known topics of the target; it stays while it has unknown ones.
+    /// Adopts the known topics of the target. The target is kept while it has unknown topics.
     pub(super) fn adopt(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(mut target) = self.target.take() {
             target.resolve(turn.context.topics);

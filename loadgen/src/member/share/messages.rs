@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_millis(500);
 const LEAST_BYTES: i32 = 1;
 const BYTES: i32 = 50 << 20;
 
-/// Group id and member id.
+/// The sender: group id and member id.
 #[derive(Clone, Copy)]
 pub(super) struct By<'a> {
     pub(super) group: &'a str,
@@ -60,7 +60,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// Partitions that are new in the session, and those with acknowledgements.
+    /// The partitions that are new in the session, and those with acknowledgements.
     fn topics(&self, topics: &Topics) -> Vec<ShareFetchTopic> {
         let mut all = grouped(self.batches);
         self.added.iter().for_each(|one| {

@@ -1,6 +1,6 @@
-//! A member of a share group (KIP-932): it learns its partitions with its heartbeats, and acquires
-//! and acknowledges their records in a share session with each of their leaders. The order of
-//! requests is that of Kafka's `ShareConsumeRequestManager`: one at a time to each leader.
+//! A member of a share group (KIP-932). It learns its partitions from its heartbeats. With each of
+//! their leaders it has a share session, in which it acquires and acknowledges records. The order
+//! of requests is that of Kafka's `ShareConsumeRequestManager`: one at a time to each leader.
 
 mod answers;
 mod membership;
@@ -27,13 +27,13 @@ use crate::topics::Topics;
 pub(super) struct Share {
     plan: SharePlan,
     pub(super) membership: Membership,
-    /// The newest assignment received, if its topics are not all known yet.
+    /// The newest assignment received, while some of its topics are unknown.
     target: Option<Target>,
-    /// All partitions that it may be assigned, and their leaders by their places.
+    /// All partitions that may be assigned to the member. Their leaders have the same indexes.
     partitions: Vec<Partition>,
     leaders: Leaders,
     sessions: Vec<Session>,
-    /// Sessions are closed, and none is opened.
+    /// The member closes its sessions, and opens no new ones.
     closing: bool,
 }
 
@@ -62,7 +62,7 @@ impl Share {
         self.send(core, turn)
     }
 
-    /// Closes its sessions, with the acknowledgements of what it has processed.
+    /// Closes its sessions. The last requests acknowledge the records that it has processed.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.closing = true;
         self.send(core, turn)
@@ -94,7 +94,7 @@ impl Share {
         heartbeat.into_iter().chain(leaders).chain(sessions).min()
     }
 
-    /// The time when [`Share::finish`] has something to do.
+    /// When [`Share::finish`] will have something to do.
     pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
         self.sessions.iter().filter_map(|it| self.session_deadline(it, core)).min()
     }
@@ -105,14 +105,14 @@ impl Share {
             || self.sessions.iter().any(|session| session.awaits(token))
     }
 
-    /// Sessions have no place here once they are closed.
+    /// Whether all sessions have ended: a closed session is removed.
     pub(super) fn is_idle(&self) -> bool {
         self.membership.is_idle() && self.sessions.is_empty()
     }
 
-    /// Whether this member takes longer than the others.
+    /// Whether this member is one of those that process slowly.
     fn is_slow(&self, member: MemberIndex) -> bool {
-        // Neighbours are in the same group, so that each group has its share.
+        // Neighbours are in the same group, so each group gets its part of the slow members.
         const MILLION: u64 = 1_000_000;
         let (member, slow) = (u64::from(member.0), u64::from(self.plan.slow));
         (member + 1) * slow / MILLION > member * slow / MILLION
@@ -122,7 +122,7 @@ impl Share {
         if self.is_slow(core.plan.index) { self.plan.slow_takes } else { self.plan.takes }
     }
 
-    /// Learns of partitions that were added to topics.
+    /// Adds partitions that were added to topics.
     fn know(&mut self, core: &Core, topics: &Topics) {
         let subscribed = core.group().subscription.topics();
         let count = subscribed.iter().map(|topic| topics.partitions(*topic) as usize).sum();
@@ -139,13 +139,13 @@ impl Share {
         self.leaders.node(self.partitions.binary_search(&partition).ok()?)
     }
 
-    /// The partitions that the member should have in its session with this node.
+    /// The partitions that belong in the member's session with this node.
     fn wanted(&self, node: NodeIndex, core: &Core) -> Vec<Partition> {
         let owned = core.owned.partitions().iter().copied();
         owned.filter(|partition| self.leader(*partition) == Some(node)).collect()
     }
 
-    /// Each leader of its partitions gets a session.
+    /// Opens a session with each leader of its partitions.
     fn open(&mut self, core: &Core) {
         for partition in core.owned.partitions() {
             if let Some(node) = self.leader(*partition)
@@ -156,7 +156,7 @@ impl Share {
         }
     }
 
-    /// A leader refused these partitions: they may be led by another one.
+    /// A leader refused these partitions: another node may lead them.
     fn led_elsewhere(&mut self, partitions: &[Partition], core: &Core, turn: &mut Turn<'_, '_>) {
         self.leaders.forget();
         core.emit(turn, EventKind::LeaderLost { partitions: partitions.into() });

@@ -1,5 +1,5 @@
-//! The records of a fetched partition: which of the acquired offsets have one, what becomes of
-//! each, and when it was written.
+//! The records of a fetched partition: which of the acquired offsets contain a record, how the
+//! member acknowledges each, and when it was written.
 
 use muster_codec::DecodeError;
 
@@ -12,20 +12,22 @@ use crate::plan::{Poison, PoisonIs};
 use crate::time::Time;
 use std::time::Duration;
 
-/// How far the records that cannot be processed are from those of the next partition.
+/// The distance in offsets between the unprocessable records of one partition and those of the
+/// next.
 const APART: i64 = 37;
 
-/// A record: its offset, and when it was due to be written if a producer of the run wrote it.
+/// The offset of a record, and when it was due to be written if a producer of the run wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) offset: i64,
     pub(super) due: Option<Time>,
 }
 
-/// All records of these batches, without those of control batches.
+/// All records of these batches, except those of control batches.
 ///
 /// # Errors
-/// The mistake in the batches.
+///
+/// The batches are malformed.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
     let mut all = Vec::new();
     for batch in batches(bytes) {
@@ -42,7 +44,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Record>, DecodeError> {
     Ok(all)
 }
 
-/// The end of each of the records of an acquired batch.
+/// How the member acknowledges each record of an acquired batch.
 pub(super) fn judge(
     number: usize,
     acquired: &AcquiredBatch,
@@ -70,7 +72,8 @@ pub(super) fn judge(
     held
 }
 
-/// How long the records of an acquired batch have waited, if it is their first delivery.
+/// How long the records of an acquired batch have waited. Empty unless this is their first
+/// delivery.
 pub(super) fn deliveries(acquired: &AcquiredBatch, records: &[Record], arrived: Time) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let first = within(acquired, records).iter().filter(|_| acquired.deliveries == 1);
@@ -98,7 +101,7 @@ fn within<'a>(acquired: &AcquiredBatch, records: &'a [Record]) -> &'a [Record] {
 }
 
 fn fate(partition: u32, offset: i64, poison: Option<Poison>) -> Acknowledge {
-    // Partitions with fewer records than `one_in` have their share, too.
+    // Partitions with fewer records than `one_in` get their part, too.
     let place = offset.saturating_add(1).saturating_add(i64::from(partition) * APART);
     match poison.filter(|poison| place % i64::from(poison.one_in.max(1)) == 0) {
         None => Acknowledge::Accept,

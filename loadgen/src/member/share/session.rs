@@ -1,5 +1,5 @@
-//! A share session with a leader: one request at a time, each with the next epoch. What a fetch
-//! acquired is acknowledged before the next fetch, or with it.
+//! A share session with a leader. It has one request at a time, each with the next session epoch.
+//! Records of a fetch are acknowledged before the next fetch, or with it.
 
 use std::collections::VecDeque;
 
@@ -14,21 +14,21 @@ use crate::plan::{AcknowledgeBy, Acquire, Partition};
 use crate::time::Time;
 use muster_codec::ApiKey;
 
-/// The session epoch of a request that opens a session, and of one that closes it.
+/// The session epochs of a request that opens a session, and of one that closes it.
 pub(super) const OPEN: i32 = 0;
 const CLOSE: i32 = -1;
 
 pub(super) struct Session {
     pub(super) node: NodeIndex,
-    /// The token of the request that opened it: no other session of the member has this number.
+    /// The token of the request that opened the session. It is unique among the member's sessions.
     pub(super) number: u32,
     /// The epoch of the next request.
     pub(super) epoch: i32,
-    /// The partitions that the leader has in it.
+    /// The partitions that the leader has in the session.
     pub(super) partitions: Vec<Partition>,
     pub(super) call: Option<Call>,
     pub(super) held: VecDeque<Held>,
-    /// The time until which the member processes the records that it holds.
+    /// When the member will have processed the records that it holds.
     pub(super) ready_at: Time,
     pub(super) retry: Retry,
 }
@@ -37,25 +37,25 @@ pub(super) struct Session {
 pub(super) struct Call {
     pub(super) token: u32,
     pub(super) of: Purpose,
-    /// The partitions whose acknowledgements the request contains.
+    /// The partitions with acknowledgements in the request.
     pub(super) acknowledges: Vec<Partition>,
 }
 
 pub(super) enum Purpose {
-    /// A ShareFetch that leaves these partitions in the session.
+    /// A ShareFetch, after which the session contains these partitions.
     Fetch(Vec<Partition>),
     Acknowledge,
     Close,
 }
 
-/// Records to acknowledge, with the number of the acquired batch that they belong to.
+/// Records to acknowledge, and the number of the acquired batch to which they belong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     pub(super) batch: usize,
     pub(super) records: AcknowledgedBatch,
 }
 
-/// The next thing that a session has to do.
+/// The next request of a session.
 enum Next {
     Fetch(Vec<Partition>),
     Acknowledge,
@@ -81,7 +81,8 @@ impl Session {
         self.call.as_ref().is_some_and(|call| call.token == token)
     }
 
-    /// Takes what the next request acknowledges: all, a batch, or a record.
+    /// Removes and returns the records that the next request acknowledges: all, a batch, or one
+    /// record.
     fn take(&mut self, by: AcknowledgeBy) -> Vec<AcknowledgedBatch> {
         let Some(front) = self.held.front_mut() else { return Vec::new() };
         let of = front.batch;
@@ -102,7 +103,7 @@ impl Session {
 }
 
 impl Share {
-    /// Sends the requests that are due in each session; drops sessions that have ended.
+    /// Sends the requests that are due in each session. Removes sessions that have ended.
     pub(super) fn send(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let mut at = 0;
         while at < self.sessions.len() {
@@ -121,14 +122,14 @@ impl Share {
         Ok(())
     }
 
-    /// When a session has something to send.
+    /// When a session will have something to send.
     pub(super) fn session_deadline(&self, session: &Session, core: &Core) -> Option<Time> {
         if session.call.is_some() {
             return None;
         }
         let processes = !self.closing && !session.held.is_empty();
         let ready = if processes { session.ready_at } else { Time::ZERO };
-        // Without leaders it is unknown where to fetch.
+        // While leaders are unknown, the member does not know where to fetch.
         let unknown = !self.leaders.are_known() && !core.owned.is_empty();
         let waits = unknown && !self.closing && session.held.is_empty();
         (!waits).then(|| ready.max(session.retry.until()))
@@ -139,7 +140,7 @@ impl Share {
         let holds = !session.held.is_empty() && session.ready_at <= turn.now();
         let piggybacks = self.plan.acknowledge == AcknowledgeBy::Fetch;
         let wanted = if self.closing { Vec::new() } else { self.wanted(session.node, core) };
-        // A fetch may come first that has acknowledgements.
+        // A fetch with acknowledgements may come first.
         let unknown = !self.closing && !self.leaders.are_known();
         let wanted = if unknown { session.partitions.clone() } else { wanted };
         Some(match session.epoch {
@@ -148,7 +149,7 @@ impl Share {
             _ if self.closing => Next::Close,
             _ if holds && (!piggybacks || wanted.is_empty()) => Next::Acknowledge,
             _ if wanted.is_empty() => Next::Close,
-            // Partitions with acknowledgements stay in the session.
+            // Partitions with pending acknowledgements stay in the session.
             _ if holds => Next::Fetch(session.partitions.clone()),
             _ => Next::Fetch(wanted),
         })

@@ -12,14 +12,14 @@ use crate::member::core::{Core, millis};
 use crate::member::text::text;
 use crate::plan::{InternalTopic, Partition, StreamsPlan, Subtopology, Topology};
 
-/// The port of interactive queries, which nothing listens on.
+/// The port for interactive queries. Nothing listens on it.
 const PORT: u16 = 8080;
-/// The replication factor that leaves it to the cluster.
+/// The replication factor that leaves the choice to the cluster.
 const CLUSTERS: i16 = -1;
 const CHANGELOG: [(&str, &str); 1] = [("cleanup.policy", "compact")];
 const REPARTITION: [(&str, &str); 2] = [("cleanup.policy", "delete"), ("retention.ms", "-1")];
 
-/// Tasks, each as the index of its subtopology and a partition. They are sorted.
+/// Sorted tasks. Each is the index of its subtopology, and a partition.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(in crate::member) struct Tasks {
     pub(in crate::member) active: Vec<Partition>,
@@ -28,7 +28,7 @@ pub(in crate::member) struct Tasks {
 }
 
 impl Tasks {
-    /// Whether tasks of any role are in `self` and not in `other`.
+    /// Whether `self` has tasks, in any role, that `other` does not have.
     pub(super) fn exceed(&self, other: &Self) -> bool {
         any_besides(&self.active, &other.active)
             || any_besides(&self.standby, &other.standby)

@@ -1,8 +1,8 @@
-//! A member of a streams group (KIP-1071), a thread of Kafka Streams: one request,
-//! StreamsGroupHeartbeat, joins with the topology, keeps alive, fetches tasks, acknowledges them
-//! and leaves. The order of requests is that of Kafka's `StreamsMembershipManager` and
-//! `StreamsGroupHeartbeatRequestManager`. The active tasks are what the member owns, each as the
-//! index of its subtopology and a partition.
+//! A member of a streams group (KIP-1071), which is a thread of Kafka Streams. One request,
+//! StreamsGroupHeartbeat, joins with the topology, keeps the member alive, fetches and acknowledges
+//! tasks, and leaves. The order of requests is that of Kafka's `StreamsMembershipManager` and
+//! `StreamsGroupHeartbeatRequestManager`. The member owns its active tasks, each as the index of
+//! its subtopology and a partition.
 
 mod messages;
 mod tasks;
@@ -34,24 +34,24 @@ static BEATS: Beats = Beats {
     regular: Regular::StreamsHeartbeat,
 };
 
-/// The status that asks all members of the application to end.
+/// The shutdown status of a heartbeat that asks all members of the application to end.
 const SHUTDOWN_APPLICATION: i8 = 4;
-/// The epoch of a member that has no list of endpoints.
+/// The endpoint epoch of a member without a list of endpoints.
 const NO_ENDPOINTS: i32 = -1;
 
 pub(super) struct Streams {
     plan: StreamsPlan,
     pub(super) membership: Membership,
-    /// The newest assignment received, if it has not been adopted.
+    /// The newest assignment received, until it has been adopted.
     target: Option<Tasks>,
     reconciling: Reconciling<Tasks>,
     standby: Vec<Partition>,
     warmup: Vec<Partition>,
     statuses: Arc<[i8]>,
-    /// The time since when it has tasks and must not process.
+    /// The time since which the member has had tasks without being allowed to process.
     held_since: Option<Time>,
     endpoints: i32,
-    /// Whether the member's heartbeats ask for the end of the application.
+    /// Whether the member's heartbeats request the end of the application.
     asks_for_shutdown: bool,
 }
 
@@ -96,7 +96,8 @@ impl Streams {
         self.asks_for_shutdown = true;
     }
 
-    /// Takes the statuses; returns whether the member may process now, or may not any more.
+    /// Takes the statuses of an answer. Returns whether they changed whether the member may
+    /// process.
     fn hold(
         &mut self,
         statuses: &[StreamsGroupStatus<'_>],
@@ -119,8 +120,8 @@ impl Streams {
         was_held != is_held
     }
 
-    /// Handles an assignment, which is adopted if it differs from the previous one. After a change
-    /// of whether the member may process, the previous one is adopted again.
+    /// Handles an assignment. The member adopts it if it differs from the previous one. If the
+    /// permission to process has changed, it adopts the previous assignment again.
     fn assigned(
         &mut self,
         changed: bool,
@@ -143,8 +144,8 @@ impl Streams {
         self.membership.unsettle();
     }
 
-    /// Adopts the target: gives up active tasks that are not in it (which takes time), then takes
-    /// all of it, and acknowledges. One target at a time.
+    /// Adopts the target, one target at a time. The member gives up active tasks that are not in it
+    /// (which takes time), takes the whole target, and acknowledges.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(assigned) = self.reconciling.done(turn.now()) {
             self.reconciled(assigned, core, turn);
@@ -182,7 +183,7 @@ impl Streams {
         Tasks { active, standby: self.standby.clone(), warmup: self.warmup.clone() }
     }
 
-    /// The coordinator has taken all tasks away.
+    /// The member has lost all its tasks.
     fn lose(&mut self) {
         (self.target, self.reconciling) = (None, Reconciling::nothing());
         (self.standby, self.warmup) = (Vec::new(), Vec::new());

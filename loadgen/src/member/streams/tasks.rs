@@ -1,4 +1,4 @@
-//! The tasks in an answer, and the ids of processes.
+//! The tasks in an answer, and process ids.
 
 use muster_codec::messages::{StreamsGroupHeartbeatResponse, StreamsGroupTaskIds as TaskIds};
 
@@ -8,10 +8,11 @@ use crate::member::error::{Fatal, Step};
 use crate::member::owned::sorted;
 use crate::plan::{GroupIndex, Partition, TopicIndex, Topology};
 
-/// The assignment in an answer, if it has one.
+/// Reads the assignment in an answer, if there is one.
 ///
 /// # Errors
-/// A task is not of the topology, or some lists are there and others are not: clients end then.
+///
+/// A task is not in the topology, or only some of the lists are present. Clients end then.
 pub(super) fn read(
     answer: &StreamsGroupHeartbeatResponse<'_>,
     topology: &Topology,
@@ -48,12 +49,12 @@ fn list(tasks: &[TaskIds<'_>], topology: &Topology) -> Option<Vec<Partition>> {
     Some(sorted(all))
 }
 
-/// Whether some of `tasks` are not in the other list, which is sorted.
+/// Whether some of `tasks` are not in `others`, which is sorted.
 pub(super) fn any_besides(tasks: &[Partition], others: &[Partition]) -> bool {
     tasks.iter().any(|task| others.binary_search(task).is_err())
 }
 
-/// The id of a process, which stays with its directory of state.
+/// The id of a process. It stays with the process's state directory.
 pub(super) fn process_id(group: GroupIndex, process: u32) -> String {
     let seed = u64::from(group.0) << 32 | u64::from(process);
     let bytes = fastrand::Rng::with_seed(seed).u128(..).to_be_bytes();

@@ -56,7 +56,7 @@ fn sync_of(outgoing: &Outgoing) -> &messages::SyncGroupRequest<'static> {
     }
 }
 
-/// A member that has sent a request to join.
+/// A member that has sent its request to join.
 fn asking(plan: MemberPlan) -> Story {
     let mut story = Story::new(plan);
     story.start();
@@ -115,7 +115,8 @@ fn a_follower_gets_its_id_joins_syncs_and_heartbeats() {
             Settled { epoch: 1 },
         ]
     );
-    // At any time of the first interval, then an interval after each heartbeat as it is sent.
+    // The first heartbeat is at a random time within the interval, the next ones follow at the
+    // interval from when each was sent.
     story.until(at(60_000));
     assert!(story.now <= at(3_003));
     for _ in 0..2 {

@@ -69,7 +69,7 @@ pub(super) fn asking(plan: MemberPlan) -> Story {
     story
 }
 
-/// A member with partitions 0 and 1 in epoch 1, acknowledged.
+/// A member with partitions 0 and 1 in epoch 1, which it has acknowledged.
 pub(super) fn settled(group: GroupPlan) -> Story {
     let mut story = asking(member(group));
     reply(&mut story, given(1, &[0, 1]));

@@ -1,5 +1,5 @@
-//! Members that consume: where they begin, what they were delivered, and what they commit when they
-//! give partitions up.
+//! Members that consume: where they begin to read, which records they get, and what they commit
+//! when they give partitions up.
 
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 
@@ -30,7 +30,7 @@ fn beat_answer(epoch: i32) -> Response {
     Response::ConsumerGroupHeartbeat(beat(epoch))
 }
 
-/// Takes the first request of this API that is not answered yet.
+/// Removes and returns the first unanswered request of this API.
 fn take(story: &mut Story, api: ApiKey) -> Outgoing {
     let is_of = |(_, outgoing): &(Time, Outgoing)| outgoing.request.api_key() == api;
     let at = story.sent.iter().position(is_of);
@@ -43,7 +43,7 @@ fn answer(story: &mut Story, api: ApiKey, response: Response) -> Outgoing {
     outgoing
 }
 
-/// Partition, offset and most bytes of each partition that is fetched.
+/// The partition, offset and maximum bytes of each partition of a fetch.
 fn asked(outgoing: &Outgoing) -> Vec<(i32, i64, i32)> {
     let Request::Fetch(request) = &outgoing.request else { panic!("{:?}", outgoing.request) };
     let all = request.topics.iter().flat_map(|topic| &topic.partitions);
@@ -92,7 +92,7 @@ fn it_reads_on_from_each_leader_and_commits_what_it_has_read_before_it_leaves() 
     assert_eq!(committed, Some((1, vec![(partition, 3), (other, 0)])));
 }
 
-/// Records of a partition that was given up meanwhile are dropped, as by a client.
+/// As in a real client, records of a partition that was given up meanwhile are dropped.
 #[test]
 fn records_of_a_partition_that_was_given_up_are_not_delivered() {
     let mut story = consuming();

@@ -1,5 +1,5 @@
-//! Stories: a member in virtual time, with the test as its coordinator. Answers are written, and
-//! requests read, by the crate `kafka-protocol`.
+//! Stories: a member in virtual time, with the test as its coordinator. The crate `kafka-protocol`
+//! writes the answers and reads the requests.
 
 mod classic;
 mod consumer;
@@ -30,7 +30,7 @@ use crate::plan::{
 use crate::topics::{Topic, Topics};
 use crate::wire;
 
-/// Milliseconds.
+/// The time after this many milliseconds.
 pub(super) const fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
@@ -165,7 +165,7 @@ impl Story {
         }
     }
 
-    /// The only request that is not answered yet.
+    /// The only unanswered request.
     pub(super) fn request(&mut self) -> Outgoing {
         assert_eq!(self.sent.len(), 1, "requests: {:?}", self.requests());
         self.sent.remove(0).1
@@ -182,7 +182,8 @@ impl Story {
         self.hear(to, sent, self.now, outcome);
     }
 
-    /// The answer to a request that left at `sent`, whether the member waits for it or not.
+    /// Passes the answer to a request that was sent at `sent`, whether the member waits for it or
+    /// not.
     pub(super) fn hear(
         &mut self,
         to: &Outgoing,
@@ -199,7 +200,7 @@ impl Story {
         self.call(|member, context, output| member.answered(answer, context, output));
     }
 
-    /// Answers the only request that is not answered yet.
+    /// Answers the only unanswered request.
     pub(super) fn reply(&mut self, response: Response) -> Outgoing {
         let outgoing = self.request();
         self.answer(&outgoing, Ok(response));
@@ -243,14 +244,14 @@ pub(super) fn found(port: i32) -> Response {
     located(0, port)
 }
 
-/// The answer about a coordinator, in the form of a list.
+/// A coordinator's address, in the form of a list.
 pub(super) fn located(error: i16, port: i32) -> Response {
     let one = Coordinator::default().with_error_code(error).with_host(str_bytes("h"));
     let all = vec![one.with_port(port)];
     Response::FindCoordinator(FindCoordinatorResponse::default().with_coordinators(all))
 }
 
-/// The answer in the form of this version, without what it does not have.
+/// The answer in the form of this version, without fields that the version does not have.
 fn in_version(answer: &Response, version: i16) -> Response {
     match answer {
         Response::FindCoordinator(of) if version < 4 => {
@@ -272,11 +273,11 @@ fn in_version(answer: &Response, version: i16) -> Response {
 
 macro_rules! apis {
     ($($name:ident: $request:ident => $response:ident;)*) => {
-        /// The APIs of members, with the versions that the other implementation has.
+        /// The APIs of members, with the versions that `kafka-protocol` supports.
         pub(super) const APIS: &[(ApiKey, VersionRange)] =
             &[$((ApiKey::$name, $request::VERSIONS),)*];
 
-        /// An answer of a cluster, as an independent implementation of the protocol writes it.
+        /// An answer of a cluster. An independent implementation of the protocol encodes it.
         #[derive(Clone)]
         pub(super) enum Response {
             $($name($response),)*
@@ -291,7 +292,7 @@ macro_rules! apis {
                 }
             }
 
-            /// Its frame, without the length.
+            /// The encoded frame, without its length.
             pub(super) fn frame(&self, version: i16) -> Vec<u8> {
                 let mut frame = vec![0; 4];
                 if self.api().flexible_response_header(version) {
@@ -309,7 +310,8 @@ macro_rules! apis {
             }
         }
 
-        /// That implementation reads each request to its last byte. It lacks the newest versions.
+        /// Checks that the independent implementation reads the request to its last byte. It lacks
+        /// the newest versions.
         fn check(outgoing: &Outgoing) {
             let (version, mut bytes) = (outgoing.version, Vec::new());
             outgoing.request.write(version, &mut bytes).unwrap();

@@ -1,4 +1,5 @@
-//! Producers: transactions in both versions, errors and how they continue, and plain ones.
+//! Stories of producers: transactions in both versions, errors and how producers continue, and
+//! writes without transactions.
 
 mod random;
 
@@ -30,7 +31,7 @@ fn transactions(version: TransactionVersion) -> TransactionPlan {
     TransactionPlan { version, timeout: Duration::from_secs(60), offsets: 0, aborts: 0 }
 }
 
-/// Writes to these partitions of the first topic.
+/// A producer that writes to these partitions of the first topic.
 fn producer(delivery: Delivery, partitions: &[u32], load: Load) -> MemberPlan {
     let plan = ProducerPlan {
         partitions: set(partitions),
@@ -51,7 +52,7 @@ pub(super) fn metadata() -> Response {
             .with_host(str_bytes("h"))
             .with_port(9000 + id)
     };
-    // Even partitions are led by broker 0, odd ones by broker 1.
+    // Broker 0 leads even partitions, broker 1 odd ones.
     let partition = |number: i32| {
         MetadataResponsePartition::default()
             .with_partition_index(number)
@@ -71,7 +72,7 @@ fn identity(error: i16, epoch: i16) -> Response {
     Response::InitProducerId(response.with_producer_id(id).with_producer_epoch(epoch))
 }
 
-/// The same error for each of these partitions.
+/// An answer to Produce with the same error for each of these partitions.
 fn produced(error: i16, partitions: &[i32]) -> Response {
     let of = |number: &i32| {
         PartitionProduceResponse::default().with_index(*number).with_error_code(error)
@@ -83,7 +84,7 @@ fn produced(error: i16, partitions: &[i32]) -> Response {
     Response::Produce(ProduceResponse::default().with_responses(vec![topic]))
 }
 
-/// The answer to EndTxn in version 5: the next transaction has this epoch.
+/// The answer to EndTxn in version 5, with this epoch for the next transaction.
 fn ended(error: i16, epoch: i16) -> Response {
     let id = ProducerId(if epoch < 0 { -1 } else { 7 });
     let response = EndTxnResponse::default().with_error_code(error);
@@ -109,7 +110,7 @@ impl Story {
     }
 }
 
-/// A transactional producer that has its id, with epoch 0.
+/// A transactional producer that has its id, in epoch 0.
 fn at_work(plan: MemberPlan) -> Story {
     let mut story = Story::new(plan);
     story.start();
@@ -135,7 +136,7 @@ fn end(outgoing: &Outgoing) -> &messages::EndTxnRequest<'static> {
     }
 }
 
-/// Partition, epoch and sequence of each batch.
+/// The partition, epoch and sequence of each batch.
 fn batches(outgoing: &Outgoing) -> Vec<(i32, i16, i32)> {
     let topics = &produce(outgoing).topic_data;
     let each = topics.iter().flat_map(|topic| &topic.partition_data);
@@ -175,7 +176,7 @@ fn a_transaction_writes_to_all_leaders_at_once_and_ends() {
     let [span] = story.spans[..] else { panic!("{:?}", story.spans) };
     assert_eq!((span.due, span.ended), (began, asked + Duration::from_millis(1)));
     assert!(span.answered && span.delayed == Duration::ZERO);
-    // The answer to EndTxn has the next epoch, in which sequences begin with 0.
+    // The answer to EndTxn contains the next epoch, in which sequences begin with 0.
     assert_eq!(batches(&story.sent[0].1), [(0, 1, 0), (2, 1, 0)]);
 }
 
@@ -342,7 +343,7 @@ fn latency_counts_from_when_a_transaction_was_due() {
     story.until(at(1_000));
     let first = story.request();
     assert_eq!(first.due, story.now);
-    // The answer takes as long as three transactions: the second one is late.
+    // The answer takes as long as three transactions, so the second transaction is late.
     story.now = story.now + Duration::from_millis(30);
     story.answer(&first, Ok(produced(0, &[0])));
     let overdue: Vec<_> = story.member.overdue(story.now).collect();

@@ -1,5 +1,5 @@
-//! With random answers at random times, a member never panics, never sleeps for ever while it has
-//! work, and has at most one request of its membership under way.
+//! Random answers at random times: a member never panics, never waits for ever while it has work,
+//! and has at most one request of its membership in flight.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn plan(random: &mut fastrand::Rng) -> MemberPlan {
     MemberPlan { workload, instance_id, ..member(group) }
 }
 
-/// A random answer to a request, of the right API.
+/// A random answer to a request, of the same API.
 fn response(story: &Story, request: &Request, random: &mut fastrand::Rng) -> Response {
     let error = *random.choice(&ERRORS).unwrap();
     let numbers: Vec<u32> = (0..4).filter(|_| random.bool()).collect();
@@ -190,8 +190,8 @@ fn step(story: &mut Story, random: &mut fastrand::Rng) {
     }
 }
 
-/// The events of a member are consistent: it owns the partitions that it was assigned and has not
-/// given up.
+/// Checks that the events of a member are consistent. It owns the partitions that were assigned to
+/// it and that it has not given up.
 fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
     for event in events {
         match event {
@@ -212,7 +212,7 @@ fn follow(owned: &mut Vec<Partition>, events: Vec<EventKind>, seed: u64) {
     }
 }
 
-/// The events of members, by their names in [`EventKind`].
+/// The names in [`EventKind`] of the events of members.
 const EVENTS: [&str; 20] = [
     "Started",
     "Joining",

@@ -12,7 +12,8 @@ use crate::plan::{Isolation, ReaderPlan};
 const NOT_LEADER: i16 = 6;
 const OUT_OF_RANGE: i16 = 1;
 
-/// Reads these partitions of the first topic. Even ones are led by one broker, odd ones by another.
+/// A reader of these partitions of the first topic. One broker leads the even partitions, another
+/// the odd ones.
 fn reader(partitions: &[u32]) -> Story {
     let plan = ReaderPlan { partitions: set(partitions), isolation: Isolation::ReadCommitted };
     let mut story = Story::new(member(group(Protocol::Reader(plan))));
@@ -37,7 +38,7 @@ fn fetched(data: PartitionData) -> Response {
     Response::Fetch(FetchResponse::default().with_responses(vec![topic]))
 }
 
-/// Partition and offset of each partition that is fetched.
+/// The partition and offset of each partition of a fetch.
 fn asked(outgoing: &Outgoing) -> Vec<(i32, i64)> {
     let Request::Fetch(request) = &outgoing.request else { panic!("{:?}", outgoing.request) };
     assert_eq!((request.isolation_level, request.min_bytes), (1, 1));
@@ -45,7 +46,7 @@ fn asked(outgoing: &Outgoing) -> Vec<(i32, i64)> {
     all.map(|it| (it.partition, it.fetch_offset)).collect()
 }
 
-/// One control batch, so that the position moves to the offset after it.
+/// A control batch that moves the position to the offset `to`.
 fn moved(to: i64) -> PartitionData {
     let mut batch = vec![0; 61];
     batch[..8].copy_from_slice(&(to - 1).to_be_bytes());

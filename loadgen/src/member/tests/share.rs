@@ -1,5 +1,5 @@
 //! Stories of members of share groups: their sessions, what they acknowledge, and how they continue
-//! after an error. Even partitions are led by one broker, odd ones by another.
+//! after an error. One broker leads the even partitions, another the odd ones.
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::share_acknowledge_response::{
@@ -102,7 +102,8 @@ fn answer_of(data: PartitionData) -> Response {
     Response::ShareFetch(response.with_responses(vec![topic]))
 }
 
-/// The first delivery of as many records as were written from this offset on.
+/// An answer with the first delivery of the offsets from `first` to `last`. It contains `written`
+/// records, from offset `first` on.
 fn fetched(first: i64, written: i64, last: i64) -> Response {
     let acquired = AcquiredRecords::default().with_first_offset(first).with_last_offset(last);
     let data = PartitionData::default()
@@ -123,7 +124,8 @@ fn nothing() -> Response {
     Response::ShareFetch(ShareFetchResponse::default())
 }
 
-/// Session epoch, partitions that are added or acknowledged, and partitions that are forgotten.
+/// The session epoch of a request, the partitions that it adds or acknowledges, and those that it
+/// forgets.
 fn asked(outgoing: &Outgoing) -> (i32, Vec<i32>, Vec<i32>) {
     let Request::ShareFetch(request) = &outgoing.request else { panic!("{:?}", outgoing.request) };
     assert!(matches!(outgoing.to, Destination::Leader(_)));
@@ -165,7 +167,7 @@ fn it_has_a_session_with_each_leader_of_its_partitions() {
     assert_eq!(story.events(), [SessionAnswered { session, sent: sent_at(&story, 1) }]);
 }
 
-/// When the request was sent that was answered this many milliseconds ago.
+/// The time `millis` milliseconds ago, when a request was sent that is answered now.
 fn sent_at(story: &Story, millis: u64) -> Time {
     story.now - Duration::from_millis(millis)
 }

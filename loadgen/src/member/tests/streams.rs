@@ -35,7 +35,7 @@ pub(super) fn beat(epoch: i32) -> HeartbeatAnswer {
     }
 }
 
-/// Active and standby tasks, as in `"0_1 0_2 1_0"`.
+/// An answer with active and standby tasks, as in `"0_1 0_2 1_0"`.
 fn given(epoch: i32, active: &str, standby: &str) -> HeartbeatAnswer {
     HeartbeatAnswer {
         active_tasks: Some(ids(active)),

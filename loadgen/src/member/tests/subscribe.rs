@@ -5,7 +5,8 @@ use super::consumer::{given_of, owned, plan, reply, settled as settled_consumer}
 use super::*;
 use crate::event::EventKind::{Assigned, Joining, Revoked};
 
-/// As in Kafka's client: with the next heartbeat, and the coordinator decides what it gives up.
+/// As in Kafka's client, the next heartbeat reports the subscription. The coordinator decides which
+/// partitions the member gives up.
 #[test]
 fn a_member_that_subscribes_to_other_topics_says_so_with_its_next_heartbeat() {
     let mut story = settled_consumer(plan());
@@ -31,7 +32,8 @@ fn a_running_member_does_not_take_a_plan_of_another_protocol() {
     assert_eq!(story.member.plan().group.protocol, plan().protocol);
 }
 
-/// Cooperative members keep what they own, but for topics that they do not subscribe to any more.
+/// Cooperative members keep their partitions, except those of topics to which they no longer
+/// subscribe.
 #[test]
 fn a_member_that_subscribes_to_other_topics_joins_again() {
     let eager = (eager(), "range");

@@ -1,6 +1,6 @@
-//! Assignment of members with equal topics: each has a quota, keeps its partitions up to that, and
-//! the others are assigned in turn to members below their quotas. Optimal in balance and in
-//! partitions kept, in time linear in partitions and members.
+//! Assignment of members with equal topics. Each member has a quota, and keeps its partitions up to
+//! the quota. The others are assigned in turn to members below their quotas. This is optimal in
+//! balance and in partitions kept, in time linear in partitions and members.
 
 use super::{Claim, NO_OWNER};
 
@@ -13,8 +13,8 @@ pub(super) fn owners(members: usize, claims: &[Claim]) -> Vec<u32> {
     owners
 }
 
-/// The number of partitions that each member should have. Members that own more than the lower
-/// quota are the first to get the higher one.
+/// The quota of each member. Members that own more than the lower quota are the first to get the
+/// higher quota.
 fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     let mut owned = vec![0u32; members];
     for claim in claims.iter().filter(|claim| claim.owner != NO_OWNER) {
@@ -34,7 +34,7 @@ fn quotas(members: usize, claims: &[Claim]) -> Vec<u32> {
     quotas
 }
 
-/// `left` is the rest of each member's quota.
+/// Returns the owner that keeps the partition. `left` is the unused part of each member's quota.
 fn keep(claim: &Claim, left: &mut [u32]) -> u32 {
     match left.get_mut(claim.owner as usize) {
         Some(left) if *left > 0 => {

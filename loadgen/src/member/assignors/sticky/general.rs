@@ -1,10 +1,11 @@
-//! Assignment of members with different topics: free partitions go to the least loaded subscriber,
-//! topics with few subscribers first; then partitions move from the most to the least loaded of a
-//! topic, until no single move makes the loads more even. `AbstractStickyAssignor` seeks that
-//! balance too.
+//! Assignment of members with different topics. Free partitions go to the least loaded subscriber,
+//! topics with few subscribers first. Then partitions move from the most to the least loaded
+//! subscriber of a topic, until no single move makes the loads more even. `AbstractStickyAssignor`
+//! seeks the same balance.
 //!
-//! It works topic by topic with heaps: the cost of a sweep is the number of subscriptions and
-//! partitions, times a logarithm. It ends, as each move lowers the sum of the squares of the loads.
+//! The work goes topic by topic with heaps. A sweep costs the number of subscriptions and
+//! partitions, times a logarithm. The sweeps end, because each move lowers the sum of the squares
+//! of the loads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,14 +28,14 @@ struct Balance<'a> {
     topics: &'a [SubscribedTopic],
     claims: &'a [Claim],
     subscribers: Vec<Vec<u32>>,
-    /// Topics with fewer subscribers, and so less choice, come first.
+    /// The topics, those with fewer subscribers first, because these have less choice.
     order: Vec<usize>,
     owners: Vec<u32>,
     /// The number of partitions of each member.
     loads: Vec<u32>,
 }
 
-/// Loads with ranks, the least first; those that differ from [`Balance::loads`] are outdated.
+/// Loads with ranks, lowest first. An entry that differs from [`Balance::loads`] is outdated.
 type Receivers = BinaryHeap<Reverse<(u32, u32)>>;
 
 impl<'a> Balance<'a> {
@@ -69,13 +70,13 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Levels each topic once; returns whether any partition moved.
+    /// Levels each topic once. Returns whether any partition moved.
     fn sweep(&mut self) -> bool {
         let mut moved = false;
         for nth in 0..self.order.len() {
             moved |= self.level(self.order[nth]);
         }
-        // Loads move along topics that share members: both directions need a sweep.
+        // Load moves along topics that share members, so both directions need a sweep.
         self.order.reverse();
         moved
     }
@@ -87,8 +88,9 @@ impl<'a> Balance<'a> {
         let mut givers = self.givers(place);
         let mut receivers = self.receivers(place);
         let mut moved = false;
-        // The load of a giver that has received since is outdated and too low. This is harmless: it
-        // had the least load then, so it is within one of the least, and so are all after it.
+        // If a giver has received a partition since, its entry is outdated and too low. This is
+        // harmless: it had the least load then, so its load and those after it differ from the
+        // least by at most one.
         while let Some(mut giver) = givers.pop() {
             if giver.load <= self.least(&mut receivers) + 1 {
                 break;
@@ -104,7 +106,8 @@ impl<'a> Balance<'a> {
         moved
     }
 
-    /// Needs no heap: most topics are level after the first sweep.
+    /// Whether no move helps the topic. This needs no heap: most topics are level after the first
+    /// sweep.
     fn is_level(&self, place: usize) -> bool {
         let load = |rank: &u32| self.loads[*rank as usize];
         let most = self.owners[range(&self.topics[place])].iter().map(load).max();
@@ -151,12 +154,12 @@ impl<'a> Balance<'a> {
     }
 }
 
-/// A member with partitions of a topic that it can give to other subscribers.
+/// A member that can give partitions of a topic to other subscribers.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Giver {
     load: u32,
     rank: u32,
-    /// The partitions that it owned before come first, to be moved last.
+    /// Its movable partitions. Those that it owned before come first, and are moved last.
     movable: Vec<usize>,
 }
 

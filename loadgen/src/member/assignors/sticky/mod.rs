@@ -1,18 +1,19 @@
-//! `StickyAssignor` and `CooperativeStickyAssignor`: as balanced as possible, and then with as few
-//! moved partitions as possible.
+//! `StickyAssignor` and `CooperativeStickyAssignor`: the loads are as even as possible, and among
+//! such assignments as few partitions as possible move.
 
 use super::{Assignment, Group, Partition};
 
 mod equal;
 mod general;
 
-/// The rank of no member.
+/// The rank that means "no owner".
 const NO_OWNER: u32 = u32::MAX;
 
 /// The claims of members to a partition.
 #[derive(Clone, Copy)]
 struct Claim {
-    /// The owner: the claimant of the newest generation, if there is only one.
+    /// The owner: the only claimant of the newest generation. `NO_OWNER` if several members claim
+    /// it.
     owner: u32,
     generation: i32,
     claimed: bool,
@@ -29,7 +30,8 @@ impl Claim {
         }
     }
 
-    /// Whether a member would own it together with another one that has yet to give it up.
+    /// Whether the partition must not go to this member yet, because another one has to give it up
+    /// first.
     fn withholds_from(&self, rank: u32) -> bool {
         self.claimed && self.owner != rank
     }
@@ -58,7 +60,7 @@ fn claims(group: &Group<'_>) -> Vec<Claim> {
     claims
 }
 
-/// The position of a partition in the group; `None` if it has no subscribers or does not exist.
+/// The index of a partition in the group; `None` if it has no subscribers or does not exist.
 fn position(group: &Group<'_>, partition: Partition) -> Option<usize> {
     let topic = &group.topics[group.place(partition.topic)?];
     (partition.number < topic.partitions).then(|| (topic.first + partition.number) as usize)

@@ -29,7 +29,7 @@ fn random_member(random: &mut Rng, topics: &Topics, equal: bool) -> MemberSubscr
     member
 }
 
-/// Adds earlier assignments that need not be consistent: stale generations, and double owners.
+/// Adds earlier assignments, which may be inconsistent: stale generations, and double owners.
 fn invent_past(random: &mut Rng, topics: &Topics, members: &mut [MemberSubscription]) {
     for (index, topic) in topics.iter() {
         for number in 0..topic.partitions + 1 {
@@ -147,8 +147,8 @@ fn cooperative_withholds_owned_partitions_and_assigns_them_once_released() {
         let random = &mut Rng::with_seed(seed);
         let (topics, mut members) = random_group(random, seed % 2 == 0);
         invent_past(random, &topics, &mut members);
-        // A withheld partition may go to yet another member the next time, and be withheld again,
-        // but only for a few generations.
+        // A withheld partition may go to yet another member the next time, and be withheld again.
+        // This lasts only a few generations.
         for generation in 3..7 {
             let assignments = assign(ClassicAssignor::CooperativeSticky, &members, &topics);
             assert_nothing_taken(&members, &assignments, &format!("seed {seed}"));
@@ -159,7 +159,8 @@ fn cooperative_withholds_owned_partitions_and_assigns_them_once_released() {
     }
 }
 
-/// Asserts that no member gets a partition of another, unless it owns it in a newer generation.
+/// Asserts that no member gets a partition of another member, unless it owns the partition in a
+/// newer generation.
 fn assert_nothing_taken(members: &[MemberSubscription], assignments: &[Assignment], context: &str) {
     for (at, assignment) in assignments.iter().enumerate() {
         for partition in assignment {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One line of the vectors: a group, and the assignments of Kafka's assignor.
+/// One line of the vectors: a group, and the assignments that Kafka's assignor made.
 struct Vector {
     line: usize,
     assignor: ClassicAssignor,
@@ -68,9 +68,10 @@ fn range_and_round_robin_assign_as_in_kafka() {
     }
 }
 
-/// A sticky assignor is defined by how even it is and how many partitions stay, not by which of
-/// several equal assignments it chooses. Neither assignor looks for chains of moves: in one of a
-/// hundred groups of members with different topics, Kafka's happens to end a step more even.
+/// A sticky assignor is defined by how even its assignment is and how many partitions stay. Which
+/// of several equally good assignments it chooses is left open. Neither assignor looks for chains
+/// of moves. In one of a hundred groups with different topics, Kafka's result is more even by one
+/// step.
 #[test]
 fn sticky_is_as_even_and_as_sticky_as_kafkas() {
     let mut less_even = 0;

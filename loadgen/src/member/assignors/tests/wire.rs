@@ -1,4 +1,4 @@
-//! The bytes of the consumer protocol: ours, Kafka's, and invalid ones.
+//! The bytes of the consumer protocol: ours, Kafka's, and invalid bytes.
 
 use bytes::BufMut;
 use fastrand::Rng;
@@ -101,7 +101,7 @@ fn the_known_fields_of_a_newer_version_are_read() {
     assert_eq!(member.unwrap().topics.len(), 2);
 }
 
-/// Each of these would make the decoder reserve gigabytes, or read past the end.
+/// Each of these inputs would make the decoder reserve gigabytes, or read past the end.
 #[test]
 fn lengths_are_checked_before_memory_is_reserved() {
     let topics = topics_with(&[3]);
@@ -137,7 +137,7 @@ fn damaged_bytes_never_panic() {
             bytes[at] = random.u8(..);
         }
         bytes.truncate(random.usize(..=bytes.len()));
-        // Either may succeed: neither may panic or ask for more memory than there are bytes.
+        // Either may succeed. Neither may panic, or ask for more memory than there are bytes.
         let _ = lead(assignor, &[joined("a", bytes.clone())], &topics);
         let _ = read_assignment(&bytes, &topics);
     }

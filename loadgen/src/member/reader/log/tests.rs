@@ -35,7 +35,7 @@ fn batch(base: i64, producer: i64, control: bool, keys: &[Bytes]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Two records of a transaction.
+/// A batch with two records of a transaction.
 fn written(base: i64, producer: u32, number: u64) -> Vec<u8> {
     let key = |place| Numbered { producer: MemberIndex(producer), number, place }.key();
     batch(base, producer.into(), false, &[key(0), key(1)])
@@ -68,7 +68,8 @@ fn returned(offset: i64, producer: u32, number: u64, first: u32, count: u32) -> 
 
 #[test]
 fn aborted_records_and_markers_are_left_out() {
-    // Producers 1 and 2 write at once; 1 aborts its first transaction, and commits the second.
+    // Producers 1 and 2 write at the same time. Producer 1 aborts its first transaction, and
+    // commits the second.
     let batches = [
         written(0, 1, 10),
         written(2, 2, 20),

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Mostly none, and one that is fatal.
+/// Errors that producers retry or abort after, and one that is fatal.
 const ERRORS: [i16; 10] = [6, 14, 15, 16, 51, 51, 59, 120, 120, 47];
 
-/// A random answer to a request, of the right API.
+/// A random answer to a request, of the same API.
 fn random_answer(outgoing: &Outgoing, random: &mut fastrand::Rng) -> Response {
     let error = if random.u8(0..4) > 0 { 0 } else { *random.choice(&ERRORS).unwrap() };
     let epoch = if error == 0 { random.i16(0..9) } else { -1 };
@@ -52,8 +52,8 @@ fn random_plan(random: &mut fastrand::Rng) -> MemberPlan {
     producer(delivery, &[0, 1, 2, 3], Load { rate, partitions: random.u32(0..4), ..CLOSED })
 }
 
-/// With random answers at random times, a producer never panics, never sleeps for ever while it has
-/// work, and has one transaction at a time, each of which has one end.
+/// A producer never panics, never waits for ever while it has work, and has one transaction at a
+/// time. Each transaction has one end.
 #[test]
 fn random_answers_and_failures() {
     let (mut committed, mut aborted, mut fatal) = (0, 0, 0);
