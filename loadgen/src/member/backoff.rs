@@ -8,7 +8,8 @@ use crate::time::Time;
 
 const JITTER: f64 = 0.2;
 
-/// Failures in a row of one kind of request, and the moment before which it is not tried again.
+/// The number of consecutive failures of one kind of request, and the time before which it is not
+/// retried.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Retry {
     failures: u8,
@@ -26,8 +27,8 @@ impl Retry {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A failure after which clients retry at once, without limit; here the second one in a row
-    /// waits, so that a coordinator that always refuses is not flooded.
+    /// A failure after which real clients retry at once, without limit. Here the second failure in
+    /// a row waits, so that a coordinator that always refuses is not flooded.
     pub(super) fn failed_once(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         match self.failures {
             0 => *self = Self { failures: 1, until: now },
@@ -39,7 +40,7 @@ impl Retry {
         *self = Self::default();
     }
 
-    /// A success after which the next request still waits.
+    /// A success after which the next request still waits for the back-off.
     pub(super) fn succeeded_with_pause(
         &mut self,
         now: Time,

@@ -1,12 +1,12 @@
-//! The batches of records in an answer, with what readers and share members need of them.
+//! The record batches in an answer, with the fields that readers and share members need.
 
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, Batches};
 
-/// The key of a control record that ends a transaction by aborting it: version and type.
+/// The key (version and type) of a control record that aborts a transaction.
 const ABORT: &[u8] = &[0, 0, 0, 0];
 
-/// The batches, up to the last one if that is cut off.
+/// The batches in these bytes. A last batch that is cut off is left out.
 pub(super) fn batches(bytes: &[u8]) -> impl Iterator<Item = Result<Batch<'_>, DecodeError>> {
     Batches::new(bytes).take_while(|batch| !matches!(batch, Err(DecodeError::UnexpectedEnd)))
 }

@@ -1,5 +1,5 @@
-//! A member of a classic group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, as Kafka's
-//! `AbstractCoordinator` and `ConsumerCoordinator` do it. [`super::classic_messages`] builds the
+//! A member of a classic group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, as in Kafka's
+//! `AbstractCoordinator` and `ConsumerCoordinator`. [`super::classic_messages`] builds the
 //! requests, and [`rebalance`] joins and syncs.
 
 mod rebalance;
@@ -24,17 +24,19 @@ use crate::topics::Topics;
 
 pub(super) struct Classic {
     phase: Phase,
-    /// Empty until the coordinator has assigned one.
+    /// Empty until the coordinator has assigned an id.
     pub(super) member_id: Arc<str>,
     pub(super) generation: i32,
     assignor: Option<ClassicAssignor>,
-    /// The topics that it named when it last joined.
+    /// The topics of the member's last JoinGroup.
     joined_to: Option<Arc<[TopicIndex]>>,
-    /// Partition counts of the subscribed topics when this member, as the leader, assigned them.
+    /// The partition counts of the subscribed topics at the time when this member assigned
+    /// partitions as the leader.
     assigned_of: Option<Box<[u32]>>,
-    /// The last assignment and its generation; a sticky member sends it though it has given it up.
+    /// The last assignment and its generation. A sticky member sends them even after it gave the
+    /// partitions up.
     pub(super) last: (Arc<[Partition]>, i32),
-    /// JoinGroup, SyncGroup, Heartbeat or LeaveGroup: one at a time.
+    /// The JoinGroup, SyncGroup, Heartbeat or LeaveGroup under way: one at a time.
     in_flight: Option<InFlight>,
     next_heartbeat: Time,
     /// The time when the coordinator last accepted a request of the member.
@@ -54,25 +56,26 @@ struct InFlight {
 }
 
 enum Phase {
-    /// Will send JoinGroup.
+    /// The member will send JoinGroup.
     Unjoined,
-    /// JoinGroup is under way.
+    /// JoinGroup is in flight.
     Joining,
     /// The member will send SyncGroup with these assignments.
     Joined(Vec<SyncGroupRequestAssignment<'static>>),
-    /// SyncGroup is under way.
+    /// SyncGroup is in flight.
     Syncing,
-    /// Has an assignment to adopt.
+    /// The member will adopt this assignment.
     Synced(Vec<Partition>),
     Stable,
-    /// Gives up partitions, which takes until this time.
+    /// The member gives up partitions, which takes until this time.
     Revoking(Time, Then),
 }
 
 enum Then {
-    /// All partitions (eager), before it joins again.
+    /// It gives up all partitions (eager), and then joins again.
     Join,
-    /// Partitions that are not in the new assignment (cooperative).
+    /// It gives up the partitions that are not in this new assignment (cooperative), and then
+    /// adopts the assignment.
     Adopt(Vec<Partition>),
 }
 
@@ -116,8 +119,8 @@ impl Classic {
         }
     }
 
-    /// Sends SyncGroup a second time, if it is this member's turn. The repetition must have no
-    /// effect.
+    /// Sends SyncGroup a second time, if this member is one of those that repeat it. The repetition
+    /// must have no effect.
     fn repeat(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let ready = matches!(self.phase, Phase::Stable) && self.in_flight.is_none();
         let Some(node) = core.lookup.node().filter(|_| ready && self.repeat.is_due()) else {
@@ -129,7 +132,8 @@ impl Classic {
         Ok(())
     }
 
-    /// Sends a heartbeat if one is due: while there is an assignment, not while joining.
+    /// Sends a heartbeat if one is due. Heartbeats are due while the member has an assignment, not
+    /// while it joins.
     pub(super) fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         if self.in_flight.is_some() || !self.is_member() || self.heartbeat_time() > turn.now() {
             return Ok(());
@@ -164,7 +168,7 @@ impl Classic {
         (self.is_member() && self.idle(core)).then(|| self.heartbeat_time())
     }
 
-    /// The heartbeat that is due, if it can't be sent.
+    /// The heartbeat that is due and can't be sent, if there is one.
     pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
         let due = self.next_heartbeat;
         let is_late = self.is_member() && self.in_flight.is_none() && due < now;
@@ -195,18 +199,18 @@ impl Classic {
         self.assignor
     }
 
-    /// The id and generation to commit with; none while joining, as in Kafka's client.
+    /// The id and generation for commits. `None` while joining, as in Kafka's client.
     pub(super) fn identity(&self) -> Option<(&str, i32)> {
         self.is_member().then_some((&self.member_id, self.generation))
     }
 
-    /// A heartbeat, of the membership or beside it.
+    /// A heartbeat that the load sends beside the regular ones.
     pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         messages::heartbeat(self, core, turn)
     }
 
-    /// Sends LeaveGroup if the member can be in the group. As in Kafka's client, a member without
-    /// an id sends nothing; a static one is removed by its instance id.
+    /// Sends LeaveGroup if the member may be in the group. As in Kafka's client, a member without
+    /// an id sends nothing. A static member is removed by its instance id.
     pub(super) fn leave(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let known = !self.member_id.is_empty() || core.plan.instance_id.is_some();
         let Some(node) = core.lookup.node().filter(|_| known) else { return Ok(()) };
@@ -216,7 +220,7 @@ impl Classic {
         Ok(())
     }
 
-    /// Handles the answer to the request that is awaited.
+    /// Handles the answer to the request in flight.
     pub(super) fn answered(
         &mut self,
         sent: Time,
@@ -248,7 +252,7 @@ impl Classic {
             (_, Ok(Response::Heartbeat(response))) if current => {
                 self.heartbeat_answered(sent, response.error_code, core, turn)
             }
-            // The member was fenced by another answer since it was sent.
+            // Another answer has fenced the member since this request was sent.
             (_, Ok(Response::Heartbeat(_))) => Ok(()),
             (_, Ok(_) | Err(_)) => {
                 self.broke(core, turn);
@@ -286,7 +290,7 @@ impl Classic {
         }
     }
 
-    /// The answer to a request sent at `sent` said that a rebalance is under way.
+    /// The answer to a request that was sent at `sent` said that a rebalance is under way.
     pub(super) fn must_rejoin(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let joins = matches!(self.phase, Phase::Revoking(_, Then::Join));
         if self.is_member() && !joins && !self.rejoin {
@@ -295,8 +299,8 @@ impl Classic {
         }
     }
 
-    /// The coordinator does not accept it as a member of this generation: its partitions are lost.
-    /// Its id stays valid after ILLEGAL_GENERATION; FENCED_INSTANCE_ID is fatal.
+    /// The coordinator refuses the member or its generation, so its partitions are lost. After
+    /// ILLEGAL_GENERATION its id stays valid. FENCED_INSTANCE_ID is fatal.
     pub(super) fn fence(
         &mut self,
         api: ApiKey,
@@ -339,12 +343,12 @@ impl Classic {
         core.emit(turn, if core.lookup.is_confirmed() { alive } else { EventKind::Reached });
     }
 
-    /// Whether it has an assignment in a generation, and is not joining another one.
+    /// Whether the member has an assignment in a generation, and is not joining another generation.
     pub(super) fn is_member(&self) -> bool {
         matches!(self.phase, Phase::Stable | Phase::Revoking(..))
     }
 
-    /// Whether it can send a request.
+    /// Whether the member can send a request now.
     fn idle(&self, core: &Core) -> bool {
         self.in_flight.is_none() && core.lookup.node().is_some()
     }
@@ -359,7 +363,7 @@ impl Classic {
         self.joined_to.as_ref().is_some_and(|it| !Arc::ptr_eq(it, topics) && it != topics)
     }
 
-    /// Only the leader watches the topics: it rejoins, so that it can assign new partitions.
+    /// Whether the leader must rejoin to assign new partitions. Only the leader watches the topics.
     fn topics_grew(&self, core: &Core, topics: &Topics) -> bool {
         self.assigned_of.as_ref().is_some_and(|before| {
             let counts = core.group().subscription.topics().iter();

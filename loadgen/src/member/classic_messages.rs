@@ -18,11 +18,11 @@ use crate::topics::Topics;
 
 const PROTOCOL_TYPE: &str = "consumer";
 const STATIC: &str = " of static members";
-/// From these versions on requests have `group.instance.id` (KIP-345).
+/// The first versions whose requests have `group.instance.id` (KIP-345).
 const STATIC_JOIN: i16 = 5;
 const STATIC_SYNC: i16 = 3;
 const STATIC_HEARTBEAT: i16 = 3;
-/// From this version on LeaveGroup has a list of members, also static ones.
+/// The first version in which LeaveGroup has a list of members, including static members.
 const LEAVE_LIST: i16 = 3;
 
 pub(super) fn join(member: &Classic, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
@@ -115,13 +115,13 @@ pub(super) fn leave(member: &Classic, core: &Core, turn: &Turn<'_, '_>) -> Step<
     Ok((version, request.into()))
 }
 
-/// The error of LeaveGroup's answer, if it has one.
+/// The error of LeaveGroup's answer, if there is one.
 pub(super) fn left(response: &LeaveGroupResponse<'_>) -> Option<i16> {
     let of_members = response.members.iter().map(|member| member.error_code);
     [response.error_code].into_iter().chain(of_members).find(|code| *code != 0)
 }
 
-/// The assignor that the coordinator chose: one of those that the member named.
+/// The assignor that the coordinator chose. It must be one that the member named.
 pub(super) fn chosen(response: &JoinGroupResponse<'_>, core: &Core) -> Step<ClassicAssignor> {
     let Protocol::Classic { assignors } = &core.group().protocol else {
         return Err(inconsistent(core));
@@ -140,8 +140,8 @@ fn version(core: &Core, turn: &Turn<'_, '_>, api: ApiKey, for_static: i16) -> St
     core.version(turn, api, least, if least > 0 { STATIC } else { "" })
 }
 
-/// Members rejoin with their partitions only if all their assignors support that
-/// (`ConsumerCoordinator` uses the protocol that all have in common).
+/// Whether members keep their partitions while they rejoin. All assignors of the member must
+/// support it (`ConsumerCoordinator` uses the protocol that all have in common).
 pub(super) fn is_cooperative(core: &Core) -> bool {
     match &core.group().protocol {
         Protocol::Classic { assignors } => {

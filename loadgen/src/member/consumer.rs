@@ -1,6 +1,6 @@
-//! A member of a consumer group (KIP-848): one request, ConsumerGroupHeartbeat, joins, keeps alive,
-//! fetches assignments, acknowledges them and leaves. The order of requests is that of Kafka's
-//! `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`.
+//! A member of a consumer group (KIP-848). One request, ConsumerGroupHeartbeat, joins, keeps the
+//! member alive, fetches and acknowledges assignments, and leaves. The order of requests is that of
+//! Kafka's `ConsumerMembershipManager` and `ConsumerHeartbeatRequestManager`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ static BEATS: Beats = Beats {
 
 pub(super) struct Consumer {
     pub(super) membership: Membership,
-    /// The newest assignment received, if it has not been adopted.
+    /// The newest assignment received, until it has been adopted.
     target: Option<Target>,
     reconciling: Reconciling<Vec<Partition>>,
 }
@@ -58,7 +58,7 @@ impl Consumer {
         self.reconciling.until().into_iter().chain(self.membership.deadline(core)).min()
     }
 
-    /// Handles an assignment, which is adopted if it differs from the previous one.
+    /// Handles an assignment. The member adopts it if it differs from the previous one.
     fn assigned(
         &mut self,
         first: bool,
@@ -89,8 +89,8 @@ impl Consumer {
         current == target
     }
 
-    /// Adopts the known topics of the target: gives up partitions that are not in it (which takes
-    /// time), adds new ones, and acknowledges. One target at a time.
+    /// Adopts the known topics of the target, one target at a time. The member gives up partitions
+    /// that are not in it (which takes time), adds the new ones, and acknowledges.
     fn reconcile(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Some(assigned) = self.reconciling.done(turn.now()) {
             self.reconciled(assigned, core, turn);
@@ -108,7 +108,8 @@ impl Consumer {
         }
     }
 
-    /// The part of the target that can be adopted now. It stays while it has unknown topics.
+    /// The part of the target that can be adopted now. The target is kept while it has unknown
+    /// topics.
     fn next_assignment(&mut self, core: &Core, topics: &Topics) -> Option<Vec<Partition>> {
         let mut target = self.target.take()?;
         if target.unknown.is_empty() {
@@ -212,7 +213,7 @@ impl Heartbeating for Consumer {
     }
 }
 
-/// The epoch of the last heartbeat.
+/// The epoch of the last heartbeat, which leaves the group.
 pub(super) fn last_epoch(how: Stop) -> i32 {
     if how == Stop::Close { LEAVE_FOR_NOW } else { LEAVE }
 }

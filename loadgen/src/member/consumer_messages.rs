@@ -13,14 +13,15 @@ use super::text::text;
 use crate::plan::{Partition, Protocol, Subscription};
 use crate::topics::Topics;
 
-/// From this version on members choose their own ids (KIP-1082), and may subscribe by a pattern.
+/// The first version in which members choose their own ids (KIP-1082), and may subscribe by a
+/// pattern.
 pub(super) const OWN_ID: i16 = 1;
 
 /// An assignment as the coordinator sent it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Target {
     pub(super) partitions: Vec<Partition>,
-    /// Partitions of topics that the member does not know yet: they wait for metadata.
+    /// Partitions of topics that the member does not know yet. They wait for metadata.
     pub(super) unknown: Vec<(Uuid, Vec<i32>)>,
 }
 
@@ -32,8 +33,8 @@ impl Target {
         target
     }
 
-    /// Moves partitions from `unknown` to `partitions` once their topics are known; returns whether
-    /// there were any.
+    /// Moves partitions from `unknown` to `partitions` if their topics are known by now. Returns
+    /// whether any moved.
     pub(super) fn resolve(&mut self, topics: &Topics) -> bool {
         let before = self.unknown.len();
         let partitions = &mut self.partitions;
@@ -48,7 +49,7 @@ impl Target {
     }
 }
 
-/// Sets the fields that a member sends when it joins, and after a failure.
+/// Sets the fields that a member sends when it joins, and again after a failure.
 pub(super) fn describe(
     request: &mut ConsumerGroupHeartbeatRequest<'static>,
     version: i16,

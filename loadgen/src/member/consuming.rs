@@ -1,6 +1,6 @@
-//! The records of a member's partitions: it fetches them from their leaders, and its positions move
-//! on, so that it commits how far it has read. A member that does not consume commits positions
-//! that it invents.
+//! Fetches the records of a member's partitions from their leaders. The positions advance with the
+//! records, so that the member commits how far it has read. A member that does not consume commits
+//! invented positions.
 
 use muster_codec::messages::{FetchResponse, PartitionData};
 use muster_codec::{ApiKey, DecodeError, ErrorCode};
@@ -20,15 +20,15 @@ use crate::time::Time;
 
 pub(super) struct Consuming {
     schedule: Option<Schedule>,
-    /// The most bytes of an answer.
+    /// The maximum size of an answer in bytes.
     bytes: u32,
     /// The calls in flight, one for each leader.
     calls: Vec<Call>,
-    /// Partitions whose leaders are asked for.
+    /// Partitions whose leaders are being looked up.
     asked: Vec<Partition>,
     leaders: Option<Leaders>,
     retry: Retry,
-    /// The member had nothing to read when this was last checked, so no fetch was due.
+    /// The member had nothing to read at the last check, so no fetch was due.
     paused: bool,
 }
 
@@ -48,7 +48,7 @@ impl Default for Consuming {
 
 struct Call {
     token: u32,
-    /// Where the fetch began.
+    /// The offsets from which the fetch reads.
     positions: Vec<(Partition, i64)>,
 }
 
@@ -77,7 +77,7 @@ impl Consuming {
     pub(super) fn deadline(&self, core: &Core) -> Option<Time> {
         let next = self.schedule.as_ref().filter(|_| reads(core))?.deadline()?;
         match &self.leaders {
-            // Nothing is due before its answer.
+            // No fetch is due before the leaders are known.
             Some(leaders) if leaders.is_asking() => None,
             Some(leaders) => Some(next.max(leaders.deadline().unwrap_or(Time::ZERO))),
             None => Some(next.max(self.retry.until())),
@@ -108,7 +108,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Takes the answer to a request that it awaits.
+    /// Takes the answer to one of its requests.
     pub(super) fn answered(
         &mut self,
         answer: Answer<'_>,
@@ -140,9 +140,9 @@ impl Consuming {
         }
     }
 
-    /// The positions of the owned partitions by their leaders. `None` while some are not known:
-    /// then they are asked for.
-    #[allow(clippy::type_complexity)] // named by its sentence
+    /// The positions of the owned partitions, by leader. `None` if some leaders are unknown: they
+    /// are looked up then.
+    #[allow(clippy::type_complexity)] // the sentence above names the type
     fn by_leader(
         &mut self,
         core: &mut Core,
@@ -230,7 +230,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Takes the fetched records of a partition, if the member still reads it from this offset.
+    /// Takes the fetched records of a partition, if `from` is still the member's position in it.
     fn take(
         &mut self,
         (partition, from): (Partition, i64),
@@ -266,7 +266,7 @@ impl Consuming {
                 let numbered = record.and_then(|record| Numbered::of(record.key?));
                 let due = numbered.map(|it| Time::from_micros(it.number));
                 match consumed.last_mut() {
-                    // Batches that were due at once: one entry is enough.
+                    // One entry is enough for batches that were due at the same time.
                     Some(before)
                         if (before.partition, before.due) == (partition, due)
                             && before.last.checked_add(1) == Some(first) =>
@@ -282,7 +282,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Errors that clients repeat are counted; others end the member.
+    /// Handles an error: one that clients retry is counted, any other ends the member.
     fn refused(
         &mut self,
         error: ErrorCode,
@@ -300,7 +300,7 @@ impl Consuming {
     }
 }
 
-/// Whether it knows where to read, of any partition.
+/// Whether the member knows its position in at least one partition.
 fn reads(core: &Core) -> bool {
     !core.owned.is_empty() && core.owned.is_ready()
 }

@@ -1,4 +1,4 @@
-//! The input and the output of the calls of a member.
+//! The input and the output of a call of a member.
 
 use super::io::{Nodes, Outgoing, Span, Versions};
 use crate::event::Event;
@@ -14,7 +14,7 @@ pub struct Context<'a> {
     pub random: &'a mut fastrand::Rng,
 }
 
-/// Requests to send and events to report. The owner empties it and passes it again.
+/// Requests to send and events to report. The owner takes them out and passes it again.
 #[derive(Default)]
 pub struct Output {
     pub requests: Vec<Outgoing>,

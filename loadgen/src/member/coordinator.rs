@@ -1,5 +1,5 @@
-//! Looking up the group's coordinator (Kafka's `CoordinatorRequestManager`): one request at a time,
-//! back-off after a failure, and a pause between two lookups that succeed.
+//! Looks up the group's coordinator (Kafka's `CoordinatorRequestManager`). One request at a time,
+//! with a back-off after a failure, and a pause between two successful lookups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::io::{NodeIndex, Request};
 use super::text::text;
 use crate::time::Time;
 
-/// From this version on the request has a list of keys (KIP-699).
+/// The first version with a list of keys (KIP-699).
 const BATCHED: i16 = 4;
 
 /// The name to look up, with its kind.
@@ -26,7 +26,7 @@ pub(super) enum Key {
 #[derive(Default, Debug)]
 pub(super) struct Lookup {
     found: Found,
-    /// Whether an answer has shown that the coordinator has loaded the group since it was found.
+    /// Whether an answer has shown, since the coordinator was found, that it has loaded the group.
     confirmed: bool,
     pub(super) retry: Retry,
 }
@@ -61,13 +61,14 @@ impl Lookup {
         self.confirmed = true;
     }
 
-    /// While Kafka's coordinator loads a group, it answers every classic heartbeat without error,
-    /// and renews nothing (`GroupCoordinatorService.heartbeat`: "blindly respond").
+    /// Whether an answer proves that the coordinator has loaded the group. While it loads the
+    /// group, Kafka's coordinator answers every classic heartbeat without error, but renews nothing
+    /// (`GroupCoordinatorService.heartbeat`: "blindly respond").
     pub(super) fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The coordinator is not at the known node. A lookup that is under way continues.
+    /// The coordinator is no longer at the known node. A lookup in flight continues.
     pub(super) fn forget(&mut self) {
         if let Found::At(_) = self.found {
             self.found = Found::Nowhere;
@@ -83,7 +84,7 @@ impl Lookup {
         matches!(self.found, Found::Asked(asked) if asked == token)
     }
 
-    /// Whether to send a lookup now.
+    /// Whether a lookup has to be sent now.
     pub(super) fn due(&self, now: Time) -> bool {
         matches!(self.found, Found::Nowhere) && self.retry.ready(now)
     }
@@ -100,7 +101,7 @@ impl Key {
         }
     }
 
-    /// `FindCoordinator`'s key type.
+    /// The key type of `FindCoordinator`.
     fn kind(&self) -> i8 {
         match self {
             Self::Group(_) => 0,
@@ -108,7 +109,7 @@ impl Key {
         }
     }
 
-    /// The least version with this kind of key.
+    /// The first version that has this kind of key.
     pub(super) fn least_version(&self) -> i16 {
         self.kind().into()
     }
@@ -132,7 +133,7 @@ pub(super) fn request(key: &Key, version: i16) -> Request {
     request.into()
 }
 
-/// The coordinator's address, or the error after which to try again.
+/// Reads the coordinator's address, or the error after which the lookup is repeated.
 pub(super) fn read<'a>(
     key: &Key,
     response: &'a FindCoordinatorResponse<'_>,

@@ -15,7 +15,7 @@ use crate::event::{Event, EventKind};
 use crate::plan::{GroupPlan, MemberPlan, Partition, Protocol};
 use crate::time::Time;
 
-/// One call of a member's owner: its input, and the output of the member.
+/// One call of a member: the input from its owner, and the member's output.
 pub(super) struct Turn<'a, 'b> {
     pub(super) context: &'a mut Context<'b>,
     pub(super) output: &'a mut Output,
@@ -31,12 +31,12 @@ pub(super) struct Core {
     pub(super) plan: MemberPlan,
     pub(super) lookup: Lookup,
     pub(super) owned: Owned,
-    /// Counts the identities (member id and epoch of its joins) that the member has had, so that an
-    /// error for an earlier identity is distinguished from one for the current.
+    /// Counts the identities that the member has had: its member ids, and the epochs of its joins.
+    /// It distinguishes an error for an earlier identity from one for the current identity.
     pub(super) incarnation: u32,
-    /// Whether it reads records: then positions are where it reads next.
+    /// Whether the member reads records. If so, its positions are the offsets that it reads next.
     pub(super) consumes: bool,
-    /// The records of partitions that it gave up, which it has read and not committed.
+    /// The records that the member has read but not committed, of partitions that it gave up.
     pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }
@@ -54,7 +54,8 @@ impl Core {
         }
     }
 
-    /// A new process with the same plan. Tokens continue, so that late answers are recognised.
+    /// Starts a new process with the same plan. Tokens continue, so that late answers are
+    /// recognised.
     pub(super) fn restart(&mut self) {
         self.lookup = Lookup::default();
         self.incarnation = self.incarnation.wrapping_add(1);
@@ -81,7 +82,7 @@ impl Core {
         retry.failed_once(turn.context.now, &self.plan.group.backoff, turn.context.random);
     }
 
-    /// The version of an API to use; `needed` is what the error names as missing.
+    /// The version of an API to use. If there is none, the error names `needed` as missing.
     pub(super) fn version(
         &self,
         turn: &Turn<'_, '_>,
@@ -95,13 +96,13 @@ impl Core {
         }
     }
 
-    /// The time when the first heartbeat of a membership is due: at any time within the interval.
-    /// Members of a real group beat at different times, as they started at different times.
+    /// When the first heartbeat of a membership is due: at a random time within the interval.
+    /// Members of a real group start at different times, so their heartbeats are spread.
     pub(super) fn first_heartbeat(interval: Duration, turn: &mut Turn<'_, '_>) -> Time {
         turn.now() + interval.mul_f64(turn.context.random.f64())
     }
 
-    /// Sends to the coordinator.
+    /// Sends a request to the coordinator.
     pub(super) fn send(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -127,14 +128,14 @@ impl Core {
         token
     }
 
-    /// The request that was sent last is one of a kind that is due at this interval.
+    /// Marks the request that was sent last as one of a kind that is due at this interval.
     pub(super) fn repeats(turn: &mut Turn<'_, '_>, every: Duration) {
         if let Some(outgoing) = turn.output.requests.last_mut() {
             outgoing.every = Some(every);
         }
     }
 
-    /// Looks up the coordinator if it is unknown, and the back-off is over.
+    /// Looks up the coordinator if it is unknown and the back-off is over.
     pub(super) fn search(&mut self, turn: &mut Turn<'_, '_>) -> Step {
         if !self.lookup.due(turn.now()) {
             return Ok(());
@@ -155,7 +156,7 @@ impl Core {
         read
     }
 
-    /// The name by which its coordinator is found. The client id of a producer is its
+    /// The name by which the member's coordinator is found. For a producer the client id is its
     /// transactional id.
     fn key(&self) -> Key {
         match self.plan.group.protocol {
@@ -169,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Asks for a coordinator.
+    /// Sends a lookup of a coordinator, and returns its token.
     pub(super) fn ask_for(&mut self, key: &Key, turn: &mut Turn<'_, '_>) -> Step<u32> {
         let version = self.version(turn, ApiKey::FindCoordinator, key.least_version(), "")?;
         let (request, due) = (coordinator::request(key, version), turn.now());
@@ -200,7 +201,7 @@ impl Core {
         Ok(())
     }
 
-    /// A request to the coordinator failed: looks it up again, as clients do.
+    /// A request to the coordinator failed. The coordinator is looked up again, as by real clients.
     pub(super) fn broke(&mut self, turn: &mut Turn<'_, '_>) {
         if self.lookup.node().is_some() {
             self.emit(turn, EventKind::Disconnected);
@@ -208,7 +209,7 @@ impl Core {
         }
     }
 
-    /// Adopts an assignment, with an event of the new partitions.
+    /// Adopts an assignment, and reports an event with the new partitions.
     pub(super) fn adopt(&mut self, epoch: i32, assigned: Vec<Partition>, turn: &mut Turn<'_, '_>) {
         let added = difference(&assigned, self.owned.partitions());
         let fetched = self.plan.group.fetches_on_assignment;
@@ -255,7 +256,7 @@ impl Core {
     }
 }
 
-/// Whole milliseconds, limited to the protocol's 32 bits.
+/// The duration in whole milliseconds, limited to the protocol's 32 bits.
 pub(super) fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }

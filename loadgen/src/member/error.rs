@@ -1,31 +1,31 @@
-//! The meaning of error codes for a member, and their texts.
+//! The meaning of error codes for a member, and their names.
 
 use muster_codec::{ApiKey, ErrorCode};
 
-/// Why a member can't continue: one clear sentence.
+/// Why a member can't continue, in one sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fatal(pub(super) String);
 
 pub(super) type Step<T = ()> = Result<T, Fatal>;
 
-/// The reaction of clients to an error that has no specific meaning for the request.
+/// How clients react to an error that has no specific meaning for the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Remedy {
-    /// Try again after the back-off.
+    /// Retry after the back-off.
     Retry,
     /// Retry, but look up the coordinator first.
     LookUp,
     GiveUp,
 }
 
-/// The error of an answer; `None` if it has none. As in Kafka's clients an unknown code is an
-/// unknown error of the server.
+/// The error of an answer, or `None`. As in Kafka's clients, an unknown code counts as an unknown
+/// server error.
 pub(super) fn refusal(code: i16) -> Option<ErrorCode> {
     let error = ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
     (error != ErrorCode::None).then_some(error)
 }
 
-/// The errors that Kafka's clients take for passing (`RetriableException`).
+/// Whether Kafka's clients retry after this error (`RetriableException`).
 pub(super) fn is_retriable(error: ErrorCode) -> bool {
     use ErrorCode as E;
     matches!(
@@ -77,7 +77,7 @@ pub(super) fn fatal(api: ApiKey, group: &str, error: ErrorCode, said: Option<&st
     fatal_of(api, &format!("group {group}"), error, said)
 }
 
-/// The same sentence about something other than a group, such as a producer.
+/// The same sentence for something other than a group, such as a producer.
 pub(super) fn fatal_of(api: ApiKey, of: &str, error: ErrorCode, said: Option<&str>) -> Fatal {
     let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
     let colon = if hint.is_empty() { "" } else { ": " };
@@ -85,7 +85,7 @@ pub(super) fn fatal_of(api: ApiKey, of: &str, error: ErrorCode, said: Option<&st
     Fatal(format!("{} of {of} was refused with {name}{colon}{hint}", api.name()))
 }
 
-/// The cluster lacks an API, or the version of it that is needed.
+/// The cluster lacks this API, or the version that is needed.
 pub(super) fn unsupported(api: ApiKey, needed: &str) -> Fatal {
     Fatal(format!("the cluster does not support {}{needed}", api.name()))
 }
@@ -128,7 +128,7 @@ fn hint(error: ErrorCode) -> &'static str {
     }
 }
 
-/// The name in the protocol guide: `UNKNOWN_MEMBER_ID`.
+/// The error's name in the protocol guide, such as `UNKNOWN_MEMBER_ID`.
 pub(crate) fn error_name(error: ErrorCode) -> String {
     let mut name = String::new();
     for letter in format!("{error:?}").chars() {

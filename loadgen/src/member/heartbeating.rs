@@ -1,5 +1,5 @@
-//! The heartbeats of members of consumer groups, share groups and streams groups, beside their
-//! [`Membership`]: how they are sent, and how their answers are taken.
+//! The heartbeats of consumer, share and streams groups, on top of their [`Membership`]: how
+//! members send them, and how they handle the answers.
 
 use super::core::{Core, Turn};
 use super::error::Step;
@@ -7,7 +7,7 @@ use super::io::{Failure, Request, Response};
 use super::membership::{Beat, Heard, Membership};
 use crate::time::Time;
 
-/// A member whose heartbeats join, keep alive, bring assignments and leave.
+/// A member whose heartbeats join, keep it alive, fetch assignments and leave.
 pub(super) trait Heartbeating {
     /// The answer to a heartbeat.
     type Answer<'a>;
@@ -19,15 +19,15 @@ pub(super) trait Heartbeating {
     /// The next regular heartbeat.
     fn request(&mut self, version: i16, core: &Core, turn: &mut Turn<'_, '_>) -> Step<Request>;
 
-    /// A heartbeat that only keeps alive, or leaves if the member's epoch says so.
+    /// A heartbeat that only keeps the member alive, or leaves if the member's epoch says so.
     fn minimal_request(&self, core: &Core) -> Request;
 
-    /// None for the answer to a request of another kind.
+    /// Returns `None` for the answer to another kind of request.
     fn answer(response: Response<'_>) -> Option<Self::Answer<'_>>;
 
     fn beat<'a>(answer: &'a Self::Answer<'_>) -> Beat<'a>;
 
-    /// Takes the part of an answer that is not about the membership.
+    /// Handles the part of an answer that does not concern the membership.
     fn take(
         &mut self,
         heard: Heard,
@@ -37,7 +37,7 @@ pub(super) trait Heartbeating {
         turn: &mut Turn<'_, '_>,
     ) -> Step;
 
-    /// Sends a heartbeat that is due, without adopting assignments.
+    /// Sends a heartbeat if it is due, without adopting assignments.
     fn keep_alive(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = self.membership().due(core, turn.now()) else { return Ok(()) };
         let version = self.membership().version(core, turn)?;
@@ -46,20 +46,20 @@ pub(super) trait Heartbeating {
         Ok(())
     }
 
-    /// A heartbeat that only keeps alive, beside the regular ones.
+    /// A heartbeat that only keeps the member alive, beside the regular heartbeats.
     fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         let version = self.membership().version(core, turn)?;
         Ok((version, self.minimal_request(core)))
     }
 
-    /// Sends the last heartbeat, with this epoch, if it is a member.
+    /// If it is a member, sends the last heartbeat, with this epoch.
     fn leave(&mut self, epoch: i32, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = self.membership_mut().begin_to_leave(epoch, core) else { return Ok(()) };
         let request = self.minimal_request(core);
         self.membership_mut().send_last(node, request, core, turn)
     }
 
-    /// Handles the answer to the heartbeat that is awaited.
+    /// Handles the answer to the heartbeat in flight.
     fn heartbeat_answered(
         &mut self,
         sent: Time,

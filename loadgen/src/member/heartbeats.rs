@@ -1,5 +1,4 @@
-//! The heartbeats of a member ([`super::membership`]): when the next one is due, and the state
-//! of the member by its epoch.
+//! When the next heartbeat of a [`super::membership`] is due, and the member's epoch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,13 @@ use crate::time::Time;
 pub(super) const JOIN: i32 = 0;
 pub(super) const LEAVE: i32 = -1;
 
-/// The interval until the first answer, after which clients send at once anyway.
+/// The interval until the first answer. Clients send the first heartbeat at once anyway.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy)]
 pub(super) struct Heartbeats {
     pub(super) interval: Duration,
-    /// When the next one is due.
+    /// When the next heartbeat is due.
     pub(super) next: Time,
     pub(super) retry: Retry,
 }
@@ -30,12 +29,12 @@ impl Heartbeats {
         Self { interval: INTERVAL, next: Time::ZERO, retry: Retry::default() }
     }
 
-    /// The heartbeats of the same member once it joins again.
+    /// The state after which the same member joins again.
     pub(super) fn again(self) -> Self {
         Self { next: Time::ZERO, ..self }
     }
 
-    /// When the next one is sent: one that is due at once waits for the back-off only.
+    /// When the next heartbeat is sent. With `at_once` it waits only for the back-off.
     pub(super) fn deadline(&self, at_once: bool) -> Time {
         let regular = if at_once { Time::ZERO } else { self.next };
         regular.max(self.retry.until())
@@ -46,7 +45,8 @@ impl Heartbeats {
         (due < now).then_some(Overdue { of, due, every })
     }
 
-    /// The interval counts from when the last heartbeat was sent; a changed one from its answer.
+    /// Sets the interval. An unchanged interval counts from when the last heartbeat was sent, a
+    /// changed one from its answer.
     pub(super) fn keep_interval(&mut self, millis: i32, now: Time) {
         let interval = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
         if interval != self.interval && !interval.is_zero() {
@@ -55,7 +55,7 @@ impl Heartbeats {
         }
     }
 
-    /// The next one is the first of a member.
+    /// Makes the next heartbeat the first of a membership.
     pub(super) fn begin(&mut self, turn: &mut Turn<'_, '_>) {
         self.next = Core::first_heartbeat(self.interval, turn);
     }
@@ -70,7 +70,7 @@ pub(super) fn state(epoch: i32, fenced: bool, unsettled: bool) -> State {
     }
 }
 
-/// A member id, as clients choose it.
+/// A new random member id, in the form that clients choose.
 pub(super) fn new_member_id(turn: &mut Turn<'_, '_>) -> Arc<str> {
     let bytes = turn.context.random.u128(..).to_be_bytes();
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();

@@ -13,19 +13,21 @@ use crate::time::Time;
 /// A request to send now.
 pub struct Outgoing {
     pub to: Destination,
-    /// The version to encode the request in: one that the cluster supports.
+    /// The API version in which the request is encoded. The cluster supports it.
     pub version: i16,
     pub request: Request,
-    /// The time when the request was due: latency counts from then.
+    /// When the request was due. Its latency counts from then.
     pub due: Time,
-    /// The interval at which later requests of its kind are due, even while it is not answered.
+    /// The interval at which later requests of this kind are due, even while this one is not
+    /// answered.
     pub every: Option<Duration>,
-    /// Returned in [`Answer::token`]; unique among the requests in flight of this member.
+    /// A number that [`Answer::token`] returns. It is unique among this member's requests in
+    /// flight.
     pub token: u32,
 }
 
-/// A request that is due and can't be sent: the coordinator can't be reached, or has not answered
-/// earlier ones.
+/// A request that is due, but can't be sent: the coordinator is unreachable, or has not answered
+/// earlier requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overdue {
     pub of: Regular,
@@ -46,52 +48,52 @@ pub enum Regular {
     Transaction,
 }
 
-/// Work of several requests that ended, or was given up without an answer to the last of them.
+/// Work of several requests that has ended, or was given up before its last answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     pub of: SpanKind,
-    /// The time when it was due: latency counts from then.
+    /// When the work was due. Its latency counts from then.
     pub due: Time,
-    /// The time when the first request left, and below the time when the last answer arrived.
+    /// When the first request was sent, and below, when the last answer arrived.
     pub began: Time,
     pub ended: Time,
-    /// The time by which the machine that generates the load made it longer.
+    /// How much longer it took because the load machine was late.
     pub delayed: Duration,
     pub answered: bool,
-    /// How many ended at once.
+    /// The number of spans that ended at once.
     pub count: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanKind {
-    /// The time from the first request of a transaction to the answer of EndTxn.
+    /// From the first request of a transaction to the answer to EndTxn.
     Transaction,
-    /// The time from when a record was due to be written to its first acquisition by a member of a
+    /// From the time when a record was due to be written to its first acquisition by a member of a
     /// share group.
     Delivery,
-    /// The time for which a member of a streams group that has tasks must not process.
+    /// The time for which a member of a streams group had tasks, but was not allowed to process.
     Hold,
 }
 
-/// The connection to send a request on.
+/// The connection on which a request is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Destination {
     /// Any broker, for coordinator lookups. Its connections are shared by the members of a core.
     Any,
     /// The member's own connection to this node.
     Node(NodeIndex),
-    /// A second connection to a node, for requests that wait for records, so that requests to the
-    /// coordinator do not wait for them.
+    /// A second connection to a node, for requests that wait for records. Requests to the
+    /// coordinator do not queue after them.
     Leader(NodeIndex),
 }
 
 /// The answer to a request, or its failure.
 pub struct Answer<'a> {
     pub token: u32,
-    /// The time when the request left, and when its answer arrived.
+    /// When the request was sent, and when its answer arrived.
     pub sent: Time,
     pub arrived: Time,
-    /// The time by which the machine that generates the load sent the request too late.
+    /// How late the load machine sent the request.
     pub delayed: Duration,
     pub outcome: Result<Response<'a>, Failure>,
 }
@@ -99,23 +101,24 @@ pub struct Answer<'a> {
 /// Why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// No connection, or it broke before the answer. The request may have taken effect.
+    /// There was no connection, or it broke before the answer. The request may have taken effect.
     Disconnected,
-    /// No answer within the request timeout. The connection is closed, as clients do.
+    /// There was no answer within the request timeout. The connection is closed, as real clients
+    /// do.
     TimedOut,
     /// The answer could not be decoded. The connection is closed.
     Malformed,
 }
 
-/// A request of a member. Members keep parts of requests, and requests wait for their turn, so they
-/// borrow nothing.
+/// A request of a member. It borrows nothing, because members keep parts of requests, and requests
+/// queue before they are sent.
 pub type Request = muster_codec::Request<'static>;
 
-/// Brokers by host and port, so that members hold only an index.
+/// The brokers by host and port. Members hold only an index into this table.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     addresses: Vec<(String, u16)>,
-    /// The leaders that consuming members have learned. All members of a core share them.
+    /// The partition leaders that consuming members have learned, shared by all members of a core.
     leaders: HashMap<Partition, NodeIndex>,
 }
 
@@ -123,7 +126,8 @@ pub struct Nodes {
 pub struct NodeIndex(pub u32);
 
 impl Nodes {
-    /// Returns the index of this address, and adds it if it is new. Clusters have few brokers.
+    /// Returns the index of this address, and adds the address if it is new. The search is linear:
+    /// clusters have few brokers.
     pub fn intern(&mut self, host: &str, port: u16) -> NodeIndex {
         let known = self.addresses.iter().position(|(h, p)| h == host && *p == port);
         let at = known.unwrap_or_else(|| {
@@ -141,7 +145,7 @@ impl Nodes {
         self.leaders.insert(partition, by);
     }
 
-    /// The partition has another leader, which must be looked up.
+    /// This node no longer leads the partition, so its leader must be looked up.
     pub(super) fn not_led(&mut self, partition: Partition) {
         self.leaders.remove(&partition);
     }
@@ -151,11 +155,11 @@ impl Nodes {
     }
 }
 
-/// The highest version of each API that both sides know.
+/// The highest version of each API that cluster and muster-load both support.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Versions {
     by_key: Vec<Option<i16>>,
-    /// The `transaction.version` that the cluster has finalized; 0 if it has none.
+    /// The cluster's finalized `transaction.version`; 0 if there is none.
     pub transactions: i16,
 }
 
@@ -168,7 +172,7 @@ impl Versions {
         self.by_key[at] = Some(version);
     }
 
-    /// `None` if the cluster does not have the API.
+    /// The version of this API, or `None` if the cluster does not have it.
     pub fn of(&self, api: ApiKey) -> Option<i16> {
         *self.by_key.get(api as usize)?
     }

@@ -11,11 +11,11 @@ use super::text::text;
 use crate::plan::Partition;
 use crate::time::Time;
 
-/// The node of each partition, by its place in the plan.
+/// The node that leads each partition, by the partition's index in the plan.
 #[derive(Debug)]
 pub(super) struct Leaders {
     nodes: Vec<Option<NodeIndex>>,
-    /// The request for metadata that is under way.
+    /// The metadata request in flight.
     asked: Option<u32>,
     outdated: bool,
     retry: Retry,
@@ -35,7 +35,7 @@ impl Leaders {
         !self.outdated
     }
 
-    /// Forgets the leaders, so that they are looked up before the next request.
+    /// Forgets the leaders, so that they are looked up before the next request is sent.
     pub(super) fn forget(&mut self) {
         self.outdated = true;
     }
@@ -68,7 +68,7 @@ impl Leaders {
         Ok(())
     }
 
-    /// Handles an answer that it awaits; returns any other.
+    /// Handles the answer if it is to a request of this lookup. Returns any other answer.
     pub(super) fn answered<'a>(
         &mut self,
         answer: Answer<'a>,
@@ -98,7 +98,7 @@ impl Leaders {
         if self.outdated {
             return core.failed(&mut self.retry, turn);
         }
-        // Leaders that the next request finds wrong are not asked for at once again.
+        // If the next request finds that these leaders are wrong, the next lookup waits.
         let backoff = &core.group().backoff;
         self.retry.succeeded_with_pause(turn.now(), backoff, turn.context.random);
     }
@@ -117,13 +117,13 @@ fn request(
     });
     MetadataRequest {
         topics: Some(named.collect()),
-        // Before version 4 topics are always created.
+        // Before version 4 a broker always creates missing topics.
         allow_auto_topic_creation: version < 4,
         ..MetadataRequest::default()
     }
 }
 
-/// The leaders of these partitions, which are sorted; errors of topics are counted.
+/// The leaders of these sorted partitions. Errors of topics are counted.
 fn nodes(
     response: &MetadataResponse<'_>,
     partitions: &[Partition],

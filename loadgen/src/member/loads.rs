@@ -1,4 +1,4 @@
-//! The loads of a member: requests beside those of its membership.
+//! The loads of a member: requests beyond those of its membership.
 
 use super::Member;
 use super::core::Turn;
@@ -8,8 +8,8 @@ use super::offset_messages::Identity;
 use crate::plan::Fetching;
 
 impl Member {
-    /// Sets whether the member reads records from now on. Answers to requests in flight are used
-    /// either way.
+    /// Sets whether the member reads records from now on. Answers to requests in flight are used in
+    /// either case.
     pub(super) fn consume(&mut self, records: Option<Fetching>, turn: &mut Turn<'_, '_>) {
         self.core.consumes = records.is_some();
         if self.core.consumes || self.consuming.is_some() {
@@ -17,7 +17,7 @@ impl Member {
         }
     }
 
-    /// The identity with which a member that consumes commits before it gives something up.
+    /// The identity for the commit that a consuming member sends before it gives partitions up.
     pub(super) fn who_commits(&self) -> Option<(String, i32)> {
         let identity = self.role.identity().filter(|_| self.core.consumes)?;
         Some((identity.member_id.to_owned(), identity.epoch))

@@ -1,5 +1,5 @@
-//! The membership of a member whose heartbeats join, keep alive and leave, as in consumer groups,
-//! share groups and streams groups. What the heartbeats say and bring besides belongs to the kind.
+//! The membership of a member whose heartbeats join, keep it alive and leave, as in consumer, share
+//! and streams groups. Each kind of group adds its own fields to the heartbeats.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
 use crate::event::EventKind;
 use crate::time::Time;
 
-/// The heartbeats of a kind of group.
+/// The heartbeat state of a member, for all three kinds of groups.
 pub(super) struct Beats {
     pub(super) api: ApiKey,
     pub(super) least_version: i16,
@@ -22,19 +22,19 @@ pub(super) struct Beats {
 
 pub(super) struct Membership {
     of: &'static Beats,
-    /// Chosen once for each simulated process, else assigned by the coordinator.
+    /// The member chooses it once per simulated process, or the coordinator assigns it.
     pub(super) member_id: Arc<str>,
     pub(super) epoch: i32,
     in_flight: Option<InFlight>,
     heartbeats: Heartbeats,
-    /// The next heartbeat is the first since it joined: after one that is sent at once, the next is
-    /// not a whole interval later.
+    /// The next heartbeat is the first since the member joined. If it is sent at once, the one
+    /// after it is due at a random time within the interval.
     first: bool,
-    /// The next heartbeat has all fields: the last one failed.
+    /// The next heartbeat contains all fields, because the last one failed.
     full: bool,
     /// The next heartbeat reports what the member owns, and is sent at once.
     acknowledge: bool,
-    /// Something was given up, and the coordinator has not answered to the report of it.
+    /// The member has given something up, and the coordinator has not answered the report of it.
     unconfirmed: bool,
     /// The epoch or the assignment changed since the member was last settled.
     unsettled: bool,
@@ -49,7 +49,7 @@ struct InFlight {
     reports_owned: bool,
 }
 
-/// The part of an answer that is alike in all kinds of groups.
+/// The part of an answer that all kinds of groups share.
 pub(super) struct Beat<'a> {
     pub(super) error: i16,
     pub(super) said: Option<&'a str>,
@@ -61,8 +61,8 @@ pub(super) struct Beat<'a> {
 /// The meaning of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
-    /// The sender is a member, and the rest of the answer counts. The field says whether it was a
-    /// member before.
+    /// The coordinator accepts the sender as a member, and the rest of the answer counts. `joined`
+    /// is set if the answer is to a request to join.
     Alive {
         joined: bool,
     },
@@ -92,7 +92,7 @@ impl Membership {
         core.version(turn, self.of.api, self.of.least_version, "")
     }
 
-    /// The coordinator, if a heartbeat to it is due.
+    /// The coordinator, if a heartbeat to it is due now.
     pub(super) fn due(&self, core: &Core, now: Time) -> Option<NodeIndex> {
         let is_due = self.deadline(core).is_some_and(|due| due <= now);
         core.lookup.node().filter(|_| is_due)
@@ -103,7 +103,7 @@ impl Membership {
         idle.then(|| self.heartbeats.deadline(self.is_at_once()))
     }
 
-    /// The heartbeat that is due, if it can't be sent.
+    /// The heartbeat that is due and can't be sent, if there is one.
     pub(super) fn overdue(&self, now: Time) -> Option<Overdue> {
         let is_idle = self.epoch > JOIN && self.in_flight.is_none();
         self.heartbeats.overdue(self.of.regular, now).filter(|_| is_idle)
@@ -125,12 +125,12 @@ impl Membership {
         self.epoch > JOIN
     }
 
-    /// Whether the next heartbeat joins.
+    /// Whether the next heartbeat is a request to join.
     pub(super) fn joins(&self) -> bool {
         self.epoch == JOIN
     }
 
-    /// Whether the next heartbeat describes the member.
+    /// Whether the next heartbeat contains the description of the member.
     pub(super) fn is_full(&self) -> bool {
         self.joins() || self.full
     }
@@ -144,7 +144,7 @@ impl Membership {
         self.acknowledge
     }
 
-    /// The id and epoch to commit with, if it is a member.
+    /// The id and epoch for commits, if it is a member.
     pub(super) fn identity(&self) -> Option<(&str, i32)> {
         self.is_member().then_some((&self.member_id, self.epoch))
     }
@@ -182,7 +182,8 @@ impl Membership {
         (self.full, self.acknowledge, self.first) = (false, false, false);
     }
 
-    /// The coordinator, if it is a member there: its next heartbeat is the last, with this epoch.
+    /// Makes the next heartbeat the last one, with this epoch. Returns the coordinator, or `None`
+    /// if the process is not a member there.
     pub(super) fn begin_to_leave(&mut self, epoch: i32, core: &Core) -> Option<NodeIndex> {
         let node = core.lookup.node().filter(|_| self.is_member())?;
         self.epoch = epoch;
@@ -202,12 +203,12 @@ impl Membership {
         Ok(())
     }
 
-    /// Ignores the answers to all requests in flight.
+    /// Answers to the requests in flight will be ignored.
     pub(super) fn abandon(&mut self) {
         self.in_flight = None;
     }
 
-    /// Takes the answer to the heartbeat that is awaited; `None` if there is none.
+    /// Takes the answer to the heartbeat in flight; `None` if it is to another request.
     pub(super) fn answered(
         &mut self,
         sent: Time,
@@ -218,7 +219,7 @@ impl Membership {
         let Some(in_flight) = self.in_flight.take() else { return Ok(Heard::Nothing) };
         match beat {
             beat if self.epoch <= LEAVE => self.left(beat, core, turn),
-            // The member was fenced by another answer since it was sent.
+            // Another answer has fenced the member since this heartbeat was sent.
             Some(_) if in_flight.incarnation != core.incarnation => {}
             Some(beat) => {
                 let confirms = in_flight.reports_owned && beat.error == 0;
@@ -233,7 +234,7 @@ impl Membership {
         Ok(Heard::Nothing)
     }
 
-    /// Takes an answer of this incarnation, to a regular heartbeat or one beside it.
+    /// Handles an answer of this incarnation, to a regular or an extra heartbeat.
     pub(super) fn heard(
         &mut self,
         sent: Time,
@@ -247,7 +248,8 @@ impl Membership {
         }
     }
 
-    /// A lost answer may have had a new assignment, which the coordinator sends once.
+    /// An extra heartbeat or its answer was lost. The answer may have contained a new assignment,
+    /// which the coordinator sends only once.
     pub(super) fn extra_failed(&mut self) {
         self.full = true;
     }
@@ -257,13 +259,14 @@ impl Membership {
         self.acknowledge = true;
     }
 
-    /// The next heartbeat describes the member, as it changed. It is sent when it is due, as by
-    /// Kafka's client.
+    /// The member's subscription changed. The next heartbeat describes the member again, and is
+    /// sent when it is due, as by Kafka's client.
     pub(super) fn describe_again(&mut self) {
         self.full = true;
     }
 
-    /// The member is not settled before the coordinator has answered to the report of it.
+    /// The member gave something up. It is settled only once the coordinator has answered the
+    /// report of it.
     pub(super) fn gave_up(&mut self) {
         self.unconfirmed = true;
     }
@@ -272,7 +275,7 @@ impl Membership {
         self.unsettled = true;
     }
 
-    /// Emits [`EventKind::Settled`] once when the assignment of this epoch is adopted.
+    /// Reports [`EventKind::Settled`] once, when the assignment of this epoch is adopted.
     pub(super) fn settle(&mut self, busy: bool, core: &Core, turn: &mut Turn<'_, '_>) {
         let settles = self.unsettled && !busy && !self.unconfirmed && self.is_member();
         if settles {
@@ -339,7 +342,7 @@ impl Membership {
         core.emit(turn, EventKind::Joined { member_id, epoch: beat.epoch });
     }
 
-    /// The coordinator answered with an error.
+    /// Handles an error of the coordinator.
     fn refused(
         &mut self,
         beat: &Beat<'_>,
@@ -354,8 +357,8 @@ impl Membership {
                 core.failed_once(&mut self.heartbeats.retry, turn);
                 return Ok(Heard::Out);
             }
-            // The Java client gives up; a process supervisor would restart it. So it tries again,
-            // until the session of the previous member is over.
+            // Here the Java client gives up, and a process supervisor would restart it. So the
+            // member retries until the session of the previous member is over.
             ErrorCode::UnreleasedInstanceId => {
                 self.rejoin(code, core, turn);
                 core.failed(&mut self.heartbeats.retry, turn);
@@ -367,7 +370,8 @@ impl Membership {
                 Remedy::LookUp => {
                     core.refused(turn, api, code);
                     core.lookup.forget();
-                    // Sent once the coordinator is found again; the lookup has its own back-off.
+                    // The heartbeat is sent once the coordinator is found again. The lookup has its
+                    // own back-off.
                     self.full = true;
                     self.heartbeats.next = turn.now();
                     return Ok(Heard::Nothing);
@@ -382,15 +386,15 @@ impl Membership {
         Err(fatal(api, &core.group().id, error, beat.said))
     }
 
-    /// Tries again after the back-off, with all fields.
+    /// The heartbeat failed: the next one follows after the back-off, with all fields.
     fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.full = true;
         self.heartbeats.next = turn.now();
         core.failed(&mut self.heartbeats.retry, turn);
     }
 
-    /// The coordinator does not know the member: it loses all that it owned, and joins again with
-    /// its own id.
+    /// The coordinator does not know the member. The member loses all that it owned, and joins
+    /// again with its own id.
     fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);

@@ -1,17 +1,17 @@
-//! A simulated member: the behaviour of a real client that is in a group, commits and fetches
-//! offsets, or produces, without any I/O. Start here.
+//! A simulated member: it behaves like a real client that is in a group, commits and fetches
+//! offsets, or produces, but does no I/O. Start here.
 //!
 //! The owner of a [`Member`] calls it in four ways:
 //!
 //! - [`Member::start`] and [`Member::stop`]: the simulated process begins and ends;
 //! - [`Member::answered`]: exactly once for each request of its output, with the answer or the
 //!   failure;
-//! - [`Member::wake`], when the time of [`Member::deadline`] has come. A spurious call does no
+//! - [`Member::wake`]: when the time of [`Member::deadline`] has come. A spurious call does no
 //!   harm;
-//! - [`Member::topics_changed`], when partitions were added to topics.
+//! - [`Member::topics_changed`]: when partitions were added to topics.
 //!
-//! Each of them adds requests and events to an [`Output`]. Time never goes back. A member does not
-//! depend on the order of a hash map and has no random numbers of its own, so that a run can be
+//! Each call adds requests and events to an [`Output`]. Time never goes back. A member does not
+//! depend on the order of a hash map, and has no random numbers of its own. So a run can be
 //! repeated from its seed.
 
 pub mod assignors;
@@ -71,8 +71,8 @@ use crate::event::{EventKind, Stop};
 use crate::plan::{GroupPlan, MemberPlan, Workload};
 use crate::time::Time;
 
-/// The time that a leaving member waits for answers: the default of `Consumer.close`. After that it
-/// counts as crashed.
+/// How long a leaving member waits for answers: the default of `Consumer.close`. After that the
+/// member counts as crashed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One simulated process in a group.
@@ -80,7 +80,7 @@ pub struct Member {
     core: Core,
     role: Role,
     offsets: Offsets,
-    /// The state of a member that reads records: most do not.
+    /// The state for reading records. Most members read none.
     consuming: Option<Box<Consuming>>,
     workload: Workload,
     lifecycle: Lifecycle,
@@ -93,7 +93,7 @@ enum Lifecycle {
     Failed,
 }
 
-/// A member that is stopping: it gives up its partitions, leaves, and waits for outstanding
+/// The state of a member that stops: it gives up its partitions, leaves, and waits for outstanding
 /// answers.
 #[derive(Clone, Copy)]
 struct Stopping {
@@ -119,8 +119,8 @@ impl Member {
         &self.core.plan
     }
 
-    /// The process starts, for the first time or again: it keeps only its plan. No effect while it
-    /// runs.
+    /// Starts the process, for the first time or again. Only its plan survives from before. No
+    /// effect while it runs.
     pub fn start(&mut self, context: &mut Context<'_>, output: &mut Output) {
         if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             return;
@@ -139,10 +139,10 @@ impl Member {
         self.conclude(step, turn);
     }
 
-    /// The process ends: after a crash at once; else when the coordinator has answered, and at the
-    /// latest after 30 s, which then counts as a crash. Its connection can be closed once
-    /// [`Member::is_done`]. [`Stop::Close`] of a dynamic member is [`Stop::Leave`], and so is
-    /// [`Stop::Shutdown`] of one that is not in a streams group.
+    /// Ends the process. A crash ends it at once. Otherwise it ends when the coordinator has
+    /// answered, or after 30 s, which counts as a crash. The owner can close its connection once
+    /// [`Member::is_done`]. For a dynamic member [`Stop::Close`] is the same as [`Stop::Leave`].
+    /// Outside streams groups [`Stop::Shutdown`] is, too.
     pub fn stop(&mut self, how: Stop, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         match (&self.lifecycle, how) {
@@ -165,7 +165,7 @@ impl Member {
         }
     }
 
-    /// Handles an answer. An answer that is not awaited any more has no effect.
+    /// Handles an answer. A late answer, which is not awaited any more, has no effect.
     pub fn answered(&mut self, answer: Answer<'_>, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         let step = self.receive(answer, turn).and_then(|()| self.advance(turn));
@@ -179,12 +179,12 @@ impl Member {
         self.conclude(step, turn);
     }
 
-    /// [`Context::topics`] differ from those of the last call.
+    /// [`Context::topics`] differ from those of the previous call.
     pub fn topics_changed(&mut self, context: &mut Context<'_>, output: &mut Output) {
         self.wake(context, output);
     }
 
-    /// Sets the loads from now on, also for later starts.
+    /// Sets the loads from now on, for later starts as well.
     pub fn set_workload(
         &mut self,
         workload: Workload,
@@ -202,8 +202,8 @@ impl Member {
         }
     }
 
-    /// Continues with the subscription of this plan, and begins with it from now on. A plan of
-    /// another protocol has no effect: a member has to restart for it.
+    /// Subscribes the member to the topics of this plan, now and at later starts. A plan with
+    /// another protocol has no effect: that needs a restart of the member.
     pub fn subscribe(
         &mut self,
         group: Arc<GroupPlan>,
@@ -220,7 +220,7 @@ impl Member {
         }
     }
 
-    /// The time to call [`Member::wake`] at if no other call comes before; at once if it is past.
+    /// When to call [`Member::wake`] if no other call comes first. At once, if the time is past.
     pub fn deadline(&self) -> Option<Time> {
         match &self.lifecycle {
             Lifecycle::Down | Lifecycle::Failed => None,
@@ -245,8 +245,7 @@ impl Member {
         }
     }
 
-    /// Requests that are due and can't be sent: the first of each kind. Those of a member that is
-    /// stopping are not due any more.
+    /// Requests that are due and can't be sent: the first of each kind. A stopping member has none.
     pub fn overdue(&self, now: Time) -> impl Iterator<Item = Overdue> {
         let up = matches!(self.lifecycle, Lifecycle::Up);
         let heartbeat = self.role.overdue(&self.core, now);
@@ -263,7 +262,7 @@ impl Member {
         heartbeat.into_iter().chain(loads.into_iter().flatten()).filter(move |_| up)
     }
 
-    /// The time when the open transaction was due.
+    /// When the open transaction was due.
     pub fn unfinished(&self) -> Option<Time> {
         self.role.unfinished().filter(|_| !self.is_done())
     }
@@ -281,8 +280,8 @@ impl Member {
         }
     }
 
-    /// Whether the member ended or failed: its connection can be closed, and its requests need no
-    /// answers.
+    /// Whether the member ended or failed. Its connection can then be closed, and its requests need
+    /// no answers.
     pub fn is_done(&self) -> bool {
         matches!(self.lifecycle, Lifecycle::Down | Lifecycle::Failed)
     }
@@ -315,7 +314,8 @@ impl Member {
         self.core.emit(turn, EventKind::Stopped { how: Stop::Crash });
     }
 
-    /// The partitions of a manual member were not assigned to it, so their loss is no event.
+    /// Gives up all partitions. A manual member reports no event, because nothing was assigned to
+    /// it.
     fn release_all(&mut self, turn: &mut Turn<'_, '_>) {
         match self.role.is_manual() {
             true => drop(self.core.owned.clear()),

@@ -1,4 +1,4 @@
-//! The key of a record that readers recognise: which producer wrote it, in which transaction.
+//! The key of a record, by which readers recognise the producer and the transaction.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -10,9 +10,9 @@ const BYTES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Numbered {
     pub(super) producer: MemberIndex,
-    /// The number of the transaction, unique for its producer and rising.
+    /// The number of the transaction. It is unique for its producer, and rises.
     pub(super) number: u64,
-    /// The place of the record in its batch.
+    /// The index of the record in its batch.
     pub(super) place: u32,
 }
 
@@ -25,7 +25,7 @@ impl Numbered {
         key.freeze()
     }
 
-    /// `None` if no producer of a run wrote this key.
+    /// Decodes a key; `None` if no producer of a run wrote it.
     pub(super) fn of(key: &[u8]) -> Option<Self> {
         let (producer, rest) = key.split_first_chunk::<4>()?;
         let (number, rest) = rest.split_first_chunk::<8>()?;

@@ -1,5 +1,5 @@
-//! OffsetCommit and OffsetFetch, in all versions that name topics. From version 10 on they have ids
-//! in place of names.
+//! OffsetCommit and OffsetFetch, in all versions that name topics. Since version 10 they contain
+//! ids instead of names.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::text::text;
 use crate::plan::{MemberPlan, Partition, Protocol, TopicIndex};
 use crate::topics::Topics;
 
-/// From this version on OffsetCommit has `group.instance.id`.
+/// The first version in which OffsetCommit has `group.instance.id`.
 pub(super) const STATIC_COMMIT: i16 = 7;
-/// From this version on OffsetFetch has a list of groups.
+/// The first version in which OffsetFetch has a list of groups.
 const GROUPS: i16 = 8;
-/// From this version on OffsetFetch names the member, which members of consumer groups set.
+/// The first version in which OffsetFetch names the member. Members of consumer groups set it.
 const FETCH_BY_MEMBER: i16 = 9;
 
 /// The member id and the generation or member epoch of a request.
@@ -29,7 +29,7 @@ pub(super) struct Identity<'a> {
     pub(super) epoch: i32,
 }
 
-/// `offsets` are sorted by partition.
+/// Builds a commit. `offsets` are sorted by partition.
 pub(super) fn commit_request(
     offsets: &[(Partition, i64)],
     identity: Identity<'_>,
@@ -105,7 +105,7 @@ pub(super) fn refused(
     refused.into()
 }
 
-/// Committed offsets, sorted, -1 for a partition without a commit; or the first error.
+/// The committed offsets, sorted, with -1 for a partition without a commit. Or the first error.
 pub(super) fn fetched(
     response: &OffsetFetchResponse<'_>,
     topics: &Topics,

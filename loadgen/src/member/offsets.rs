@@ -1,6 +1,6 @@
-//! The offset requests of a member, and the loads of the scenario: committed offsets are read when
-//! partitions are assigned, positions are committed and read, extra heartbeats are sent beside the
-//! regular ones. Errors are handled as in the Java client (`ConsumerCoordinator`,
+//! The offset requests of a member, and the loads of the scenario. The member reads committed
+//! offsets when partitions are assigned, commits and reads positions, and sends extra heartbeats
+//! beside the regular ones. Errors are handled as in the Java client (`ConsumerCoordinator`,
 //! `CommitRequestManager`).
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Offsets {
     in_flight: Vec<InFlight>,
     retry: Retry,
     next_commit: u32,
-    /// The member owned no partitions when this was last checked, so no request was due.
+    /// The member owned no partitions at the last check, so no request was due.
     paused: bool,
 }
 
@@ -45,13 +45,14 @@ pub(super) enum Purpose {
     Commit {
         id: u32,
     },
-    /// A commit of the positions in partitions that were given up, beside the load.
+    /// A commit of the positions in partitions that the member gave up. It is not part of the load.
     LastCommit {
         id: u32,
     },
-    /// A fetch of the load.
+    /// A fetch that belongs to the load.
     Fetch,
-    /// A fetch for newly assigned partitions, with `losses` of [`super::owned::Owned`] when sent.
+    /// A fetch for newly assigned partitions. `losses` is that of [`super::owned::Owned`] when it
+    /// was sent.
     FirstFetch {
         losses: u32,
     },
@@ -66,7 +67,7 @@ pub(super) enum Effect {
     LookUp,
     /// The connection broke.
     Broke,
-    /// The error of a commit that may concern the membership.
+    /// A commit was refused with an error that may concern the membership.
     CommitRefused(ErrorCode),
 }
 
@@ -84,7 +85,7 @@ impl Offsets {
         self.heartbeat = begin(workload.heartbeat, |purpose| purpose == Purpose::Heartbeat);
     }
 
-    /// A new process: none of its requests is under way, and the ids of commits continue.
+    /// A new process starts: it has no requests in flight, and the ids of commits continue.
     pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
         *self = Self { next_commit: self.next_commit, paused: true, ..Self::default() };
         self.set_workload(workload, turn);
@@ -106,7 +107,8 @@ impl Offsets {
         Some(next.max(self.retry.until()))
     }
 
-    /// The first of each load that is due and can't be sent. `heartbeat` is the kind of extra ones.
+    /// The first request of each load that is due and can't be sent. `heartbeat` is the kind of
+    /// extra heartbeats.
     pub(super) fn overdue(
         &self,
         core: &Core,
@@ -127,7 +129,7 @@ impl Offsets {
         })
     }
 
-    /// Sends requests that are due. `identity` is what to commit with; the caller must have one.
+    /// Sends requests that are due. `identity` is the one to commit with, and must exist.
     pub(super) fn advance(
         &mut self,
         identity: Identity<'_>,
@@ -156,7 +158,7 @@ impl Offsets {
         Ok(())
     }
 
-    /// The time when an extra heartbeat was due that may be sent now.
+    /// When an extra heartbeat was due that may be sent now.
     pub(super) fn heartbeat_due(&self, now: Time) -> Option<Time> {
         self.heartbeat.as_ref().filter(|_| !self.paused && self.retry.ready(now))?.next(now)
     }
@@ -168,7 +170,7 @@ impl Offsets {
         self.in_flight.push(InFlight { token, incarnation, purpose: Purpose::Heartbeat });
     }
 
-    /// Removes the request that was answered from the list.
+    /// Removes and returns the request that was answered.
     pub(super) fn take(&mut self, token: u32) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|in_flight| in_flight.token == token)?;
         let in_flight = self.in_flight.swap_remove(at);
@@ -217,7 +219,7 @@ impl Offsets {
         core.failed(&mut self.retry, turn);
     }
 
-    /// Answers are not awaited any more: the results of the commits are unknown.
+    /// Outstanding answers will be ignored, so the results of the commits are unknown.
     pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         for in_flight in std::mem::take(&mut self.in_flight) {
             if let Purpose::Commit { id } | Purpose::LastCommit { id } = in_flight.purpose {
@@ -230,13 +232,14 @@ impl Offsets {
         self.in_flight.iter().any(|one| matches!(one.purpose, Purpose::FirstFetch { .. }))
     }
 
-    /// While it is not a member, as when it waits for a rebalance, no request is due. Requests that
-    /// are due while the coordinator can't be reached are late instead.
+    /// No request is due while the process is not a member, for example while it waits for a
+    /// rebalance. While the coordinator is unreachable, requests are due and late instead.
     pub(super) fn hold(&mut self) {
         self.paused = true;
     }
 
-    /// Without partitions no request is due; the schedule continues when some are assigned.
+    /// Pauses the loads while the member has no partitions. The schedule continues when it gets
+    /// some.
     fn pause(&mut self, core: &Core, now: Time) -> bool {
         let paused = core.owned.is_empty();
         if self.paused && !paused {
@@ -268,9 +271,9 @@ impl Offsets {
         self.commit(node, offsets, purpose, due, identity, core, turn)
     }
 
-    /// Commits what was read of partitions that the member has just given up, as a client with
-    /// `enable.auto.commit` does, before the requests from `before` on: by these the coordinator
-    /// learns of it. Without a load of commits it commits nothing.
+    /// Commits the member's progress in partitions that it has just given up, as a client with
+    /// `enable.auto.commit` does. The commit precedes the requests from index `before` on, which
+    /// report the loss to the coordinator. Without a load of commits nothing is committed.
     pub(super) fn commit_given_up(
         &mut self,
         identity: Option<Identity<'_>>,
@@ -292,7 +295,7 @@ impl Offsets {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)] // two callers, which differ in all of them
+    #[allow(clippy::too_many_arguments)] // two callers, which differ in all arguments
     fn commit(
         &mut self,
         node: NodeIndex,
@@ -374,7 +377,7 @@ impl Offsets {
         };
         self.retry.succeeded();
         core.lookup.confirm();
-        // Offsets that were read before partitions were lost may be outdated if they are back.
+        // If partitions were lost and are back since the fetch, its offsets may be outdated.
         if purpose == (Purpose::FirstFetch { losses: core.owned.losses() }) {
             offsets.iter().for_each(|(partition, offset)| core.owned.found(partition, *offset));
         }
@@ -397,7 +400,7 @@ impl Offsets {
     }
 }
 
-/// Errors of offset requests after which no later one can succeed.
+/// Whether no later offset request can succeed after this error.
 pub(super) fn is_fatal(error: ErrorCode) -> bool {
     matches!(
         error,

@@ -16,7 +16,8 @@ pub(super) struct Owned {
     positions: Vec<i64>,
     /// The number of unknown positions.
     unknown: usize,
-    /// Counts how often partitions were given up: offsets that were read before are not used after.
+    /// Counts how often partitions were given up. Offsets that were read before the last time are
+    /// not used.
     losses: u32,
 }
 
@@ -37,19 +38,19 @@ impl Owned {
         self.losses
     }
 
-    /// Whether every position is known, so that it can be committed.
+    /// Whether every position is known, so that all can be committed.
     pub(super) fn is_ready(&self) -> bool {
         self.unknown == 0
     }
 
-    /// Partitions whose committed offset has to be read first.
+    /// The partitions whose committed offset has to be read first.
     pub(super) fn unknown(&self) -> Vec<Partition> {
         let both = self.partitions.iter().zip(&self.positions);
         both.filter(|(_, position)| **position == UNKNOWN).map(|(one, _)| *one).collect()
     }
 
     /// Replaces the owned partitions. Partitions that stay keep their positions. With `fetched` the
-    /// positions of the others must be read, else they start at 0.
+    /// positions of new partitions must be read. Otherwise they start at 0.
     pub(super) fn replace(&mut self, partitions: Vec<Partition>, fetched: bool) {
         let fresh = if fetched { UNKNOWN } else { 0 };
         let position = |one: &Partition| self.position(one).unwrap_or(fresh);
@@ -59,7 +60,7 @@ impl Owned {
         self.partitions = partitions.into();
     }
 
-    /// `partitions` is a subset of those owned.
+    /// Removes these partitions, all of which must be owned.
     pub(super) fn remove(&mut self, partitions: &[Partition]) {
         let kept = difference(&self.partitions, partitions);
         self.losses = self.losses.wrapping_add(1);
@@ -75,7 +76,7 @@ impl Owned {
         Some(std::mem::replace(self, Self { losses, ..Self::default() }).partitions)
     }
 
-    /// Takes a committed offset, or -1 for none. Sets a position only if it is unknown.
+    /// Takes a committed offset, or -1 for none. It sets the position only if that is unknown.
     pub(super) fn found(&mut self, partition: &Partition, offset: i64) {
         let Ok(at) = self.partitions.binary_search(partition) else { return };
         if self.positions[at] == UNKNOWN {
@@ -84,7 +85,7 @@ impl Owned {
         }
     }
 
-    /// The next `count` partitions in turn (0: all), starting at `cursor`, which advances.
+    /// The next `count` partitions in turn (all, if 0), from `cursor` on. Advances `cursor`.
     pub(super) fn window(&self, count: u32, cursor: &mut u32) -> Vec<Partition> {
         let all = self.partitions.len();
         let count = count as usize;
@@ -99,7 +100,7 @@ impl Owned {
         window
     }
 
-    /// Advances the positions of these by one, and returns them.
+    /// Advances the positions of these partitions by one, and returns them.
     pub(super) fn advance(&mut self, partitions: &[Partition]) -> Arc<[(Partition, i64)]> {
         let mut step = |one: &Partition| {
             let at = self.partitions.binary_search(one).ok()?;
@@ -114,13 +115,13 @@ impl Owned {
         self.partitions.iter().copied().zip(self.positions.iter().copied())
     }
 
-    /// Those of `partitions` that have a known position.
+    /// The positions of these partitions, where they are known.
     pub(super) fn known(&self, partitions: &[Partition]) -> Vec<(Partition, i64)> {
         let each = partitions.iter().filter_map(|one| Some((*one, self.position(one)?)));
         each.filter(|(_, position)| *position != UNKNOWN).collect()
     }
 
-    /// The member has read a partition whose position is known up to there.
+    /// The member has read up to the offset `to` of a partition whose position is known.
     pub(super) fn moved(&mut self, partition: &Partition, to: i64) {
         if let Ok(at) = self.partitions.binary_search(partition)
             && self.positions[at] != UNKNOWN

@@ -1,11 +1,11 @@
-//! An assignment that is adopted later: when the member has given up the partitions that it loses.
+//! An assignment that the member adopts once it has given up the partitions that it loses.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
 pub(super) struct Reconciling<T> {
-    /// The time at which the member has given up its partitions, and its assignment from then on.
+    /// When the partitions are given up, and the assignment from then on.
     pending: Option<(Time, T)>,
 }
 
@@ -26,7 +26,7 @@ impl<T> Reconciling<T> {
         self.pending.as_ref().map(|(_, assigned)| assigned)
     }
 
-    /// Begins to give up; returns the assignment at once if that takes no time.
+    /// Begins to give up partitions. Returns the assignment at once if that takes no time.
     pub(super) fn begin(&mut self, assigned: T, takes: Duration, now: Time) -> Option<T> {
         if takes.is_zero() {
             return Some(assigned);
@@ -35,7 +35,7 @@ impl<T> Reconciling<T> {
         None
     }
 
-    /// The assignment, if all is given up.
+    /// Returns the assignment if the partitions are given up by now.
     pub(super) fn done(&mut self, now: Time) -> Option<T> {
         let (_, assigned) = self.pending.take_if(|(until, _)| *until <= now)?;
         Some(assigned)

@@ -1,6 +1,6 @@
-//! Checks that a repeated request has no effect: some members send their SyncGroup twice in a
-//! generation. A coordinator that still is in that generation has to return the same answer, as it
-//! would to a client that lost the first one.
+//! Checks that a repeated request has no effect. Some members send their SyncGroup twice in a
+//! generation. A coordinator that is still in the generation has to return the same answer, as it
+//! would to a client that lost the first answer.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use crate::event::EventKind;
 use crate::plan::MemberIndex;
 use crate::topics::Topics;
 
-/// One of this number of members repeats: more would be a load of its own.
+/// One member out of this number repeats its SyncGroup. More repetitions would be a load of their
+/// own.
 const ONE_OF: u32 = 64;
 
-/// The first answer of this generation, and whether the request is still to be repeated.
+/// The first answer of this generation, and whether SyncGroup has still to be repeated.
 #[derive(Default, Debug)]
 pub(super) struct Repeat {
     first: Option<Box<[u8]>>,
@@ -39,8 +40,8 @@ impl Repeat {
         self.due = false;
     }
 
-    /// Compares the second answer to a member that still is in the generation. An error is ignored:
-    /// the group may be in a later generation.
+    /// Compares the second answer with the first, if the member is still in the generation. An
+    /// error is ignored: the group may be in a later generation.
     pub(super) fn answered(
         &mut self,
         response: &SyncGroupResponse<'_>,

@@ -1,4 +1,5 @@
-//! The membership of a member in its group: classic, consumer (KIP-848), or none.
+//! The role of a member: member of a classic, consumer, share or streams group, client without
+//! membership, producer or reader.
 
 use muster_codec::{ApiKey, ErrorCode};
 
@@ -30,7 +31,7 @@ pub(super) enum Role {
     Streams(Box<Streams>),
 }
 
-/// The member id and epoch with which a client without membership commits.
+/// The member id of commits by a client without membership. Their epoch follows.
 const NO_MEMBER: &str = "";
 const NO_EPOCH: i32 = -1;
 
@@ -51,7 +52,7 @@ impl Role {
         matches!(self, Self::Manual)
     }
 
-    /// Whether the member can do nothing without a coordinator.
+    /// Whether the member needs a coordinator to do anything.
     pub(super) fn needs_coordinator(&self, core: &Core) -> bool {
         match &core.group().protocol {
             Protocol::Producer(plan) => matches!(plan.delivery, Delivery::Transactions(_)),
@@ -64,7 +65,7 @@ impl Role {
         }
     }
 
-    /// A manual member has its partitions from the start, without an assignment.
+    /// Begins to work. A manual member has its partitions from the start, without an assignment.
     pub(super) fn begin(&mut self, work: Workload, core: &mut Core, turn: &mut Turn<'_, '_>) {
         if let Protocol::Manual { partitions } = &core.group().protocol {
             let partitions = sorted(partitions.to_vec());
@@ -84,7 +85,7 @@ impl Role {
         }
     }
 
-    /// When the transaction under way was due.
+    /// When the transaction in flight was due.
     pub(super) fn unfinished(&self) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.unfinished(),
@@ -97,7 +98,7 @@ impl Role {
         }
     }
 
-    /// Continues, while it stops, what must not be left half done.
+    /// While the member stops, continues work that must not be left half done.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Producer(producer) => producer.finish(core, turn),
@@ -107,7 +108,7 @@ impl Role {
         }
     }
 
-    /// The time when [`Role::finish`] has something to do.
+    /// When [`Role::finish`] will have something to do.
     pub(super) fn finish_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Producer(producer) => producer.finish_deadline(core),
@@ -117,7 +118,7 @@ impl Role {
         }
     }
 
-    /// Answers are not awaited any more.
+    /// Outstanding answers will be ignored.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Producer(producer) => producer.abandon(turn),
@@ -161,7 +162,7 @@ impl Role {
         }
     }
 
-    /// The time when [`Role::keep_alive`] has something to do.
+    /// When [`Role::keep_alive`] will have something to do.
     pub(super) fn heartbeat_deadline(&self, core: &Core) -> Option<Time> {
         match self {
             Self::Classic(classic) => classic.heartbeat_deadline(core),
@@ -172,7 +173,7 @@ impl Role {
         }
     }
 
-    /// The heartbeat or the transaction that is due, if it can't be sent.
+    /// The heartbeat or the transaction that is due and can't be sent.
     pub(super) fn overdue(&self, core: &Core, now: Time) -> Option<Overdue> {
         match self {
             Self::Classic(classic) => classic.overdue(core, now),
@@ -184,7 +185,7 @@ impl Role {
         }
     }
 
-    /// The loads of offsets that the member can have: a manual member has no heartbeats.
+    /// The part of the offset loads that this role can have: a manual member has no heartbeats.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, records: None, ..workload },
@@ -230,7 +231,7 @@ impl Role {
         }
     }
 
-    /// The id and epoch to commit with, if it has one.
+    /// The id and epoch for commits, if there are any.
     pub(super) fn identity(&self) -> Option<Identity<'_>> {
         let (member_id, epoch) = match self {
             Self::Classic(classic) => classic.identity()?,
@@ -242,7 +243,7 @@ impl Role {
         Some(Identity { member_id, epoch })
     }
 
-    /// A heartbeat beside the regular ones, and its version.
+    /// A heartbeat beside the regular ones, with its version.
     pub(super) fn extra_heartbeat(
         &self,
         core: &Core,
@@ -256,7 +257,7 @@ impl Role {
         }
     }
 
-    /// Sends the last request of the membership, if one is needed.
+    /// Sends the last request of the membership, if the role needs one.
     pub(super) fn leave(&mut self, how: Stop, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         match self {
             Self::Classic(_) if how == Stop::Close => Ok(()),
@@ -321,7 +322,7 @@ impl Role {
         }
     }
 
-    /// Asks for the end of all members of its application; returns whether it has one.
+    /// Requests the end of all members of its application. Returns whether the role can do so.
     pub(super) fn ask_for_shutdown(&mut self) -> bool {
         match self {
             Self::Streams(streams) => {
@@ -337,7 +338,7 @@ impl Role {
         }
     }
 
-    /// The subscription is another one. A classic member finds that out itself.
+    /// The subscription changed. A classic member notices this itself.
     pub(super) fn describe_again(&mut self) {
         match self {
             Self::Consumer(consumer) => consumer.membership.describe_again(),
@@ -355,8 +356,8 @@ impl Role {
         matches!(self, Self::Streams(streams) if streams.is_to_end())
     }
 
-    /// A commit with the current identity was refused. Members of classic groups act on it; those
-    /// of consumer groups wait for the answer to the next heartbeat.
+    /// A commit with the current identity was refused. A member of a classic group acts on it. A
+    /// member of a consumer group waits for the answer to its next heartbeat.
     pub(super) fn commit_refused(
         &mut self,
         error: ErrorCode,
@@ -366,7 +367,7 @@ impl Role {
     ) -> Step {
         let Self::Classic(classic) = self else { return Ok(()) };
         match error {
-            // The member is joining, and the answer to the join decides about its membership.
+            // The member is joining: the answer to the join decides about its membership.
             _ if !classic.is_member() => Ok(()),
             ErrorCode::RebalanceInProgress => {
                 classic.must_rejoin(sent, core, turn);

@@ -1,6 +1,6 @@
-//! The schedule of a load: in a closed loop a request is due as soon as it may be sent, in an open
-//! loop at fixed times that slow answers do not shift, so that latency counted from them is free of
-//! coordinated omission.
+//! The schedule of a load. In a closed loop a request is due as soon as it may be sent. In an open
+//! loop requests are due at fixed times, which slow answers do not shift. So latency that counts
+//! from these times is free of coordinated omission.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Schedule {
     load: Load,
-    /// The time when the first request of an open loop was due.
+    /// When the first request of an open loop was due.
     begun: Time,
-    /// Requests of an open loop that were sent or skipped.
+    /// The number of requests of an open loop that were sent or skipped.
     done: u64,
     in_flight: u32,
-    /// Where the next window of partitions starts.
+    /// Where the next window of partitions begins.
     pub(super) cursor: u32,
 }
 
 impl Schedule {
-    /// `None` for a rate at which no request is ever due. The phase of the schedule is random, so
-    /// that members that start at once don't send at once. `in_flight` counts requests under way of
-    /// a load that this one replaces.
+    /// Returns `None` for a rate at which no request is ever due. The phase of the schedule is
+    /// random, so that members that start together don't send together. `in_flight` is the number
+    /// of requests in flight of the load that this one replaces.
     pub(super) fn new(
         load: Load,
         in_flight: u32,
@@ -38,12 +38,12 @@ impl Schedule {
         Some(Self { load, begun, done: 0, in_flight, cursor: 0 })
     }
 
-    /// The time when the next request is or was due, if `in_flight` allows one.
+    /// When the next request is (or was) due, if `in_flight` allows one.
     pub(super) fn deadline(&self) -> Option<Time> {
         (self.in_flight < self.load.in_flight).then(|| self.due())
     }
 
-    /// The time from which the latency of a request counts that may be sent now.
+    /// The time from which the latency of the next request counts, if it may be sent now.
     pub(super) fn next(&self, now: Time) -> Option<Time> {
         let due = self.deadline().filter(|due| *due <= now)?;
         Some(if self.load.rate.is_some() { due } else { now })
@@ -58,14 +58,14 @@ impl Schedule {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Skips requests that were due while there were no partitions to send them for.
+    /// Skips requests that were due while the member had no partitions for them.
     pub(super) fn skip(&mut self, now: Time) {
         let Some(rate) = self.load.rate else { return };
         let past = (now.since(self.begun).as_secs_f64() * rate).ceil();
         self.done = self.done.max(past as u64);
     }
 
-    /// The time since which a request of an open loop is due, and the interval of later requests.
+    /// For an open loop, since when a request has been due, and the interval of later requests.
     pub(super) fn overdue(&self, now: Time) -> Option<(Time, Duration)> {
         let (due, rate) = (self.due(), self.load.rate?);
         let every = Duration::try_from_secs_f64(1.0 / rate).ok()?;

@@ -1,22 +1,22 @@
-//! How far a member has come with its group.
+//! The state of a member in its group.
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a member, for the live view and the timeline.
+/// The state of a member, as the live view and the timeline show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum State {
     /// Not started, or ended.
     Down,
-    /// Looks up its coordinator.
+    /// It looks up its coordinator.
     Searching,
-    /// The member has sent a request to join, or waits for its assignment.
+    /// It has sent a request to join, or waits for its assignment.
     Joining,
-    /// Gives up partitions, or waits for some that others have to give up.
+    /// It gives up partitions, or waits for partitions that others have to give up.
     Reconciling,
-    /// Has its target assignment.
+    /// It has its target assignment.
     Stable,
-    /// Was refused as a member, and will join again.
+    /// The coordinator refused it as a member, and it will join again.
     Fenced,
-    /// Can't continue.
+    /// It can't continue.
     Failed,
 }
