@@ -1,11 +1,12 @@
-//! The alarm of a core: the one timer that its load waits for. If it is late, so are requests.
+//! The alarm of a core: the one timer for which its load waits. If it is late, the requests are
+//! late, too.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::exact::Alarm;
 #[cfg(not(target_os = "linux"))]
 pub(super) use self::rounded::Alarm;
 
-/// A timer of the kernel's own: those of the runtime fire up to two milliseconds late.
+/// A kernel timer. The timers of the runtime fire up to two milliseconds late.
 #[cfg(target_os = "linux")]
 mod exact {
     use std::io;
@@ -30,13 +31,13 @@ mod exact {
             AsyncFd::with_interest(timer, Interest::READABLE).map(Self)
         }
 
-        /// Sets it, in place of what it was set to.
+        /// Sets the alarm to go off after `rest`, instead of any earlier setting.
         pub(in crate::driver) fn set(&mut self, rest: Duration) -> io::Result<()> {
             let once = Itimerspec {
                 it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
                 it_value: Timespec {
                     tv_sec: rest.as_secs().try_into().unwrap_or(i64::MAX),
-                    // Zero would switch it off.
+                    // Zero would switch the alarm off.
                     tv_nsec: rest.subsec_nanos().max(1).into(),
                 },
             };
@@ -44,7 +45,7 @@ mod exact {
             Ok(())
         }
 
-        /// Ready when it goes off; once, it may be so for what it was set to before.
+        /// Ready when the alarm goes off. It may be ready once for the previous setting.
         pub(in crate::driver) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             ready!(self.0.poll_read_ready(cx))?.clear_ready();
             Poll::Ready(Ok(()))
@@ -89,7 +90,7 @@ mod tests {
 
     use super::super::runtime::Runtime;
 
-    /// The body of a test, for either alarm.
+    /// The body of a test that runs on both kinds of alarm.
     macro_rules! goes_off {
         ($alarm:ty) => {
             Runtime::new().unwrap().run(async {

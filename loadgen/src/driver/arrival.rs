@@ -1,5 +1,5 @@
-//! The moment when bytes arrived: the kernel stamps them as it receives them, as a packet capture
-//! would. A load core that is busy, or waits for its CPU, reads them later.
+//! When bytes arrived. The kernel stamps them as it receives them, as a packet capture would. A
+//! load core that is busy, or waits for its CPU, reads them later.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::stamped::Receiver;
@@ -8,11 +8,11 @@ pub(super) use self::unstamped::Receiver;
 
 use std::time::Duration;
 
-/// Bytes that were read.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Received {
     pub(super) length: usize,
-    /// How long the last of them had waited to be read; `None` if the kernel did not say.
+    /// How long the last of the bytes had waited to be read. `None` if the kernel does not say.
     pub(super) waited: Option<Duration>,
 }
 
@@ -40,8 +40,8 @@ mod stamped {
     }
 
     impl Receiver {
-        /// Asks for stamps on this socket. A kernel without stamps is no error: then
-        /// `Received::waited` is `None`.
+        /// Requests stamps on this socket. A kernel without stamps is no error: `Received::waited`
+        /// is `None` then.
         pub(in crate::driver) fn prepare(socket: &impl AsFd) {
             let _ = setsockopt(socket, ReceiveTimestampns, &true);
         }
@@ -61,9 +61,9 @@ mod stamped {
         }
     }
 
-    /// The stamp is a time of the wall clock, which may be set meanwhile. If it was set back, the
-    /// stamp lies in the future, and is ignored. If it was set forward, the result is too long, and
-    /// the meter limits it to the time of the request.
+    /// How long the bytes waited. The stamp is a time of the wall clock, which may be set
+    /// meanwhile. If it was set back, the stamp lies in the future, and is ignored. If it was set
+    /// forward, the result is too long, and the meter limits it to the time of the request.
     fn waited(read: &RecvMsg<'_, '_, ()>) -> Option<Duration> {
         let stamp = read.cmsgs().ok()?.find_map(|message| match message {
             ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
@@ -108,8 +108,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A socket whose bytes are stamped. The kernel begins to stamp shortly after a first socket
-    /// asked for it, and ends when the last such socket is closed: a test keeps this one open.
+    /// A socket with stamps. The kernel starts to stamp shortly after the first socket requests it,
+    /// and stops when the last such socket is closed. So a test keeps this socket open.
     pub(in crate::driver) fn stamping() -> TcpStream {
         let ((client, mut server), mut into) = (pair(), [0; 64]);
         Receiver::prepare(&client);
@@ -129,7 +129,7 @@ pub(super) mod tests {
         (client, listener.accept().unwrap().0)
     }
 
-    /// The bytes arrive at once; the test itself delays the read, by sleeping.
+    /// The bytes arrive at once. The test itself delays the read, by sleeping.
     #[test]
     fn bytes_that_were_not_read_at_once_have_waited() {
         let _stamping = stamping();

@@ -1,4 +1,5 @@
-//! One request after the other over one connection: handshakes, and muster-load's own requests.
+//! One request after the other on one connection: for handshakes, and for muster-load's own
+//! requests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    /// Whether the other side ended the connection: in order, or by breaking it off.
+    /// Whether the other side ended the connection, by closing or by resetting it.
     pub(super) fn is_hang_up(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
         match self {
@@ -71,15 +72,14 @@ impl Channel {
         }
     }
 
-    /// May be called only while no request is under way.
+    /// May be called only while no request is in flight.
     pub(super) fn into_transport(self) -> Transport {
         self.transport
     }
 
     /// Sends `request`, waits for its answer, and returns what `read` makes of it.
-    ///
     /// # Errors
-    /// The channel can't be used after an error.
+    /// The call failed. The channel can't be used any more.
     pub(super) async fn call<R: Call, T>(
         &mut self,
         version: i16,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::time::Time;
 
-/// Reads the time since the run began, the same on all cores.
+/// A clock that all cores share. It reads the time since the run began.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(Instant);
 
@@ -17,7 +17,7 @@ impl Clock {
         Time::ZERO + self.0.elapsed()
     }
 
-    /// The time from now until `at`.
+    /// The duration from now to `at`.
     pub fn until(&self, at: Time) -> Duration {
         at.since(self.now())
     }

@@ -16,17 +16,17 @@ use super::dial::{Dialer, host_and_port};
 use crate::member::Versions;
 use crate::wire::{self, Malformed};
 
-/// Sent first: the newest that brokers of the last years know. Older brokers answer in version 0.
+/// The version that is sent first: the newest that brokers of the last years support. Older brokers
+/// answer in version 0.
 const API_VERSIONS: i16 = 3;
-/// The feature that says how clients of the cluster end transactions.
+/// The feature that decides how clients end transactions.
 const TRANSACTIONS: &str = "transaction.version";
-/// Brokers that are tried before the start.
+/// The maximum number of brokers that are tried before the run starts.
 const REACHED_MAX: usize = 64;
 
 /// Connects to the first bootstrap server that answers.
-///
 /// # Errors
-/// A sentence for the user about the last server that was tried.
+/// No server answers. The error is a sentence for the user about the last server that was tried.
 pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     let mut reason = "no bootstrap server is given".to_owned();
     for server in &dialer.target.bootstrap {
@@ -39,11 +39,10 @@ pub(super) async fn probe(dialer: Dialer) -> Result<Cluster, String> {
     Err(reason)
 }
 
-/// Connects to the brokers at their advertised addresses, which members will use, too. Each reached
-/// broker is asked for the configs that results depend on.
-///
+/// Connects to the brokers at their advertised addresses, which members will use, too. Reads from
+/// each broker the configs that results depend on.
 /// # Errors
-/// A sentence for the user, if no broker can be reached.
+/// No broker can be reached. The error is a sentence for the user.
 async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, String> {
     let attempt = |(id, host, port): &(i32, String, u16)| {
         let (dialer, id, host, port) = (Rc::clone(&dialer), *id, host.clone(), *port);
@@ -69,7 +68,8 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
                 let known = (cluster.consumer_times, cluster.streams_times);
                 cluster.consumer_times = consumers.map(|it| it.and(known.0)).or(known.0);
                 cluster.streams_times = streams.map(|it| it.and(known.1)).or(known.1);
-                // Brokers of a cluster are configured alike; if not, the first one stands.
+                // Brokers of a cluster should be configured alike. If they are not, the first value
+                // counts.
                 configs.into_iter().for_each(|(name, value)| {
                     cluster.configs.entry(name).or_insert(value);
                 });
@@ -83,7 +83,7 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     }
 }
 
-/// Nothing if the broker does not answer.
+/// The configs of a broker. Empty if it does not answer.
 async fn configs_of(
     dialer: &Dialer,
     channel: &mut Channel,
@@ -93,7 +93,7 @@ async fn configs_of(
 ) -> BTreeMap<String, String> {
     let version = dialer.versions.borrow().of(ApiKey::DescribeConfigs);
     let Some(version) = version else { return BTreeMap::new() };
-    // Members will report why, if the login fails.
+    // If the login fails, members will report the cause.
     match dialer.authenticate(channel, host, port).await {
         Ok(()) => configs::describe(channel, version, broker).await,
         Err(_) => BTreeMap::new(),
@@ -133,7 +133,7 @@ async fn api_versions(channel: &mut Channel) -> Result<Versions, CallError> {
         ..Default::default()
     };
     let mut frame = channel.exchange(API_VERSIONS, &request).await?;
-    // A broker that does not know the version answers in version 0.
+    // A broker that does not support this version answers in version 0.
     let unsupported = frame.get(4..6) == Some(&ErrorCode::UnsupportedVersion.code().to_be_bytes());
     let version = if unsupported { 0 } else { API_VERSIONS };
     if unsupported {
@@ -146,7 +146,7 @@ async fn api_versions(channel: &mut Channel) -> Result<Versions, CallError> {
     }
 }
 
-/// The highest version of each API that both sides know.
+/// The highest version of each API that both sides support.
 fn negotiate(answer: &ApiVersionsResponse<'_>) -> Versions {
     let mut versions = Versions::default();
     for api in OURS {
@@ -198,10 +198,9 @@ const OURS: &[ApiKey] = &[
     ApiKey::DescribeShareGroupOffsets,
 ];
 
-/// The version of an API that the cluster must have.
-///
+/// The version of an API without which the run can't start.
 /// # Errors
-/// A sentence for the user.
+/// The cluster does not have the API. The error is a sentence for the user.
 pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> {
     versions.of(api).ok_or_else(|| {
         let ours = wire::versions(api);
@@ -210,17 +209,18 @@ pub(super) fn required(versions: &Versions, api: ApiKey) -> Result<i16, String> 
     })
 }
 
-/// In version 0 no topics meant all of them.
+/// A request about all brokers. In version 0 an empty list of topics meant all topics.
 fn all_brokers(version: i16) -> MetadataRequest<'static> {
     MetadataRequest {
         topics: Some(Vec::new()),
-        // Has no effect without topics, but before version 4 it can only be true.
+        // The request creates no topic, because it names none. Before version 4 the field can only
+        // be true.
         allow_auto_topic_creation: version < 4,
         ..MetadataRequest::default()
     }
 }
 
-/// Node id, host, port.
+/// The brokers: node id, host, port.
 pub(super) fn brokers(answer: &MetadataResponse<'_>) -> Vec<(i32, String, u16)> {
     let broker = |broker: &MetadataResponseBroker<'_>| {
         let port = u16::try_from(broker.port).ok()?;
@@ -231,7 +231,7 @@ pub(super) fn brokers(answer: &MetadataResponse<'_>) -> Vec<(i32, String, u16)> 
 
 fn no_kafka(error: &CallError) -> String {
     match error {
-        // The length field holds the start of a TLS record: an alert or a handshake.
+        // The bytes of the length field are the start of a TLS record: an alert or a handshake.
         CallError::Malformed(Malformed::Length(length))
             if matches!(length.to_be_bytes(), [0x15 | 0x16, 3, ..]) =>
         {
@@ -242,7 +242,8 @@ fn no_kafka(error: &CallError) -> String {
              and does it expect TLS?"
                 .into()
         }
-        // In TLS 1.3 the server checks our certificate after our side of the handshake is done.
+        // In TLS 1.3 the server checks our certificate only after our side has finished the
+        // handshake.
         CallError::Broken(error) if error.to_string().contains("fatal alert") => {
             format!("it refuses our certificate, or requires one: {error}")
         }
@@ -274,7 +275,8 @@ mod tests {
     fn the_highest_common_version_counts() {
         let api =
             |api_key, min_version, max_version| ApiVersion { api_key, min_version, max_version };
-        // OffsetCommit 10 names topics by id; Heartbeat is too new; 999 is unknown.
+        // OffsetCommit 10 contains topic ids, Heartbeat is newer than we support, and 999 is
+        // unknown.
         let api_keys = vec![api(8, 2, 10), api(12, 5, 6), api(68, 0, 0), api(999, 0, 1)];
         let versions = negotiate(&ApiVersionsResponse { api_keys, ..Default::default() });
         let apis = [

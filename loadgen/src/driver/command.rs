@@ -1,5 +1,5 @@
-//! The commands to the driver and the reports from it: the whole interface between the cores and
-//! the thread that conducts, checks and reports.
+//! The commands to the driver and the reports from it. This is the whole interface between the
+//! cores and the thread that conducts, checks and reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::security::Security;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// How to connect to the cluster, and with how many cores and connections.
+/// How to reach the cluster, and how many cores and connections to use.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// `host:port` each.
+    /// Each is `host:port`.
     pub bootstrap: Vec<String>,
     pub client_id: Arc<str>,
     pub security: Security,
     pub connect_timeout: Duration,
-    /// `request.timeout.ms`. JoinGroup and SyncGroup get the rebalance timeout on top, as in
+    /// `request.timeout.ms`. For JoinGroup and SyncGroup the rebalance timeout is added, as in
     /// clients.
     pub request_timeout: Duration,
-    /// CPUs; a core is pinned to each, where the system can.
+    /// The CPUs of the cores: each core is pinned to one, if the system supports it.
     pub cores: Vec<usize>,
-    /// Members that share a connection. Must be 1 for classic groups: a connection's requests are
-    /// answered in order, so a parked JoinGroup would delay the others.
+    /// The number of members that share a connection. Must be 1 for classic groups: a broker
+    /// answers the requests of a connection in order, so a parked JoinGroup would delay the others.
     pub members_per_connection: u32,
     pub seed: u64,
 }
 
-/// A command to one core (see `Driver::core_of`).
+/// A command to one core. `Driver::core_of` chooses the core.
 #[derive(Debug)]
 pub enum Command {
     /// Creates the member and starts it at `at`, or restarts one that has stopped.
@@ -52,36 +52,36 @@ pub enum Command {
         member: MemberIndex,
         workload: Workload,
     },
-    /// A member of the group's protocol continues with the subscription of this plan.
+    /// Changes the subscription to that of this plan. The member must have the plan's protocol.
     Subscribe {
         at: Time,
         member: MemberIndex,
         group: Arc<GroupPlan>,
     },
-    /// Passes new partition counts to every member of the core.
+    /// New partition counts, for all members of the core.
     Topics(Arc<Topics>),
-    /// A task for the core's own connection; its result is in [`CoreReport::done`], with `id`.
+    /// A task for the core's own connection. The result is in [`CoreReport::done`], with this `id`.
     Task {
         id: u64,
         task: Task,
     },
-    /// The last command: the core sends its last report and ends.
+    /// The last command: the core sends its last report, and its thread ends.
     End,
 }
 
-/// A request of muster-load itself to the cluster.
+/// A request that muster-load itself sends to the cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Creates missing topics, and missing partitions of topics. The result is the cluster's
-    /// metadata of them once every partition has a leader.
+    /// Creates missing topics, and adds missing partitions. The result is the metadata of the
+    /// topics, once every partition has a leader.
     EnsureTopics {
         topics: Vec<(Arc<str>, u32)>,
         replication: i16,
     },
-    /// Waits until a group of this name has a coordinator: a new cluster creates the offsets topic
-    /// first, which may take a while and is no rebalance. With `transactions` a transactional id of
-    /// this name, too.
+    /// Waits until a group of this name has a coordinator. A new cluster first creates the offsets
+    /// topic, which may take a while and must not count as a rebalance. With `transactions` it also
+    /// waits for the coordinator of a transactional id of this name.
     AwaitCoordinator {
         id: Arc<str>,
         transactions: bool,
@@ -97,20 +97,21 @@ pub enum Task {
         group: GroupIndex,
         id: Arc<str>,
     },
-    /// Reads committed offsets; they become [`crate::event::EventKind::Fetched`] of the observer.
+    /// Reads committed offsets, and reports them as [`crate::event::EventKind::Fetched`] of the
+    /// observer.
     ReadOffsets {
         group: GroupIndex,
         id: Arc<str>,
         partitions: Arc<[Partition]>,
     },
-    /// Reads start offsets of a share group; they become
+    /// Reads start offsets of a share group, and reports them as
     /// [`crate::event::EventKind::StartOffsets`] of the observer.
     ReadStartOffsets {
         group: GroupIndex,
         id: Arc<str>,
         partitions: Arc<[Partition]>,
     },
-    /// Sets configs of a group, each with its value.
+    /// Sets these configs of a group.
     ConfigureGroup {
         id: Arc<str>,
         configs: Vec<(String, String)>,
@@ -120,62 +121,63 @@ pub enum Task {
 /// A report of a core. Each core sends one at least every 100 ms, so that `until` advances.
 #[derive(Debug)]
 pub struct CoreReport {
-    /// The number of the core, counted from 0.
+    /// The number of the core, from 0.
     pub core: usize,
-    /// All events before this moment have been reported.
+    /// All events before this time have been reported.
     pub until: Time,
-    /// The events in order of time.
+    /// The events, sorted by time.
     pub events: Vec<Event>,
     pub sample: Sample,
     pub done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
-    /// Set in the last report of a core; an error if it could not continue.
+    /// Set in the last report of a core. An error if the core could not continue.
     pub ended: Option<Result<(), String>>,
 }
 
 /// Counts since the last report, and the current state.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// Microseconds from when requests of each kind were due to their answers. Those that were not
-    /// answered count until then, or until their member ended; and so do those that were due
-    /// meanwhile, but were not sent.
+    /// The microseconds from the time when a request was due to its answer, by kind of request. An
+    /// unanswered request counts until its member gets an answer again, or ends. Requests that were
+    /// due meanwhile, but were not sent, count in the same way.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
-    /// As `round_trips`, without the time by which this machine delayed the requests.
+    /// As `round_trips`, minus the delays by the load machine.
     pub undelayed: Vec<(RoundTrip, Histogram<u64>)>,
-    /// Microseconds from when requests were written to their answers.
+    /// Microseconds from the write of a request to its answer.
     pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,
     /// Requests that will not be answered.
     pub unanswered: Vec<(RoundTrip, u64)>,
-    /// The ages of requests that were due and are not answered, in microseconds. `None` between
-    /// two looks.
+    /// The ages in microseconds of requests that are due and unanswered. `None` between two
+    /// samples.
     pub waiting: Option<Vec<(RoundTrip, Histogram<u64>)>>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub connections: u32,
-    /// The number of members in each state, for each group.
+    /// For each group, the number of members in each state.
     pub states: Vec<(GroupIndex, State, u32)>,
-    /// CPU time of the core's thread since it began.
+    /// CPU time of the core's thread since it started.
     pub cpu: Duration,
     pub pace: Pace,
-    /// Why connections failed, or answers could not be decoded: a sentence each, reported once.
+    /// Why connections failed, or answers could not be decoded. Each is one sentence, and is
+    /// reported once.
     pub problems: Vec<String>,
 }
 
-/// How well a core itself kept up since its last report. Microseconds.
+/// The delays of a core itself since its last report, in microseconds.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// How late timers fired: requests that were due then were sent this much later.
+    /// How late timers fired. The requests of a timer were sent this much late.
     pub late: Option<Histogram<u64>>,
-    /// The time that turns took.
+    /// How long turns took.
     pub turns: Option<Histogram<u64>>,
     /// How long requests waited to be written.
     pub writing: Option<Histogram<u64>>,
-    /// How long answers waited to be read; none if the system does not say.
+    /// How long answers waited to be read. `None` if the system does not say.
     pub reading: Option<Histogram<u64>>,
-    /// The time in which its thread could run and got no CPU, since it began.
+    /// How long the thread could run but got no CPU, since it started.
     pub waited: Option<Duration>,
 }
 
-/// The kind of request that a latency belongs to.
+/// The kind of a round trip or of another measured time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum RoundTrip {
     Connect,
@@ -185,7 +187,7 @@ pub enum RoundTrip {
     Heartbeat,
     /// ConsumerGroupHeartbeat of a member that joins, changes or leaves.
     ConsumerJoin,
-    /// ConsumerGroupHeartbeat that only keeps alive or acknowledges.
+    /// ConsumerGroupHeartbeat that only keeps the member alive, or acknowledges.
     ConsumerHeartbeat,
     LeaveGroup,
     Commit,
@@ -197,33 +199,33 @@ pub enum RoundTrip {
     AddOffsets,
     TxnOffsetCommit,
     EndTxn,
-    /// From the first request of a transaction to the answer of EndTxn.
+    /// From the first request of a transaction to the answer to EndTxn.
     Transaction,
-    /// From the call of EndTxn until a reader has all records of the transaction.
+    /// From the call of EndTxn to the time when a reader has all records of the transaction.
     Visible,
-    /// Fetch of a reader, which waits for records.
+    /// A reader's Fetch, which waits for records.
     Read,
     ListOffsets,
     /// ShareGroupHeartbeat of a member that joins, changes or leaves.
     ShareJoin,
-    /// ShareGroupHeartbeat that only keeps alive.
+    /// ShareGroupHeartbeat that only keeps the member alive.
     ShareHeartbeat,
     /// StreamsGroupHeartbeat of a member that joins, changes or leaves.
     StreamsJoin,
-    /// StreamsGroupHeartbeat that only keeps alive or acknowledges.
+    /// StreamsGroupHeartbeat that only keeps the member alive, or acknowledges.
     StreamsHeartbeat,
-    /// The time for which a member of a streams group that has tasks must not process.
+    /// How long a member of a streams group had tasks, but was not allowed to process.
     Hold,
     /// ShareFetch, which waits for records.
     ShareFetch,
     ShareAcknowledge,
-    /// The time from when a record was due to be written to its first acquisition by a member.
+    /// From the time when a record was due to be written to its first acquisition by a member.
     Delivery,
-    /// From the end of the member that held a record until another has acquired it.
+    /// From the end of the member that held a record to its acquisition by another member.
     RedeliveryCrash,
-    /// From the release of a record until a member has acquired it again.
+    /// From the release of a record to its next acquisition.
     RedeliveryRelease,
-    /// From the end of the lock on a record until a member has acquired it again.
+    /// From the expiry of the lock on a record to its next acquisition.
     RedeliveryExpiry,
 }
 
@@ -304,7 +306,7 @@ impl RoundTrip {
 
 #[derive(Clone, Debug)]
 pub enum TaskOutcome {
-    /// All topics known so far, with those of the task; members use their indices.
+    /// All topics known so far, including those of the task. Members use their indices.
     Topics(Arc<Topics>),
     Found,
     Leftovers(Leftovers),
@@ -317,43 +319,43 @@ pub enum TaskOutcome {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Leftovers {
     pub topics: Vec<Arc<str>>,
-    /// The groups; `true` for a group without members.
+    /// The groups. `true` means that the group has no members.
     pub groups: Vec<(Arc<str>, bool)>,
 }
 
-/// One clear sentence, with the remedy if it is known.
+/// One sentence, with the remedy if it is known.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct TaskError(pub String);
 
-/// The cluster's answers before the start.
+/// The properties of the cluster that it reported before the start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cluster {
     pub cluster_id: Option<String>,
     pub brokers: Vec<(i32, String, u16)>,
-    /// Highest common version of each API, by its key.
+    /// The highest common version of each API.
     pub versions: crate::member::Versions,
-    /// One sentence on each broker that cannot be reached where it is advertised.
+    /// For each broker that cannot be reached at its advertised address, one sentence.
     pub warnings: Vec<String>,
     /// `None` if no broker answered.
     pub consumer_times: Option<GroupTimes>,
     pub streams_times: Option<GroupTimes>,
-    /// The configs that results depend on, of those that brokers report.
+    /// The configs that results depend on, if the brokers report them.
     pub configs: BTreeMap<String, String>,
 }
 
-/// The times that brokers use for consumer groups (KIP-848), or for streams groups (KIP-1071). If
-/// brokers differ, the values that hold for all: the shortest session, the longest interval.
+/// The timeouts that brokers use for consumer groups (KIP-848), or for streams groups (KIP-1071).
+/// If brokers differ, the values that are safe for all: the shortest session, the longest interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GroupTimes {
-    /// As in `group.consumer.session.timeout.ms`.
+    /// `group.consumer.session.timeout.ms`, or its equivalent for streams groups.
     pub session_timeout: Duration,
-    /// As in `group.consumer.heartbeat.interval.ms`.
+    /// `group.consumer.heartbeat.interval.ms`, or its equivalent.
     pub heartbeat_interval: Duration,
 }
 
 impl GroupTimes {
-    /// The values that hold for both.
+    /// The values that are safe for both.
     pub fn and(self, other: Option<Self>) -> Self {
         let other = other.unwrap_or(self);
         Self {

@@ -1,4 +1,5 @@
-//! The configuration of a broker that stability, the checks and the meaning of results depend on.
+//! The configs of a broker that matter for the checks, for stability, or for the meaning of
+//! results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +11,15 @@ use muster_codec::messages::{
 use super::channel::Channel;
 use super::command::GroupTimes;
 
-/// The resource type of a broker: only that broker itself can be asked.
+/// The resource type of a broker. Only that broker itself can answer.
 const BROKER: i8 = 4;
-/// The session timeout and the heartbeat interval of a kind of group.
+/// The keys of the session timeout and of the heartbeat interval of a kind of group.
 type TimeKeys = [&'static str; 2];
 pub(super) const OF_CONSUMERS: TimeKeys =
     ["group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"];
 pub(super) const OF_STREAMS: TimeKeys =
     ["group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms"];
-/// Configs that make two clusters incomparable if they differ, unless the report says so.
+/// The configs that make two clusters incomparable if they differ. The report must show them.
 const KEYS: [&str; 16] = [
     OF_CONSUMERS[0],
     OF_CONSUMERS[1],
@@ -38,8 +39,8 @@ const KEYS: [&str; 16] = [
     "offsets.topic.replication.factor",
 ];
 
-/// The values of those keys that the broker reports. Empty if the broker does not answer: it may
-/// lack the keys, or deny DescribeConfigs.
+/// The values of those keys, as the broker reports them. A broker may lack some keys. The result is
+/// empty if the broker does not answer or denies DescribeConfigs.
 pub(super) async fn describe(
     channel: &mut Channel,
     version: i16,

@@ -17,16 +17,16 @@ use crate::member::{Destination, Failure, NodeIndex, Outgoing, Request};
 use crate::time::Time;
 use crate::wire::{self, Header, Malformed, Unwritable};
 
-/// `reconnect.backoff.ms` and `reconnect.backoff.max.ms`, of the connection for lookups.
+/// `reconnect.backoff.ms` and `reconnect.backoff.max.ms` of the connections for lookups.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// Connections for lookups: brokers handle one request of a connection at a time, and thousands of
-/// members may start, and look up, at once.
+/// The number of connections for lookups. Brokers handle one request of a connection at a time, and
+/// thousands of members may start, and look up, at once.
 const LOOKUPS: u32 = 16;
-/// Connections that are being opened at once. A listener's backlog is 50 in Kafka by default, and
-/// connections beyond it wait for a second; but it is drained as fast as it fills.
+/// The maximum number of connections that are being opened. Kafka's default backlog of a listener
+/// is 50, and connections beyond it wait for a second. But a broker drains it as fast as it fills.
 const CONNECTING_MAX: usize = 256;
-/// Beyond these limits a request is not sent.
+/// Limits above which a request is not sent.
 const IN_FLIGHT_MAX: usize = 1 << 16;
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
@@ -43,11 +43,12 @@ pub(super) struct Connections {
 /// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Link {
-    /// Coordinator lookups of the members whose slot has this remainder modulo [`LOOKUPS`].
+    /// Coordinator lookups of the members with this slot modulo [`LOOKUPS`].
     Lookup(u32),
-    /// Requests to this node of a bundle of `members_per_connection` members, by its number.
+    /// Requests to this node from a bundle of `members_per_connection` members. The number is that
+    /// of the bundle.
     Members(NodeIndex, u32),
-    /// Requests to it that wait for records.
+    /// Requests of a bundle to this node that wait for records.
     Records(NodeIndex, u32),
 }
 
@@ -59,9 +60,9 @@ struct Connection {
     correlation: i32,
     asked: Time,
     established: bool,
-    /// Whether any request was answered.
+    /// Whether at least one request was answered.
     answered: bool,
-    /// The time of the current timer; earlier timers are ignored.
+    /// The time of the current timer. Earlier timers are ignored.
     armed: Time,
 }
 
@@ -70,10 +71,10 @@ pub(super) struct Waiting {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) token: u32,
-    /// When it was queued, and when it was written to its socket.
+    /// When it was queued. `written` is when it was written to its socket.
     pub(super) sent: Time,
     written: Option<Time>,
-    /// How much later than it should this machine queued it.
+    /// How late the load machine queued it.
     late: Duration,
     pub(super) due: Time,
     pub(super) every: Option<Duration>,
@@ -85,7 +86,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it was written to its socket: not if its connection could not be opened.
+    /// Whether it was written to its socket. This fails if the connection could not be opened.
     pub(super) fn was_sent(&self) -> bool {
         self.written.is_some()
     }
@@ -95,7 +96,7 @@ impl Waiting {
     }
 }
 
-/// The server for the next lookup, and when it may be asked.
+/// The server for the next lookup, and the time of the earliest lookup.
 struct Lookup {
     servers: Vec<NodeIndex>,
     next: usize,
@@ -125,7 +126,7 @@ impl Connections {
         self.established
     }
 
-    /// Requests that were sent and not answered.
+    /// Requests that wait for their answers.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = &Waiting> {
         self.all.iter().flat_map(|(_, connection)| &connection.in_flight)
     }
@@ -136,7 +137,7 @@ impl Connections {
         }
     }
 
-    /// Takes it out of use, so that its task ends. The caller answers the requests returned.
+    /// Ends the connection's task. The caller must answer the returned requests.
     fn end(&mut self, number: usize, how: End) -> VecDeque<Waiting> {
         let connection = &mut self.all[number];
         connection.line.end(how);
@@ -154,7 +155,7 @@ impl Connection {
 }
 
 impl Lookup {
-    /// Connections that fail together count as one failure.
+    /// A connection failed. Connections that fail together count as one failure.
     fn failed(&mut self, now: Time) {
         if now < self.not_before {
             return;
@@ -170,10 +171,9 @@ impl Lookup {
 }
 
 impl Core {
-    /// Queues the request; it is answered in any case.
-    ///
+    /// Queues the request, which will be answered or fail.
     /// # Errors
-    /// If it cannot be encoded: then it is not answered.
+    /// The request cannot be encoded. It is not answered then.
     pub(super) fn send(
         &mut self,
         requester: &Requester,
@@ -277,7 +277,7 @@ impl Core {
         }
     }
 
-    /// A connection was opened, or failed to open.
+    /// An attempt to open a connection succeeded or failed.
     fn connect_ended(&mut self, number: usize, made: bool) {
         self.connections.connecting -= 1;
         self.connect_next();
@@ -295,7 +295,7 @@ impl Core {
         }
     }
 
-    /// The failure that requests on an ended connection are answered with.
+    /// The failure of the requests on an ended connection.
     fn why(&mut self, number: usize, ended: Ended, host: &str, port: u16) -> Failure {
         let connection = &self.connections.all[number];
         let first = connection.in_flight.front().map(|waiting| waiting.kind.name());
@@ -316,7 +316,7 @@ impl Core {
         }
     }
 
-    /// The task of a connection has ended, so its number may be used again.
+    /// The task of a connection has ended, so its number may be reused.
     fn closed(&mut self, number: usize, failure: Failure) {
         let unanswered = self.connections.end(number, End::Close);
         let connection = self.connections.all.remove(number);
@@ -326,7 +326,7 @@ impl Core {
         self.answer_failed(unanswered, failure);
     }
 
-    /// Passes on the failure of the first request; the later ones were disconnected.
+    /// Fails all these requests: the first as given, the later ones as disconnected.
     fn answer_failed(&mut self, unanswered: VecDeque<Waiting>, first: Failure) {
         for (at, waiting) in unanswered.into_iter().enumerate() {
             let failure = if at == 0 { first } else { Failure::Disconnected };
@@ -334,7 +334,7 @@ impl Core {
         }
     }
 
-    /// The timer of `at` fired: closes the connection if a request has waited too long.
+    /// The timer that was armed for `at` fired: closes the connection if a request has timed out.
     pub(super) fn check_patience(&mut self, number: usize, at: Time) {
         let now = self.clock.now();
         let Some(connection) = self.connections.all.get_mut(number) else { return };
@@ -356,7 +356,8 @@ impl Core {
         }
     }
 
-    /// Answers in a later turn: a member that sends again in its answer would loop forever.
+    /// Fails the request in a later turn. A member that sends again at once would otherwise loop
+    /// forever.
     fn answer_later(&mut self, waiting: Waiting, now: Time) {
         let number = self.connections.unsent.insert(waiting);
         self.arm(now, Due::Unsent(number));
@@ -367,14 +368,14 @@ impl Core {
         self.answer(waiting, Err(Failure::Disconnected));
     }
 
-    /// A member vanishes: its own connections break. Shared connections stay for the others.
+    /// A member vanishes, so its own connections break. Shared connections stay for the others.
     pub(super) fn break_connections(&mut self, slot: u32) {
         if self.target.members_per_connection <= 1 {
             self.end_connections(slot, End::Abort);
         }
     }
 
-    /// Called when a member has ended: closes connections that no member uses any more.
+    /// Called when a member has ended. Closes connections that no member uses any more.
     pub(super) fn close_idle(&mut self, slot: u32) {
         let share = self.target.members_per_connection.max(1);
         let first = slot - slot % share;
@@ -391,7 +392,7 @@ impl Core {
         let numbers: Vec<usize> =
             links.filter_map(|link| self.connections.by_link.get(&link).copied()).collect();
         for number in numbers {
-            // Their members have ended and need no answers.
+            // The members of the connection have ended, and need no answers.
             let ended = self.connections.end(number, how);
             ended.iter().for_each(|waiting| self.never_answered(Owed::by(waiting)));
         }
@@ -407,11 +408,11 @@ impl Owner for Core {
         self.clock.now()
     }
 
-    /// Requests that were queued since the last write are at the end.
+    /// Marks the requests since the last write, at the end of the queue, as written.
     fn written(&mut self, number: usize, began: Time) {
         let in_flight = self.connections.all[number].in_flight.iter_mut().rev();
         for waiting in in_flight.take_while(|waiting| waiting.written.is_none()) {
-            // The task of the connection may have had its turn before the request was made.
+            // The connection's task may have begun its turn before the request was made.
             waiting.written = Some(began.max(waiting.sent));
         }
     }
@@ -432,7 +433,7 @@ impl Owner for Core {
         let Some(waiting) = connection.in_flight.pop_front() else { return Ok(()) };
         let moments = waiting.moments(read);
         self.meter.answered(Owed::by(&waiting), &moments);
-        // Requests that waited for this answer inherit its delays.
+        // Requests that depend on this answer inherit its delays.
         self.late = moments.delayed + read.now.since(moments.arrived);
         self.answer_at(moments.arrived, moments.delayed, waiting, Ok(response));
         self.late = Duration::ZERO;
@@ -448,7 +449,7 @@ async fn run(shared: Rc<Shared>, number: usize) {
         core.nodes.address(node).map(|(host, port)| (host.to_owned(), port))
     };
     let Some((host, port)) = address else { return };
-    // Boxed, so that the memory of connecting is freed once the connection is open.
+    // Boxed, so that the memory for connecting is freed once the connection is open.
     let made = Box::pin(shared.dialer.connect(&host, port)).await;
     shared.core.borrow_mut().connect_ended(number, made.is_ok());
     let failure = match made {

@@ -1,6 +1,6 @@
-//! One load core: members, connections and timers on one runtime. All work is done in turns: the
-//! main loop (commands, timers, reports) and the connections' tasks each borrow the core for as
-//! long as they run, never across a wait.
+//! One load core: members, connections and timers on one runtime. All work is done in turns. The
+//! main loop (commands, timers, reports) and the tasks of the connections borrow the core for one
+//! turn, and never hold it while they wait.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,13 +34,14 @@ use crate::time::Time;
 use crate::topics::Topics;
 
 const REPORT_EVERY: Duration = Duration::from_millis(80);
-/// The interval in which a core samples the ages of unanswered requests.
+/// How often a core samples the ages of unanswered requests.
 const WAITING_EVERY: Duration = Duration::from_secs(1);
-/// Timers or commands that a turn handles at most, before connections have their turns.
+/// The maximum number of timers or commands in a turn. Then connections have their turns.
 const DUE_MAX: usize = 256;
-/// Events that wait for a slow reader at most; beyond, the load waits for it.
+/// The maximum number of events that wait for a slow receiver. At the limit the load waits for the
+/// receiver.
 const EVENTS_MAX: usize = 1 << 20;
-/// Different problems that a core reports in a run.
+/// The maximum number of different problems that a core reports in a run.
 const PROBLEMS_MAX: usize = 32;
 
 /// The parameters of a core.
@@ -50,15 +51,15 @@ pub(super) struct Setup {
     pub(super) clock: Clock,
     pub(super) target: Arc<Target>,
     pub(super) versions: Versions,
-    /// Where lookups go: bootstrap servers, then brokers.
+    /// The servers for lookups: bootstrap servers first, then brokers.
     pub(super) servers: Vec<(String, u16)>,
-    /// The topics that any core has learned of.
+    /// The topics that any core has learned.
     pub(super) learned: Arc<Mutex<Arc<Topics>>>,
     pub(super) commands: Inside,
     pub(super) reports: Sender<CoreReport>,
 }
 
-/// The core, its tasks, and the dialer that they use.
+/// A core with the tasks and the dialer that work for it.
 pub(super) struct Shared {
     pub(super) core: RefCell<Core>,
     pub(super) dialer: Dialer,
@@ -80,7 +81,7 @@ pub(super) struct Core {
     pub(super) output: Output,
     pub(super) events: Vec<Event>,
     pub(super) meter: Meter,
-    /// How late the current event is handled: the firing of a timer, or the arrival of an answer.
+    /// How late the current event (a timer or an answer) is handled.
     pub(super) late: Duration,
     timers: Timers<Due>,
     later: Slab<Command>,
@@ -88,7 +89,7 @@ pub(super) struct Core {
     report_at: Time,
     waiting_at: Time,
     reported_traffic: (u64, u64),
-    /// All problems so far, and those that are not reported yet.
+    /// All problems so far. `problems` are those not reported yet.
     known_problems: BTreeSet<String>,
     problems: Vec<String>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
@@ -97,13 +98,13 @@ pub(super) struct Core {
     reports: Sender<CoreReport>,
 }
 
-/// The purpose of a timer, by number.
+/// The purpose of a timer. The fields are numbers of connections, members or commands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Due {
     Member(u32),
     Connection(usize),
     Command(usize),
-    /// A request that could not be sent.
+    /// The failure of a request that could not be sent.
     Unsent(usize),
 }
 
@@ -115,9 +116,8 @@ struct MainLoop {
 }
 
 /// Executes commands until the last one.
-///
 /// # Errors
-/// If the system has no timer for it.
+/// The system has no timer for the core's alarm.
 pub(super) async fn run(setup: Setup, dialer: Dialer) -> io::Result<()> {
     let mut alarm = Alarm::new()?;
     let shared = Rc::new_cyclic(|me| {
@@ -144,7 +144,7 @@ enum Turn {
 }
 
 impl Shared {
-    /// Sleeps until then, until an earlier timer is armed, or until a command arrives.
+    /// Sleeps until `until`, or until an earlier timer is armed or a command arrives.
     async fn sleep(&self, until: Time, alarm: &mut Alarm) -> io::Result<()> {
         let rest = self.core.borrow().clock.until(until);
         if rest.is_zero() {
@@ -219,7 +219,7 @@ impl Core {
         turn
     }
 
-    /// A turn of the main loop or of a connection's task is over.
+    /// A turn of the main loop or of a connection's task has ended.
     pub(super) fn count_turn(&mut self, began: Time) {
         self.meter.turn(self.clock.now().since(began));
     }
@@ -242,7 +242,7 @@ impl Core {
         if busy { Turn::Busy } else { Turn::Sleep(self.main_loop.at) }
     }
 
-    /// Returns whether more timers may be due than one turn handles.
+    /// Runs timers that are due. Returns whether there may be more than fit in a turn.
     fn run_timers(&mut self) -> bool {
         for _ in 0..DUE_MAX {
             let Some(fired) = self.timers.pop(self.clock.now()) else { return false };
@@ -266,7 +266,7 @@ impl Core {
         }
     }
 
-    /// Returns false after the last command.
+    /// Handles commands. Returns false after the last command.
     fn take_commands(&mut self) -> bool {
         for _ in 0..DUE_MAX {
             match self.commands.take() {
@@ -278,7 +278,8 @@ impl Core {
         true
     }
 
-    /// Commands with a time wait for it, in the order in which they arrived.
+    /// A command with a time waits until then. Commands with equal times run in the order of
+    /// arrival.
     pub(super) fn schedule(&mut self, command: Command) {
         match &command {
             Command::Start { at, .. }
@@ -300,7 +301,7 @@ impl Core {
             Command::Subscribe { member, group, .. } => self.subscribe_member(member, group),
             Command::Topics(topics) => self.take_topics(topics),
             Command::Task { id, task } => self.start_task(id, task),
-            // Handled when it was received.
+            // It was handled when it arrived.
             Command::End => {}
         }
     }
@@ -313,7 +314,7 @@ impl Core {
         });
     }
 
-    /// Adds topics to the topics that all cores know.
+    /// Adds topics to those that all cores know.
     pub(super) fn learn(&mut self, topics: Vec<crate::topics::Topic>) -> Arc<Topics> {
         let mut learned = lock(&self.learned);
         let known = Arc::make_mut(&mut learned);
@@ -323,7 +324,7 @@ impl Core {
         Arc::clone(&learned)
     }
 
-    /// Host and port of the servers that can be asked for any lookup.
+    /// The host and port of each server that can answer lookups.
     pub(super) fn servers(&self) -> Vec<(String, u16)> {
         let servers = self.connections.servers().iter();
         let address = |node| self.nodes.address(node).map(|(host, port)| (host.to_owned(), port));
@@ -346,7 +347,7 @@ impl Core {
             done: std::mem::take(&mut self.done),
             ended,
         };
-        // A closed channel needs no handling: the command channel is closed then, too.
+        // A closed channel needs no handling: the command channel is closed as well.
         let _ = if report.events.len() >= EVENTS_MAX || report.ended.is_some() {
             self.reports.send(report).map_err(|_| ())
         } else {
@@ -354,7 +355,7 @@ impl Core {
         };
     }
 
-    /// Keeps a report that could not be sent for the next one.
+    /// Keeps the content of a report that could not be sent, for the next report.
     fn keep(&mut self, report: CoreReport) {
         self.events = report.events;
         self.done = report.done;
@@ -402,10 +403,10 @@ impl Core {
     }
 }
 
-/// The topics are consistent even if another core panicked while it held the lock.
+/// Locks the topics. They are consistent even if another core panicked while it held the lock.
 fn lock(learned: &Mutex<Arc<Topics>>) -> std::sync::MutexGuard<'_, Arc<Topics>> {
     learned.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Members of a group by state, in the order of `State`.
+/// The number of members of each group in each state, in the order of `State`.
 pub(super) type StateCounts = BTreeMap<GroupIndex, [u32; 7]>;

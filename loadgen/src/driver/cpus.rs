@@ -1,5 +1,5 @@
-//! Which CPUs threads run on: the cores each on their own, all else beside them. Linux alone can
-//! bind a thread to a CPU; elsewhere the system places them.
+//! The CPUs of the threads: one for each core, the rest for all other threads. Only Linux can bind
+//! a thread to a CPU. Other systems place threads themselves.
 
 #[cfg(target_os = "linux")]
 pub use self::linux::keep_off;
@@ -11,9 +11,8 @@ mod linux {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     /// Binds the calling thread to a CPU.
-    ///
     /// # Errors
-    /// A sentence for the user.
+    /// The system refused. The error is a sentence for the user.
     pub(in crate::driver) fn pin(cpu: usize) -> Result<(), String> {
         let mut only = CpuSet::new();
         if cpu < CpuSet::MAX_CPU {
@@ -23,13 +22,13 @@ mod linux {
             .map_err(|error| format!("no load core can run on CPU {cpu}: {error}"))
     }
 
-    /// Moves the calling thread, which does little, off the CPUs that generate the load, unless
-    /// there is no other CPU.
+    /// Moves the calling thread, which does little work, to CPUs that do not generate load, if
+    /// there are any.
     pub fn keep_off(cores: &[usize]) {
         let Ok(mut allowed) = sched_getaffinity(None) else { return };
         cores.iter().for_each(|&cpu| allowed.unset(cpu));
         if (0..CpuSet::MAX_CPU).any(|cpu| allowed.is_set(cpu)) {
-            // This affects only speed, so an error is ignored.
+            // Only speed depends on this, so an error is ignored.
             let _ = sched_setaffinity(None, &allowed);
         }
     }

@@ -1,20 +1,22 @@
-//! File descriptors: each connection takes one, and a lack of them is reported before the start.
+//! File descriptors. Each connection takes one, and a lack of them is reported before the run
+//! starts.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The poll of a core, its alarm, its connections for lookups and tasks; files of the process.
+/// Descriptors of a core besides its members' connections: poll, alarm, connections for lookups and
+/// tasks.
 const PER_CORE: u64 = 48;
 const PER_PROCESS: u64 = 64;
 
-/// The number of file descriptors that a run with this number of connections takes.
+/// The number of file descriptors for a run with this number of connections.
 pub fn descriptors_needed(connections: usize, cores: usize) -> u64 {
     connections as u64 + cores as u64 * PER_CORE + PER_PROCESS
 }
 
-/// Raises the soft limit to the needed number, or to the hard limit if that is less.
-///
+/// Raises the soft limit to the needed number, or to the hard limit if that is lower.
 /// # Errors
-/// A sentence for the user with the needed number, if the hard limit is below it.
+/// The hard limit is below the needed number. The error is a sentence for the user with that
+/// number.
 pub fn ensure_descriptors(connections: usize, cores: usize) -> Result<(), String> {
     let needed = descriptors_needed(connections, cores);
     let limit = getrlimit(Resource::Nofile);

@@ -1,5 +1,5 @@
-//! Makes a usable connection from a host and port: name, TCP, TLS, SASL. Each failure is one
-//! sentence.
+//! Opens a usable connection to a host and port: name lookup, TCP, TLS, SASL. Each failure is one
+//! sentence for the user.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -42,28 +42,25 @@ impl Dialer {
         }
     }
 
-    /// Opens a connection that accepts requests.
-    ///
+    /// Opens a connection on which requests can be sent.
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Transport, String> {
         self.channel(host, port).await.map(Channel::into_transport)
     }
 
-    /// Opens a connection to send one request after the other on.
-    ///
+    /// Opens a connection on which one request is sent after the other.
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) async fn channel(&self, host: &str, port: u16) -> Result<Channel, String> {
         let mut channel = self.open(host, port).await?;
         self.authenticate(&mut channel, host, port).await?;
         Ok(channel)
     }
 
-    /// Connects up to TLS, without SASL, within the connect timeout.
-    ///
+    /// Connects, with TLS but without SASL, within the connect timeout.
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) async fn open(&self, host: &str, port: u16) -> Result<Channel, String> {
         let timeout = self.target.connect_timeout;
         let transport = time::timeout(timeout, self.secured(host, port)).await;
@@ -87,10 +84,9 @@ impl Dialer {
         Ok(transport)
     }
 
-    /// Does nothing without a user name.
-    ///
+    /// Logs in with SASL. Does nothing if no user is configured.
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) async fn authenticate(
         &self,
         channel: &mut Channel,
@@ -118,7 +114,7 @@ impl Dialer {
         Err(reason)
     }
 
-    /// Asks the resolver on a thread of its own. Addresses are cached until a connection fails.
+    /// Resolves a name on a thread of its own. Addresses are cached until a connection fails.
     async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);
@@ -138,10 +134,9 @@ impl Dialer {
     }
 }
 
-/// Splits `host:port`; IPv6 addresses stand in brackets.
-///
+/// Splits `host:port`. IPv6 addresses are in brackets.
 /// # Errors
-/// A sentence for the user.
+/// The text is malformed. The error is a sentence for the user.
 pub(super) fn host_and_port(server: &str) -> Result<(&str, u16), String> {
     let wrong = || format!("{server} is not HOST:PORT");
     let (host, port) = server.rsplit_once(':').ok_or_else(wrong)?;

@@ -1,6 +1,6 @@
-//! Measures the limit of this load generator: heartbeats against a server that does next to
-//! nothing, as it sends every frame back unchanged (`server/uring/examples/echo.rs`). It uses the
-//! same connection code as a run.
+//! Measures the limit of muster-load itself, with heartbeats against a server that does next to
+//! nothing: it sends every frame back unchanged (`server/uring/examples/echo.rs`). The connection
+//! code is that of a run.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -25,16 +25,16 @@ use crate::wire::{self, Header, Malformed};
 
 const HEARTBEAT_VERSION: i16 = 4;
 
-/// The result, over all cores.
+/// The result, summed over all cores.
 #[derive(Clone, Debug)]
 pub struct EchoResult {
-    /// Heartbeats whose frame came back unchanged.
+    /// The number of heartbeats whose frame came back unchanged.
     pub heartbeats: u64,
     /// The time from the first heartbeat to the end.
     pub took: Duration,
-    /// CPU time of the load cores in that time.
+    /// CPU time of the load cores during `took`.
     pub cpu: Duration,
-    /// Round trips in microseconds, from when a heartbeat was queued.
+    /// Round trips in microseconds, from the time when a heartbeat was queued.
     pub latency: Histogram<u64>,
 }
 
@@ -44,12 +44,11 @@ impl EchoResult {
     }
 }
 
-/// Sends heartbeats to the first bootstrap server for `seconds`, over `connections` on each core
-/// with `in_flight` of them on the way on each, and checks that each comes back unchanged.
-///
+/// Sends heartbeats to the first bootstrap server for `seconds`. Each core has `connections`, each
+/// with `in_flight` heartbeats in flight. Checks that each heartbeat comes back unchanged.
 /// # Errors
-/// A sentence for the user: no connection, a connection that broke, a frame that differs from the
-/// one sent.
+/// No connection, a connection that broke, or a frame that differs from the one that was sent. The
+/// error is a sentence for the user.
 pub fn echo(
     target: Target,
     connections: usize,
@@ -72,7 +71,8 @@ pub fn echo(
     results.iter().reduce(add).unwrap_or_else(|| Err("no core is given".into()))
 }
 
-/// Sends a result. After the first error there is no receiver any more.
+/// Sends a result. After the first error nothing receives results any more, so a failure is
+/// ignored.
 fn send(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
     drop(sender.send(result));
 }
@@ -102,10 +102,10 @@ struct Echo {
 #[derive(Default)]
 struct EchoLine {
     line: Line,
-    /// Correlation id and moment of each heartbeat on the way.
+    /// The correlation id and the time of each heartbeat in flight.
     sent: VecDeque<(i32, Time)>,
     correlation: i32,
-    /// A heartbeat frame with correlation id 0, without its length.
+    /// A heartbeat frame without its length, with correlation id 0.
     frame: Vec<u8>,
 }
 
@@ -180,7 +180,7 @@ impl Echo {
         (0..in_flight).try_for_each(|_| self.send(self.lines.len() - 1))
     }
 
-    /// Encodes each request again, as a run does.
+    /// Sends a heartbeat. Each is encoded again, as in a run.
     fn send(&mut self, at: usize) -> Result<(), String> {
         let line = &mut self.lines[at];
         line.correlation = line.correlation.wrapping_add(1) & i32::MAX;
@@ -211,10 +211,10 @@ impl Owner for Echo {
         self.clock.now()
     }
 
-    /// Not needed: round trips of the echo begin when a heartbeat is queued.
+    /// Not needed: the round trips of the echo begin when a heartbeat is queued.
     fn written(&mut self, _at: usize, _began: Time) {}
 
-    /// Not needed: the turns of the echo are the load that is measured.
+    /// Not needed: the turns of the echo are themselves the measured load.
     fn turn_ended(&mut self, _began: Time) {}
 
     fn frame(&mut self, at: usize, frame: &[u8], _read: ReadAt) -> Result<(), Malformed> {
@@ -230,7 +230,7 @@ impl Owner for Echo {
     }
 }
 
-/// API key and version, the correlation id, and the rest.
+/// Whether `frame` is the one that was sent: API key and version, correlation id, and the rest.
 fn is_echo(frame: &[u8], sent: &[u8], correlation: i32) -> bool {
     frame.len() == sent.len()
         && frame[..4] == sent[..4]

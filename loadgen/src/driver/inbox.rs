@@ -1,4 +1,4 @@
-//! Commands on their way to a core: a bounded queue that wakes the core's runtime.
+//! The queue of commands to a core. It is bounded, and wakes the core's runtime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::command::Command;
 
-/// The maximum of commands that wait for a core.
+/// The maximum number of commands that wait for a core.
 pub(super) const COMMANDS_MAX: usize = 4096;
 
 type Slot = Arc<Mutex<Option<Waker>>>;
@@ -19,20 +19,20 @@ pub(super) fn inbox() -> (Outside, Inside) {
     (Outside { sender: Some(sender), slot: Arc::clone(&slot) }, Inside { receiver, slot })
 }
 
-/// The end outside of the core. The core ends when this is dropped.
+/// The sender's end of the queue. The core ends when this is dropped.
 pub(super) struct Outside {
     sender: Option<Sender<Command>>,
     slot: Slot,
 }
 
-/// The end in the core.
+/// The receiver's end, in the core.
 pub(super) struct Inside {
     receiver: Receiver<Command>,
     slot: Slot,
 }
 
 impl Outside {
-    /// Returns the command if the queue is full. A core that has ended drops it.
+    /// Queues the command, or returns it if the queue is full. A core that has ended drops it.
     pub(super) fn offer(&self, command: Command) -> Option<Command> {
         match self.sender.as_ref()?.try_send(command) {
             Ok(()) => wake(&self.slot),
@@ -55,7 +55,7 @@ impl Inside {
         self.receiver.try_recv()
     }
 
-    /// Registers `waker` for the next command; returns false if one is waiting already.
+    /// Registers `waker` for the next command. Returns false if a command is waiting already.
     pub(super) fn wait(&self, waker: &Waker) -> bool {
         *lock(&self.slot) = Some(waker.clone());
         self.receiver.is_empty()

@@ -1,4 +1,4 @@
-//! The task of a connection: sends the bytes that its owner has queued, in one write, and passes
+//! The task of a connection. It sends the bytes that its owner has queued, in one write, and passes
 //! each frame that arrives to the owner.
 
 use std::cell::RefCell;
@@ -11,10 +11,10 @@ use super::transport::{Buffers, Outbox, Transport};
 use crate::time::Time;
 use crate::wire::{Frames, Malformed};
 
-/// Reads in one turn, before other connections have theirs.
+/// The maximum number of reads in a turn, before other connections have their turns.
 const READS_MAX: usize = 16;
 
-/// The state that the task shares with the owner of the connection.
+/// The state that the task shares with the connection's owner.
 #[derive(Default)]
 pub(super) struct Line {
     out: Outbox,
@@ -26,7 +26,7 @@ pub(super) struct Line {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Close,
-    /// As if the process were killed: the other side sees the connection break.
+    /// Resets the connection, as if the process were killed.
     Abort,
 }
 
@@ -39,39 +39,38 @@ pub(super) enum Ended {
     Malformed(Malformed),
 }
 
-/// The time when bytes were read, and how long the last of them had waited, if that is known.
+/// When bytes were read, and how long the last of them had waited, if known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReadAt {
     pub(super) now: Time,
     pub(super) waited: Option<Duration>,
 }
 
-/// An owner of connections, which have numbers. A number is not reused until the task has ended.
+/// An owner of numbered connections. A number is not reused until the connection's task has ended.
 pub(super) trait Owner {
     fn line(&mut self, at: usize) -> &mut Line;
 
     fn now(&self) -> Time;
 
-    /// All that was queued is with the system; the last write began then.
+    /// All queued bytes were passed to the system, with a last write that began at `began`.
     fn written(&mut self, at: usize, began: Time);
 
-    /// A turn of a connection's task that began then is over.
+    /// A turn of a connection's task has ended. It began at `began`.
     fn turn_ended(&mut self, began: Time);
 
-    /// Handles a frame, which is without its length.
-    ///
+    /// Handles a frame, which is passed without its length.
     /// # Errors
-    /// If it is not the expected answer: the connection ends.
+    /// The frame is not the expected answer. The connection ends then.
     fn frame(&mut self, at: usize, frame: &[u8], read: ReadAt) -> Result<(), Malformed>;
 }
 
 impl Line {
-    /// The buffer to append frames to; call [`Self::wake`] afterwards.
+    /// The buffer to which frames are appended. Call [`Self::wake`] afterwards.
     pub(super) fn queue(&mut self) -> &mut Vec<u8> {
         self.out.queue()
     }
 
-    /// The number of bytes that are not sent yet.
+    /// The number of unsent bytes.
     pub(super) fn backlog(&self) -> usize {
         self.out.unsent().len()
     }
@@ -140,7 +139,7 @@ fn poll<O: Owner>(
     Poll::Pending
 }
 
-/// Writes queued requests, as much as the system takes.
+/// Writes queued requests, as many as the system takes.
 fn write<O: Owner>(
     owner: &mut O,
     at: usize,

@@ -1,4 +1,4 @@
-//! The members of a core. No other file calls them.
+//! The members of a core. No other file calls their methods.
 
 use super::command::Command;
 use super::connections::Waiting;
@@ -12,9 +12,9 @@ use crate::topics::Topics;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The maximum of members of one core; higher indices are refused.
+/// The maximum number of members of a core. Higher slots are refused.
 const MEMBERS_MAX: u32 = 1 << 24;
-/// The time to wait before checking again whether a member that will be restarted has stopped.
+/// How long to wait before checking again whether a member that will be restarted has stopped.
 const RESTART_AFTER: Duration = Duration::from_millis(10);
 
 /// The members of a core by slot, which is their index divided by the number of cores.
@@ -26,22 +26,22 @@ pub(super) struct Members {
 
 struct Entry {
     member: Member,
-    /// Counts the starts: answers to requests from before the last start are dropped.
+    /// Counts the starts. Answers to requests from before the last start are dropped.
     life: u32,
     stopping: bool,
-    /// The time of the current timer; earlier timers are ignored.
+    /// The time of the current timer. Earlier timers are ignored.
     armed: Time,
-    /// The state in which it is counted.
+    /// The state in which the member is counted.
     state: State,
     owing: Owing,
 }
 
-/// The part of a request's sender that a connection needs.
+/// The fields of a request's sender that a connection needs.
 pub(super) struct Requester {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) client_id: Arc<str>,
-    /// JoinGroup and SyncGroup may take this much longer.
+    /// JoinGroup and SyncGroup may take longer by this timeout.
     pub(super) rebalance_timeout: Duration,
 }
 
@@ -62,7 +62,7 @@ impl Members {
             .all(|entry| entry.is_none_or(|entry| entry.member.is_done()))
     }
 
-    /// Requests of members that were due, and have no answer.
+    /// Requests of members that are due or lost, and unanswered.
     pub(super) fn owed(&self, now: Time) -> impl Iterator<Item = Owed> {
         let entries = self.slots.iter().flatten();
         entries.flat_map(move |entry| {
@@ -79,7 +79,7 @@ impl Members {
         self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
-    /// Puts a new member into this slot, in place of one that is done.
+    /// Puts a new member into this slot. A previous member must be done.
     fn insert(&mut self, slot: u32, plan: MemberPlan) {
         let at = slot as usize;
         if self.slots.len() <= at {
@@ -109,7 +109,7 @@ impl Members {
     }
 }
 
-/// The states in the order of their numbers.
+/// All states, in the order of their numbers.
 const STATES: [State; 7] = [
     State::Down,
     State::Searching,
@@ -121,7 +121,8 @@ const STATES: [State; 7] = [
 ];
 
 impl Core {
-    /// A member that is still stopping is waited for; one that runs is left as it is.
+    /// Starts a member. If it is still stopping, waits until it has stopped. If it runs, does
+    /// nothing.
     pub(super) fn start_member(&mut self, plan: MemberPlan) {
         let slot = self.slot(plan.index);
         let before = self.members.get(slot).filter(|entry| !entry.member.is_done());
@@ -156,7 +157,7 @@ impl Core {
             entry.owing = Owing::default();
         }
         owed.into_iter().for_each(|owed| self.meter.owed(owed, now));
-        // Done before the member is down, as that would close its connections in order.
+        // Must come before the member is down, because that closes its connections in order.
         if how == Stop::Crash {
             self.break_connections(slot);
         }
@@ -184,7 +185,7 @@ impl Core {
         }
     }
 
-    /// `at` is the timer that fired.
+    /// Wakes the member. `at` is the time of the timer that fired.
     pub(super) fn wake_member(&mut self, slot: u32, at: Time) {
         let now = self.clock.now();
         let Some(entry) = self.members.get_mut(slot).filter(|entry| entry.armed == at) else {
@@ -197,13 +198,15 @@ impl Core {
         }
     }
 
-    /// Called exactly once for each request of a member; drops the answer if it was restarted.
+    /// Called exactly once for each request of a member. Drops the answer if the member was
+    /// restarted.
     pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response<'_>, Failure>) {
         let now = self.clock.now();
         self.answer_at(now, Duration::ZERO, waiting, outcome);
     }
 
-    /// Takes an answer that arrived then, to a request that this machine delayed.
+    /// Handles an answer that arrived at `arrived`. The load machine delayed its request by
+    /// `delayed`.
     pub(super) fn answer_at(
         &mut self,
         arrived: Time,
@@ -223,7 +226,7 @@ impl Core {
         });
     }
 
-    /// An answer ends the wait for lost ones; a request that was lost is owed from now on.
+    /// An answer ends the wait for lost requests. A request that was lost is owed from now on.
     fn settle(&mut self, waiting: &Waiting, is_answered: bool) {
         let (now, owed) = (self.clock.now(), Owed::by(waiting));
         let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();
@@ -240,7 +243,7 @@ impl Core {
         ended.into_iter().for_each(|owed| self.meter.owed(owed, now));
     }
 
-    /// Counts a connection; members do not learn of it.
+    /// Counts an opened connection. Members are not notified.
     pub(super) fn connected(&mut self, asked: Time) {
         let took = self.clock.now().since(asked);
         self.meter.connected(took);
@@ -307,7 +310,8 @@ impl Core {
         self.arm_member(slot);
     }
 
-    /// A timer that fires before its deadline is armed again: deadlines mostly move later.
+    /// Arms the member's timer. A timer that fires before the deadline is armed again, as deadlines
+    /// mostly move later.
     fn arm_member(&mut self, slot: u32) {
         let Some(entry) = self.members.get_mut(slot) else { return };
         match entry.member.deadline() {

@@ -13,14 +13,14 @@ use super::owed::Owed;
 use crate::member::{Request, Span, SpanKind};
 use crate::time::Time;
 
-/// Bytes that went through the sockets of a core, handshakes included.
+/// The bytes that a core has sent and received on its sockets, handshakes included.
 #[derive(Default)]
 pub(super) struct Traffic {
     pub(super) sent: Cell<u64>,
     pub(super) received: Cell<u64>,
 }
 
-/// Round trips and the core's own pace since they were last taken.
+/// The round trips and the core's own delays, since the last sample.
 #[derive(Default)]
 pub(super) struct Meter {
     corrected: Histograms,
@@ -33,53 +33,55 @@ pub(super) struct Meter {
     reading: Option<Histogram<u64>>,
 }
 
-/// The moments of a request that was answered.
+/// The times of a request that was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Moments {
     pub(super) queued: Time,
     pub(super) written: Time,
-    /// When its answer arrived, or was read if that is not known.
+    /// When its answer arrived, or when it was read if the arrival is not known.
     pub(super) arrived: Time,
-    /// How long its answer waited to be read, if it is known.
+    /// How long its answer waited to be read, if known.
     pub(super) waited: Option<Duration>,
-    /// How much later than it should this machine wrote it.
+    /// How late the load machine wrote it.
     pub(super) delayed: Duration,
 }
 
 impl Moments {
-    /// The moments of a request that was queued too late by `late`.
+    /// The times of a request that was queued late, by `late`.
     pub(super) fn of(queued: Time, written: Time, late: Duration, read: ReadAt) -> Self {
-        // A wall clock that was set meanwhile puts no answer before its request.
+        // The wall clock may have been set meanwhile. An answer can't arrive before its request was
+        // written.
         let waited = read.waited.map(|waited| waited.min(read.now.since(written)));
         let arrived = read.now - waited.unwrap_or_default();
         Self { queued, written, arrived, waited, delayed: late + written.since(queued) }
     }
 }
 
-/// Times of each kind of request that occurred, in microseconds.
+/// A histogram for each kind of request that occurred, in microseconds.
 #[derive(Default)]
 pub(super) struct Histograms {
     all: Vec<(RoundTrip, Histogram<u64>)>,
 }
 
 impl Histograms {
-    /// Records a round trip. With `every`, further requests were due at this interval, and waited
-    /// as long.
+    /// Records a round trip. With `every`, further requests were due at this interval meanwhile,
+    /// and are recorded with the time that each waited.
     pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
         let Some(histogram) = self.of(kind) else { return };
         let took = micros(took).max(1);
         let every = every.map_or(0, |every| micros(every).max(took / MISSED_MAX).max(1));
-        // It resizes itself, so that no value is too large for it.
+        // The histogram resizes itself, so no value is too large for it.
         let _ = histogram.record_correct(took, every);
     }
 
-    /// Records a number of round trips that took this time.
+    /// Records `count` round trips that took this time.
     fn record_many(&mut self, kind: RoundTrip, took: Duration, count: u64) {
         let Some(histogram) = self.of(kind) else { return };
         let _ = histogram.record_n(micros(took).max(1), count);
     }
 
-    /// Grows with the largest value: a few KB as long as answers take milliseconds.
+    /// The histogram of a kind. It grows with the largest value: a few KB while answers take
+    /// milliseconds.
     fn of(&mut self, kind: RoundTrip) -> Option<&mut Histogram<u64>> {
         let at = match self.all.iter().position(|(known, _)| *known == kind) {
             Some(at) => at,
@@ -98,7 +100,7 @@ impl Histograms {
     }
 }
 
-/// Requests that were not sent while an earlier one waited: more count as these.
+/// The maximum number of unsent requests that are recorded for an earlier one that waited.
 const MISSED_MAX: u64 = 10_000;
 
 fn micros(duration: Duration) -> u64 {
@@ -116,7 +118,7 @@ impl Meter {
         moments.waited.into_iter().for_each(|waited| record(&mut self.reading, waited));
     }
 
-    /// Counts a span of time that was spent on several requests.
+    /// Counts work that consisted of several requests.
     pub(super) fn span(&mut self, span: &Span) {
         let kind = match span.of {
             SpanKind::Transaction => RoundTrip::Transaction,
@@ -133,13 +135,13 @@ impl Meter {
         }
     }
 
-    /// Opening a connection took this long.
+    /// A connection was opened, which took this long.
     pub(super) fn connected(&mut self, took: Duration) {
         self.corrected.record(RoundTrip::Connect, took, None);
         self.uncorrected.record(RoundTrip::Connect, took, None);
     }
 
-    /// A request that was due was answered, or the wait for its answer is over.
+    /// A request that was due is answered by now, or its answer is not awaited any more.
     pub(super) fn owed(&mut self, owed: Owed, now: Time) {
         self.corrected.record(owed.kind, now.since(owed.due), owed.every);
         self.undelayed.record(owed.kind, now.since(owed.due), owed.every);
@@ -153,7 +155,7 @@ impl Meter {
         }
     }
 
-    /// Moves all counts since the last sample into this one.
+    /// Moves all counts since the last sample to `sample`.
     pub(super) fn fill(&mut self, sample: &mut Sample) {
         sample.round_trips = self.corrected.take();
         sample.undelayed = self.undelayed.take();
@@ -168,7 +170,7 @@ impl Meter {
         };
     }
 
-    /// Restores the counts of a sample that could not be reported.
+    /// Restores the counts of a sample that could not be sent.
     pub(super) fn put_back(&mut self, sample: Sample) {
         self.corrected.all = sample.round_trips;
         self.undelayed.all = sample.undelayed;
@@ -204,15 +206,15 @@ pub(super) fn thread_cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The time in which the calling thread could run, and all its CPUs were busy with other threads.
-/// `None` if the kernel does not say.
+/// How long the calling thread could run, but all its CPUs were busy with other threads. `None` if
+/// the kernel does not say.
 fn thread_waited() -> Option<Duration> {
-    // CPU time, time on a run queue, time slices (sched-stats of Linux).
+    // The fields are CPU time, time on a run queue, and time slices (Linux's sched-stats).
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// The kind of round trip that a member's request is counted as.
+/// The kind of round trip as which a member's request counts.
 pub(super) fn round_trip_of(request: &Request) -> RoundTrip {
     match request {
         Request::FindCoordinator(_) => RoundTrip::FindCoordinator,
@@ -249,7 +251,8 @@ fn share_heartbeat(request: &ShareGroupHeartbeatRequest<'_>) -> RoundTrip {
     }
 }
 
-/// A member joins with epoch 0 and leaves with -1 or -2; a subscription is sent when it changes.
+/// A member joins with epoch 0 and leaves with -1 or -2. It sends its subscription when that
+/// changes.
 fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest<'_>) -> RoundTrip {
     let changes =
         request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
@@ -268,7 +271,8 @@ mod tests {
         Time::from_micros(micros)
     }
 
-    /// The histograms of one request that was due at 0, in the order of a sample.
+    /// The recorded values of a request that was due at 0: round trip, undelayed, uncorrected,
+    /// writing, reading.
     fn figures(moments: &Moments) -> [u64; 5] {
         let mut meter = Meter::default();
         let owed = Owed { kind: RoundTrip::Heartbeat, due: at(0), every: None };

@@ -1,9 +1,9 @@
-//! Executes commands: one runtime for each load core, which holds members and connections. Its
-//! interface to the rest of muster-load is [`command`].
+//! Executes commands. Each load core has a runtime with its members and connections. [`command`] is
+//! the interface to the rest of muster-load.
 //!
 //! On a core all work is done in turns. The main loop (`core`) takes commands, runs timers and
-//! sends reports; each connection has a task (`line`) that writes queued bytes and passes frames
-//! on. Members (`members`) are called in between, and never wait.
+//! sends reports. Each connection has a task (`line`), which writes queued bytes and passes frames
+//! on. Members (`members`) are called in these turns, and never wait.
 
 mod alarm;
 mod arrival;
@@ -53,24 +53,23 @@ use crate::plan::MemberIndex;
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// The maximum of reports that wait to be received, for each core.
+/// The maximum number of reports of each core that wait for their receiver.
 const REPORTS_MAX: usize = 64;
-/// The cores of a run, and the two channels to them.
+/// The cores of a run, and the channels to and from them.
 pub struct Driver {
     cluster: Cluster,
     clock: Clock,
     commands: Vec<Outside>,
     reports: Receiver<CoreReport>,
-    /// Reports that were received while a command queue was full.
+    /// Reports that arrived while a command queue was full.
     received: VecDeque<CoreReport>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Asks the cluster for its properties, and starts the cores. The run's time begins here.
-///
 /// # Errors
-/// A sentence for the user: the cluster cannot be reached, refuses, or lacks a needed API; a core
-/// cannot be started.
+/// The cluster cannot be reached, refuses, or lacks a needed API. Or a core cannot be started. The
+/// error is a sentence for the user.
 pub fn start(target: Target) -> Result<Driver, String> {
     let target = Arc::new(target);
     let tls = target.security.tls.as_ref().map(TlsClient::new).transpose()?;
@@ -100,7 +99,7 @@ pub fn start(target: Target) -> Result<Driver, String> {
 }
 
 impl Driver {
-    /// The cluster's answers before the start.
+    /// The properties of the cluster that it reported before the start.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -109,12 +108,12 @@ impl Driver {
         self.commands.len()
     }
 
-    /// The core of this member: members are distributed round robin.
+    /// The core of this member: members are distributed round-robin.
     pub fn core_of(&self, member: MemberIndex) -> usize {
         member.0 as usize % self.cores().max(1)
     }
 
-    /// The current time, by the clock of all cores.
+    /// The current time, on the clock that all cores share.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
@@ -123,9 +122,9 @@ impl Driver {
         self.clock
     }
 
-    /// Sends a command to a core. While its queue is full, reports of the cores are kept for
-    /// [`Self::receive`], so that they are not blocked. A core that has ended drops the command; it
-    /// has reported its end.
+    /// Sends a command to a core. While the core's queue is full, reports are taken and kept for
+    /// [`Self::receive`], so that the cores are not blocked. A core that has ended drops the
+    /// command. It has reported its end.
     pub fn send(&mut self, core: usize, command: Command) {
         let Some(inbox) = self.commands.get(core) else { return };
         let mut refused = inbox.offer(command);
@@ -137,14 +136,15 @@ impl Driver {
         }
     }
 
-    /// The next report of any core. `None` after `timeout`, and when all cores have ended.
+    /// The next report of any core. `None` after `timeout`, or when all cores have ended.
     pub fn receive(&mut self, timeout: Duration) -> Option<CoreReport> {
         self.received.pop_front().or_else(|| self.reports.recv_timeout(timeout).ok())
     }
 }
 
 impl Drop for Driver {
-    /// Cores end when their command queue is closed, and do not wait for a receiver of reports.
+    /// Closes the command queues, so that the cores end. They do not wait for a receiver of their
+    /// reports.
     fn drop(&mut self) {
         self.commands.clear();
         self.reports = bounded(0).1;
@@ -155,7 +155,7 @@ impl Drop for Driver {
     }
 }
 
-/// Runs on a temporary runtime.
+/// Asks the cluster for its properties, on a temporary runtime.
 fn probe(target: &Arc<Target>, tls: Option<TlsClient>) -> Result<Cluster, String> {
     let dialer = Dialer::new(Arc::clone(target), tls, Default::default());
     Runtime::new()?.run(cluster::probe(dialer))
@@ -181,7 +181,7 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
         let (events, done) = (Vec::new(), Vec::new());
         let ended = Some(Err(why));
         let last = CoreReport { core: index, until, events, sample, done, ended };
-        // Without a receiver, only standard error has the message of the panic.
+        // If nothing receives reports, only standard error shows the message of the panic.
         drop(reports.send(last));
     };
     let thread = std::thread::Builder::new().name(format!("load-{index}"));
@@ -193,7 +193,7 @@ fn start_core(setup: Setup, tls: Option<TlsClient>, cpu: usize) -> Result<JoinHa
     }
 }
 
-/// The servers that can be asked for a coordinator.
+/// The servers that can answer coordinator lookups.
 fn servers(target: &Target, cluster: &Cluster) -> Result<Vec<(String, u16)>, String> {
     let mut servers = Vec::new();
     for server in &target.bootstrap {

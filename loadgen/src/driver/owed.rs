@@ -1,6 +1,6 @@
-//! Requests that were due and were not answered. Each counts from when it was due until the
-//! coordinator answers the member again, or until the member or the run ends: a server that does
-//! not answer has a latency of at least that.
+//! Requests that were due and have no answer. Each counts from the time when it was due until the
+//! coordinator answers the member again, or the member or the run ends. So the latency of a server
+//! that does not answer is at least that long.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use super::meter::Histograms;
 use crate::member::{Member, Overdue, Regular};
 use crate::time::Time;
 
-/// The maximum of lost requests of a member that are kept.
+/// The maximum number of lost requests that are kept per member.
 const LOST_MAX: usize = 64;
-/// A request younger than this is assumed to be in flight and is not counted as unanswered.
+/// A younger request counts as in flight, not as unanswered.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
-/// A request that was due, and for which there is no answer.
+/// A request that was due and has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owed {
     pub(super) kind: RoundTrip,
     pub(super) due: Time,
-    /// The interval of later requests of this kind, which were not sent while this one waited.
+    /// The interval of later requests of this kind. They were not sent while this one waited.
     pub(super) every: Option<Duration>,
 }
 
@@ -32,8 +32,8 @@ pub(super) struct Owing {
 }
 
 impl Owing {
-    /// Keeps a request that was lost; returns it if there is no room. One that is repeated until it
-    /// is answered counts once, from the first.
+    /// Keeps a lost request, or returns it if there is no space. A request that is repeated until
+    /// it is answered counts once, from its first attempt.
     #[must_use]
     pub(super) fn keep(&mut self, owed: Owed) -> Option<Owed> {
         if !is_load(owed.kind) && self.has(owed.kind) {
@@ -46,8 +46,9 @@ impl Owing {
         None
     }
 
-    /// Takes those that an answer to a request of this kind ends: lookups are answered by any
-    /// broker, batches and reads by the leaders of their partitions, the others by the coordinator.
+    /// Removes and returns the lost requests that an answer to this kind of request ends. Any
+    /// broker answers lookups, partition leaders answer batches and reads, and the coordinator
+    /// answers all others.
     pub(super) fn answered(&mut self, kind: RoundTrip) -> Vec<Owed> {
         use RoundTrip::{
             FindCoordinator, ListOffsets, Metadata, Produce, Read, ShareAcknowledge, ShareFetch,
@@ -70,10 +71,10 @@ impl Owing {
         self.lost.iter().any(|owed| owed.kind == kind)
     }
 
-    /// Lost requests, and those that are due and can't be sent.
+    /// The member's lost requests, and its requests that are due and can't be sent.
     pub(super) fn of(&self, member: &Member, now: Time) -> impl Iterator<Item = Owed> {
         let overdue = member.overdue(now).map(Owed::of);
-        // A lost heartbeat stands for the one after it.
+        // A lost heartbeat stands for the next one, too.
         let overdue = overdue.filter(|owed| is_load(owed.kind) || !self.has(owed.kind));
         self.lost.iter().copied().chain(overdue)
     }
@@ -88,7 +89,7 @@ impl Owed {
         Self { kind: waiting.kind, due: waiting.due, every: waiting.every }
     }
 
-    /// A transaction that has begun, and was due then.
+    /// A transaction under way, which was due at `due`.
     pub(super) fn transaction(due: Time) -> Self {
         Self { kind: RoundTrip::Transaction, due, every: None }
     }
@@ -109,14 +110,14 @@ impl Owed {
 }
 
 impl Core {
-    /// There will be no answer to this request: its latency is at least its age.
+    /// This request will not be answered. Its latency is at least its age.
     pub(super) fn never_answered(&mut self, owed: Owed) {
         let now = self.clock.now();
         self.meter.unanswered(owed.kind);
         self.meter.owed(owed, now);
     }
 
-    /// The ages of all requests that are due and were not answered yet, in microseconds.
+    /// The ages in microseconds of all requests that are due and unanswered.
     pub(super) fn ages(&self, now: Time) -> Histograms {
         let mut ages = Histograms::default();
         let on_their_way = self.connections.in_flight().map(Owed::by);

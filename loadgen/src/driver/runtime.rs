@@ -1,5 +1,5 @@
-//! The runtime of a core: one thread, its tasks and its sockets. It asks nothing of the system but
-//! to poll, so that it works where io_uring is forbidden, as in containers, or missing.
+//! The runtime of a core: one thread with its tasks and sockets. It needs only `poll` from the
+//! system. So it works where io_uring is missing or forbidden, as in containers.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,25 +21,24 @@ impl Runtime {
         runtime.map(Self).map_err(|error| format!("no load core can be started: {error}"))
     }
 
-    /// Binds the calling thread to this CPU as well.
-    ///
+    /// As `new`, and binds the calling thread to this CPU.
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) fn pinned(cpu: usize) -> Result<Self, String> {
         cpus::pin(cpu)?;
         Self::new()
     }
 
-    /// Runs `main`, and the tasks that it starts as long as it runs.
+    /// Runs `main`. Tasks that it starts run until `main` ends.
     pub(super) fn run<T>(self, main: impl Future<Output = T>) -> T {
         let result = self.0.block_on(main);
-        // Does not wait for a name that is still being resolved.
+        // Does not wait for a name lookup that is still under way.
         self.0.shutdown_background();
         result
     }
 }
 
-/// The tasks beside the main one.
+/// The tasks besides the main one.
 #[derive(Default)]
 pub(super) struct Tasks(RefCell<JoinSet<()>>);
 
@@ -49,8 +48,8 @@ impl Tasks {
         self.0.borrow_mut().spawn_local(task);
     }
 
-    /// Forgets tasks that have ended. If one has panicked, so does the caller: it may have left
-    /// what it shares with the others half changed.
+    /// Forgets tasks that have ended. Panics if one of them panicked, because it may have left
+    /// shared state half changed.
     pub(super) fn join_ended(&self) {
         while let Some(ended) = self.0.borrow_mut().try_join_next() {
             if let Err(error) = ended {

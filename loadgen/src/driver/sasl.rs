@@ -1,4 +1,4 @@
-//! SASL as a client: SaslHandshake names the mechanism, SaslAuthenticate carries its messages.
+//! SASL as a client. SaslHandshake names the mechanism, SaslAuthenticate carries its messages.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use rsasl::property::{AuthId, OAuthBearerKV, OAuthBearerToken, Password as Passw
 use super::channel::{CallError, Channel};
 use crate::security::{Bearer, Password, Sasl};
 
-/// Raw messages without SaslAuthenticate (version 0) ended with Kafka 1.0.
+/// The version for SaslAuthenticate. Version 0, with raw messages instead, ended with Kafka 1.0.
 const HANDSHAKE_VERSION: i16 = 1;
-/// SCRAM takes three; a server that asks for more than this is refused.
+/// The maximum number of exchanges. SCRAM takes three.
 const STEPS_MAX: usize = 8;
-/// The iterations of SCRAM, which the server chooses and the client computes; Kafka allows 16384.
+/// The maximum number of SCRAM iterations, which the server chooses and the client computes. Kafka
+/// allows 16384.
 const ITERATIONS_MAX: u64 = 1_000_000;
-/// The part of the server's reason that is shown.
+/// The maximum length of the server's reason that is shown.
 const REASON_MAX: usize = 300;
 
 /// Logs in. `version` is SaslAuthenticate's.
@@ -70,7 +71,7 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
             _ => Err(answer.error_message.unwrap_or_default().into_owned()),
         });
         let said = said.await.map_err(unanswered)?.map_err(|reason| refused(sasl, &reason))?;
-        // The status that the server sends before it refuses (RFC 7628).
+        // The status that the server sends before it refuses the token (RFC 7628).
         if matches!(sasl, Sasl::Bearer(_)) && !said.is_empty() {
             return Err(refused(sasl, &String::from_utf8_lossy(&said)));
         }
@@ -82,7 +83,7 @@ async fn exchange(channel: &mut Channel, sasl: &Sasl, version: i16) -> Result<()
     Err(format!("{name} does not end within {STEPS_MAX} steps"))
 }
 
-/// `i=4096` in the server's first message of SCRAM (RFC 5802).
+/// The number in `i=4096` of the server's first SCRAM message (RFC 5802).
 fn iterations(message: &[u8]) -> Option<u64> {
     let attributes = std::str::from_utf8(message).ok()?.split(',');
     let number = attributes.filter_map(|attribute| attribute.strip_prefix("i=")).next()?;
@@ -118,7 +119,7 @@ fn unanswered(error: CallError) -> String {
     }
 }
 
-/// The proof of one login.
+/// The client's side of one login.
 enum Credentials {
     Password { username: String, password: String },
     Token { token: Arc<str>, extensions: Vec<(String, String)> },

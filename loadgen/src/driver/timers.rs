@@ -1,5 +1,5 @@
-//! The timers of a core, in one heap. Timers can't be removed before their time; the code that
-//! armed a timer ignores it if it is obsolete when it fires.
+//! The timers of a core, in one heap. A timer can't be removed before its time. When an obsolete
+//! timer fires, the code that armed it ignores it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-/// Timers by time, and in the order of arming if times are equal.
+/// Timers sorted by time. Timers with equal times fire in the order of arming.
 pub(super) struct Timers<K> {
     heap: BinaryHeap<Reverse<Timer<K>>>,
     armed: u64,
 }
 
-/// The time of a timer, its sequence number, its key, and the time from which lateness counts: that
-/// of the timer, or of arming it if that is later.
+/// A timer: its time, its sequence number, its key, and the time from which lateness counts (its
+/// own time, or that of arming it if later).
 type Timer<K> = (Time, u64, K, Time);
 
 /// A timer that fired.
@@ -37,7 +37,7 @@ impl<K: Ord> Timers<K> {
         self.heap.push(Reverse((at, self.armed, key, at.max(now))));
     }
 
-    /// Removes the next timer that is due.
+    /// Removes and returns the next timer that is due.
     pub(super) fn pop(&mut self, now: Time) -> Option<Fired<K>> {
         let Reverse((at, ..)) = self.heap.peek()?;
         if *at > now {

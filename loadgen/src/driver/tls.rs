@@ -1,4 +1,4 @@
-//! TLS as a client: the authorities to trust, and the client certificate.
+//! TLS as a client: the trusted authorities, and the client certificate.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct TlsClient {
 
 impl TlsClient {
     /// # Errors
-    /// A sentence for the user, if a file cannot be read or does not hold what it should.
+    /// A file cannot be read, or its content is invalid. The error is a sentence for the user.
     pub(super) fn new(tls: &Tls) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -38,7 +38,7 @@ impl TlsClient {
     }
 
     /// # Errors
-    /// A sentence for the user, if `host` is no name that a certificate can have.
+    /// `host` is not a name that a certificate can have. The error is a sentence for the user.
     pub(super) fn session(&self, host: &str) -> Result<ClientConnection, String> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
@@ -64,7 +64,7 @@ fn verifier(
     })
 }
 
-/// Trusts a certificate of a known authority for every name.
+/// Accepts a certificate of a trusted authority for any name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -79,7 +79,7 @@ impl ServerCertVerifier for AnyName {
     ) -> Result<ServerCertVerified, Error> {
         use CertificateError::{NotValidForName, NotValidForNameContext};
         match self.0.verify_server_cert(end_entity, intermediates, name, ocsp, now) {
-            // The name is verified last.
+            // The name is verified last, so everything else is valid.
             Err(Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }
@@ -110,7 +110,7 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// Trusts every certificate, but still has its signature checked.
+/// Accepts any certificate, but still checks the signatures of the handshake.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 

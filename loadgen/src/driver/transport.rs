@@ -1,4 +1,4 @@
-//! Reads and writes the bytes of a connection: over a socket, plain or through TLS.
+//! Reads and writes the bytes of a connection: a socket, plain or with TLS.
 
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 use super::arrival::{Received, Receiver};
 use super::meter::Traffic;
 
-/// The maximum of bytes in one read.
+/// The maximum number of bytes in a read.
 const READ_BYTES: usize = 64 << 10;
-/// Memory that a connection keeps for the next request; more is freed when all is sent.
+/// The buffer capacity that a connection keeps for the next request. Any excess is freed when all
+/// bytes are sent.
 const KEPT_BYTES: usize = 512;
 
-/// The buffers that all connections of a core read into, one after the other: none holds a buffer
-/// while it waits.
+/// The read buffers that all connections of a core share. A waiting connection holds no buffer.
 pub(super) struct Buffers {
     raw: Box<[u8]>,
     plain: Vec<u8>,
@@ -33,7 +33,7 @@ impl Default for Buffers {
     }
 }
 
-/// Bytes that wait to be sent.
+/// Bytes to send.
 #[derive(Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// The buffer to append to.
+    /// The buffer to which bytes are appended.
     pub(super) fn queue(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -85,7 +85,7 @@ impl Transport {
         Self { tcp, tls: None, traffic }
     }
 
-    /// Adds TLS, up to the end of the handshake.
+    /// Adds TLS, and completes its handshake.
     pub(super) async fn secure(
         &mut self,
         mut session: ClientConnection,
@@ -114,7 +114,7 @@ impl Transport {
         }
     }
 
-    /// Sends all of `out`, as far as the socket takes it.
+    /// Sends all of `out`. Pending while the socket does not take more.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -132,8 +132,8 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the bytes that have arrived, and how long the last of them had waited; no bytes if
-    /// the other side has closed.
+    /// Returns the bytes that have arrived, and how long the last of them had waited. No bytes mean
+    /// that the other side has closed.
     pub(super) fn poll_read<'b>(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,8 +156,8 @@ impl Transport {
         }
     }
 
-    /// From now on closing breaks the connection (RST), as when a process is killed with unread
-    /// data, instead of ending it in order.
+    /// From now on closing resets the connection (RST), as when a process is killed with unread
+    /// data.
     pub(super) fn abort_on_close(&self) -> io::Result<()> {
         self.tcp.set_zero_linger()
     }
@@ -175,8 +175,8 @@ fn receive(
         let mut received = None;
         let tried = tcp.try_io(Interest::READABLE, || {
             let some = received.insert(receiver.receive(tcp, raw)?);
-            // A read that does not fill the buffer has emptied the socket: the next one would
-            // only learn that. This way the runtime waits for the next event, as after its own.
+            // A read that does not fill the buffer has emptied the socket. Another read would only
+            // show that. So the runtime waits for the next event, as after its own reads.
             let emptied = (1..raw.len()).contains(&some.length);
             if emptied { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
@@ -194,7 +194,7 @@ fn receive(
 }
 
 impl Tls {
-    /// Encrypts the bytes of `out`; returns the bytes to send.
+    /// Encrypts the bytes of `out`. Returns the bytes to send.
     fn seal(&mut self, out: &mut Outbox) -> io::Result<&mut Outbox> {
         if !out.is_empty() {
             self.session.writer().write_all(out.unsent())?;
@@ -206,7 +206,7 @@ impl Tls {
         Ok(&mut self.sealed)
     }
 
-    /// Decrypts `raw`, and appends its content to `plain`.
+    /// Decrypts `raw`, and appends the content to `plain`.
     fn open(&mut self, mut raw: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         while !raw.is_empty() {
             self.session.read_tls(&mut raw)?;

@@ -22,27 +22,26 @@ use crate::time::Time;
 use crate::wire::Call;
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
-/// Errors after which the coordinator is looked up again and the request repeated.
+/// Errors after which the coordinator is looked up again and the request is repeated.
 const PASSING: &[ErrorCode] = &[
     ErrorCode::CoordinatorLoadInProgress,
     ErrorCode::CoordinatorNotAvailable,
     ErrorCode::NotCoordinator,
 ];
-/// From this version on a request of OffsetFetch is for several groups.
+/// The first version of OffsetFetch with a list of groups.
 const GROUPS_FROM: i16 = 8;
-/// The resource type of a group, and the operation that sets a config.
+/// The resource type of a group. Below it, the operation that sets a config.
 const GROUP_RESOURCE: i8 = 32;
 const SET: i8 = 0;
-/// FindCoordinator's kinds of keys.
+/// The key types of FindCoordinator.
 const GROUP: i8 = 0;
 const TRANSACTIONS: i8 = 1;
-/// From this version of FindCoordinator on a request has a list of keys.
+/// The first version of FindCoordinator with a list of keys.
 const KEYS_FROM: i16 = 4;
 
-/// Deletes a group. A group that does not exist is no error, and no event.
-///
+/// Deletes a group. A missing group is neither an error nor an event.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn delete(
     shared: &Shared,
     group: GroupIndex,
@@ -123,7 +122,7 @@ fn offset_fetch<'a>(
     Ok(OffsetFetchRequest { groups: vec![group], ..request })
 }
 
-/// The numbers of these partitions by the names of their topics.
+/// The partition numbers, by topic name.
 pub(super) fn by_topic(
     shared: &Shared,
     partitions: &[Partition],
@@ -140,7 +139,7 @@ pub(super) fn by_topic(
     named.collect()
 }
 
-/// The offsets, or the first error code.
+/// The committed offsets, or the first error code.
 fn committed(
     shared: &Shared,
     answer: &OffsetFetchResponse<'_>,
@@ -164,7 +163,7 @@ fn committed(
         if code != 0 {
             return Err(code);
         }
-        // Topics that were not asked for are ignored.
+        // Topics that were not requested are ignored.
         if let (Some(topic), Ok(number)) = (core.topics.named(name), u32::try_from(number)) {
             offsets.push((Partition { topic, number }, offset));
         }
@@ -172,11 +171,11 @@ fn committed(
     Ok(offsets)
 }
 
-/// Asks the group's coordinator, and again as long as it is about to be one. Returns when the
-/// request was sent, and what `read` makes of the answer: its error code, or something else.
-///
+/// Sends a request to the group's coordinator, and repeats it while the coordinator is loading or
+/// moving. Returns when the request was sent, and the result of `read` on the answer: an error code
+/// or a value.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn ask<R: Call, T>(
     shared: &Shared,
     id: &Arc<str>,
@@ -196,10 +195,9 @@ pub(super) async fn ask<R: Call, T>(
     }
 }
 
-/// Sets configs of a group, which need not exist.
-///
+/// Sets configs of a group, which need not exist yet.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn configure(
     shared: &Shared,
     id: &Arc<str>,
@@ -230,18 +228,16 @@ fn set((name, value): &(String, String)) -> AlterableConfig<'_> {
     AlterableConfig { name: name.into(), config_operation: SET, value: Some(value.into()) }
 }
 
-/// Opens a channel to the group's coordinator, as soon as there is one.
-///
+/// Opens a channel to the group's coordinator, once there is one.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn coordinator(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, GROUP).await
 }
 
-/// Opens a channel to the coordinator of a transactional id, as soon as there is one.
-///
+/// Opens a channel to the coordinator of a transactional id, once there is one.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn of_transactions(shared: &Shared, id: &Arc<str>) -> Result<Channel, String> {
     find(shared, id, TRANSACTIONS).await
 }

@@ -12,8 +12,8 @@ use crate::driver::cluster::brokers;
 use crate::driver::command::Leftovers;
 use crate::driver::core::Shared;
 
-/// The states of groups without members. Before version 4 of ListGroups they are not reported, and
-/// the deletion of a group with members is refused.
+/// The states of groups without members. ListGroups before version 4 reports no states. A group
+/// with members may then be listed, but the cluster refuses its deletion.
 const EMPTY: [&str; 3] = ["Empty", "Dead", ""];
 
 /// # Errors
@@ -42,7 +42,7 @@ pub(super) async fn find(shared: &Shared, prefix: &Arc<str>) -> Result<Leftovers
     Ok(Leftovers { topics: topics.into_iter().collect(), groups: groups.into_iter().collect() })
 }
 
-/// Each broker knows the groups that it coordinates.
+/// Lists the groups of all brokers. Each broker knows only the groups that it coordinates.
 async fn list_groups(
     shared: &Shared,
     broker: &mut Channel,

@@ -1,5 +1,5 @@
-//! Requests of muster-load itself to the cluster: topics, groups, committed offsets. They are sent
-//! as a client sends them: to the controller, or to the group's coordinator.
+//! Requests of muster-load itself to the cluster, about topics, groups and committed offsets. As by
+//! any client, they are sent to the controller or to the group's coordinator.
 
 mod groups;
 mod leftovers;
@@ -20,7 +20,7 @@ use crate::event::{Event, EventKind, OBSERVER};
 use crate::plan::GroupIndex;
 use crate::wire::Call;
 
-/// The time that elections of leaders, the deletion of a topic, and loading a coordinator may take.
+/// How long leader elections, the deletion of a topic, or loading a coordinator may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
@@ -61,7 +61,7 @@ pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome
     }
 }
 
-/// Opens a channel to the first server that answers, of the bootstrap servers and brokers.
+/// Opens a channel to the first bootstrap server or broker that answers.
 async fn any_server(shared: &Shared) -> Result<Channel, String> {
     let servers = shared.core.borrow().servers();
     let mut reason = "no bootstrap server is given".to_owned();
@@ -74,7 +74,7 @@ async fn any_server(shared: &Shared) -> Result<Channel, String> {
     Err(reason)
 }
 
-/// Opens a channel to the controller; to any server if none is known.
+/// Opens a channel to the controller, or to any server if the controller is unknown.
 async fn controller(shared: &Shared) -> Result<Channel, String> {
     let mut anyone = any_server(shared).await?;
     let known = |answer: MetadataResponse<'_>| {
@@ -86,7 +86,7 @@ async fn controller(shared: &Shared) -> Result<Channel, String> {
     }
 }
 
-/// The metadata of these topics, which are not created by it.
+/// The metadata of these topics. The request does not create them.
 async fn metadata<T>(
     shared: &Shared,
     channel: &mut Channel,
@@ -100,7 +100,7 @@ async fn metadata<T>(
     };
     let request = MetadataRequest {
         topics: Some(names.iter().map(topic).collect()),
-        // Before version 4 the brokers' configuration decides whether topics are created.
+        // Before version 4 the brokers' configuration decides whether the request creates topics.
         allow_auto_topic_creation: version < 4,
         ..MetadataRequest::default()
     };
@@ -108,15 +108,14 @@ async fn metadata<T>(
 }
 
 /// # Errors
-/// A sentence for the user, if the cluster does not have the API.
+/// The cluster does not have the API. The error is a sentence for the user.
 fn version(shared: &Shared, api: ApiKey) -> Result<i16, String> {
     required(&shared.core.borrow().versions, api)
 }
 
-/// Sends a request and returns what `read` makes of its answer.
-///
+/// Sends a request and returns the result of `read` on its answer.
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 async fn call<R: Call, T>(
     channel: &mut Channel,
     version: i16,
@@ -127,7 +126,7 @@ async fn call<R: Call, T>(
     answer.map_err(|error| format!("{} failed: {error}", R::API.name()))
 }
 
-/// One sentence on an error code, with the remedy if it is known.
+/// A sentence about an error code, with the remedy if it is known.
 fn refused(what: &str, code: i16, message: Option<&str>) -> String {
     let error = ErrorCode::from_code(code);
     let name = error.map_or_else(|| format!("error code {code}"), |error| format!("{error:?}"));

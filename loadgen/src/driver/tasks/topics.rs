@@ -18,13 +18,13 @@ use crate::driver::channel::Channel;
 use crate::driver::core::Shared;
 use crate::topics::{Topic, Topics};
 
-/// Kafka refuses requests that create more than 10,000 partitions.
+/// The maximum number of partitions in a request. Kafka refuses more than 10,000.
 const PARTITIONS_A_REQUEST: u32 = 5_000;
-/// Topics in one request of any kind.
+/// The maximum number of topics in a request.
 const TOPICS_A_REQUEST: usize = 500;
-/// The time that the controller may take for one request.
+/// How long the controller may take for a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Errors after which the metadata is read again.
+/// Passing errors: the metadata is read again, and requests are repeated if need be.
 const PASSING: &[ErrorCode] = &[
     ErrorCode::TopicAlreadyExists,
     ErrorCode::InvalidPartitions,
@@ -32,20 +32,21 @@ const PASSING: &[ErrorCode] = &[
     ErrorCode::RequestTimedOut,
     ErrorCode::ThrottlingQuotaExceeded,
 ];
-/// Metadata's errors for a topic that does not exist, or not yet.
+/// Metadata's errors for a topic that does not exist (yet).
 const ABSENT: &[ErrorCode] =
     &[ErrorCode::UnknownTopicOrPartition, ErrorCode::LeaderNotAvailable, ErrorCode::UnknownTopicId];
 
-/// Names and partitions.
+/// The number of partitions of each topic, by its name.
 type Wanted = BTreeMap<Arc<str>, u32>;
 
 struct Found {
     topic: Topic,
-    /// The number of partitions, from the first on, that have a leader.
+    /// The number of partitions that have a leader, counted from partition 0 up to the first
+    /// without.
     led: u32,
 }
 
-/// Partitions to ask for next.
+/// Partitions to create in the next request.
 struct Growth {
     name: Arc<str>,
     from: u32,
@@ -127,7 +128,7 @@ async fn delete_some(
     refused.await?.map_or(Ok(()), Err)
 }
 
-/// Describes the existing topics among these.
+/// Describes those of the topics that exist.
 async fn describe(
     shared: &Shared,
     server: &mut Channel,
@@ -160,7 +161,7 @@ fn found(topic: &MetadataResponseTopic<'_>) -> Result<Option<Found>, String> {
     Ok(Some(Found { topic: Topic { name, id: topic.topic_id, partitions }, led }))
 }
 
-/// The missing partitions; those of a large topic step by step.
+/// The missing partitions. A large topic grows in several steps.
 fn growths(wanted: &Wanted, found: &BTreeMap<Arc<str>, Found>) -> Vec<Growth> {
     let growth = |(name, wants): (&Arc<str>, &u32)| {
         let from = found.get(name).map_or(0, |found| found.topic.partitions);
@@ -170,7 +171,7 @@ fn growths(wanted: &Wanted, found: &BTreeMap<Arc<str>, Found>) -> Vec<Growth> {
     wanted.iter().filter_map(growth).collect()
 }
 
-/// Returns whether any topic or partition was created.
+/// Creates topics and partitions. Returns whether any was created.
 async fn grow(shared: &Shared, growths: Vec<Growth>, replication: i16) -> Result<bool, String> {
     if growths.is_empty() {
         return Ok(false);
@@ -187,7 +188,7 @@ async fn grow(shared: &Shared, growths: Vec<Growth>, replication: i16) -> Result
     Ok(grown)
 }
 
-/// Puts as many into each request as are allowed.
+/// Splits the growths into requests, each as large as allowed.
 fn requests(growths: &[Growth]) -> impl Iterator<Item = &[Growth]> {
     let mut partitions = 0;
     let mut topics = 0;
@@ -251,7 +252,7 @@ async fn add_partitions(
     grown.await?
 }
 
-/// Returns whether any topic was created or grew; an error if one never will.
+/// Returns whether any topic was created or grew. An error that does not pass is returned.
 fn made<'a>(
     what: &str,
     results: impl Iterator<Item = (&'a str, i16, Option<&'a str>)>,

@@ -1,4 +1,4 @@
-//! Connections whose core is busy with something else.
+//! Connections whose core is busy with other work.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use crate::time::Time;
 
 const BUSY: Duration = Duration::from_millis(30);
 
-/// Two connections. The core is busy with a frame of the first when one of the second arrives.
+/// Two connections. While the core handles a frame of the first one, a frame of the second arrives.
 struct Busy {
     clock: Clock,
     lines: [Line; 2],
     turn: Sender<()>,
     arrived: Receiver<()>,
-    /// When the request of the second connection was queued, and when it was written.
+    /// When the request of the second connection was queued. `written` is when it was written.
     queued: Time,
     written: Option<Time>,
     waited: [Option<Duration>; 2],
@@ -57,7 +57,8 @@ impl Owner for Busy {
     }
 }
 
-/// The second connection's answer is sent once the core is busy with that of the first.
+/// A server that answers on the second connection once the core is busy with the answer on the
+/// first.
 fn two_connections() -> (String, Sender<()>, Receiver<()>) {
     let (turn, has_turn) = channel();
     let (sent, arrived) = channel();
@@ -70,8 +71,8 @@ fn two_connections() -> (String, Sender<()>, Receiver<()>) {
         second.write_all(&framed(b"second")).unwrap();
         sent.send(()).unwrap();
         assert_eq!(receive(&mut second).as_deref(), Some(&b"request"[..]));
-        // Not before the other side: the kernel appends a FIN to bytes that wait to be read, and
-        // the FIN's stamp becomes theirs.
+        // The server closes after the client. Otherwise the kernel appends a FIN to bytes that wait
+        // to be read, and the FIN's stamp becomes theirs.
         assert_eq!(receive(&mut second), None);
     });
     (address, turn, arrived)

@@ -1,16 +1,16 @@
-//! Whole cores, with a member against a server that answers lookups and little else.
+//! Whole cores with a member, against a server that answers little besides lookups.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-/// A server that answers as cluster and coordinator, and leaves all other requests to `serve`, with
-/// their correlation ids.
+/// A server that answers requests about the cluster and the coordinator. It leaves all others to
+/// `serve`, with their correlation ids.
 fn broker(serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static) -> String {
     broker_at(None, serve)
 }
 
-/// The same, with another advertised port.
+/// The same server, with another advertised port.
 fn broker_at(
     advertised: Option<i32>,
     serve: impl Fn(&mut TcpStream, i32) + Send + Sync + 'static,
@@ -90,7 +90,7 @@ pub(super) fn member() -> MemberPlan {
     }
 }
 
-/// All events until one is `last`, which has to come within ten seconds.
+/// All events up to the first for which `last` is true. It has to come within ten seconds.
 fn events_until(driver: &mut Driver, last: impl Fn(&EventKind) -> bool) -> Vec<Event> {
     let (mut events, mut until) = (Vec::new(), Time::ZERO);
     let began = Instant::now();
@@ -138,7 +138,7 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
         .find_map(|report| report.sample.problems.into_iter().next())
         .unwrap();
     assert!(problem.contains("an answer to consumer-join cannot be decoded"), "{problem}");
-    // The core continues: the member can be stopped, and the core ended in order.
+    // The core still works: the member can be stopped, and the core can be ended in order.
     let at = driver.now();
     driver.send(0, Command::Stop { at, member: MemberIndex(0), how: Stop::Crash });
     events_until(&mut driver, |kind| *kind == EventKind::Stopped { how: Stop::Crash });
@@ -148,7 +148,7 @@ fn a_wrong_answer_costs_the_connection_and_nothing_else() {
     assert!(matches!(ended, Some(Ok(()))), "{ended:?}");
 }
 
-/// All later requests would be sent to the advertised address.
+/// Otherwise all later requests would be sent to the advertised address.
 #[test]
 fn a_cluster_that_advertises_an_unreachable_address_is_refused() {
     let server = broker_at(Some(1), |_, _| {});
@@ -163,7 +163,7 @@ fn a_crash_breaks_the_connection() {
     let (sender, broken) = bounded(1);
     let server = broker(move |stream, _| {
         let _ = asks.send(());
-        // Reads until the connection ends: in order, or not.
+        // Reads until the connection is closed or reset.
         let ended = stream.read(&mut [0; 16]);
         let _ = sender.send(ended.map_err(|error| error.kind()));
     });

@@ -1,4 +1,4 @@
-//! Connections against a tiny server in this process that misbehaves as the test says.
+//! Connections against a tiny server in this process, which misbehaves as the test says.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ mod members;
 mod producers;
 mod security;
 
-/// A server that runs `serve` for each connection, on a thread of its own.
+/// A server that runs `serve` for each connection, on its own thread.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -52,7 +52,7 @@ fn target(server: &str) -> Target {
     }
 }
 
-/// The next request, from its API key on. `None` when the client has closed.
+/// The next request, from its API key on. `None` when the client has closed the connection.
 fn receive(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).ok()?;
@@ -67,7 +67,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Heartbeat's answer in version 4, with this correlation id and error code.
+/// An answer to Heartbeat in version 4, with this correlation id and error code.
 fn heartbeat_answer(correlation: i32, code: i16) -> Vec<u8> {
     let mut body = correlation.to_be_bytes().to_vec();
     body.extend_from_slice(&[0, 0, 0, 0, 0]);
@@ -76,8 +76,8 @@ fn heartbeat_answer(correlation: i32, code: i16) -> Vec<u8> {
     framed(&body)
 }
 
-/// The result of a heartbeat to a server that answers with these bytes, piece by piece, and then
-/// closes the connection if `closes`.
+/// The result of a heartbeat. The server answers with these bytes, piece by piece, and then closes
+/// the connection if `closes`.
 fn call(pieces: Vec<Vec<u8>>, closes: bool) -> Result<i16, CallError> {
     let server = server(move |mut stream| {
         stream.set_nodelay(true).unwrap();
@@ -137,7 +137,7 @@ fn silence_ends_with_the_request_timeout() {
     assert!(began.elapsed() >= Duration::from_millis(300));
 }
 
-/// Each error is one sentence, before a core starts.
+/// Each fault is reported as one sentence, before a core starts.
 #[test]
 fn each_fault_of_a_server_is_reported_in_one_sentence() {
     let closes = server(|mut stream| drop(receive(&mut stream)));

@@ -1,4 +1,4 @@
-//! A whole core with a producer, against a server that plays a cluster with transactions.
+//! A whole core with a producer, against a server that acts as a cluster with transactions.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,11 +23,11 @@ const API_VERSIONS: i16 = 18;
 const INIT_PRODUCER_ID: i16 = 22;
 const END_TXN: i16 = 26;
 
-/// How many requests of each API arrived.
+/// The number of requests of each API that arrived.
 type Asked = Arc<Mutex<BTreeMap<i16, u32>>>;
 
-/// A cluster of one broker with one topic. `answers` says whether the nth request of an API is
-/// answered; if not, its connection is closed.
+/// A cluster of one broker and one topic. `answers` says whether the nth request of an API is
+/// answered. If not, the connection is closed.
 fn cluster(answers: impl Fn(i16, u32) -> bool + Send + Sync + 'static) -> (String, Asked) {
     let asked = Asked::default();
     let counts = Arc::clone(&asked);
@@ -54,7 +54,7 @@ fn cluster(answers: impl Fn(i16, u32) -> bool + Send + Sync + 'static) -> (Strin
     (server, asked)
 }
 
-/// The answers have headers without tags up to the version before the API's first flexible one.
+/// Writes an answer. Its header has no tags before the API's first flexible version.
 fn answer(key: i16, port: i32, body: &mut Vec<u8>) {
     let id = ProducerId(7);
     let flexible = !matches!(key, API_VERSIONS | METADATA);
@@ -130,7 +130,7 @@ fn started(server: &str) -> Driver {
     driver
 }
 
-/// A run, with the counts of all its reports.
+/// A run, and the counts of all its reports.
 struct Run {
     driver: Driver,
     events: Vec<EventKind>,
@@ -144,7 +144,7 @@ impl Run {
         Self { driver, events, answered: BTreeMap::new(), unanswered: BTreeMap::new() }
     }
 
-    /// Receives reports until that many of these events have come.
+    /// Receives reports until this event has come `count` times.
     fn until(&mut self, event: &EventKind, count: usize) {
         while self.count(event) < count {
             assert!(!self.report(), "{event:?} did not come");
@@ -163,7 +163,8 @@ impl Run {
         while !self.report() {}
     }
 
-    /// Takes the next report, which has to come within ten seconds; returns whether it is the last.
+    /// Takes the next report, which has to come within ten seconds. Returns whether it is the last
+    /// one.
     fn report(&mut self) -> bool {
         let report = self.driver.receive(Duration::from_secs(10)).unwrap();
         self.events.extend(report.events.into_iter().map(|event| event.kind));
@@ -181,7 +182,7 @@ const COMMITTED: EventKind = EventKind::TransactionEnded { number: 0, committed:
 
 #[test]
 fn transactions_are_measured_request_by_request_and_as_a_whole() {
-    // From the 11th batch on there is no answer.
+    // From the 11th batch on the server does not answer.
     let (server, asked) = cluster(|key, nth| key != PRODUCE || nth <= 10);
     let mut run = Run::of(&server);
     run.until(&EventKind::Disconnected, 1);

@@ -14,10 +14,10 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use super::*;
 use crate::security::{Bearer, Mechanism, Password, Pem, Sasl, Source, Tls, Tokens, Verify};
 
-/// Longer than one TLS record and than one read.
+/// Longer than a TLS record, and than a read.
 const LONG: usize = 300_000;
 
-/// A self-signed certificate for localhost and 127.0.0.1, valid for a hundred years.
+/// A file of the self-signed certificate for localhost and 127.0.0.1, valid for a hundred years.
 fn data(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "src/driver/tests/data", name].iter().collect()
 }
@@ -26,7 +26,7 @@ fn pem(name: &str) -> Option<Pem> {
     Some(Pem::File(data(name)))
 }
 
-/// Answers every request as if it were SyncGroup's of version 4, with a long assignment.
+/// A server that answers every request like SyncGroup in version 4, with a long assignment.
 fn tls_server() -> String {
     let certificate = CertificateDer::from_pem_file(data("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(data("server-key.pem")).unwrap();
@@ -92,11 +92,11 @@ fn a_certificate_of_another_name_is_refused() {
     assert!(error.contains("there is none in it"), "{error}");
 }
 
-/// The token of alice, with an extension, as RFC 7628 has it.
+/// The token of alice with an extension, in the format of RFC 7628.
 const BEARER: &[u8] = b"n,,\x01tenant=7\x01auth=Bearer a.b.c\x01\x01";
 
-/// A broker that offers PLAIN and OAUTHBEARER, and knows alice, her password and her token. It
-/// answers other tokens as Kafka does.
+/// A broker that offers PLAIN and OAUTHBEARER. It knows alice, her password and her token. It
+/// refuses other tokens as Kafka does.
 fn sasl_server() -> String {
     server(|mut stream| {
         while let Some(request) = receive(&mut stream) {
