@@ -1,4 +1,4 @@
-//! The actions of a run by their time.
+//! The planned actions of a run, by time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::time::Time;
 
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// `again` if the member returns after a stop.
+    /// `again` is set if the member returns after a stop.
     Start { member: MemberIndex, again: bool },
-    /// `returns`: how long after the stop the member is started again.
+    /// `returns` is how long after the stop the member starts again.
     Stop { member: MemberIndex, how: Stop, returns: Option<Duration> },
-    /// The member has another plan from its next start on, or from now on if it continues.
+    /// The member gets another plan: from now on if it continues, otherwise from its next start on.
     Change { member: MemberIndex, plan: Arc<GroupPlan>, continues: bool },
     /// Announces the cause of a rebalance to the measures.
     Announce { group: GroupIndex, cause: Cause },
 }
 
-/// Actions in order of time; those of one moment in the order in which they were added.
+/// Actions sorted by time. Actions with equal times are in the order in which they were added.
 #[derive(Default, Debug)]
 pub(super) struct Agenda {
     actions: BTreeMap<(Time, u64), Action>,
@@ -34,7 +34,7 @@ impl Agenda {
         self.next += 1;
     }
 
-    /// Takes the first action that is due at `until`, or before.
+    /// Removes and returns the first action, if it is due by `until`.
     pub(super) fn take(&mut self, until: Time) -> Option<(Time, Action)> {
         let entry = self.actions.first_entry()?;
         let at = entry.key().0;
@@ -45,7 +45,7 @@ impl Agenda {
         self.actions.is_empty()
     }
 
-    /// The time when the last action is due.
+    /// When the last action is due.
     pub(super) fn last(&self) -> Option<Time> {
         self.actions.last_key_value().map(|((at, _), _)| *at)
     }

@@ -1,8 +1,8 @@
-//! The assignors of classic members by their names.
+//! The assignors of classic members, by name.
 
 use crate::plan::ClassicAssignor;
 
-/// The assignors with these names in Kafka; without names, the default of Java consumers.
+/// The assignors with these Kafka names. Without names, the default of Java consumers.
 pub(super) fn classic_assignors(names: &[String]) -> Result<Vec<ClassicAssignor>, String> {
     use ClassicAssignor::{CooperativeSticky, Range, RoundRobin, Sticky};
     if names.is_empty() {

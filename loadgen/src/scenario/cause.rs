@@ -14,15 +14,15 @@ pub enum Cause {
     Left(u32),
     Closed(u32),
     Crashed(u32),
-    /// Members have another subscription, assignor or protocol.
+    /// Members get another subscription, assignor or protocol.
     Changed(u32, What),
     PartitionsAdded,
     CoordinatorRestarted,
-    /// The run ends: groups need not become stable any more.
+    /// The run ends, so groups need not become stable any more.
     WindDown,
 }
 
-/// The change that a phase made to members.
+/// The property of members that a phase changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     Subscription,

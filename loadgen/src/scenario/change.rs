@@ -1,4 +1,4 @@
-//! The action that changes members that run: the plans that it gives them, and its validation.
+//! The action that changes running members: its validation, and the new plans of the members.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use super::values::Amount;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, Protocol, Subscription};
 use crate::topics::Topics;
 
-/// The plans of the members of a group that are up and are to be changed, in order.
-///
+/// The new plans of a group's members that are up and have to change, in order.
 /// # Errors
 /// The cluster does not know a topic that was created.
 pub(super) fn planned(
@@ -29,7 +28,7 @@ pub(super) fn planned(
         let run = &state.settings.run;
         Some(subscription_to(&state.scenario, &table, run, &state.topics)?)
     };
-    // Members with the same plan before have the same one after.
+    // Members with equal plans before the change get equal plans.
     let mut known: Vec<(Arc<GroupPlan>, Arc<GroupPlan>)> = Vec::new();
     let mut planned = Vec::new();
     for member in state.members.up(&state.plan, group) {
@@ -53,10 +52,9 @@ pub(super) fn planned(
     Ok(planned)
 }
 
-/// The subscription of a table, by the topics of the cluster.
-///
+/// The subscription to the topics of a topic table, as the cluster knows them.
 /// # Errors
-/// The cluster does not know one of them.
+/// The cluster does not know one of the topics.
 fn subscription_to(
     scenario: &Scenario,
     table: &Group,
@@ -66,7 +64,7 @@ fn subscription_to(
     Ok(subscription(scenario, table, run, &topic_indices(scenario, run, topics)?))
 }
 
-/// A plan with the protocol and the assignor of the change, and the times of that protocol.
+/// The plan after the change: with its protocol and assignor, and the timeouts of that protocol.
 fn with_protocol(
     change: &Change,
     table: &Group,
@@ -82,7 +80,7 @@ fn with_protocol(
         _ => &change.assignor,
     };
     after.protocol = if is_classic {
-        // The names were validated, for all protocols that members may have by then.
+        // The names were validated for every protocol that members may have by then.
         Protocol::Classic { assignors: classic_assignors(&names.0).unwrap_or_default() }
     } else {
         Protocol::Consumer { assignor: names.0.first().map(|name| name.clone().into()) }
@@ -103,7 +101,7 @@ fn protocol(is_classic: bool) -> ProtocolTable {
 }
 
 /// # Errors
-/// A sentence for the user about the first mistake.
+/// The first mistake, as a sentence for the user.
 pub(super) fn validate(
     scenario: &Scenario,
     change: &Change,
@@ -144,7 +142,7 @@ pub(super) fn validate(
     })
 }
 
-/// Checks an assignor. A change without a protocol leaves the protocol of the table, or of an
+/// Checks an assignor. If the change names no protocol, members keep that of the table or of an
 /// earlier change.
 fn validate_assignor(change: &Change, group: &Group) -> Result<(), String> {
     if change.assignor.0.is_empty() {

@@ -1,5 +1,5 @@
-//! Members that run with another plan than the table of their group says, as a phase changed their
-//! subscription, their assignor or their protocol.
+//! Members whose plan differs from the table of their group, because a phase changed their
+//! subscription, assignor or protocol.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::run_plan::RunPlan;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, TopicIndex};
 
-/// The plans of members that were changed.
+/// The plans of members that phases changed.
 #[derive(Default, Debug)]
 pub(super) struct Changes {
     plans: BTreeMap<MemberIndex, Arc<GroupPlan>>,
-    /// All topics that members of a group have subscribed to by a change.
+    /// For each group, all topics to which a change has subscribed members.
     topics: BTreeMap<GroupIndex, BTreeSet<TopicIndex>>,
 }
 
@@ -31,13 +31,13 @@ impl Changes {
         self.plans.get(&member).unwrap_or_else(|| plan.group(group))
     }
 
-    /// The topics that any member of the group has subscribed to so far.
+    /// All topics to which a member of the group has subscribed so far.
     pub(super) fn topics_ever(&self, plan: &RunPlan, group: GroupIndex) -> BTreeSet<TopicIndex> {
         let first = plan.group(group).subscription.topics().iter().copied();
         first.chain(self.topics.get(&group).into_iter().flatten().copied()).collect()
     }
 
-    /// Groups whose members may differ in their subscriptions.
+    /// The groups in which members may have different subscriptions.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupIndex> {
         self.topics.keys().copied()
     }

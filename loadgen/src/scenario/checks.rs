@@ -1,4 +1,4 @@
-//! The checks that the parts of a scenario share: an error is one clear sentence.
+//! The checks that the parts of a scenario share. An error is one sentence.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::values::{Span, Words};
 
 const IN_FLIGHT: u32 = 10_000;
 pub(super) const RATE: f64 = 1_000_000.0;
-/// The maximum of all durations; a longer one is a mistake, and its end may not be representable.
+/// The maximum of all durations. A longer duration is a mistake, and its end may not be
+/// representable.
 pub const SPAN: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Options of the command line that the scenario must allow.
+/// Options of the command line that limit the scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     pub members_per_connection: u32,
@@ -41,7 +42,8 @@ pub(super) fn validate_load(name: &str, load: Option<Load>) -> Result<(), String
     })
 }
 
-/// Servers can have assignors of their own, so only those that clients bring are known not to be.
+/// Whether this may be an assignor of the server. A server can have assignors of its own, so only
+/// the names of client-side assignors are excluded. `range` exists on both sides.
 pub(super) fn is_of_servers(assignor: &str) -> bool {
     assignor == "range" || classic_assignors(&[assignor.to_owned()]).is_err()
 }

@@ -1,4 +1,4 @@
-//! Members that stop at random moments, and come back.
+//! Churn: members stop at random moments, and come back.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Churning {
     }
 }
 
-/// Stops a random member of these groups, in a random one of the ways that it allows.
+/// Stops a random member of these groups, in one of the allowed ways, chosen at random.
 fn stop_random(churn: &Churn, groups: &[GroupIndex], at: Time, state: &mut RunState) {
     let group = random_group(groups, state);
     let up = state.members.up(&state.plan, group);
@@ -46,7 +46,7 @@ fn stop_random(churn: &Churn, groups: &[GroupIndex], at: Time, state: &mut RunSt
     state.members.stop(at, member, how, Some(churn.down.0));
 }
 
-/// Chooses a group with a probability that is proportional to its members.
+/// Chooses a group with a probability proportional to its number of members.
 fn random_group(groups: &[GroupIndex], state: &mut RunState) -> GroupIndex {
     let size = |group: &GroupIndex| state.plan.members(*group).len();
     let members: usize = groups.iter().map(size).sum();

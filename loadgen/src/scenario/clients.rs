@@ -1,4 +1,4 @@
-//! The real clients of a run: which are up, and the orders that start and stop them.
+//! The real clients of a run: which of them are up, and the orders to start and stop them.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use crate::topics::Topics;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Down,
-    /// Started, and not yet assigned anything: its first callback is due.
+    /// Started, but its first callback has not come: nothing was assigned yet.
     Starting,
     Up,
-    /// The client is asked to end.
+    /// The client was asked to end.
     Going,
 }
 
 #[derive(Debug)]
 pub(super) struct Clients {
     all: Vec<Planned>,
-    /// Clients that ended by themselves, since these were last taken: a sentence each.
+    /// For each client that ended by itself since the last call, one sentence.
     failures: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Planned {
     plan: Arc<ClientPlan>,
-    /// The name of its table in the scenario.
+    /// The name of the client's table in the scenario.
     table: String,
     presence: Presence,
 }
@@ -55,7 +55,7 @@ impl Clients {
         Self { all, failures: Vec::new() }
     }
 
-    /// Returns whether there are any to start.
+    /// Starts clients. Returns whether there were any to start.
     pub(super) fn start(&mut self, tables: &[String], orders: &mut Vec<ClientOrder>) -> bool {
         let before = orders.len();
         for client in self.named(tables).filter(|client| client.presence == Presence::Down) {
@@ -65,7 +65,7 @@ impl Clients {
         orders.len() > before
     }
 
-    /// Returns whether there are any to stop.
+    /// Stops clients. Returns whether there were any to stop.
     pub(super) fn stop(
         &mut self,
         tables: &[String],
@@ -100,7 +100,7 @@ impl Clients {
         }
     }
 
-    /// Whether starts or stops are under way.
+    /// Whether clients are starting or ending.
     pub(super) fn are_moving(&self) -> bool {
         let moving =
             |client: &Planned| matches!(client.presence, Presence::Starting | Presence::Going);
@@ -111,7 +111,7 @@ impl Clients {
         self.all.iter().any(|client| client.presence != Presence::Down)
     }
 
-    /// A client that has not done what it was asked to.
+    /// A sentence about a client that has not started or ended as it was asked to.
     pub(super) fn late(&self) -> Option<String> {
         let sentence = |client: &Planned| match client.presence {
             Presence::Starting => Some(format!("client {} had no callback", client.plan.name)),
@@ -125,14 +125,14 @@ impl Clients {
         std::mem::take(&mut self.failures)
     }
 
-    /// The clients of these tables; all clients if no table is named.
+    /// The clients of these tables, or all clients if no table is named.
     fn named<'a>(&'a mut self, tables: &'a [String]) -> impl Iterator<Item = &'a mut Planned> {
         let all = self.all.iter_mut();
         all.filter(|client| tables.is_empty() || tables.contains(&client.table))
     }
 }
 
-/// The words of a command, with the names of the run at their places.
+/// The words of a command, with the names of the run in place of their placeholders.
 fn command(words: &[String], name: &str, group: &GroupPlan, topics: &Topics) -> Vec<String> {
     let known = group.subscription.topics().iter().filter_map(|index| topics.get(*index));
     let topics = Vec::from_iter(known.map(|topic| &*topic.name)).join(",");

@@ -1,9 +1,9 @@
-//! Conducts a run: status in, orders out. It has no I/O, clock or randomness of its own, so that a
-//! test can run a scenario in virtual time.
+//! Conducts a run: takes its status, and returns orders. It has no I/O, clock or randomness of its
+//! own, so that a test can run a scenario in virtual time.
 //!
-//! [`Conductor::tick`] is called a few times a second. First it orders the creation of the
-//! scenario's topics, then it plays the phases one after the other, and at the end, or as soon as
-//! [`Conductor::stop`] was called or the time is over, it winds down until [`Conductor::is_over`].
+//! [`Conductor::tick`] is called a few times a second. It first orders the creation of the
+//! scenario's topics, and then plays one phase after the other. At the end, after
+//! [`Conductor::stop`], or when the time is over, it winds down until [`Conductor::is_over`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,11 +37,11 @@ enum Stage {
     Over,
 }
 
-/// The position in the scenario, for the live view.
+/// The current phase, for the live view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Place {
     pub phase: String,
-    /// Counted from 1.
+    /// The number of the phase, from 1.
     pub number: u32,
     pub of: u32,
     pub began: Time,
@@ -49,7 +49,7 @@ pub struct Place {
 }
 
 impl Conductor {
-    /// `scenario` has been validated.
+    /// `scenario` must be valid.
     pub fn new(scenario: Scenario, settings: Settings) -> Self {
         let mut tasks = Tasks::default();
         let topics = topic_names(&scenario, &settings.run);
@@ -100,12 +100,13 @@ impl Conductor {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Whether the phases have begun, and the wind-down has not.
+    /// Whether the phases have begun and the wind-down has not.
     pub fn is_playing(&self) -> bool {
         matches!(self.stage, Stage::Playing { .. })
     }
 
-    /// Whether the phase asks for a restart of the coordinator: then it need not answer for a time.
+    /// Whether the phase waits for a restart of the coordinator, which then need not answer for a
+    /// while.
     pub fn awaits_restart(&self) -> bool {
         matches!(&self.stage, Stage::Playing { running, .. } if running.table.coordinator_restart)
     }
@@ -120,17 +121,17 @@ impl Conductor {
         self.failed.as_deref()
     }
 
-    /// The prefix of the names of all its topics and groups.
+    /// The prefix of the names of all topics and groups of the run.
     pub fn prefix(&self) -> String {
         format!("{PREFIX}{}-", self.settings.run)
     }
 
-    /// The phases that ended, and the wind-down if it had a problem.
+    /// The phases that have ended, and the wind-down if it had a problem.
     pub fn phases(&self) -> &[model::Phase] {
         &self.phases
     }
 
-    /// `None` before its topics are created.
+    /// `None` before the topics are created.
     pub fn plan(&self) -> Option<&RunPlan> {
         match &self.stage {
             Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.plan),
@@ -138,7 +139,7 @@ impl Conductor {
         }
     }
 
-    /// The current topics; `None` if there is no plan.
+    /// The current topics. `None` before there is a plan.
     pub fn topics(&self) -> Option<&Topics> {
         match &self.stage {
             Stage::Playing { state, .. } | Stage::Ending { state, .. } => Some(&state.topics),
@@ -194,7 +195,7 @@ impl Conductor {
         };
         match made {
             Ok(mut state) => {
-                // Members may still find a coordinator later: they repeat their lookups.
+                // Members may find a coordinator later, because they repeat their lookups.
                 orders.notes.extend(failures);
                 orders.commands.push(Command::Topics(state.topics.clone()));
                 let first = self.scenario.phases[0].clone();
@@ -216,7 +217,7 @@ impl Conductor {
         Ok(Box::new(RunState::new(scenario, settings, plan, topics, tasks)))
     }
 
-    #[allow(clippy::too_many_arguments)] // the parts of Stage::Playing
+    #[allow(clippy::too_many_arguments)] // they are the parts of Stage::Playing
     fn play(
         &mut self,
         mut state: Box<RunState>,
@@ -247,7 +248,7 @@ impl Conductor {
         });
         let next = self.next(number, round).filter(|_| !out_of_time && !self.interrupted);
         let Some((number, round)) = next else {
-            // A scenario that repeats without limit is meant to end by its duration.
+            // A scenario that repeats without limit ends by its duration, as intended.
             let through = ended.is_some() && self.next(number, round).is_none();
             self.interrupted |= !through && !self.repeats_for_ever();
             let wind_down = WindDown::begin(now, &mut state);
@@ -258,7 +259,7 @@ impl Conductor {
         Stage::Playing { state, number, round, running, began }
     }
 
-    /// Why a phase ends early, unless that is intended.
+    /// Why a phase ended early. `None` if this is intended.
     fn cut_short(&self, out_of_time: bool) -> Option<String> {
         let duration = humantime::format_duration(self.settings.duration);
         match (out_of_time, self.repeats_for_ever()) {
@@ -272,7 +273,7 @@ impl Conductor {
         self.scenario.repeat.as_ref().is_some_and(|repeat| repeat.times.is_none())
     }
 
-    /// The phase after this one, and its round.
+    /// The index and the round of the phase after this one.
     fn next(&self, number: usize, round: u32) -> Option<(usize, u32)> {
         if number + 1 < self.scenario.phases.len() {
             return Some((number + 1, round));
@@ -285,7 +286,7 @@ impl Conductor {
 }
 
 impl Stage {
-    /// Passes the orders of the state on.
+    /// Passes on the orders in `state`.
     fn hand_over(mut self, now: Time, orders: &mut Orders) -> Self {
         if let Self::Playing { state, .. } | Self::Ending { state, .. } = &mut self {
             state.hand_over(now, orders);

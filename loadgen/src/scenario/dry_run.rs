@@ -1,5 +1,5 @@
-//! A dry run of a scenario's phases with only the numbers of members that can be up, to find
-//! actions that can never have a member to act on: a mistake that a run would only warn of.
+//! A dry run of a scenario's phases that tracks only how many members can be up. It finds actions
+//! that can never have a member to act on. A real run would only warn of this mistake.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::file::{Group, Phase, Scenario, Start, Stopping};
 use super::values::Words;
 
 /// # Errors
-/// A sentence for the user about the first action that never has a member to act on.
+/// The first action that never has a member to act on, as a sentence for the user.
 pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let phases = &scenario.phases;
     if let Some(group) = scenario.groups.iter().find(|group| !is_started(group, phases)) {
@@ -16,7 +16,7 @@ pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let mut run = DryRun { scenario, up: BTreeMap::new(), seen: BTreeMap::new() };
     let repeat = scenario.repeat.as_ref();
     let from = repeat.and_then(|repeat| phases.iter().position(|phase| phase.name == repeat.from));
-    // An action without members in the second round has none in later rounds either.
+    // An action without members in the second round has none in any later round.
     for first in [Some(0), from].into_iter().flatten() {
         for (at, phase) in phases.iter().enumerate().skip(first) {
             run.play(at, phase);
@@ -42,14 +42,15 @@ fn means(groups: &Words, group: &Group) -> bool {
 
 struct DryRun<'a> {
     scenario: &'a Scenario,
-    /// The maximum of members of each group table that are up; absent before their first start.
+    /// For each group table, the maximum number of members that are up. Absent before their first
+    /// start.
     up: BTreeMap<&'a str, u32>,
-    /// Whether an action, by phase number and name, has members in any round.
+    /// For each action, by phase number and name, whether it has members in any round.
     seen: BTreeMap<(usize, &'static str), bool>,
 }
 
 impl<'a> DryRun<'a> {
-    /// Plays a phase. Stops come first: a phase does not stop members that it starts.
+    /// Plays a phase, stops first: a phase does not stop members that it starts.
     fn play(&mut self, at: usize, phase: &'a Phase) {
         let stops = [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)];
         for (what, stopping) in stops {
@@ -99,7 +100,8 @@ impl<'a> DryRun<'a> {
         });
     }
 
-    /// Members that return count as up, and so do those that close: dynamic members can't.
+    /// Members that return count as up. So do those that close, because only static members can
+    /// close.
     fn stop(&mut self, what: &str, stopping: &Stopping) {
         if stopping.return_after.is_none() && what != "close" {
             self.change(&stopping.groups, |group, up| {

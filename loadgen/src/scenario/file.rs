@@ -30,41 +30,42 @@ use crate::driver::command::GroupTimes;
 use crate::event::Stop;
 use crate::report::thresholds::Rule;
 
-/// A scenario as written. [`super::validate`] checks it.
+/// A scenario as written in the file. [`super::validate`] checks it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// One line.
+    /// A description in one line.
     pub description: String,
-    /// The run winds down after this time, in whichever phase. `--duration` overrides it.
+    /// After this time the run winds down, whichever phase it is in. `--duration` overrides it.
     #[serde(default = "ten_minutes")]
     pub duration: Span,
-    /// The replication factor of its topics; -1 leaves it to the cluster.
+    /// The replication factor of the topics. -1 leaves the choice to the cluster.
     #[serde(default = "one")]
     pub replication: i16,
     #[serde(rename = "topic", default)]
     pub topics: Vec<Topic>,
     #[serde(rename = "group", default)]
     pub groups: Vec<Group>,
-    /// Producers, each with the properties of one client. [`Scenario::with_producers`] makes groups
-    /// of them.
+    /// Tables of producers. The producers of a table have equal properties.
+    /// [`Scenario::with_producers`] turns each table into a group.
     #[serde(rename = "producer", default)]
     pub producers: Vec<Producer>,
-    /// Readers of what producers write. [`Scenario::with_producers`] makes groups of them, too.
+    /// Tables of readers, which read what producers write. [`Scenario::with_producers`] turns each
+    /// table into a group.
     #[serde(rename = "reader", default)]
     pub readers: Vec<Reader>,
-    /// Real clients beside the members.
+    /// Tables of real clients beside the members.
     #[serde(rename = "client", default)]
     pub clients: Vec<Client>,
     #[serde(rename = "phase", default)]
     pub phases: Vec<Phase>,
     pub repeat: Option<Repeat>,
-    /// Rules as `commit.p99 < 5ms`, checked at the end.
+    /// Rules such as `commit.p99 < 5ms`, which are checked at the end.
     #[serde(default)]
     pub thresholds: Vec<Rule>,
     /// From this time on a broken rule ends the run. `--abort-after` overrides it.
     pub abort_after: Option<Span>,
-    /// The report of the cluster on its consumer groups.
+    /// The timeouts of consumer groups that the cluster reported.
     #[serde(skip)]
     pub consumer_times: Option<GroupTimes>,
 }
@@ -74,7 +75,7 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Topic {
     pub name: String,
-    /// If there are several, `-0`, `-1`, ... is appended to the name.
+    /// If there is more than one topic, `-0`, `-1`, ... is appended to the name.
     #[serde(default = "one")]
     pub count: u32,
     pub partitions: u32,
@@ -85,40 +86,40 @@ pub struct Topic {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Group {
     pub name: String,
-    /// If there are several, `-0`, `-1`, ... is appended to the name.
+    /// If there is more than one group, `-0`, `-1`, ... is appended to the name.
     #[serde(default = "one")]
     pub count: u32,
-    /// The maximum in each group; phases start them.
+    /// The maximum number of members of each group. Phases start them.
     #[serde(default = "one")]
     pub members: u32,
     pub protocol: Protocol,
-    /// Left out, with a note, if the cluster lacks an API that the protocol needs.
+    /// The group is left out, with a note, if the cluster lacks an API that its protocol needs.
     #[serde(default)]
     pub optional: bool,
-    /// Classic: names of assignors, the first preferred. Consumer: an assignor of the server.
+    /// Classic: names of assignors, the preferred one first. Consumer: one assignor of the server.
     #[serde(default)]
     pub assignor: Words,
-    /// Names of topic tables; all if left out.
+    /// Names of topic tables. If left out, all of them.
     #[serde(default)]
     pub topics: Words,
-    /// Subscribes by a pattern that matches those topics, instead of by their names.
+    /// Subscribes by a pattern that matches the topics, instead of by their names.
     #[serde(default)]
     pub regex: bool,
-    /// The number of members that have a `group.instance.id`.
+    /// How many members have a `group.instance.id`.
     #[serde(default, rename = "static")]
     pub static_members: Option<Amount>,
-    /// Assigned to the members in turn.
+    /// The racks, which are assigned to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// For consumer groups the server decides this value and the next one. The checks use this
-    /// value if the server does not report its own.
+    /// For consumer groups the server decides this value and `heartbeat_interval`. If the server
+    /// does not report its session timeout, the checks use this one.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]
     pub heartbeat_interval: Span,
     #[serde(default = "one_minute")]
     pub rebalance_timeout: Span,
-    /// The time that a member takes to give up partitions.
+    /// How long a member takes to give up partitions.
     #[serde(default)]
     pub revocation_takes: Option<Span>,
     #[serde(default = "yes")]
@@ -127,10 +128,10 @@ pub struct Group {
     pub backoff: Span,
     #[serde(default = "one_second")]
     pub backoff_max: Span,
-    /// The loads at the start; a phase's `work` changes them.
+    /// The loads at the start. A phase's `work` changes them.
     pub commit: Option<Load>,
     pub offset_fetch: Option<Load>,
-    /// Members consume records.
+    /// The load of members that consume records.
     pub fetch: Option<Fetch>,
     pub heartbeat: Option<Load>,
     /// The keys of a share group.
@@ -139,29 +140,29 @@ pub struct Group {
     /// The keys of a streams group.
     #[serde(default)]
     pub streams: Streams,
-    /// Not a group, but producers.
+    /// Set if the table describes producers, not a group.
     #[serde(skip)]
     pub producer: Option<Producer>,
-    /// Not a group, but readers.
+    /// Set if the table describes readers, not a group.
     #[serde(skip)]
     pub reader: Option<Reader>,
 }
 
-/// Commands that consume in the groups of a table.
+/// A command that runs real clients in the groups of a table.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Client {
     pub name: String,
-    /// The name of a group table; each of its groups gets clients.
+    /// The name of a group table. Each of its groups gets clients.
     pub group: String,
-    /// The number in each group.
+    /// The number of clients in each group.
     #[serde(default = "one")]
     pub count: u32,
-    /// The program and its arguments, with places for the names of the run.
+    /// The program and its arguments, with placeholders for the names of the run.
     pub command: Vec<String>,
 }
 
-/// The actions of a phase, which all begin at once, and when it is over.
+/// A phase: its actions, which all begin at once, and the condition for its end.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Phase {
@@ -170,7 +171,7 @@ pub struct Phase {
     pub leave: Option<Stopping>,
     pub close: Option<Stopping>,
     pub crash: Option<Stopping>,
-    /// A member of each of these streams groups asks for the end of all of them.
+    /// In each of these streams groups a member requests the end of all members.
     pub shut_down: Option<Of>,
     pub roll: Option<Roll>,
     pub change: Option<Change>,
@@ -181,17 +182,18 @@ pub struct Phase {
     pub delete_groups: Option<Of>,
     pub start_clients: Option<OfClients>,
     pub stop_clients: Option<StopClients>,
-    /// Waits until connections break, and until all are answered again.
+    /// Waits until connections break, and until all members get answers again.
     #[serde(default)]
     pub coordinator_restart: bool,
-    /// A fixed time. Without this and `until`: over as soon as all actions are done.
+    /// A fixed length. Without it and without `until` the phase ends when all actions are done.
     pub lasts: Option<Span>,
     pub until: Option<Until>,
-    /// The time for which groups must have been stable.
+    /// How long groups must have been stable.
     pub settle: Option<Span>,
-    /// The time to wait for `until` and for actions; after it the phase has a problem.
+    /// How long to wait for `until` and for the actions. If this time passes, the phase has a
+    /// problem.
     pub limit: Option<Span>,
-    /// Rules on the figures of this phase alone.
+    /// Rules on the figures of this phase only.
     #[serde(default)]
     pub thresholds: Vec<Rule>,
 }
@@ -202,7 +204,7 @@ pub enum Until {
     Stable,
 }
 
-/// The groups of an action: all if left out.
+/// The groups of an action. If left out, all of them.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Of {
@@ -210,7 +212,7 @@ pub struct Of {
     pub groups: Words,
 }
 
-/// The clients of an action: all if left out.
+/// The clients of an action. If left out, all of them.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OfClients {
@@ -223,7 +225,7 @@ pub struct OfClients {
 pub struct StopClients {
     #[serde(default)]
     pub clients: Words,
-    /// Kills the clients, instead of asking them to end.
+    /// Kills the clients instead of asking them to end.
     #[serde(default)]
     pub kill: bool,
 }
@@ -236,11 +238,11 @@ pub struct Start {
     pub groups: Words,
     #[serde(default = "all")]
     pub members: Amount,
-    /// Spread evenly over this time.
+    /// The starts are spread evenly over this time.
     pub over: Option<Span>,
 }
 
-/// Stops members, which are chosen at random.
+/// Stops members that are chosen at random.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stopping {
@@ -249,11 +251,12 @@ pub struct Stopping {
     #[serde(default = "all")]
     pub members: Amount,
     pub over: Option<Span>,
-    /// Each member starts again this long after it has stopped.
+    /// Each member starts again this long after it stopped.
     pub return_after: Option<Span>,
 }
 
-/// A rolling restart: in each group, a few members at a time, in the order of their numbers.
+/// A rolling restart. In each group, a few members restart at a time, in the order of their
+/// numbers.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Roll {
@@ -265,10 +268,10 @@ pub struct Roll {
     pub how: How,
     #[serde(default = "one")]
     pub at_once: u32,
-    /// The time between stop and start.
+    /// The time between the stop and the start of a member.
     #[serde(default = "one_second")]
     pub down: Span,
-    /// The interval of batches; if left out, the next one waits until the group is stable again.
+    /// The interval of batches. If left out, a batch waits until the group is stable again.
     pub every: Option<Span>,
 }
 
@@ -278,7 +281,7 @@ pub struct Roll {
 pub struct Churn {
     #[serde(default)]
     pub groups: Words,
-    /// Stops a second, over all these groups.
+    /// The number of stops per second, over all these groups together.
     pub rate: f64,
     #[serde(default)]
     pub how: Hows,
@@ -296,7 +299,7 @@ pub enum How {
     Crash,
 }
 
-/// The ways of stopping to choose from at random.
+/// The ways of stopping, of which one is chosen at random each time.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Hows(pub Vec<How>);
@@ -307,17 +310,17 @@ impl Default for Hows {
     }
 }
 
-/// The loads of these groups from now on; loads that are not named end.
+/// Sets the loads of these groups from now on. Loads that are not named end.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Work {
     #[serde(default)]
     pub groups: Words,
-    /// The time over which the rates are reached, from those that the groups have.
+    /// How long the rates take to change from those of the group to the new ones.
     pub over: Option<Span>,
     pub commit: Option<Load>,
     pub offset_fetch: Option<Load>,
-    /// Members consume records.
+    /// The load of members that consume records.
     pub fetch: Option<Fetch>,
     pub heartbeat: Option<Load>,
     pub produce: Option<Load>,
@@ -329,21 +332,21 @@ pub struct Work {
 pub struct AddPartitions {
     #[serde(default)]
     pub topics: Words,
-    /// The number of new partitions of each topic: a count, or a share of the existing partitions.
+    /// The number of new partitions of each topic: a count, or a share of its existing partitions.
     pub by: Amount,
 }
 
-/// The phase from which the scenario repeats after the last one, until the duration is over.
+/// Repeats the scenario from a phase on, until the duration is over.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
     pub from: String,
-    /// The number of repetitions; without it the action repeats until the phase ends.
+    /// The number of repetitions. If left out, the scenario repeats until the duration is over.
     pub times: Option<u32>,
 }
 
 impl Scenario {
-    /// Producers and readers are started and stopped like the members of a group.
+    /// Adds groups for the producers and readers, which start and stop like the members of a group.
     pub fn with_producers(mut self) -> Self {
         let producers = std::mem::take(&mut self.producers);
         let readers = std::mem::take(&mut self.readers);
@@ -352,7 +355,7 @@ impl Scenario {
         self
     }
 
-    /// Whether a phase moves members of this group from one protocol to the other.
+    /// Whether a phase moves members of this group to another protocol.
     pub fn migrates(&self, group: &Group) -> bool {
         let changes = self.phases.iter().filter_map(|phase| phase.change.as_ref());
         let mut of_group =
@@ -367,12 +370,12 @@ impl Scenario {
 }
 
 impl Group {
-    /// Whether it is a group, and not producers or readers.
+    /// Whether the table describes a group, not producers or readers.
     pub fn is_group(&self) -> bool {
         self.producer.is_none() && self.reader.is_none()
     }
 
-    /// The name of its table's kind.
+    /// The kind of table, as the user writes it.
     pub fn kind(&self) -> &'static str {
         match self.protocol {
             Protocol::Producer | Protocol::Reader => self.protocol.name(),
@@ -396,7 +399,7 @@ impl How {
 }
 
 impl Phase {
-    /// The time for which groups must have been stable.
+    /// How long groups must have been stable.
     pub fn settle(&self) -> Duration {
         self.settle.map_or(Duration::from_secs(1), |settle| settle.0)
     }

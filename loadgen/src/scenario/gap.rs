@@ -1,5 +1,5 @@
-//! The gap of a coordinator's restart: from the first connection that breaks until all members that
-//! lost theirs have been answered again.
+//! The gap of a coordinator's restart. It begins with the first connection that breaks, and ends
+//! when all members that lost theirs have been answered again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::time::Time;
 #[derive(Default, Debug)]
 pub(super) struct Gap {
     began: Option<Time>,
-    /// The time when the last member was answered.
+    /// When the last member was answered.
     ended: Time,
     groups: BTreeSet<GroupIndex>,
     without_answer: BTreeSet<MemberIndex>,
@@ -28,7 +28,7 @@ impl Gap {
             | EventKind::Joined { .. }
             | EventKind::Fetched { .. }
             | EventKind::CommitAnswered { .. }
-            // Members that ended are not waited for.
+            // The gap does not wait for members that ended.
             | EventKind::Stopped { .. }
             | EventKind::Failed { .. }
                 if self.without_answer.remove(&event.member) =>
@@ -55,7 +55,7 @@ impl Gap {
         self.began
     }
 
-    /// Whether the gap has begun, and is over.
+    /// Whether the gap has begun and is over.
     pub(super) fn is_over(&self) -> bool {
         self.began.is_some() && self.without_answer.is_empty()
     }
@@ -65,7 +65,7 @@ impl Gap {
         self.began.filter(|_| self.is_over()).map(|began| self.ended.since(began))
     }
 
-    /// One sentence for the user, once it is over.
+    /// A sentence for the user, once the gap is over.
     pub(super) fn summary(&self) -> Option<String> {
         let (began, length) = (self.began?, self.length()?);
         Some(format!(

@@ -1,6 +1,6 @@
-//! The scenarios that come with muster-load: files to run by name, and to copy.
+//! The scenarios that come with muster-load: files that can be run by name, and copied.
 
-/// A scenario that is built in.
+/// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
@@ -48,7 +48,7 @@ pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
 }
 
 impl BuiltIn {
-    /// The description of its file, one line.
+    /// The description in its file, one line.
     pub fn description(&self) -> String {
         let file = toml::from_str::<super::Scenario>(self.toml);
         file.map_or_else(|error| error.to_string(), |scenario| scenario.description)

@@ -1,4 +1,4 @@
-//! The members of a run: which are up, and the commands that start and stop them at their times.
+//! The members of a run: which of them are up, and the timed commands that start and stop them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use crate::event::{Event, EventKind, Stop};
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, MemberPlan, TopicIndex, Workload};
 use crate::time::Time;
 
-/// The time by which commands are sent before they are due: more than the time between two ticks,
-/// so that members start on time, and short enough that planned actions can still be cancelled.
+/// How early commands are sent before they are due. More than the time between two ticks, so that
+/// members start on time. Short enough that planned actions can still be cancelled.
 const AHEAD: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Presence {
     Down,
-    /// The member is about to be started.
+    /// The member will start shortly.
     Due,
     Up,
-    /// The member is about to be stopped, or about to end.
+    /// The member will be stopped shortly, or is about to end.
     Going,
-    /// The member can't continue, and is not started again.
+    /// The member can't continue, and will not start again.
     Failed,
 }
 
 #[derive(Debug)]
 pub(super) struct Members {
     presence: Vec<Presence>,
-    /// The number of members of each group that are up or going.
+    /// The number of members of each group that are up or about to end.
     alive: Vec<u32>,
     begun: Vec<bool>,
     workloads: Vec<Workload>,
-    /// The time for which members that are about to stop will stay away.
+    /// How long members that are about to stop will stay away.
     returns: BTreeMap<MemberIndex, Duration>,
     going: u32,
     agenda: Agenda,
@@ -58,7 +58,7 @@ impl Members {
         }
     }
 
-    /// Members that are up, or not yet down.
+    /// The number of members that are up or about to end.
     pub(super) fn alive(&self, group: GroupIndex) -> u32 {
         self.alive[group.0 as usize]
     }
@@ -67,18 +67,18 @@ impl Members {
         self.presence[member.0 as usize] == Presence::Up
     }
 
-    /// Whether none of its members is up or to be started.
+    /// Whether no member of the group is up or about to start.
     pub(super) fn is_down(&self, plan: &RunPlan, group: GroupIndex) -> bool {
         let mut members = plan.members(group).map(|member| self.presence[member as usize]);
         members.all(|presence| matches!(presence, Presence::Down | Presence::Failed))
     }
 
-    /// Whether the member has failed, and won't start again.
+    /// Whether the member has failed, and will not start again.
     pub(super) fn has_failed(&self, member: MemberIndex) -> bool {
         self.presence[member.0 as usize] == Presence::Failed
     }
 
-    /// Whether a member of the group was ever started.
+    /// Whether the group ever had a member that started.
     pub(super) fn was_begun(&self, group: GroupIndex) -> bool {
         self.begun[group.0 as usize]
     }
@@ -151,7 +151,7 @@ impl Members {
         &self.changes
     }
 
-    /// The topics that the members which are up, or about to be, subscribe to.
+    /// The topics of the members that are up or about to start.
     pub(super) fn topics(&self, plan: &RunPlan, group: GroupIndex) -> BTreeSet<TopicIndex> {
         let members = plan.members(group).map(MemberIndex);
         let are_there = members.filter(|member| {
@@ -164,17 +164,17 @@ impl Members {
         plans.flat_map(|plan| plan.subscription.topics().iter().copied()).collect()
     }
 
-    /// Announces the cause of a rebalance to the measures, at its time.
+    /// Announces the cause of a rebalance to the measures, when it happens.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
         self.agenda.put(at, Action::Announce { group, cause });
     }
 
-    /// The loads of a group's members now.
+    /// The current loads of a group's members.
     pub(super) fn workload(&self, group: GroupIndex) -> Workload {
         self.workloads[group.0 as usize]
     }
 
-    /// Sets the loads of a group's members from now on, including those that start later.
+    /// Sets the loads of a group's members, including those that start later.
     pub(super) fn set_workload(
         &mut self,
         plan: &RunPlan,
@@ -260,7 +260,7 @@ impl Members {
         Command::Start { at, member }
     }
 
-    /// Takes an event of a member that stopped or failed.
+    /// Handles the event of a member that stopped or failed.
     pub(super) fn observe(&mut self, now: Time, plan: &RunPlan, event: &Event) {
         let ended = match event.kind {
             EventKind::Stopped { .. } => Presence::Down,

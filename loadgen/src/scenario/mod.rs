@@ -1,4 +1,4 @@
-//! Scenarios: files and built-in ones, their validation, and the conductor that turns them into
+//! Scenarios: built-in ones and files, their validation, and the conductor that turns them into
 //! commands.
 
 mod agenda;
@@ -57,8 +57,8 @@ pub struct Named {
     pub scenario: Scenario,
 }
 
-/// Loads a built-in scenario by its name or a user's by its file name, with the overrides of the
-/// command line.
+/// Loads a scenario, and applies the overrides of the command line. `source` is the name of a
+/// built-in scenario or of a file.
 pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Named, Problem> {
     let (name, text) = text_of(source)?;
     let scenario = parse(&name, &text, overrides)?;
@@ -66,14 +66,14 @@ pub fn load(source: &str, overrides: &Overrides, limits: &Limits) -> Result<Name
     Ok(Named { name, scenario })
 }
 
-/// A scenario that muster-load made itself.
+/// A scenario whose text muster-load itself made.
 pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem> {
     let scenario = parse(name, text, &Overrides::default())?;
     validate::validate(&scenario, limits).map_err(|what| Problem(format!("{name}: {what}")))?;
     Ok(Named { name: name.to_owned(), scenario })
 }
 
-/// The needs of groups with members: the protocol, its first API, and the option to avoid it.
+/// The needs of groups with members: the protocol, its first API, and the option that avoids it.
 const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
     (
         file::Protocol::Streams,
@@ -97,7 +97,7 @@ const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
 ];
 
 impl Named {
-    /// Leaves out optional groups that the cluster has no protocol for, with a sentence each.
+    /// Leaves out optional groups whose protocol the cluster lacks. Returns a sentence on each.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
         let mut notes = Vec::new();
         for (protocol, api, offer, instead) in NEEDS {
@@ -114,7 +114,7 @@ impl Named {
         }
     }
 
-    /// The cluster needs the protocols that members are moved to, too.
+    /// Checks that the cluster also supports the protocols to which phases move members.
     fn check_changes(&self, versions: &Versions) -> Result<(), Problem> {
         for phase in &self.scenario.phases {
             let protocol = phase.change.as_ref().and_then(|change| change.protocol);
@@ -129,7 +129,7 @@ impl Named {
         Ok(())
     }
 
-    /// Decides on the transaction version of producers that do not ask for one.
+    /// Chooses the transaction version of producers whose table does not name it.
     fn choose_transactions(&mut self, versions: &Versions) -> Result<(), Problem> {
         let newest = if versions.transactions >= 2 { 2 } else { 1 };
         let has_ids = versions.of(ApiKey::InitProducerId).is_some();
@@ -151,8 +151,8 @@ impl Named {
         Ok(())
     }
 
-    /// Replaces the times of consumer groups and streams groups in the scenario by those that the
-    /// cluster reported; returns sentences if they differ, or are not reported.
+    /// Replaces the timeouts of consumer groups and streams groups by those that the cluster
+    /// reported. Returns sentences about values that differ or are not reported.
     pub fn adopt_times(&mut self, cluster: &Cluster) -> Vec<String> {
         let kinds = [
             (file::Protocol::Consumer, cluster.consumer_times),
@@ -178,7 +178,7 @@ impl Named {
             if reported.is_some() {
                 group.session_timeout = Span(times.session_timeout);
             }
-            // Configs of the group itself.
+            // The group's own configs.
             let (session, heartbeat) = (own.session_timeout, own.heartbeat_interval);
             group.session_timeout = session.unwrap_or(group.session_timeout);
             group.heartbeat_interval = heartbeat.unwrap_or(group.heartbeat_interval);
@@ -240,7 +240,7 @@ fn text_of(source: &str) -> Result<(String, String), Problem> {
     Ok((stem.to_string_lossy().into_owned(), text))
 }
 
-/// Parses the text without overrides first, so that an error can name its line and column.
+/// Parses the text, first without overrides, so that an error can name its line and column.
 fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Scenario, Problem> {
     let written: Scenario = toml::from_str(text).map_err(|error| at_line(name, text, &error))?;
     if overrides.is_empty() {

@@ -1,4 +1,4 @@
-//! The input and the orders of a conductor.
+//! The input of a conductor, and its orders.
 
 use std::time::Duration;
 
@@ -9,36 +9,36 @@ use crate::event::Event;
 use crate::plan::GroupIndex;
 use crate::time::Time;
 
-/// The parameters of a run that are not in its scenario.
+/// The parameters of a run that its scenario does not contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The part of the names of topics and groups that identifies this run.
+    /// The part of topic and group names that identifies this run.
     pub run: String,
     pub seed: u64,
-    /// The time after which the run winds down.
+    /// After this time the run winds down.
     pub duration: Duration,
-    /// When the run began, since 1970.
+    /// When the run began, as the time since 1970.
     pub began: Duration,
-    /// Whether groups and topics are kept at the end.
+    /// Whether groups and topics are kept after the run.
     pub keep: bool,
 }
 
-/// The status of a run.
+/// The status of a run at a tick.
 pub struct Status<'a> {
     /// The events since the last tick, in order.
     pub events: &'a [Event],
-    /// Tasks that ended since then.
+    /// The tasks that ended since the last tick.
     pub done: &'a [(u64, Result<TaskOutcome, TaskError>)],
-    /// The time since which a group is stable: all members have their target assignments, and all
-    /// partitions an owner. `None` if it is not.
+    /// The time since which a group has been stable: all members have their target assignments, and
+    /// all partitions an owner. `None` if the group is not stable.
     pub stable_since: &'a dyn Fn(GroupIndex) -> Option<Time>,
 }
 
-/// The orders of a tick. The caller empties it.
+/// The orders of a tick. The caller takes them out.
 #[derive(Default, Debug)]
 pub struct Orders {
     pub commands: Vec<Command>,
-    /// Triggers of rebalances, for the measures.
+    /// The triggers of rebalances, for the measures.
     pub triggers: Vec<Trigger>,
     /// Events of muster-load itself.
     pub events: Vec<Event>,
@@ -47,7 +47,7 @@ pub struct Orders {
     pub notes: Vec<String>,
 }
 
-/// An action that makes, or may make, a group rebalance.
+/// An action that makes a group rebalance, or may do so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trigger {
     pub at: Time,

@@ -1,37 +1,37 @@
-//! The command line's overrides of a scenario file: sizes by name, and any key by its path.
+//! The overrides of a scenario file on the command line: sizes by name, and any key by its path.
 
 use toml::{Table, Value};
 
 use super::assignors::classic_assignors;
 use super::checks::is_of_servers;
 
-/// Overrides; those that are `None` or empty leave the file as it is.
+/// Overrides. A field that is `None` or empty leaves the file as it is.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Overrides {
-    /// Members of each group; groups without membership keep their one client.
+    /// The number of members of each group. Groups without membership keep their one client.
     pub members: Option<u32>,
     /// The number of groups of each group table.
     pub groups: Option<u32>,
     /// The number of producers of each producer table.
     pub producers: Option<u32>,
-    /// Partitions of each topic.
+    /// The number of partitions of each topic.
     pub partitions: Option<u32>,
     /// The number of topics of each topic table.
     pub topics: Option<u32>,
     /// `classic` or `consumer`, for each group with members.
     pub protocol: Option<String>,
-    /// Assignors of each group with members, the preferred first.
+    /// The assignors of each group with members, the preferred one first.
     pub assignor: Vec<String>,
-    /// Requests a second of each load.
+    /// The rate of each load, in requests per second.
     pub rate: Option<f64>,
-    /// Requests in flight of each load.
+    /// The number of requests in flight of each load.
     pub in_flight: Option<u32>,
-    /// `path=value`.
+    /// Settings of the form `path=value`.
     pub set: Vec<String>,
 }
 
 const LOADS: [&str; 5] = ["commit", "offset-fetch", "fetch", "heartbeat", "produce"];
-/// A producer has one transaction in flight.
+/// The loads that can have several requests in flight. A producer has one transaction in flight.
 const DEEP_LOADS: [&str; 3] = ["commit", "offset-fetch", "heartbeat"];
 
 impl Overrides {
@@ -58,7 +58,8 @@ impl Overrides {
         self.set.iter().try_for_each(|setting| set(file, setting))
     }
 
-    /// The assignors that a group's protocol knows: a group of the other one keeps its own.
+    /// Those of the assignors that the group's protocol has. A group with another protocol keeps
+    /// its own.
     fn known_to(&self, group: &Table) -> Vec<String> {
         let is_consumer = group.get("protocol").and_then(Value::as_str) == Some("consumer");
         let known = |name: &&String| {
@@ -112,7 +113,7 @@ fn with_members(group: &Table) -> bool {
     group.get("protocol").and_then(Value::as_str) != Some("manual")
 }
 
-/// Removes the assignor, which would be of the other protocol.
+/// Sets the protocol. Removes the assignor, which belongs to the previous protocol.
 fn set_protocol(group: &mut Table, protocol: &str) {
     let before = group.insert("protocol".into(), Value::String(protocol.into()));
     if before.as_ref().and_then(Value::as_str) != Some(protocol) {
@@ -145,7 +146,7 @@ fn some(changed: usize, option: &str, what: &str) -> Result<(), String> {
     }
 }
 
-/// Changes the loads of groups, producers and of the `work` of phases; returns their number.
+/// Changes the loads in groups, producers and the `work` of phases. Returns how many were changed.
 fn each_load(file: &mut Table, names: &[&str], change: &mut dyn FnMut(&mut Table)) -> usize {
     let mut changed = 0;
     for tables in ["group", "producer", "phase"] {
@@ -171,8 +172,8 @@ fn loads_of(table: &mut Table, names: &[&str], change: &mut dyn FnMut(&mut Table
     changed
 }
 
-/// `group.NAME.key=value`, `phase.NAME.crash.members="10%"`, `topic.*.partitions=3`,
-/// `replication=3`.
+/// Applies a setting: `group.NAME.key=value`, `phase.NAME.crash.members="10%"`,
+/// `topic.*.partitions=3`, `replication=3`.
 fn set(file: &mut Table, setting: &str) -> Result<(), String> {
     let Some((path, value)) = setting.split_once('=') else {
         return Err(format!("--set {setting} lacks a value: write path=value"));
@@ -185,14 +186,14 @@ fn set(file: &mut Table, setting: &str) -> Result<(), String> {
     }
 }
 
-/// A TOML value; any other text is a string.
+/// Reads a TOML value. Any other text is a string.
 fn read(text: &str) -> Value {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::String(text.into()))
 }
 
-/// Returns the number of tables that were changed.
+/// Sets the value at a path. Returns the number of tables that were changed.
 fn set_in(table: &mut Table, path: &[&str], value: &Value) -> usize {
     match path {
         [] | [""] => 0,
@@ -204,8 +205,8 @@ fn set_in(table: &mut Table, path: &[&str], value: &Value) -> usize {
             Some(Value::Table(inner)) => set_in(inner, rest, value),
             Some(Value::Array(tables)) => set_in_some(tables, rest, value),
             Some(_) => 0,
-            // `crash.members` in a phase without `crash` adds one, which is then validated as
-            // usual.
+            // `crash.members` in a phase without `crash` adds the action, which is then validated
+            // as usual.
             None if rest.len() == 1 => {
                 let inner = Table::from_iter([(rest[0].to_owned(), value.clone())]);
                 table.insert((*key).into(), Value::Table(inner));

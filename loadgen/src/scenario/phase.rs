@@ -1,4 +1,4 @@
-//! A running phase: its actions at the beginning and over time, and when it is over.
+//! A running phase: the actions at its beginning and over time, and the decision that it is over.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,15 +26,15 @@ pub(super) struct Running {
     churn: Option<Churning>,
     ramps: Vec<Ramp>,
     gap: Option<Gap>,
-    /// Groups to delete as soon as their members have left.
+    /// Groups that are deleted once their members have left.
     deleting: Vec<GroupIndex>,
-    /// Groups all of whose members are to end.
+    /// Groups in which all members have to end.
     ending: Vec<GroupIndex>,
-    /// The time when this phase was last busy: groups count as stable from then at the earliest.
+    /// When this phase was last busy. Groups count as stable from then at the earliest.
     last_news: Time,
-    /// The time of its last planned action: its limit counts from then.
+    /// When its last planned action is due. Its limit counts from then.
     planned: Time,
-    /// Actions that have no members to action on: a sentence each.
+    /// A sentence on each action that had no members to act on.
     warnings: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Running {
         }
     }
 
-    /// One member of each group asks for the end of all.
+    /// In each group, one member requests the end of all members.
     fn begin_shut_down(&mut self, of: &Of, now: Time, state: &mut RunState) {
         self.ending = state.plan.groups_named(&of.groups.0);
         let mut some = false;
@@ -238,8 +238,8 @@ impl Running {
         self.require(has_members, "change", "no member of its groups is up and is not so yet");
     }
 
-    /// Does the actions that are due. Returns `Some` once the phase is over, with its problem, if
-    /// any.
+    /// Performs the actions that are due. Returns `Some` once the phase is over, with its problem,
+    /// if any.
     pub(super) fn tick(
         &mut self,
         now: Time,
@@ -295,7 +295,7 @@ impl Running {
         }
     }
 
-    /// Whether actions are not done yet, whatever ends the phase.
+    /// Whether actions are unfinished, which the phase waits for in any case.
     fn is_busy(&self, state: &RunState) -> bool {
         state.members.is_moving()
             || state.tasks.are_left()
@@ -330,7 +330,7 @@ impl Running {
         self.table.settle().max(state.plan.settles_in(group))
     }
 
-    /// Why the phase is not over at its limit, as one sentence.
+    /// A sentence that says why the phase is not over at its limit.
     fn why_not(&self, now: Time, status: &Status<'_>, state: &mut RunState) -> String {
         let limit = humantime::format_duration(self.table.limit());
         if let Some(failure) = state.tasks.take_failures().into_iter().next() {
@@ -361,7 +361,7 @@ impl Running {
 const NONE_UP: &str = "no member of its groups is up";
 const NEVER_STARTED: &str = "no member of its groups was ever started";
 
-/// The problem of a group that has no live members left because members failed.
+/// The problem that a group has no live members left, because its members failed.
 fn all_failed(state: &RunState) -> Option<String> {
     let failed = |member| state.members.has_failed(MemberIndex(member));
     let mut groups = state.plan.groups().filter(|group| state.members.alive(group.index) == 0);

@@ -1,4 +1,4 @@
-//! The reason why there is no run.
+//! The reason why a run can't start.
 
 /// Why a scenario can't be run, or its file can't be read: one sentence.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,15 +1,15 @@
-//! Validates producers and readers: an error is one clear sentence about the first mistake.
+//! Validates producers and readers. An error is one sentence about the first mistake.
 
 use super::checks::{bounded, require, validate_load as validate_any};
 use super::file::{Load, Producer};
 use super::values::{Amount, Span};
 
-/// `max.message.bytes` of brokers, less what a batch has beside the values of its records.
+/// `max.message.bytes` of brokers, minus the parts of a batch that are not values of records.
 const BATCH_BYTES: u64 = 1_000_000;
-/// The most bytes of a record beside its value: lengths, and differences of time and offset.
+/// The maximum overhead of a record in bytes: lengths, and deltas of time and offset.
 const RECORD_BYTES: u64 = 32;
 
-/// `partitions` is the number of those that it may write to.
+/// `partitions` is the number of partitions to which the producer may write.
 pub(super) fn validate(table: &Producer, partitions: u64) -> Result<(), String> {
     validate_records(table)?;
     validate_transactions(table, partitions)?;

@@ -1,4 +1,4 @@
-//! Loads of a phase that reach their rates over a time.
+//! Ramps: the loads of a phase that reach their rates gradually.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::run_state::RunState;
 use crate::plan::{Fetching, GroupIndex, Load, Workload};
 use crate::time::Time;
 
-/// The rates of a ramp change this often, or in this many steps, whichever is less often.
+/// The minimum time between two changes of rates, and the maximum number of changes of a ramp.
 const STEP_LEAST: Duration = Duration::from_millis(500);
 const STEPS: u32 = 50;
 
-/// The loads of a group on their way to others.
+/// The ramp of a group's loads.
 pub(super) struct Ramp {
     group: GroupIndex,
     from: Workload,
@@ -22,7 +22,7 @@ pub(super) struct Ramp {
 }
 
 impl Ramp {
-    /// Begins to move the rates, from the rates that the group has now, or from none.
+    /// Begins to change the rates, from those that the group has now, or from zero.
     pub(super) fn begin(
         group: GroupIndex,
         to: Workload,
@@ -33,7 +33,7 @@ impl Ramp {
         Self { group, from: state.members.workload(group), to, began: now, over, next: now }
     }
 
-    /// Sets the rates of this moment if they are due. Returns whether more steps follow.
+    /// Sets the current rates if a change is due. Returns whether more changes follow.
     pub(super) fn advance(&mut self, now: Time, state: &mut RunState) -> bool {
         if now < self.next {
             return true;
@@ -48,7 +48,7 @@ impl Ramp {
         (self.over / STEPS).max(STEP_LEAST)
     }
 
-    /// The rates of the middle of the step that begins now.
+    /// The rates for the step that begins now: those of its middle.
     fn workload(&self, now: Time) -> Workload {
         let elapsed = now.since(self.began);
         if elapsed >= self.over {
@@ -70,7 +70,7 @@ impl Ramp {
     }
 }
 
-/// A closed loop has no rate, so that a ramp from one begins at none.
+/// The load in between. A closed loop has no rate, so a ramp from a closed loop begins at zero.
 fn between(from: Option<Load>, to: Option<Load>, share: f64) -> Option<Load> {
     let to = to?;
     let first = from.and_then(|load| load.rate).unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! Members of a group restart, or change, a few at a time.
+//! Rolling restarts and changes of a group, a few members at a time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::event::Stop;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex};
 use crate::time::Time;
 
-/// Members of a group that wait for their turn.
+/// Members of a group that wait to be restarted or changed.
 pub(super) struct Rolling {
     pub(super) group: GroupIndex,
     waiting: VecDeque<MemberIndex>,
@@ -31,11 +31,11 @@ pub(super) enum Act {
     Change(Change),
 }
 
-/// Members get these plans.
+/// The new plans of members.
 pub(super) struct Change {
     pub(super) what: What,
     pub(super) plans: BTreeMap<MemberIndex, Arc<GroupPlan>>,
-    /// How long they are down; `None` if they continue.
+    /// How long each member is down. `None` if members continue.
     pub(super) down: Option<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Rolling {
         self.waiting.is_empty() && self.batch.is_empty()
     }
 
-    /// The next batches go at their times, whether the group is stable or not.
+    /// Batches follow at this interval, whether the group is stable or not.
     pub(super) fn in_step(mut self, every: Duration, now: Time, state: &mut RunState) {
         let mut at = now;
         while !self.waiting.is_empty() {
@@ -65,7 +65,7 @@ impl Rolling {
         }
     }
 
-    /// Returns whether a batch began.
+    /// Begins the next batch if it is due. Returns whether one began.
     pub(super) fn advance(
         &mut self,
         settle: Duration,

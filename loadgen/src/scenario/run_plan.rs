@@ -1,4 +1,4 @@
-//! The plan of a run: the groups of a scenario with their members, and their names in the cluster.
+//! The plan of a run: the groups of a scenario, their members, and their names in the cluster.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,7 +25,8 @@ use crate::topics::Topics;
 /// The prefix of the names of all topics and groups that muster-load creates.
 pub const PREFIX: &str = "muster-load-";
 
-/// The default of `group.consumer.heartbeat.interval.ms` of servers, and of that of share groups.
+/// The servers' default of `group.consumer.heartbeat.interval.ms`, and of the same config for share
+/// groups.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// All groups of a run. The members of a group have consecutive indices.
@@ -37,20 +38,22 @@ pub struct RunPlan {
 #[derive(Clone, Debug)]
 struct PlannedGroup {
     plan: Arc<GroupPlan>,
-    /// The name of its table in the scenario.
+    /// The name of the scenario's table for the group.
     table: String,
     members: Range<u32>,
     static_members: u32,
     racks: Vec<Arc<str>>,
-    /// The members of a process.
+    /// The number of members in a process.
     threads: u32,
     workload: Workload,
-    /// The times of consumer groups, if a phase moves members from one protocol to the other.
+    /// The timeouts of consumer groups. Set if a phase moves members from one protocol to the
+    /// other.
     migrates: Option<GroupTimes>,
 }
 
 impl RunPlan {
-    /// `topics` must have all topics of [`topic_names`]; if not, it is an error of the cluster.
+    /// # Errors
+    /// `topics` lacks a topic of [`topic_names`], which is a fault of the cluster.
     pub fn new(scenario: &Scenario, settings: &Settings, topics: &Topics) -> Result<Self, Problem> {
         let run = &settings.run;
         let by_table = topic_indices(scenario, run, topics)?;
@@ -83,13 +86,13 @@ impl RunPlan {
         &self.groups[group.0 as usize].plan
     }
 
-    /// Whether the group has members, and is not a client without membership.
+    /// Whether the group has members. A client without membership is not one.
     pub fn has_members(&self, group: GroupIndex) -> bool {
         self.group(group).protocol.has_members()
     }
 
-    /// The least time for which a group must be unchanged before it counts as stable. Members of
-    /// consumer groups learn of a new epoch with their next heartbeat; until then the group seems
+    /// How long a group must be unchanged before it counts as stable, at least. Members of consumer
+    /// groups learn of a new epoch only with their next heartbeat. Until then the group seems
     /// stable.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
         const LEAST: Duration = Duration::from_millis(500);
@@ -108,8 +111,8 @@ impl RunPlan {
         }
     }
 
-    /// The group as the checks and the measures know it. Members of both protocols have the shorter
-    /// of the two sessions.
+    /// The group as the checks and the measures see it. If members have both protocols, the shorter
+    /// of the two sessions counts.
     pub fn described(&self, group: GroupIndex, topics: &Topics) -> history::Group {
         let planned = &self.groups[group.0 as usize];
         let mut described = history::Group::of(&planned.plan, topics);
@@ -120,7 +123,7 @@ impl RunPlan {
         described
     }
 
-    /// The table of the scenario that a group was made from.
+    /// The scenario's table for a group.
     pub(super) fn table_of<'a>(
         &self,
         group: GroupIndex,
@@ -130,7 +133,7 @@ impl RunPlan {
         scenario.groups.iter().find(|table| table.name == *name)
     }
 
-    /// All groups of these tables; of all tables if none is named.
+    /// The groups of these tables, or all groups if no table is named.
     pub fn groups_named(&self, tables: &[String]) -> Vec<GroupIndex> {
         let of_tables = |group: &&PlannedGroup| tables.is_empty() || tables.contains(&group.table);
         self.groups.iter().filter(of_tables).map(|group| group.plan.index).collect()
@@ -145,7 +148,7 @@ impl RunPlan {
         self.groups.last().map_or(0, |group| group.members.end)
     }
 
-    /// The loads of the group's members when they start.
+    /// The loads of the group's members at their start.
     pub fn workload(&self, group: GroupIndex) -> Workload {
         self.groups[group.0 as usize].workload
     }
@@ -164,7 +167,7 @@ impl RunPlan {
         })
     }
 
-    /// The plan of a member, with `workload`.
+    /// The plan of a member, with this workload.
     pub fn member(&self, group: GroupIndex, member: MemberIndex, workload: Workload) -> MemberPlan {
         let group = &self.groups[group.0 as usize];
         let number = member.0 - group.members.start;
@@ -181,7 +184,7 @@ impl RunPlan {
         }
     }
 
-    /// The topics that coordinators create for the groups.
+    /// The internal topics that coordinators create for the groups.
     pub fn internal_topics(&self) -> Vec<Arc<str>> {
         let topologies = self.groups.iter().filter_map(|group| match &group.plan.protocol {
             Protocol::Streams(streams) => Some(&streams.topology.subtopologies),
@@ -192,7 +195,8 @@ impl RunPlan {
         topics.map(|topic| topic.name.clone().into()).collect()
     }
 
-    /// Puts the threads of each process one after the other, where its first one is.
+    /// Orders the members so that the threads of each process are adjacent, where its first thread
+    /// is.
     pub fn gather_processes(&self, group: GroupIndex, members: &mut [MemberIndex]) {
         let group = &self.groups[group.0 as usize];
         let process = |member: MemberIndex| (member.0 - group.members.start) / group.threads;
@@ -231,7 +235,7 @@ impl PlannedGroup {
     }
 }
 
-/// The topics to create, with their partition counts.
+/// The names of the topics to create, with their partition counts.
 pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(Arc<str>, u32)> {
     let tables = scenario.topics.iter();
     let names = tables.flat_map(|table| {
@@ -243,10 +247,10 @@ pub(super) fn topic_names(scenario: &Scenario, run: &str) -> Vec<(Arc<str>, u32)
     names.collect()
 }
 
-/// A group and its configs, by key.
+/// A group id, and the group's configs by key.
 type GroupConfigs = (Arc<str>, Vec<(String, String)>);
 
-/// The groups that are to have configs.
+/// The configs of the groups that have some.
 pub(super) fn group_configs(scenario: &Scenario, run: &str) -> Vec<GroupConfigs> {
     let each = scenario.groups.iter().flat_map(|table| {
         let configs = match table.protocol {
@@ -267,7 +271,7 @@ pub(super) fn group_configs(scenario: &Scenario, run: &str) -> Vec<GroupConfigs>
     each.collect()
 }
 
-/// The names of the topics of these tables; of all tables if none is named.
+/// The names of the topics of these tables, or of all tables if none is named.
 pub(super) fn topics_of_tables(scenario: &Scenario, run: &str, tables: &[String]) -> Vec<Arc<str>> {
     let chosen = scenario.topics.iter().filter(|t| tables.is_empty() || tables.contains(&t.name));
     let only = Scenario { topics: chosen.cloned().collect(), ..scenario.clone() };
@@ -331,7 +335,7 @@ pub(super) fn subscription(
     if !group.regex {
         return Subscription::Topics(topics);
     }
-    // Names have only letters, digits, '_' and '-', so they need no escaping.
+    // Names contain only letters, digits, '_' and '-', so they need no escaping.
     let alternatives: Vec<String> = tables
         .iter()
         .map(|table| format!("{}{}", table.name, if table.count == 1 { "" } else { "-[0-9]+" }))
@@ -340,7 +344,8 @@ pub(super) fn subscription(
     Subscription::Regex { pattern: pattern.into(), matches: topics }
 }
 
-/// As the cluster reported them, or else as a consumer group of this table would have them.
+/// The timeouts that the cluster reported. If it reported none, those of a consumer group with the
+/// values of this table.
 pub(super) fn consumer_times(scenario: &Scenario, table: &Group) -> GroupTimes {
     scenario.consumer_times.unwrap_or(GroupTimes {
         session_timeout: table.session_timeout.0,
@@ -371,7 +376,7 @@ fn group_plan(
     })
 }
 
-/// The default of `group.share.heartbeat.interval.ms` of servers, or what the table says if that is
+/// The servers' default of `group.share.heartbeat.interval.ms`, or the table's value if that is
 /// longer.
 fn heartbeat_interval(table: &Group) -> Duration {
     match table.protocol {
@@ -414,7 +419,7 @@ fn protocol(
     })
 }
 
-/// The topics that readers read, or share groups.
+/// The topics that readers or share groups read.
 fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
     let consume = |phase: &Phase| phase.work.as_ref().is_some_and(|work| work.fetch.is_some());
     let later = scenario.phases.iter().any(consume);
@@ -428,7 +433,7 @@ fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> 
     subscriptions.flat_map(|subscription| subscription.topics().to_vec()).collect()
 }
 
-/// Producers of topics that are read number their records.
+/// Makes producers number their records, if their topics are read.
 fn with_readers(mut plan: GroupPlan, read: &[TopicIndex]) -> GroupPlan {
     if let Protocol::Producer(producer) = &mut plan.protocol {
         producer.is_read = plan.subscription.topics().iter().any(|topic| read.contains(topic));
@@ -436,7 +441,7 @@ fn with_readers(mut plan: GroupPlan, read: &[TopicIndex]) -> GroupPlan {
     plan
 }
 
-/// The application of a streams group.
+/// Adds the application of a streams group to a plan.
 fn with_topology(
     mut plan: GroupPlan,
     table: &Group,

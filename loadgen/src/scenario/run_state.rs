@@ -26,7 +26,7 @@ pub(super) struct RunState {
     pub(super) tasks: Tasks,
     pub(super) random: fastrand::Rng,
     pub(super) orders: Orders,
-    /// The partitions that a group consumes, where their number changed.
+    /// The number of partitions that a group consumes, for groups where it changed.
     pub(super) consumed: BTreeMap<GroupIndex, u32>,
     /// Groups that the scenario deleted.
     deleted: BTreeSet<GroupIndex>,
@@ -55,14 +55,14 @@ impl RunState {
         }
     }
 
-    /// Announces the cause of a rebalance. Clients without membership have no rebalances.
+    /// Announces the cause of a rebalance. Clients without membership cause none.
     pub(super) fn announce(&mut self, at: Time, group: GroupIndex, cause: Cause) {
         if self.plan.has_members(group) {
             self.members.announce(at, group, cause);
         }
     }
 
-    /// The checks do not know the commits of producers.
+    /// Reads committed offsets for the checks. These do not know the commits of producers.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let reads = match self.plan.group(group).protocol {
             Protocol::Classic { .. }
@@ -134,7 +134,7 @@ impl RunState {
         orders.notes.append(&mut self.orders.notes);
     }
 
-    /// Groups that consume one of these topics.
+    /// The groups that consume one of these topics.
     pub(super) fn subscribed(&self, topics: &[(Arc<str>, u32)]) -> Vec<GroupIndex> {
         let named = topics.iter().filter_map(|(name, _)| self.topics.named(name));
         let topics: BTreeSet<_> = named.collect();
@@ -146,8 +146,8 @@ impl RunState {
         groups.filter(wants).collect()
     }
 
-    /// Says how many partitions a group consumes whose members change their subscriptions one by
-    /// one, whenever that is another number.
+    /// Reports the number of partitions that a group consumes, whenever it changes. It changes
+    /// while members change their subscriptions one by one.
     pub(super) fn recount_partitions(&mut self, now: Time) {
         for group in Vec::from_iter(self.members.changes().groups()) {
             let topics = Vec::from_iter(self.members.topics(&self.plan, group));

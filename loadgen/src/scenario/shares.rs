@@ -1,10 +1,10 @@
-//! Validates share groups: an error is one clear sentence about the first mistake.
+//! Validates share groups. An error is one sentence about the first mistake.
 
 use super::checks::{bounded, require};
 use super::file::Group;
 use super::values::Amount;
 
-/// The ranges that Kafka has for the configs of groups.
+/// The ranges that Kafka allows for the configs of share groups.
 const LIMITS: std::ops::RangeInclusive<u32> = 2..=10;
 const LOCKS: std::ops::RangeInclusive<u128> = 15_000..=60_000;
 const RECORDS: u32 = 1_000_000;

@@ -1,4 +1,4 @@
-//! Actions on members, spread over a time.
+//! Actions that are spread over a time: starts and stops of members.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::event::Stop;
 use crate::plan::{GroupIndex, MemberIndex};
 use crate::time::Time;
 
-/// Returns whether there are members to start.
+/// Begins to start members. Returns whether there are members to start.
 pub(super) fn begin_start(start: &Start, now: Time, state: &mut RunState) -> bool {
     let mut groups = Vec::new();
     for group in state.plan.groups_named(&start.groups.0) {
@@ -26,7 +26,7 @@ pub(super) fn begin_start(start: &Start, now: Time, state: &mut RunState) -> boo
     spread(groups, now, over, state, |state, at, member| state.members.start(at, member))
 }
 
-/// Returns whether there are members to stop.
+/// Begins to stop members. Returns whether there are members to stop.
 pub(super) fn begin_stop(stopping: &Stopping, how: Stop, now: Time, state: &mut RunState) -> bool {
     let mut groups = Vec::new();
     for group in state.plan.groups_named(&stopping.groups.0) {
@@ -48,15 +48,15 @@ pub(super) fn begin_stop(stopping: &Stopping, how: Stop, now: Time, state: &mut 
     })
 }
 
-/// The members of a group that an action is applied to.
+/// The members of one group to which an action applies.
 struct Share {
     group: GroupIndex,
     cause: Option<Cause>,
     members: Vec<MemberIndex>,
 }
 
-/// Spreads an action over the time at equal intervals, and each group's members over all of it. The
-/// first one of each group is announced. Returns whether there are any.
+/// Spreads an action over the time at equal intervals. The members of each group are spread over
+/// all of it, and the first one of each group is announced. Returns whether there are any members.
 fn spread(
     shares: Vec<Share>,
     now: Time,

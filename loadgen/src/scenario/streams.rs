@@ -1,5 +1,5 @@
-//! The topologies of streams groups: their validation, and the numbers of their tasks as the
-//! coordinator computes them.
+//! The topologies of streams groups: their validation, and the numbers of their tasks. The
+//! coordinator computes these numbers in the same way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const SUBTOPOLOGIES: usize = 1_000;
 const STANDBYS: u32 = 100;
 const PARTITIONS: u32 = 100_000;
 
-/// An error is one clear sentence about the first mistake.
+/// An error is one sentence about the first mistake.
 pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     let plain = group.static_members.is_none() && group.assignor.0.is_empty() && !group.regex;
     require(plain, || "a streams group has no static, assignor or regex".into())?;
@@ -61,7 +61,8 @@ pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     counted(&tables(group, topics), counts).map(|_| ())
 }
 
-/// The application of a group. `topics` has the topics of a topic table, with their partitions.
+/// The application of a group. `topics` returns the topics of a topic table, with their partition
+/// counts.
 pub(super) fn plan(
     group: &Group,
     id: &str,
@@ -94,7 +95,7 @@ pub(super) fn plan(
 const REPARTITION: &str = "repartition";
 const CHANGELOG: &str = "changelog";
 
-/// The subtopologies of a group: if the scenario has none, one that reads all its topics.
+/// The subtopologies of a group. If the scenario has none, one that reads all topics of the group.
 fn tables(group: &Group, topics: &[Topic]) -> Vec<Table> {
     let tables = &group.streams.subtopologies;
     if !tables.is_empty() {
@@ -106,7 +107,8 @@ fn tables(group: &Group, topics: &[Topic]) -> Vec<Table> {
     vec![Table { sources, stores, ..Table::default() }]
 }
 
-/// The number of tasks of each subtopology. `partitions` has those of the topics of a topic table.
+/// The number of tasks of each subtopology. `partitions` returns the partition counts of a topic
+/// table.
 fn counted(tables: &[Table], partitions: impl Fn(&str) -> Vec<u32>) -> Result<Vec<u32>, String> {
     let external = |table: &Table| {
         let counts = table.sources.0.iter().flat_map(|name| partitions(name));

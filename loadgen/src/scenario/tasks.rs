@@ -1,5 +1,5 @@
-//! The requests of muster-load itself to the cluster: a few tasks at a time, so that deleting a
-//! thousand groups is no load test of its own.
+//! The requests that muster-load itself sends to the cluster. Only a few are in flight at a time,
+//! so that deleting a thousand groups does not become a load test of its own.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ pub(super) struct Tasks {
     next: u64,
     waiting: VecDeque<Task>,
     under_way: BTreeMap<u64, Task>,
-    /// Why tasks failed, since these were last taken.
+    /// Why tasks failed since the last call.
     failures: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl Tasks {
         self.waiting.push_back(task);
     }
 
-    /// Whether one is waiting or under way.
+    /// Whether a task is waiting or in flight.
     pub(super) fn are_left(&self) -> bool {
         !self.waiting.is_empty() || !self.under_way.is_empty()
     }
@@ -38,12 +38,12 @@ impl Tasks {
         }
     }
 
-    /// A task that is under way.
+    /// The task in flight with this id.
     pub(super) fn get(&self, id: u64) -> Option<&Task> {
         self.under_way.get(&id)
     }
 
-    /// Takes the end of a task; returns the task with its outcome, unless it failed.
+    /// Handles the end of a task. Returns the task and its outcome, unless it failed.
     pub(super) fn done(
         &mut self,
         id: u64,

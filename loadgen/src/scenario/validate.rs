@@ -1,4 +1,4 @@
-//! Validates a scenario: an error is one clear sentence about its first mistake.
+//! Validates a scenario. An error is one sentence about the first mistake.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,17 @@ use super::shares;
 use super::streams;
 use super::values::{Amount, Words};
 
-/// The limits of a scenario, so that a mistyped number does not overload the machine.
+/// The limits of a scenario, which protect the machine from mistyped numbers.
 const TOPICS: u64 = 10_000;
 const PARTITIONS: u64 = 1_000_000;
 const GROUPS: u64 = 100_000;
 const MEMBERS: u64 = 1_000_000;
-/// Processes beside muster-load.
+/// The number of real clients, each of which is a process.
 const CLIENTS: u64 = 100;
-/// The bytes of an answer to a fetch, which is kept in memory.
+/// The size in bytes of a fetch answer, which is kept in memory.
 const FETCH_BYTES: u32 = 16 << 20;
-/// Kafka allows 249 bytes in the name of a topic, of which the prefix and a number need some.
+/// The length of a name in a scenario. Kafka allows 249 bytes in the name of a topic, and the
+/// prefix and a number need some of them.
 const NAME: usize = 100;
 
 pub(super) fn validate(scenario: &Scenario, limits: &Limits) -> Result<(), String> {
@@ -112,7 +113,7 @@ fn validate_group(scenario: &Scenario, group: &Group, limits: &Limits) -> Result
     })
 }
 
-/// The number of partitions of these topics; of all if none is named.
+/// The number of partitions of these topic tables, or of all tables if none is named.
 fn partitions_of(scenario: &Scenario, topics: &Words) -> u64 {
     let named = |topic: &&Topic| topics.0.is_empty() || topics.0.contains(&topic.name);
     let each = scenario.topics.iter().filter(named);
@@ -195,7 +196,7 @@ fn validate_fetch(fetch: &Fetch) -> Result<(), String> {
     validate_load("fetch", Some(fetch.load()))
 }
 
-/// Whether its members have partitions to consume, and know where to begin.
+/// Checks that the members have partitions to consume, and a position to begin at.
 fn consumes(group: &Group) -> Result<(), String> {
     require(matches!(group.protocol, Protocol::Classic | Protocol::Consumer), || {
         format!(
@@ -338,7 +339,7 @@ fn enough(group: &Group, members: Amount, what: &str) -> Result<(), String> {
     })
 }
 
-/// Only static members can come back to their place.
+/// Checks that members can close: only static members can return to their place in the group.
 fn closes(group: &Group, what: &str) -> Result<(), String> {
     require(group.static_members.is_some_and(|amount| amount.of(group.members) > 0), || {
         format!("{what} is for static members, and group {} has none (static)", group.name)
@@ -416,7 +417,7 @@ fn validate_totals(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// The number of clients in all groups.
+/// The number of real clients in all groups.
 fn clients(scenario: &Scenario) -> u64 {
     let count = |name: &str| {
         let group = scenario.groups.iter().find(|group| group.name == *name);

@@ -1,5 +1,5 @@
-//! The values of a scenario file beside numbers and words: durations, shares, and lists that may be
-//! written as one word.
+//! The value types of a scenario file: durations, amounts, and lists that may be written as one
+//! word.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A duration with its unit: `"500ms"`, `"3s"`, `"1m 30s"`.
+/// A duration with its unit, such as `"500ms"`, `"3s"` or `"1m 30s"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span(pub Duration);
 
@@ -48,18 +48,19 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// A number of a group's members: a count, or a share of all its members (`"10%"`).
+/// A number of a group's members: a count, or a share of all members such as `"10%"`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Amount {
     Count(u32),
-    /// A share from 0 to 1.
+    /// A share between 0 and 1.
     Share(f64),
 }
 
 impl Amount {
     pub const ALL: Self = Self::Share(1.0);
 
-    /// The amount of `whole`. A share is rounded, but not down to 0; a count may exceed `whole`.
+    /// The amount out of `whole`. A share is rounded, but never down to 0. A count may exceed
+    /// `whole`.
     pub fn of(self, whole: u32) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -114,7 +115,7 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// One or more words: `"a"` or `["a", "b"]`.
+/// One or more words, such as `"a"` or `["a", "b"]`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Words(pub Vec<String>);
 

@@ -1,4 +1,4 @@
-//! The end of a run, even of an interrupted one: members leave, committed offsets are read back,
+//! The end of a run, even of an interrupted one. Members leave, committed offsets are read back,
 //! and the groups and topics of the run are deleted.
 
 use std::time::Duration;
@@ -11,26 +11,27 @@ use crate::plan::GroupIndex;
 use crate::report::model;
 use crate::time::Time;
 
-/// The time for which members have to leave.
+/// How long to wait for members to leave.
 const LEAVING: Duration = Duration::from_secs(30);
-/// Topics deleted with one request.
+/// The number of topics in a request to delete.
 const TOPICS_AT_ONCE: usize = 500;
 
 pub(super) struct WindDown {
     step: Step,
     began: Time,
-    /// Why the offsets of some groups were not read back, and so not checked.
+    /// Why the offsets of some groups could not be read back and checked.
     problem: Option<String>,
-    /// Members that did not leave, groups and topics that were not deleted, and why.
+    /// The members that did not leave, and the groups and topics that were not deleted, with the
+    /// reasons.
     warnings: Vec<String>,
 }
 
 enum Step {
-    /// Members leave, and tasks that are under way end.
+    /// Members leave, and tasks in flight end.
     Leaving,
     ReadingOffsets,
     DeletingGroups,
-    /// Deleted groups must have no offsets left.
+    /// Checks that deleted groups have no offsets left.
     CheckingDeletion,
     DeletingTopics,
 }
@@ -52,7 +53,7 @@ impl WindDown {
         self.began
     }
 
-    /// The phase of the wind-down in the report; `None` without a problem or a warning.
+    /// The wind-down as a phase of the report. `None` if it had no problem and no warning.
     pub(super) fn report(self, now: Time) -> Option<model::Phase> {
         let Self { began, problem, warnings, .. } = self;
         (problem.is_some() || !warnings.is_empty()).then(|| model::Phase {
@@ -74,7 +75,7 @@ impl WindDown {
         }
     }
 
-    /// Continues the wind-down; returns whether it has ended.
+    /// Continues the wind-down. Returns whether it has ended.
     pub(super) fn tick(&mut self, now: Time, state: &mut RunState) -> bool {
         for failure in state.tasks.take_failures() {
             self.went_wrong(failure, state);
@@ -134,7 +135,7 @@ impl WindDown {
     }
 }
 
-/// Groups that were started, and not deleted.
+/// The groups that had members, and that the scenario did not delete.
 fn groups(state: &RunState) -> Vec<GroupIndex> {
     let all = state.plan.groups().map(|group| group.index);
     all.filter(|&group| state.members.was_begun(group) && !state.is_deleted(group)).collect()

@@ -6,35 +6,35 @@ use super::Protocol;
 use super::defaults::{all, one, one_second};
 use crate::scenario::values::{Amount, Span, Words};
 
-/// Gives members another subscription, assignor or protocol: in each group, a few members at a
-/// time, in the order of their numbers.
+/// Changes members to another subscription, assignor or protocol. In each group a few members
+/// change at a time, in the order of their numbers.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
     #[serde(default)]
     pub groups: Words,
-    /// Members that are as they are to be do not count.
+    /// How many members change. Members that already have the new properties do not count.
     #[serde(default = "all")]
     pub members: Amount,
-    /// Names of topic tables, to which members subscribe instead. They continue meanwhile.
+    /// The names of topic tables to which members subscribe instead. Members continue meanwhile.
     #[serde(default)]
     pub topics: Words,
-    /// Members restart with it, as clients do with another config.
+    /// The new assignor. Members restart with it, as clients do for a changed config.
     #[serde(default)]
     pub assignor: Words,
-    /// `classic` or `consumer`: members restart with it.
+    /// The new protocol, `classic` or `consumer`. Members restart with it.
     pub protocol: Option<Protocol>,
     #[serde(default = "one")]
     pub at_once: u32,
-    /// The time between stop and start of members that restart.
+    /// The time between the stop and the start of a member that restarts.
     #[serde(default = "one_second")]
     pub down: Span,
-    /// The interval of batches; if left out, the next one waits until the group is stable again.
+    /// The interval of batches. If left out, a batch waits until the group is stable again.
     pub every: Option<Span>,
 }
 
 impl Change {
-    /// Whether members have to restart for it.
+    /// Whether members have to restart for the change.
     pub fn restarts(&self) -> bool {
         self.protocol.is_some() || !self.assignor.0.is_empty()
     }

@@ -1,17 +1,20 @@
-//! The keys of a load of members that consume records.
+//! The keys of the load of members that consume records.
 
 use serde::Deserialize;
 
 use super::Load;
 use crate::scenario::values::Span;
 
-/// Fetches of each member from the leaders of its partitions, one at a time to each.
+/// Each member fetches from the leaders of its partitions, with one request at a time to each
+/// leader.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Fetch {
-    /// The most bytes of an answer. Needed, so that no reader takes it for `offset-fetch`.
+    /// The maximum size of an answer. The key is required, so that no user mistakes this load for
+    /// `offset-fetch`.
     pub bytes: Option<u32>,
-    /// Fetches a second, in an open loop. Without this and `every`: as fast as records come.
+    /// Fetches per second, in an open loop. Without this and `every`, members fetch as fast as
+    /// records come.
     pub rate: Option<f64>,
     pub every: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! The keys of producers, and of readers of what they write.
+//! The keys of producers, and of readers, which read what producers write.
 
 use serde::Deserialize;
 
@@ -16,33 +16,34 @@ pub struct Producer {
     pub name: String,
     #[serde(default = "one")]
     pub count: u32,
-    /// Names of topic tables; all if left out.
+    /// Names of topic tables. If left out, all of them.
     #[serde(default)]
     pub topics: Words,
     #[serde(default = "yes")]
     pub transactional: bool,
     #[serde(default = "yes")]
     pub idempotent: bool,
-    /// 1 or 2; if left out, 2 where the cluster has it.
+    /// 1 or 2. If left out, 2 where the cluster supports it.
     pub transaction_version: Option<u8>,
     #[serde(default = "one_minute")]
     pub transaction_timeout: Span,
-    /// Records in each partition of a transaction.
+    /// The number of records per partition in a transaction.
     #[serde(default = "one")]
     pub records: u32,
-    /// Bytes of the value of each.
+    /// The size of each record's value in bytes.
     #[serde(default = "hundred")]
     pub record_size: u32,
     /// The number of partitions whose offsets each transaction commits.
     #[serde(default)]
     pub offsets: u32,
-    /// The share of transactions that are aborted.
+    /// The share of transactions that abort.
     pub abort: Option<Amount>,
     #[serde(default = "hundred_millis")]
     pub backoff: Span,
     #[serde(default = "one_second")]
     pub backoff_max: Span,
-    /// Transactions, or requests if it has none; by default as fast as they are answered.
+    /// The load of transactions, or of requests without transactions. By default as fast as they
+    /// are answered.
     #[serde(default = "closed_loop")]
     pub produce: Load,
 }
@@ -52,10 +53,10 @@ pub struct Producer {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Reader {
     pub name: String,
-    /// Each reads all partitions.
+    /// The number of readers. Each reads all partitions.
     #[serde(default = "one")]
     pub count: u32,
-    /// Names of topic tables; all if left out.
+    /// Names of topic tables. If left out, all of them.
     #[serde(default)]
     pub topics: Words,
     #[serde(default)]

@@ -9,7 +9,7 @@ pub enum Protocol {
     Consumer,
     Share,
     Streams,
-    /// One client without membership, which commits and fetches all partitions of its topics.
+    /// A client without membership. It commits and fetches offsets of all partitions of its topics.
     Manual,
     #[serde(skip)]
     Producer,
@@ -18,7 +18,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Whether its clients are members of a group, which has rebalances.
+    /// Whether the clients are members of a group, which rebalances.
     pub const fn has_members(self) -> bool {
         matches!(self, Self::Classic | Self::Consumer | Self::Share | Self::Streams)
     }

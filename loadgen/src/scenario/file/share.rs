@@ -7,19 +7,19 @@ use serde::Deserialize;
 use crate::plan::{AcknowledgeBy, Acquire, Poison, PoisonIs, SharePlan};
 use crate::scenario::values::{Amount, Span};
 
-/// The use that members make of the records that they acquire.
+/// How members process the records that they acquire, and the configs of their group.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Share {
     pub acquire: Acquire,
     pub acknowledge: AcknowledgeBy,
     pub max_records: u32,
-    /// The time that a member takes for what a fetch returned.
+    /// How long a member takes to process the records of a fetch.
     pub takes: Option<Span>,
-    /// The share of members that are slow, and the time that these take.
+    /// The share of members that are slow. `slow_takes` is how long these take.
     pub slow: Option<Amount>,
     pub slow_takes: Option<Span>,
-    /// One record in this number cannot be processed; 0 for none.
+    /// One record out of this number cannot be processed. 0 means none.
     pub poison: u32,
     pub poison_is: PoisonIs,
     /// Configs of the group.
@@ -64,7 +64,8 @@ impl Share {
         }
     }
 
-    /// The configs of the group: those that it names, and that records are read from the first on.
+    /// The configs of the group: those that are named here, and one that makes members read from
+    /// the first record on.
     pub(in crate::scenario) fn configs(&self) -> Vec<(String, String)> {
         let configs = [
             ("share.auto.offset.reset", "earliest".to_owned()),

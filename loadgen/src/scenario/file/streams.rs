@@ -8,13 +8,13 @@ use crate::scenario::values::{Span, Words};
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Streams {
-    /// The members of a process.
+    /// The number of members in a process.
     pub threads: u32,
     /// Whether each process has an endpoint for interactive queries.
     pub endpoints: bool,
-    /// If left out, one that reads all topics of the group, with a store.
+    /// If left out, one subtopology that reads all topics of the group and has a store.
     pub subtopologies: Vec<Subtopology>,
-    /// Configs of the group. A config that is left out keeps the cluster's value.
+    /// Configs of the group. If one is left out, the cluster's value applies.
     pub standbys: Option<u32>,
     pub initial_delay: Option<Span>,
     pub assignment_interval: Option<Span>,
@@ -28,14 +28,14 @@ pub struct Streams {
 pub struct Subtopology {
     /// Names of topic tables.
     pub sources: Words,
-    /// Names of repartition topics that it writes to, and of those that it reads.
+    /// The names of the repartition topics that it writes to. Below, those that it reads.
     pub sinks: Words,
     pub repartitions: Words,
-    /// The partitions of the repartition topics that it reads; 0 leaves it to the coordinator.
+    /// The partition count of the repartition topics that it reads. 0 leaves it to the coordinator.
     pub partitions: u32,
-    /// Names of its stores: each has a changelog topic.
+    /// The names of its stores. Each store has a changelog topic.
     pub stores: Words,
-    /// Whether all topics that the part reads must have the same number of partitions, as for a
+    /// Whether all topics that the subtopology reads must have equal partition counts, as for a
     /// join.
     pub copartitioned: bool,
 }

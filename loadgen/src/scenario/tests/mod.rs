@@ -1,4 +1,4 @@
-//! Built-in scenarios, and mistakes in files.
+//! Tests of the built-in scenarios, and of mistakes in files.
 
 mod runs;
 mod world;
@@ -90,7 +90,7 @@ fn with(topic: &str, group: &str, phase: &str) -> String {
     )
 }
 
-/// Lines of a topic, of a group and of a phase, and the beginning of the sentence.
+/// Lines of a topic, of a group and of a phase, and the beginning of the expected sentence.
 const INVALID: &[(&str, &str, &str, &str)] = &[
     ("count = 0", "", "start = {}", "topic a: its count is 0: leave it out"),
     ("count = 20000", "", "start = {}", "20000 topics in all are more than 10000"),
@@ -181,7 +181,7 @@ fn an_invalid_scenario_is_refused_in_one_sentence() {
     valid(&with("", "", "start = {}")).unwrap();
 }
 
-/// A small valid scenario with a producer, which has these lines.
+/// A small valid scenario with a producer that has these lines.
 fn with_producer(producer: &str, phase: &str) -> String {
     format!(
         "description = 'x'\n[[topic]]\nname = 'a'\npartitions = 4\n\
@@ -283,7 +283,7 @@ fn optional_groups_are_left_out_if_the_cluster_lacks_their_protocol() {
     assert!(error.contains("does not offer JoinGroup, which group classic needs"), "{error}");
 }
 
-/// Actions of phases in which no member of the groups can be up.
+/// Phases with an action for which no member of its groups can be up.
 #[test]
 fn an_action_that_can_never_have_members_is_refused() {
     let next = |phase: &str| format!("\n[[phase]]\nname = 'q'\n{phase}");
@@ -314,7 +314,7 @@ fn an_action_that_can_never_have_members_is_refused() {
         format!("work = {{ offset-fetch = {{}} }}{}", next("start = {}")),
         format!("start = {{}}{}", next("crash = { return-after = '1s' }\nlasts = '3s'")),
         format!("lasts = '1s'{}\n[repeat]\nfrom = 'p'", next("start = {}")),
-        // In the first round no member is up, in the second some are.
+        // In the first round no member is up, in the second round some are.
         format!("crash = {{}}{}\n[repeat]\nfrom = 'p'", next("start = {}")),
         format!("start = {{}}{}", next("delete-groups = {}\nread-offsets = {}")),
     ] {
@@ -349,7 +349,7 @@ fn the_clusters_times_of_consumer_groups_replace_the_scenarios() {
     assert!(quick.adopt_times(&Cluster::default()).is_empty(), "there are no consumer groups");
 }
 
-/// A cluster without the protocol that members are moved to is found out before the run.
+/// If the cluster lacks the protocol to which members are moved, this is reported before the run.
 #[test]
 fn a_migration_needs_both_protocols_of_the_cluster() {
     let text =

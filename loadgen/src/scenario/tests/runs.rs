@@ -10,8 +10,8 @@ fn story(text: &str) -> String {
     World::new(text, false).play().log
 }
 
-/// Ten groups of five and one of fifty have the same share of random stops, and clients without
-/// membership have no rebalances.
+/// The members of ten groups of five and of one group of fifty stop equally often. Stops of clients
+/// without membership announce no rebalance.
 #[test]
 fn churn_stops_all_members_with_equal_probability() {
     let text = with(
@@ -30,7 +30,7 @@ fn churn_stops_all_members_with_equal_probability() {
     assert!(!log.contains("<11: "), "{log}");
 }
 
-/// Such actions are only known during the run, and may be intended.
+/// Such actions are known only during the run, and may be intended.
 #[test]
 fn an_action_that_finds_no_members_in_the_run_is_a_warning() {
     let text = with("", "", "start = {}\n[[phase]]\nname = 'q'\nstart = {}");
@@ -43,7 +43,7 @@ fn an_action_that_finds_no_members_in_the_run_is_a_warning() {
         (&[][..], &[warning.into()][..])
     );
 
-    // A group that was left out, as the cluster has no protocol for it.
+    // The group was left out, because the cluster lacks its protocol.
     let text = with(
         "",
         "[[group]]\nname = 'c'\nprotocol = 'consumer'\nmembers = 2",
@@ -251,7 +251,7 @@ fn the_gap_of_a_restart_lasts_from_the_first_break_to_the_last_answer() {
     world.tick();
     let alive = EventKind::Alive { sent: Time::ZERO, epoch: 1 };
     observe(&mut world, 1_900_000, 1, alive);
-    // The only event of a member without partitions.
+    // A member without partitions reports only this event.
     observe(&mut world, 2_000_000, 0, EventKind::Reached);
     let world = world.play();
     assert!(world.log.contains("<0: coordinator restarted>"), "{}", world.log);
@@ -321,7 +321,7 @@ fn a_cluster_that_refuses_topics_ends_the_run() {
     assert_eq!(world.conductor.failed(), Some("no permission to create topics"));
 }
 
-/// Offsets that could not be checked are a problem, topics that could not be deleted a warning.
+/// Offsets that could not be checked are a problem. Topics that could not be deleted are a warning.
 #[test]
 fn a_wind_down_that_goes_wrong_is_reported() {
     let world = || World::new(&with("", "", "start = {}"), false);

@@ -13,15 +13,16 @@ use crate::scenario::*;
 use crate::time::Time;
 use crate::topics::{Topic, Topics};
 
-/// Runs a scenario against a cluster that executes commands at once, and logs them: a line for each
-/// tick with orders.
+/// Runs a scenario against a cluster that executes commands at once, and logs them. Each tick with
+/// orders is a line of the log.
 pub(super) struct World {
     pub(super) conductor: Conductor,
     pub(super) now: Time,
     pub(super) topics: Topics,
     pub(super) events: Vec<Event>,
     pub(super) done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
-    /// The time since which each group is stable; they need half a second for it.
+    /// The time since which each group has been stable. Groups become stable half a second after a
+    /// change.
     pub(super) stable: BTreeMap<GroupIndex, Time>,
     pub(super) groups: BTreeMap<MemberIndex, GroupIndex>,
     pub(super) log: String,
@@ -91,7 +92,7 @@ impl World {
         self.now = self.now + TICK;
     }
 
-    /// Executes a command; returns its entry in the log.
+    /// Executes a command. Returns its entry in the log.
     fn execute(&mut self, command: Command) -> String {
         match command {
             Command::Start { member, at } => {
