@@ -1,4 +1,4 @@
-//! Real clients beside the members, by their lines.
+//! The measures of real clients beside the members, from the lines that they print.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use crate::plan::{MemberIndex, Partition};
 use crate::report::model::{Callback, Client};
 use crate::time::Time;
 
-/// Callbacks of a client that are kept in full; later ones are only counted.
+/// The number of callbacks of a client that are kept in full. Later ones are only counted.
 const CALLBACKS: usize = 100;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Clients {
         }
     }
 
-    /// How many partitions all of them own; `None` if there are no clients.
+    /// How many partitions all clients own. `None` if there are no clients.
     pub(super) fn partitions(&self) -> Option<u32> {
         let owned = self.all.values().map(|known| known.owns.len() as u32);
         (!self.all.is_empty()).then(|| owned.sum())

@@ -1,5 +1,5 @@
-//! The records that were delivered to members of consumer groups: their number, how many were
-//! delivered again in their group, and how long after they were written.
+//! The records delivered to members of consumer groups: how many, how many again in their group,
+//! and how long after they were written.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::report::model;
 #[derive(Default)]
 pub(super) struct Consumed {
     counts: model::Consumed,
-    /// The offset after the last one that any member of the group was delivered.
+    /// The offset after the last record that was delivered to a member of the group.
     next: HashMap<(GroupIndex, Partition), i64>,
-    /// Times of first deliveries that were not taken yet.
+    /// Times of first deliveries, until they are taken.
     times: Option<Histogram<u64>>,
 }
 
@@ -28,7 +28,7 @@ impl Consumed {
             if let Some(due) = batch.due.filter(|_| first > 0) {
                 let took = arrived.since(due).max(Duration::from_micros(1));
                 let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-                // A histogram that resizes itself takes any value.
+                // The histogram resizes itself, so it takes any value.
                 let _ = self.times.get_or_insert_with(histogram).record_n(micros, first);
             }
         }
@@ -42,7 +42,7 @@ impl Consumed {
         self.times.take()
     }
 
-    /// Returns the number of records that were delivered for the first time.
+    /// Counts a batch. Returns how many of its records were delivered for the first time.
     fn take(&mut self, group: GroupIndex, batch: &ConsumedBatch) -> u64 {
         let (count, after) = (batch.count(), batch.last.saturating_add(1));
         let next = self.next.entry((group, batch.partition)).or_insert(batch.first);

@@ -1,4 +1,4 @@
-//! Counts of the whole run: members, commits, errors.
+//! Counts over the whole run: members, commits, errors.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::report::model::{
     Commits, ErrorCount, FailedMember, MEMBER_ID_REQUIRED, Members, Transactions,
 };
 
-/// Failed members that are named; later ones are only counted.
+/// The number of failed members that are named. Later ones are only counted.
 const FAILED_NAMED: usize = 20;
 
 const OFFSET_COMMIT: i16 = 8;
-/// Stands in place of an API key: a request of any API was refused because the member was fenced.
+/// Replaces an API key where a request of any API was refused because the member was fenced.
 const MEMBERSHIP: i16 = -1;
 
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) members: Members,
-    /// Counts requests, but for `read_back`, which counts offsets.
+    /// Counts requests, except `read_back`, which counts offsets.
     pub(super) commits: Commits,
     pub(super) transactions: Transactions,
     pub(super) errors: u64,
@@ -128,7 +128,7 @@ impl Counts {
     }
 }
 
-/// The name in the protocol guide: `JoinGroup`.
+/// The name in the protocol guide, such as `JoinGroup`.
 fn api_name(key: i16) -> String {
     if key == MEMBERSHIP {
         return "membership".into();

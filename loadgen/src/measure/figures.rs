@@ -6,7 +6,7 @@ use super::{PhaseFigures, States, Waiting};
 use crate::driver::command::RoundTrip;
 use crate::report::model;
 
-/// The run as a whole.
+/// The totals over the whole run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Totals {
     pub groups: u32,
@@ -15,7 +15,7 @@ pub struct Totals {
     pub members: States,
     pub unowned_partitions: u32,
     pub connections: u32,
-    /// Rebalances that were closed, and the last of them.
+    /// The number of rebalances that were closed. Below, the last of them.
     pub rebalances: u64,
     pub last_rebalance: Option<model::Rebalance>,
     pub errors: u64,
@@ -23,22 +23,22 @@ pub struct Totals {
     pub failed: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
-    /// The round trips since the last `Measure::totals`, of the kinds that occurred.
+    /// The kinds of round trips that occurred since the last `Measure::totals`.
     pub loads: Vec<LoadNow>,
     pub waiting: Waiting,
 }
 
-/// A kind of round trip since the last `Measure::totals`.
+/// The round trips of a kind since the last `Measure::totals`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LoadNow {
     pub of: RoundTrip,
     pub per_second: f64,
-    /// Milliseconds.
+    /// In milliseconds.
     pub p50: f64,
     pub p99: f64,
 }
 
-/// The measures that go into the report.
+/// All measures for the report.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     pub rebalances: Vec<model::Rebalance>,
@@ -46,7 +46,7 @@ pub struct Measured {
     pub latencies: BTreeMap<String, model::Latency>,
     pub undelayed: BTreeMap<String, model::Latency>,
     pub uncorrected: BTreeMap<String, model::Latency>,
-    /// The phases in their order.
+    /// The phases, in order.
     pub phases: Vec<PhaseFigures>,
     pub unanswered: BTreeMap<String, u64>,
     pub pauses: model::Latency,

@@ -1,4 +1,5 @@
-//! One group: the owners of its partitions, since when it is stable, and its rebalances.
+//! The measures of one group: the owners of its partitions, since when it is stable, and its
+//! rebalances.
 
 mod owners;
 
@@ -15,7 +16,7 @@ use crate::history::{Group, Kind};
 use crate::plan::{MemberIndex, Partition};
 use crate::time::Time;
 
-/// A change without a trigger after the group was stable for this long is another rebalance.
+/// If the group was stable for this long, a change without a trigger begins another rebalance.
 const APART: Duration = Duration::from_secs(2);
 
 pub(super) struct GroupMeasure {
@@ -24,7 +25,7 @@ pub(super) struct GroupMeasure {
     partitions: HashMap<Partition, Holder>,
     /// For share groups: who acquired which records. `holders` stays empty.
     sharing: Sharing,
-    /// Members without partitions that had some, or may be assigned some.
+    /// Members without partitions that had some, or may get some.
     waiting: BTreeSet<MemberIndex>,
     live: u32,
     settled: u32,
@@ -33,14 +34,14 @@ pub(super) struct GroupMeasure {
     joined: u32,
     /// The number of live members that lost their connection and have not been answered since.
     cut_off: u32,
-    /// Members that joined again after they had been fenced.
+    /// How often a member joined again after it had been fenced.
     pub(super) rejoined: u64,
     epoch: i32,
     stable_since: Option<Time>,
     /// Partition-microseconds without an owner, up to `unowned_until`.
     unowned_micros: u128,
     unowned_until: Time,
-    /// Triggers that are later than the events so far.
+    /// Triggers whose time is after the events so far.
     triggers: VecDeque<(Time, String)>,
     open: Option<Open>,
 }
@@ -98,14 +99,14 @@ impl GroupMeasure {
         self.live
     }
 
-    /// Partitions that have no owner while the group has members to consume them.
+    /// The number of partitions without an owner, while the group has members to consume them.
     pub(super) fn unowned(&self) -> u32 {
         let consumed = self.live > 0 && self.group.protocol.has_members();
         if consumed { self.group.partitions.saturating_sub(self.owned) } else { 0 }
     }
 
-    /// Live members that have their target assignment, but no partition, while some partitions have
-    /// no owner.
+    /// The number of live members that have their target assignment, but no partition, while some
+    /// partitions have no owner.
     pub(super) fn idle(&self) -> u32 {
         if self.unowned() == 0 {
             return 0;
@@ -118,8 +119,8 @@ impl GroupMeasure {
         self.triggers.push_back((at, label.into()));
     }
 
-    /// Events before `until` have been observed: triggers up to there take effect. Returns whether
-    /// there are later ones.
+    /// Events before `until` have been observed, so triggers before it take effect. Returns whether
+    /// there are later triggers.
     pub(super) fn advance(&mut self, until: Time, shared: &mut Shared<'_>) -> bool {
         while let Some((at, label)) = self.triggers.pop_front_if(|(at, _)| *at <= until) {
             let open = match self.open.take_if(|open| !open.prompted && open.began >= at) {
@@ -135,8 +136,8 @@ impl GroupMeasure {
         !self.triggers.is_empty()
     }
 
-    /// Ends the open rebalance, and reports it unless all members have left: a group without
-    /// members can't become stable.
+    /// Ends the open rebalance and reports it. It is not reported if all members have left, because
+    /// a group without members can't become stable.
     pub(super) fn end_rebalance(&mut self, shared: &mut Shared<'_>) {
         self.end(false, shared);
     }
@@ -148,7 +149,7 @@ impl GroupMeasure {
         self.close(by_next, shared);
     }
 
-    /// Whether all members have left in the open rebalance.
+    /// Whether all members have left during the open rebalance.
     pub(super) fn is_emptied(&self) -> bool {
         let populated = self.open.as_ref().is_some_and(|open| open.populated);
         populated && self.live == 0 && self.failed == 0
@@ -165,7 +166,7 @@ impl GroupMeasure {
 
     pub(super) fn observe(&mut self, event: &Event, shared: &mut Shared<'_>) {
         self.advance(event.at, shared);
-        // The common case, at 100,000s a second: nothing changes.
+        // The common case, 100,000s of times a second: nothing changes.
         let changes_nothing = match event.kind {
             EventKind::Alive { epoch, .. } => epoch <= self.epoch,
             EventKind::Reached => true,
@@ -179,7 +180,7 @@ impl GroupMeasure {
         self.settle_state(event, shared);
     }
 
-    /// Returns the most revocations of one member.
+    /// Returns the maximum number of revocations of a member.
     pub(super) fn finish(&mut self, end: Time, shared: &mut Shared<'_>) -> u64 {
         self.advance(end, shared);
         self.account(end);
@@ -188,14 +189,14 @@ impl GroupMeasure {
         self.members.values().map(|member| member.revocations).max().unwrap_or(0)
     }
 
-    /// The time since when members wait for partitions.
+    /// For each member that waits for partitions, since when.
     pub(super) fn waits(&self) -> impl Iterator<Item = Time> {
-        // Producers and readers are assigned none.
+        // Producers and readers never wait, because nothing is assigned to them.
         let waiting = self.waiting.iter().filter(|_| self.group.protocol.has_members());
         waiting.filter_map(|index| self.members.get(index)?.waits)
     }
 
-    /// Partition-microseconds without an owner until then.
+    /// Partition-microseconds without an owner, up to `at`.
     pub(super) fn unowned_until(&self, at: Time) -> u128 {
         let passed = at.since(self.unowned_until).as_micros();
         self.unowned_micros + passed * u128::from(self.unowned())
@@ -291,7 +292,7 @@ impl GroupMeasure {
         self.with_open(|open| open.explain(&event.kind));
     }
 
-    /// Computes whether the group is stable now, and opens or closes a rebalance if that changed.
+    /// Computes whether the group is stable now. Opens or closes a rebalance if this has changed.
     fn settle_state(&mut self, event: &Event, shared: &mut Shared<'_>) {
         let stable = self.live > 0
             && self.settled == self.live
@@ -319,19 +320,20 @@ impl GroupMeasure {
         }
     }
 
-    /// Members that have no partitions now were not meant to have any.
+    /// The group is stable: members that have no partitions now were not meant to have any.
     fn wait_no_more(&mut self) {
         for index in std::mem::take(&mut self.waiting) {
             self.member(index).waits = None;
         }
     }
 
-    /// The event that opened a rebalance belongs to it.
+    /// A member saw this epoch. It is also a sign that the coordinator has noticed a crash.
     fn reached_at(&mut self, epoch: i32, at: Time) {
         self.reached(epoch);
         self.detected(at);
     }
 
+    /// The event that opened a rebalance belongs to it.
     fn change_of_open(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Stopped { how } => self.crashed(*how),

@@ -1,4 +1,4 @@
-//! Latencies for reports, from histograms of microseconds.
+//! Computes latencies for reports from histograms of microseconds.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use crate::driver::command::RoundTrip;
 use crate::report::model::Latency;
 
-/// Histograms by kind of round trip, of the kinds that occurred.
+/// A histogram for each kind of round trip that occurred.
 #[derive(Default)]
 pub(super) struct Latencies {
     by_kind: BTreeMap<RoundTrip, Histogram<u64>>,
@@ -32,7 +32,7 @@ pub(super) fn add(all: &mut Histogram<u64>, more: &Histogram<u64>) {
     all.add(more).expect("a histogram that resizes itself takes any value");
 }
 
-/// A histogram with three digits that grows as needed.
+/// A histogram with three significant digits, which grows as needed.
 pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are allowed")
 }
@@ -41,7 +41,7 @@ pub(super) fn millis(micros: u64) -> f64 {
     micros as f64 / 1e3
 }
 
-/// Percentiles to draw: twice as many steps each time the distance to 100 % halves.
+/// The percentiles for charts: this many steps each time the distance to 100 % halves.
 const STEPS_PER_HALVING: u32 = 4;
 
 pub(super) fn latency(of: &Histogram<u64>) -> Latency {

@@ -1,4 +1,4 @@
-//! Brings the events of all cores into one order, by time.
+//! Merges the events of all cores into one order, by time.
 
 use crate::driver::command::CoreReport;
 use crate::event::Event;
@@ -7,7 +7,8 @@ use crate::time::Time;
 /// Holds events back until no core can report an earlier one.
 pub struct Merge {
     lanes: Vec<Lane>,
-    /// Events of muster-load itself and of clients, from the thread that also merges; by time.
+    /// Events of muster-load itself and of clients, sorted by time. They come from the thread that
+    /// merges.
     own: Vec<Event>,
 }
 
@@ -23,26 +24,26 @@ impl Merge {
         Self { lanes, own: Vec::new() }
     }
 
-    /// Takes the events of a core's report. A core that has ended holds no events back any more.
+    /// Takes the events of a core's report. A core that has ended no longer holds events back.
     pub fn push(&mut self, report: &mut CoreReport) {
         let Some(lane) = self.lanes.get_mut(report.core) else { return };
         lane.until = if report.ended.is_some() { Time::MAX } else { lane.until.max(report.until) };
         lane.events.append(&mut report.events);
     }
 
-    /// Adds an event that no core reports, such as partitions that were added.
+    /// Adds an event that no core reports, such as added partitions.
     pub fn insert(&mut self, event: Event) {
         let place = self.own.partition_point(|other| other.at <= event.at);
         self.own.insert(place, event);
     }
 
-    /// All events before this moment are ready or have been taken.
+    /// All events before this time are ready or have been taken.
     pub fn until(&self) -> Time {
         self.lanes.iter().map(|lane| lane.until).min().unwrap_or(Time::MAX)
     }
 
-    /// Takes the events whose order is final, oldest first. Events of a core with equal times stay
-    /// in the core's order.
+    /// Takes the events whose order is final, oldest first. Events of a core with equal times keep
+    /// the core's order.
     pub fn ready(&mut self) -> Vec<Event> {
         let until = self.until();
         let mut ready = Vec::new();

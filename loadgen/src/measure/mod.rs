@@ -1,21 +1,21 @@
 //! The measures of a run: rebalances, pauses, partitions without an owner, latencies, rates over
-//! time. They are made from the events of all cores in one order ([`merge`]) and from their
-//! samples.
+//! time. They are computed from the events of all cores in one order ([`merge`]) and from the
+//! cores' samples.
 //!
 //! The meaning of the measures:
 //!
-//! - A group is **stable** when every member that was started and did not end has settled at the
-//!   newest epoch that any of them has seen and has been answered since it last lost its
-//!   connection, and every partition has an owner. It is stable since the event that completed
+//! - A group is **stable** if every partition has an owner, and every live member (started, not
+//!   ended) has settled at the newest epoch that any of them has seen. A member that lost its
+//!   connection must have been answered since. The group is stable since the event that completed
 //!   this.
-//! - A **rebalance** lasts from its trigger to the event after which the group stays stable; only
+//! - A **rebalance** lasts from its trigger to the event after which the group stays stable. Only
 //!   the conductor knows when that is, so it closes the rebalance. A rebalance without a trigger is
 //!   named after the event that unsettled the group.
 //! - A **pause** of a member lasts from its start, or from when it gave up the last of its
 //!   partitions, until it is assigned some. A member that has none when the group becomes stable
-//!   was not meant to have any, and so had no pause; nor had a member that ended before. At the end
-//!   of the run, pauses that have not ended count so far. A member that gives up some partitions
-//!   and keeps others continues to consume: no pause.
+//!   was not meant to have any, so this was no pause. The same holds for a member that ended
+//!   before. At the end of the run, unfinished pauses count with their length so far. A member that
+//!   gives up some partitions and keeps others continues to consume, which is no pause.
 //! - **Partition-seconds without an owner** count while the group has members, including those of
 //!   crashed members.
 
@@ -70,10 +70,10 @@ pub use status::GroupStatus;
 use trips::Trips;
 pub use trips::Waiting;
 
-/// Measures a run. The cost of an event is O(1) and the partitions that it names.
+/// Measures a run. The cost of an event is constant, plus the number of partitions that it names.
 pub struct Measure {
     groups: HashMap<GroupIndex, GroupMeasure>,
-    /// Groups with triggers that are later than the events so far.
+    /// Groups with triggers whose time is after the events so far.
     triggered: Vec<GroupIndex>,
     counts: Counts,
     shares: Shares,
@@ -107,7 +107,7 @@ struct Core {
     connections: u32,
 }
 
-/// The usage of a process when it was first read, and now.
+/// The usage of a process at its first and at its last reading.
 #[derive(Clone, Copy, Default)]
 struct Process {
     first: process::Usage,
@@ -147,13 +147,13 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// Called before the first event of the group.
+    /// Must be called before the first event of the group.
     pub fn expect_group(&mut self, group: Group) {
         self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
     }
 
-    /// An action at `at` makes the group rebalance. The rebalance counts from there, even if events
-    /// from before are observed later. It closes a rebalance that is still open.
+    /// An action at `at` makes the group rebalance. The rebalance begins then, even if earlier
+    /// events are observed later. It closes a rebalance that is still open.
     pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
         if let Some(state) = self.groups.get_mut(&group) {
             state.trigger(at, label);
@@ -161,9 +161,9 @@ impl Measure {
         }
     }
 
-    /// Closes the rebalance of a group that has been stable for long enough; it ended at
-    /// `stable_since`. Drops the rebalance if all members have left. Otherwise, or without a
-    /// rebalance, it does nothing.
+    /// Closes the rebalance of a group that has been stable for long enough. The rebalance ended at
+    /// `stable_since`. If all members have left, it is dropped. Without a rebalance, or without a
+    /// stable group, nothing happens.
     pub fn close_rebalance(&mut self, group: GroupIndex) {
         if let Some(group) = self.groups.get_mut(&group)
             && (group.status().stable_since.is_some() || group.is_emptied())
@@ -217,8 +217,9 @@ impl Measure {
         }
     }
 
-    /// Takes the transactions that readers have read since the last call, or ended without, and how
-    /// long others have not been read. These latencies span cores, so no sample of a core has them.
+    /// Takes the transactions that became visible to readers since the last call, or that readers
+    /// ended without reading. `unread` is how long others have been waiting. These latencies
+    /// involve several cores, so the samples of cores do not contain them.
     pub fn visible(&mut self, transactions: &[Visible], unread: Option<&[Duration]>) {
         self.round_trips(trips::OF_NO_CORE, &trips::of_visible(transactions, unread));
     }
@@ -230,7 +231,7 @@ impl Measure {
         }
     }
 
-    /// Takes the usage of the processes: muster-load itself, and the server if its id is known.
+    /// Takes the usage of muster-load's process, and of the server if its process id is known.
     pub fn usage(&mut self, own: process::Usage, server: Option<process::Usage>) {
         self.own = self.own.with(own);
         if let Some(server) = server {
@@ -238,8 +239,8 @@ impl Measure {
         }
     }
 
-    /// All events and samples before `until` are in: triggers up to there take effect, and steps of
-    /// the series end.
+    /// All events and samples before `until` were taken. Triggers before it take effect, and steps
+    /// of the series end.
     pub fn advance(&mut self, until: Time) {
         let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
         let shared = &mut Shared { pauses, rebalances };
@@ -256,7 +257,7 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
-    /// Figures count for the next phase from now on. All events before `now` have been observed.
+    /// From now on figures count for the next phase. All events before `now` have been observed.
     pub fn begin_phase(&mut self, now: Time) {
         self.end_phases(now);
         self.trips.begin_phase();
@@ -273,14 +274,14 @@ impl Measure {
         self.phases.end(latencies, pauses, self.so_far_of_phases(now));
     }
 
-    /// The figures by which rules can be judged before the end.
+    /// The figures by which rules can be judged before the end of the run.
     pub fn so_far(&self) -> model::Report {
         let (latencies, rebalances) = (self.trips.so_far(), self.rebalances.clone());
         let disruptions = disruptions(&rebalances, false);
         model::Report { latencies, rebalances, disruptions, ..model::Report::default() }
     }
 
-    /// The figures of a page while the run is under way.
+    /// The figures for a page while the run is under way.
     pub fn picture(&self, now: Time) -> model::Report {
         let groups = self.groups.values();
         let rejoined = groups.map(|group| group.rejoined).sum();
@@ -306,7 +307,7 @@ impl Measure {
         }
     }
 
-    /// Requests that are due and have no answer.
+    /// The requests that are due and have no answer.
     pub fn waiting(&self) -> Waiting {
         self.trips.waiting()
     }
@@ -343,7 +344,7 @@ impl Measure {
         totals
     }
 
-    /// Called after the last event.
+    /// Must be called after the last event.
     pub fn finish(mut self, end: Time) -> Measured {
         let gauges = self.gauges();
         self.end_phases(end);
@@ -399,7 +400,7 @@ impl Measure {
         }
     }
 
-    /// Partition-seconds without an owner in all groups.
+    /// Partition-seconds without an owner, over all groups.
     fn unowned_until(&self, at: Time) -> f64 {
         self.groups.values().map(|group| group.unowned_until(at) as f64 / 1e6).sum()
     }

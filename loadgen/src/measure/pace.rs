@@ -51,7 +51,7 @@ impl Paces {
         ] {
             more.iter().for_each(|more| add(known, more));
         }
-        // Both count since the thread began. A panic's report has neither.
+        // Both values count since the thread began. The report of a panic has neither.
         known.cpu = known.cpu.max(sample.cpu);
         known.waited = sample.pace.waited.or(known.waited);
     }

@@ -1,4 +1,4 @@
-//! The pauses of members: of the whole run, and of the phase that is under way.
+//! The pauses of members, for the whole run and for the current phase.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ impl Pauses {
         record(&mut self.phase, pause);
     }
 
-    /// Adds a pause that lasts beyond the end of a phase: to the phase with its length so far. The
-    /// run counts it when it has ended.
+    /// Adds a pause that continues after the end of a phase. It counts for the phase with its
+    /// length so far, and for the run once it has ended.
     pub(super) fn add_to_phase(&mut self, so_far: Duration) {
         record(&mut self.phase, so_far);
     }

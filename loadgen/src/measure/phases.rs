@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::report::model::{Latency, Phase};
 
-/// Phases beyond these have no percentiles to draw: a soak has thousands of rounds.
+/// The number of phases that have percentiles for charts. A soak test has thousands of phases.
 const IN_FULL: usize = 100;
 
 /// The measures of a phase.
@@ -19,7 +19,7 @@ pub struct PhaseFigures {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
     pub unowned_partition_seconds: f64,
-    /// Delivered records, and below the records that had been delivered before.
+    /// The number of delivered records. Below, those that had been delivered before.
     pub delivered: u64,
     pub redelivered: u64,
 }
@@ -36,7 +36,7 @@ impl PhaseFigures {
 #[derive(Default)]
 pub(super) struct Phases {
     over: Vec<PhaseFigures>,
-    /// The sums before the current phase.
+    /// The sums at the beginning of the current phase.
     before: Sums,
 }
 

@@ -1,15 +1,15 @@
-//! The resources that a process uses, from /proc of Linux.
+//! The resources that a process uses, from Linux's /proc.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// The usage of all threads, since the process began.
+/// The usage of all threads since the process began.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Usage {
-    /// User and system.
+    /// User and system time.
     pub cpu: Duration,
-    /// Resident.
+    /// Resident memory.
     pub memory_bytes: u64,
 }
 
@@ -21,7 +21,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// An error if there is no such process, or /proc does not show it.
+    /// # Errors
+    /// There is no such process, or /proc does not show it.
     pub fn of(pid: u32) -> io::Result<Self> {
         let process = Self { pid, ticks_per_second: ticks_per_second() };
         process.usage()?;
@@ -48,7 +49,7 @@ impl Process {
     }
 }
 
-/// The memory that new processes of this machine can take without swapping.
+/// The memory that new processes can take without swapping.
 pub fn available_memory() -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -59,7 +60,8 @@ fn unreadable(file: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("/proc/.../{file} has an unknown form"))
 }
 
-/// Fields 14 and 15, proc(5). The second field is the name in parentheses, which may hold anything.
+/// Fields 14 and 15 of /proc/PID/stat (proc(5)). The second field is the name in parentheses, which
+/// may contain any characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);
@@ -76,7 +78,7 @@ fn resident_kib(status: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The unit of /proc/PID/stat, which each process has in its auxiliary vector (AT_CLKTCK,
+/// The unit of the times in /proc/PID/stat. Each process has it in its auxiliary vector (AT_CLKTCK,
 /// getauxval(3)). It is 100 on all common architectures.
 fn ticks_per_second() -> u64 {
     const AT_CLKTCK: u64 = 17;

@@ -11,11 +11,11 @@ use crate::time::Time;
 pub(super) struct Open {
     pub(super) trigger: String,
     pub(super) prompted: bool,
-    /// Whether there were members when it began.
+    /// Whether the group had members when the rebalance began.
     pub(super) populated: bool,
     pub(super) began: Time,
     pub(super) crashed: bool,
-    /// When members first learned that the coordinator knows of the crash.
+    /// When members first learned that the coordinator has noticed the crash.
     pub(super) detected: Option<Time>,
     pub(super) moved: u32,
     pub(super) revoked: u32,
@@ -33,14 +33,15 @@ impl Open {
         Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
     }
 
-    /// A sign that the coordinator knows of a crash, if there was one.
+    /// A sign that the coordinator has noticed a crash, if there was one.
     pub(super) fn detected(&mut self, at: Time) {
         if self.crashed {
             self.detected.get_or_insert(at);
         }
     }
 
-    /// An event of a client names a rebalance that began with no more than answers to members.
+    /// Names the rebalance after an event of a client, if it had begun with mere answers to
+    /// members.
     pub(super) fn explain(&mut self, by: &EventKind) {
         let what = match by {
             EventKind::ClientAssigned { .. } => "client assigned",
@@ -54,8 +55,8 @@ impl Open {
         }
     }
 
-    /// The result. `stable_since` is None if the group did not become stable, as it never did or
-    /// as the next trigger came before.
+    /// The finished rebalance. `stable_since` is `None` if the group did not become stable, or if
+    /// the next trigger came before.
     pub(super) fn ended(
         self,
         group: &Group,
@@ -88,10 +89,10 @@ impl Shared<'_> {
     }
 }
 
-/// The name of a rebalance that began with no more than an answer to a member.
+/// The name of a rebalance that began with a mere answer to a member.
 const BY_ITSELF: &str = "by itself";
 
-/// The name of a rebalance without a trigger.
+/// The name of a rebalance that had no trigger.
 pub(super) fn why(event: &Event) -> &'static str {
     match event.kind {
         EventKind::Started => "members started",

@@ -1,4 +1,4 @@
-//! Figures over time, in steps that grow with the run: a page can draw them all.
+//! Figures over time. The steps become longer with the run, so that a page can draw them all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use crate::driver::command::RoundTrip;
 use crate::report::model::{Point, Series};
 use crate::time::Time;
 
-/// The first length of a step; doubled whenever there are [`STEPS_MAX`].
+/// The initial length of a step. It doubles whenever there are [`STEPS_MAX`] steps.
 const FIRST_STEP: Duration = Duration::from_millis(250);
 const STEPS_MAX: usize = 480;
 
 pub(super) struct Steps {
     length: Duration,
     done: Vec<Step>,
-    /// Round trips of the step that has not ended, and its answers.
+    /// The round trips and answers of the current step.
     trips: Latencies,
     answers: BTreeMap<RoundTrip, u64>,
 }
 
-/// A step that has ended, as it is kept until the end of the run.
+/// A finished step, as it is kept until the end of the run.
 #[derive(Clone)]
 struct Step {
     began: Time,
     ended: Time,
     gauges: Gauges,
-    /// Round trips: rounded microseconds with their counts, ascending.
+    /// The round trips as rounded microseconds with their counts, ascending.
     trips: BTreeMap<RoundTrip, Vec<(u64, u64)>>,
     answers: BTreeMap<RoundTrip, u64>,
 }
 
-/// The state at one moment.
+/// The state at one point in time.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Gauges {
     pub(super) members: States,
-    /// Stable members that own nothing while partitions have no owner.
+    /// The number of stable members that own nothing while partitions have no owner.
     pub(super) idle: u32,
     pub(super) unowned: u32,
-    /// Partitions of real clients, if there are any.
+    /// The number of partitions of real clients, if there are clients.
     pub(super) of_clients: Option<u32>,
-    /// The usage of the server until then.
+    /// The usage of the server so far.
     pub(super) server: Option<Usage>,
 }
 
@@ -76,7 +76,7 @@ impl Steps {
         *self.answers.entry(of).or_default() += answers;
     }
 
-    /// Ends the steps that end at `until` or before.
+    /// Ends the steps that end by `until`.
     pub(super) fn advance(&mut self, until: Time, gauges: Gauges) {
         while self.began() + self.length <= until {
             if until.since(self.began()) > self.length * 2 * STEPS_MAX as u32 {
@@ -163,14 +163,15 @@ impl Step {
         }
     }
 
-    /// The server's CPU use in cores: CPU-seconds per second.
+    /// The server's CPU use in cores, as CPU-seconds per second.
     fn server_cpu(&self, before: Option<&Self>) -> Option<f64> {
         let used = self.gauges.server?.cpu.saturating_sub(before?.gauges.server?.cpu);
         Some(used.as_secs_f64() / self.ended.since(self.began).as_secs_f64())
     }
 }
 
-/// Rounds to two digits, enough for a point in a chart, so that a step takes a few hundred bytes.
+/// Rounds to two digits, which are enough for a point in a chart. So a step takes only a few
+/// hundred bytes.
 fn rounded(values: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut rounded: Vec<(u64, u64)> = Vec::new();
     for (value, count) in values {

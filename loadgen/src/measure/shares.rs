@@ -1,4 +1,4 @@
-//! Records of share groups: how many were delivered, what became of them, and how evenly they were
+//! The records of share groups: how many were delivered, their outcomes, and how evenly they were
 //! spread over the members of each group.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ pub(super) struct Shares {
 
 struct Group {
     id: Arc<str>,
-    /// The records that each member was delivered which ever had a partition.
+    /// The number of records that each member got. Members that never had a partition are absent.
     delivered: BTreeMap<MemberIndex, u64>,
 }
 
@@ -48,7 +48,7 @@ impl Shares {
             EventKind::Stopped { .. } | EventKind::Failed { .. } => {
                 self.acknowledging.retain(|(of, _), _| *of != member);
             }
-            // Other events are not of records.
+            // Other events do not concern records.
             _ => {}
         }
     }
@@ -99,7 +99,7 @@ impl Group {
     }
 }
 
-/// Jain's index: 1 if all have the same, 1/n if one of n has all.
+/// Jain's index: 1 if all numbers are equal, 1/n if one of n has everything.
 fn fairness(of: &[u64]) -> f64 {
     let sum: f64 = of.iter().map(|it| *it as f64).sum();
     let squares: f64 = of.iter().map(|it| (*it as f64).powi(2)).sum();

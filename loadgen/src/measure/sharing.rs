@@ -1,4 +1,4 @@
-//! The owners of partitions that several members have at once, as in share groups.
+//! The owners of partitions that several members own at once, as in share groups.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use crate::plan::{MemberIndex, Partition};
 #[derive(Default)]
 pub(super) struct Sharing {
     by_member: HashMap<MemberIndex, BTreeSet<Partition>>,
-    /// How many members have each partition that any has.
+    /// For each partition that has owners, how many members own it.
     owners: HashMap<Partition, u32>,
 }
 

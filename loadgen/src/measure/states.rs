@@ -1,4 +1,4 @@
-//! Members by their states.
+//! The number of members in each state.
 
 use crate::member::State;
 

@@ -1,4 +1,4 @@
-//! The measures of scripted events. Times in milliseconds.
+//! The measures of scripted events. Times are in milliseconds.
 
 mod disruptions;
 
@@ -64,7 +64,7 @@ fn observe(measure: &mut Measure, events: impl IntoIterator<Item = (u64, u32, Ev
     }
 }
 
-/// Two members, of which each has a partition; stable since 120.
+/// Two members with a partition each. The group has been stable since 120 ms.
 fn formed() -> Measure {
     let mut measure = measure(2);
     measure.trigger(GROUP, "formation", ms(0));
@@ -166,7 +166,7 @@ fn a_crash_is_detected_when_other_members_learn_of_it() {
     assert_eq!((crash.took, crash.took_since_detected), (Some(10500.0), Some(500.0)));
     assert_eq!((crash.moved, crash.revoked, crash.members), (1, 1, 1));
     assert_eq!(measured.members.crashed, 1);
-    // Formation: 2 partitions from 10 to 50, 1 from 90 to 120; then 1 from 1000 to 11500.
+    // Formation: 2 partitions from 10 to 50, and 1 from 90 to 120. Later 1 from 1000 to 11500.
     let seconds = 2.0 * 0.04 + 0.03 + 10.5;
     assert!((measured.unowned_partition_seconds - seconds).abs() < 1e-9);
 }
@@ -241,7 +241,7 @@ fn a_pause_lasts_from_the_last_revoked_partition_to_the_next_assigned_one() {
         ],
     );
     let measured = measure.finish(ms(1000));
-    // The pauses of the starts are 40 and 110. The member that left had no third pause.
+    // The pauses at the starts are 40 and 110. The member that left had no third pause.
     assert_eq!(measured.pauses.count, 3);
     assert_eq!(measured.pauses.max.round(), 250.0);
     assert_eq!(measured.pauses.min.round(), 40.0);
@@ -313,7 +313,7 @@ fn latencies_and_rates_come_from_the_samples() {
     assert_eq!(measured.bytes_sent, 20);
 }
 
-/// A server that does not answer has the latency of what waits for it.
+/// If a server does not answer, the requests that wait for it count as its latency.
 #[test]
 fn what_was_not_answered_counts_beside_what_was() {
     let mut measure = formed();
@@ -411,7 +411,7 @@ fn events_of_cores_come_in_one_order() {
     assert_eq!(order(merge.ready()), [(ms(9), 0)]);
 }
 
-/// Events of a few members, partitions and epochs, even in orders that no member would cause.
+/// Events of a few members, partitions and epochs, even in orders that no real member produces.
 fn any_event() -> impl Strategy<Value = (u64, u32, EventKind)> {
     let some_of = prop::collection::vec(0..4_u32, 0..4).prop_map(|numbers| some(&numbers));
     let epoch = 1..5_i32;

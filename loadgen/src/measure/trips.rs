@@ -1,5 +1,5 @@
-//! The round trips of a run, twice: corrected for requests that waited or were never answered, and
-//! as they were sent.
+//! The round trips of a run in two versions: corrected for requests that waited or were never
+//! answered, and as they were sent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,19 +17,19 @@ pub(super) struct Trips {
     undelayed: Latencies,
     uncorrected: Latencies,
     unanswered: BTreeMap<RoundTrip, u64>,
-    /// The ages of requests that have no answer yet, of each core.
+    /// For each core, the ages of requests that have no answer yet.
     waiting: BTreeMap<usize, Vec<(RoundTrip, Histogram<u64>)>>,
     /// The latencies of the current phase.
     phase: Option<Latencies>,
 }
 
-/// Stands in the place of a core, for round trips of all cores.
+/// The core number of round trips that involve several cores.
 pub(super) const OF_NO_CORE: usize = usize::MAX;
 
-/// Younger transactions are on their way.
+/// A younger transaction counts as in flight.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
-/// Transactions that became visible, or did not, as a core would report round trips.
+/// The transactions that became visible, or did not, in the form of a core's sample.
 pub(super) fn of_visible(transactions: &[Visible], unread: Option<&[Duration]>) -> Sample {
     let (mut all, mut read, mut not_read) = (histogram(), histogram(), 0);
     for visible in transactions {
@@ -61,7 +61,7 @@ pub(super) fn of_visible(transactions: &[Visible], unread: Option<&[Duration]>) 
     }
 }
 
-/// Records that were delivered again, as a core would report round trips.
+/// The records that were delivered again, in the form of a core's sample.
 pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
     let mut by_cause = Latencies::default();
     for again in records {
@@ -71,7 +71,7 @@ pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
             Freed::Expiry => RoundTrip::RedeliveryExpiry,
         };
         let mut times = histogram();
-        // A histogram that resizes itself takes any value.
+        // The histogram resizes itself, so it takes any value.
         let _ = times.record_n(micros(again.took), again.records);
         by_cause.add(of, &times);
     }
@@ -84,7 +84,7 @@ pub(super) fn of_redelivered(records: &[Redelivered]) -> Sample {
     }
 }
 
-/// The times of records that members consumed for the first time.
+/// The times of records that members consumed for the first time, in the form of a core's sample.
 pub(super) fn of_delivered(times: Histogram<u64>) -> Sample {
     let all = vec![(RoundTrip::Delivery, times)];
     Sample {
@@ -122,7 +122,7 @@ impl Trips {
         }
     }
 
-    /// Ends the phase that is under way. Those that it leaves unanswered count with their ages.
+    /// Ends the current phase. Requests that are still unanswered count with their ages.
     pub(super) fn take_phase(&mut self) -> Option<BTreeMap<String, Latency>> {
         let mut phase = self.phase.take()?;
         self.waiting.values().flatten().for_each(|(of, ages)| phase.add(*of, ages));
@@ -133,7 +133,7 @@ impl Trips {
         self.phase = Some(Latencies::default());
     }
 
-    /// All round trips so far, with the ages of those that have no answer.
+    /// All round trips so far, with the ages of requests that have no answer.
     pub(super) fn so_far(&self) -> BTreeMap<String, Latency> {
         let mut all = Latencies::default();
         self.corrected.iter().for_each(|(of, times)| all.add(of, times));
@@ -141,7 +141,7 @@ impl Trips {
         named(&all)
     }
 
-    /// The requests that wait, without joins, which wait for other members.
+    /// The requests that wait. Joins are left out, because they wait for other members.
     pub(super) fn waiting(&self) -> Waiting {
         let all = self.waiting.values().flatten();
         let parked = |of: &RoundTrip| matches!(of, RoundTrip::JoinGroup | RoundTrip::SyncGroup);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::ConsumedBatch;
 
-/// A rolling deploy: each member leaves before the group is stable again.
+/// In a rolling deploy each member leaves before the group is stable again.
 #[test]
 fn a_rebalance_that_the_next_trigger_overtakes_is_superseded_and_no_failure() {
     let mut measure = formed();
@@ -60,7 +60,7 @@ fn a_phase_has_the_pauses_and_the_unowned_partitions_of_its_time() {
     assert_eq!(Vec::from_iter(unowned), [550.0, 200.0]);
 }
 
-/// They are never assigned a partition.
+/// Producers are never assigned a partition.
 #[test]
 fn producers_have_no_pauses() {
     let mut measure = Measure::default();
@@ -72,7 +72,7 @@ fn producers_have_no_pauses() {
     assert_eq!((measured.phases[0].pauses.count, measured.pauses.count), (0, 0));
 }
 
-/// The times count from when records were due to be written, of first deliveries only.
+/// Only first deliveries have times, which count from when the records were due to be written.
 #[test]
 fn records_are_delivered_to_a_group_once_or_again() {
     let consumed = |at: u64, member, first, last, due: u64| {
@@ -98,7 +98,7 @@ fn records_are_delivered_to_a_group_once_or_again() {
     assert_eq!(Vec::from_iter(times), [(20, 10.0, 20.0), (5, 500.0, 500.0)]);
 }
 
-/// With KIP-848 the first member may have all partitions, and the others none, for a while.
+/// With KIP-848 the first member may have all partitions for a while, and the others none.
 #[test]
 fn members_that_own_nothing_while_partitions_lack_an_owner_are_not_stable() {
     let mut measure = formed();
