@@ -1,4 +1,4 @@
-//! Runs side by side: all figures, with their ratios to those of the first run.
+//! Several runs side by side: all figures, and their ratios to those of the first run.
 
 mod aligned;
 mod explained;
@@ -20,21 +20,20 @@ use crate::driver::command::RoundTrip;
 
 const WIDTH: u16 = 100;
 
-/// Named reports, each of which may stand for several repetitions. The others are compared with the
-/// first.
+/// Named runs, each of which may have several repetitions. All are compared with the first.
 pub struct Runs {
-    /// The first repetition of each.
+    /// The name and the first repetition of each run.
     runs: Vec<(String, Report)>,
     repetitions: Vec<Vec<Report>>,
 }
 
 impl Runs {
-    /// Reads result files. A run is named by its label, or else by its file; the repetitions of a
-    /// run with a label are one.
+    /// Reads result files. The name of a run is its label, or else its file. Repetitions with the
+    /// same label belong to one run.
     ///
     /// # Errors
     ///
-    /// Those of [`json::load`], of the first file that has one.
+    /// Those of [`json::load`], for the first file that fails.
     pub fn load(paths: &[impl AsRef<Path>]) -> Result<Self, FileError> {
         let load = |path: &Path| {
             let report = json::load(path)?;
@@ -44,7 +43,7 @@ impl Runs {
         paths.iter().map(|path| load(path.as_ref())).collect::<Result<_, _>>().map(Self::of)
     }
 
-    /// Repetitions of a name are one run; other equal names get a number.
+    /// Repetitions with the same name are one run. Other equal names get a number.
     pub fn of(named: Vec<(String, Report)>) -> Self {
         let mut all = Self { runs: Vec::new(), repetitions: Vec::new() };
         for (name, report) in named {
@@ -67,12 +66,12 @@ impl Runs {
         self.repetitions.push(vec![report]);
     }
 
-    /// The number of repetitions a run has.
+    /// The number of repetitions of a run.
     pub(super) fn repetitions(&self, run: usize) -> usize {
         self.repetitions.get(run).map_or(0, Vec::len)
     }
 
-    /// A figure of all runs.
+    /// Reads a figure from all runs.
     pub(super) fn figure(
         &self,
         name: String,
@@ -176,7 +175,7 @@ impl Runs {
         differences
     }
 
-    /// Configs of brokers that differ, among those that all brokers report.
+    /// The configs of brokers that differ between the runs, among those that all brokers report.
     fn config_differences(&self) -> Vec<String> {
         let first = self.runs.first().map(|(_, report)| &report.run.configs);
         let keys = first.into_iter().flatten().map(|(key, _)| key);
@@ -211,9 +210,9 @@ pub(super) struct Figure {
     pub(super) name: String,
     pub(super) question: Question,
     pub(super) kind: Kind,
-    /// The values of the repetitions of each run, ascending.
+    /// For each run, the values of its repetitions, ascending.
     measured: Vec<Vec<f64>>,
-    /// The config that the runs differ in and that decides on this figure.
+    /// A config that differs between the runs and determines this figure.
     pub(super) explained: Option<String>,
 }
 
@@ -225,7 +224,7 @@ pub(super) enum Question {
     Heartbeats,
     Commits,
     Transactions,
-    /// The records of share groups.
+    /// How fast are the records of share groups?
     Records,
     Cost,
     Faults,
@@ -234,16 +233,16 @@ pub(super) enum Question {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Milliseconds.
+    /// A duration in milliseconds. Less is better.
     Duration,
     Bytes,
-    /// Less is better.
+    /// A number. Less is better.
     Number,
-    /// More is better.
+    /// A rate. More is better.
     Rate,
 }
 
-/// One run is no measurement: a ratio of two single runs below this has no colour.
+/// A run without repetitions proves little. Between two such runs a smaller ratio gets no colour.
 const SINGLE_RUNS: f64 = 2.0;
 
 impl Figure {
@@ -284,14 +283,15 @@ impl Figure {
         values.get(values.len().checked_sub(1)? / 2).copied()
     }
 
-    /// The ratio of a run to the first; `None` if one of them has no value.
+    /// The ratio of a run's figure to the first run's. `None` if one of them has no value.
     pub(super) fn ratio(&self, run: usize) -> Option<f64> {
         let (first, value) = (self.median(0)?, self.median(run)?);
         (run > 0 && first > 0.0).then(|| value / first)
     }
 
-    /// Whether it is better than the first by more than `by`, or worse. Not if the values of the
-    /// repetitions overlap: the difference can be chance. Nor if a config explains it.
+    /// Whether the figure is better or worse than the first run's by more than `by`. `None` if the
+    /// values of the repetitions overlap, because the difference can be chance. `None`, too, if a
+    /// config explains it.
     pub(super) fn better(&self, run: usize, by: f64) -> Option<bool> {
         let ratio = self.ratio(run)?;
         let (first, these) = (&self.measured[0], &self.measured[run]);
@@ -318,7 +318,7 @@ const PAUSE: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |
 const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9", |l| l.p999)];
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
-/// Without connections and lookups, which say little about a coordinator.
+/// All except connections and lookups, which say little about a coordinator.
 const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 26] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),
@@ -429,7 +429,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// Five repetitions of each, slower by these factors.
+    /// Two runs of five repetitions each, slower by these factors.
     fn repeated(factors: [(&str, [f64; 5]); 2]) -> Runs {
         let runs = factors.into_iter().flat_map(|(name, factors)| {
             (1..).zip(factors).map(move |(repetition, factor)| {

@@ -1,4 +1,5 @@
-//! The result as comma-separated values, for spreadsheets and scripts: long form, one figure a row.
+//! The result as comma-separated values, for spreadsheets and scripts. Long form: one figure per
+//! row.
 //!
 //! The columns are `section,at_seconds,name,metric,value,unit`:
 //!
@@ -10,13 +11,13 @@
 //! | `total` | | `members`, `commits`, `bytes`, `load`, `server`, ... | counts and sums |
 //! | `error` | | name of the error | name of the API; the value is a count |
 //! | `rebalance` | begin | group | `trigger`, `took`, `moved`, ... |
-//! | `disruption` | begin | group | the same of rebalances that overlap, as one |
+//! | `disruption` | begin | group | the same for rebalances that overlap, as one |
 //! | `threshold` | | rule | `measured`, `held` |
 //! | `violation` | time | group | rule; the value is the sentence |
 //! | `series` | end of the step | state, round trip, ... | `members`, `rate`, `p99`, ... |
 //!
-//! Fields are quoted as in RFC 4180. A text that a spreadsheet would interpret as a formula gets a
-//! `'` in front: group names come from outside.
+//! Fields are quoted as in RFC 4180. Group names are foreign text, so a field that a spreadsheet
+//! would interpret as a formula gets a leading `'`.
 
 use std::fmt::{Display, Write};
 use std::path::Path;
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// Parses RFC 4180, as strictly as a spreadsheet.
+    /// Parses RFC 4180 as strictly as a spreadsheet.
     fn parse(text: &str) -> Vec<Vec<String>> {
         let (mut rows, mut row, mut cell, mut quoted) = (vec![], vec![], String::new(), false);
         let mut chars = text.chars().peekable();

@@ -1,13 +1,13 @@
-//! Rebalances that overlap are one disruption of their group: a rolling deploy has a trigger every
-//! few seconds, and one time until the group is stable.
+//! Disruptions: rebalances of a group that overlap count as one. A rolling deploy triggers a
+//! rebalance every few seconds, but only the whole has a time until the group is stable.
 
 use std::collections::BTreeMap;
 
 use super::model::Rebalance;
 
-/// The rebalances of all groups, those of each in order of time, where each that was superseded is
-/// one with the next. If the run is not over, the next ones of the last may be still to come: what
-/// they belong to is left out.
+/// Joins the rebalances of each group, which are in order of time: each superseded one is joined
+/// with the next. If the run is not over, a group's last disruption may still continue. It is left
+/// out then.
 pub(crate) fn disruptions(rebalances: &[Rebalance], run_is_over: bool) -> Vec<Rebalance> {
     let mut open: BTreeMap<&str, Vec<&Rebalance>> = BTreeMap::new();
     let mut all = Vec::new();
@@ -43,7 +43,7 @@ fn joined(overlapping: &[&Rebalance]) -> Option<Rebalance> {
     })
 }
 
-/// `10 × 500 left`, or the first trigger and the number of the others.
+/// A description such as `10 × 500 left`, or the first trigger and the number of the others.
 fn in_words(overlapping: &[&Rebalance]) -> String {
     let Some((first, others)) = overlapping.split_first() else { return String::new() };
     let first = &first.trigger;
@@ -67,7 +67,7 @@ pub(super) fn kind(trigger: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// A rebalance of group `g` that began then, in seconds. Without a time, the next one
+    /// A rebalance of group `g` that began at `began` seconds. Without a time, the next one
     /// superseded it.
     fn rebalance(trigger: &str, began: f64, took: Option<f64>) -> Rebalance {
         Rebalance {

@@ -1,4 +1,4 @@
-//! Result files, and their errors, one sentence each.
+//! Result files. Each error is one sentence.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -27,7 +27,8 @@ pub fn load(path: &Path) -> Result<Report, FileError> {
     parse(&text, path)
 }
 
-/// Checks the format first: a file with another one would fail with a confusing message.
+/// Parses a result. The format is checked first, because another format would fail with a confusing
+/// message.
 fn parse(text: &str, path: &Path) -> Result<Report, FileError> {
     #[derive(Deserialize)]
     struct Format {

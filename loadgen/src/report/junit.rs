@@ -1,5 +1,5 @@
-//! The result as JUnit XML, which CI servers show as tests: violations, thresholds and phases are
-//! its cases.
+//! The result as JUnit XML, which CI servers show as tests. Violations, thresholds and phases are
+//! its test cases.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub fn save(report: &Report, path: &Path) -> Result<(), FileError> {
     files::write(path, &render(report))
 }
 
-/// A test of the suite, with its failure if it has one.
+/// A test case, with its failure if it failed.
 struct Case {
     class: &'static str,
     name: String,

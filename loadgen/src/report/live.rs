@@ -1,5 +1,5 @@
-//! The live view of a run, on standard error: a few lines that are redrawn on a terminal, plain
-//! lines every few seconds elsewhere.
+//! The live view of a run on standard error. On a terminal a few lines are redrawn. Elsewhere a
+//! plain line is printed every few seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::text::{Paint, clock, count, counted, millis, number, plain, shortened};
 use crate::member::State;
 
-/// The maximum of redraws of the screen.
+/// The maximum rate at which the screen is redrawn.
 const DRAWS_PER_SECOND: u8 = 5;
-/// The interval of plain lines, unless a phase begins.
+/// The interval of plain lines. A new phase prints one at once.
 const LINES_EVERY: Duration = Duration::from_secs(5);
-/// Fits common terminals; narrower ones wrap.
+/// The width in columns. It fits common terminals. Narrower terminals wrap the lines.
 const WIDTH: usize = 78;
 const LABEL: usize = 11;
-/// The longest name of a round trip.
+/// The length of the longest name of a round trip.
 const NAME: usize = 18;
 
 /// The state of a run at one moment.
@@ -28,18 +28,19 @@ pub struct LiveState {
     pub phase: LivePhase,
     pub members: MemberCounts,
     pub groups: u32,
-    /// The groups that are stable.
+    /// The number of stable groups.
     pub groups_stable: u32,
-    /// Rebalances that ended.
+    /// The number of rebalances that ended.
     pub rebalances: u64,
-    /// The last rebalance that ended, in a few words: `500 crashed: 2.31 s`.
+    /// The last rebalance that ended, such as `500 crashed: 2.31 s`.
     pub last_rebalance: Option<String>,
-    /// Partitions that no member owns though a group should consume them.
+    /// The number of partitions without an owner in groups that should consume them.
     pub partitions_unowned: u32,
     /// The round trips to show, in this order.
     pub loads: Vec<LiveLoad>,
     pub errors: u64,
-    /// Requests that were due at least a second ago and have no answer, and the age of the oldest.
+    /// The number of requests that were due at least a second ago and have no answer. Below, the
+    /// age of the oldest.
     pub waiting: u64,
     pub waiting_longest: Duration,
     pub violations: u64,
@@ -49,7 +50,7 @@ pub struct LiveState {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LivePhase {
     pub name: String,
-    /// Counted from 1.
+    /// The number of the phase, from 1.
     pub number: u32,
     pub of: u32,
     pub elapsed: Duration,
@@ -73,28 +74,28 @@ const STATES: [(State, &str); 7] = [
     (State::Down, "down"),
 ];
 
-/// A kind of round trip since the last update (or over the last seconds).
+/// The round trips of a kind since the last update (or in the last seconds).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LiveLoad {
     /// The name in the report: `heartbeat`, `join`, `commit`, `fetch`.
     pub name: String,
     pub per_second: f64,
-    /// Milliseconds.
+    /// In milliseconds.
     pub p50: f64,
     pub p99: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Redrawn in place.
+    /// The view is redrawn in place.
     Screen,
-    /// One line every few seconds.
+    /// A line is printed every few seconds.
     Lines,
     Quiet,
 }
 
 impl Mode {
-    /// The mode that suits standard error.
+    /// The mode that fits standard error.
     pub fn detect(quiet: bool) -> Self {
         if quiet {
             Self::Quiet
@@ -106,7 +107,7 @@ impl Mode {
     }
 }
 
-/// Shows [`LiveState`]s. Cheap to update at any rate: updates that come too soon are not drawn.
+/// Shows [`LiveState`]s. An update is cheap at any rate: updates that come too soon are not drawn.
 pub struct Live {
     mode: Mode,
     paint: Paint,
@@ -121,7 +122,7 @@ impl Live {
             let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND);
             let bar = ProgressBar::with_draw_target(None, target);
             bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| {
-                ProgressStyle::default_spinner() // unreachable for a fixed template, and harmless
+                ProgressStyle::default_spinner() // harmless, and unreachable for a fixed template
             }));
             bar
         });
@@ -141,7 +142,7 @@ impl Live {
         }
     }
 
-    /// Prints a line that stays, for example a violation when it is found.
+    /// Prints a line that stays on the screen, such as a violation.
     pub fn note(&self, text: &str) {
         match (&self.bar, self.mode) {
             (_, Mode::Quiet) => {}
@@ -150,7 +151,7 @@ impl Live {
         }
     }
 
-    /// Removes the view from the screen: the summary has all of it.
+    /// Removes the view from the screen, because the summary contains all of it.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -188,7 +189,8 @@ impl MemberCounts {
     }
 }
 
-/// Unlike `eprintln!`, ignores errors: a closed standard error must not end the run.
+/// Prints a line. Unlike `eprintln!` it ignores errors: a closed standard error must not end the
+/// run.
 fn print(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
@@ -210,7 +212,7 @@ fn title(state: &LiveState, paint: Paint) -> String {
     format!("muster-load  {}{}", paint.bold(&scenario), paint.dim(&format!("{elapsed:>gap$}")))
 }
 
-/// `phase 2/4   restart ━━━━━━━━━━━───────── 18 s of 40 s`.
+/// For example `phase 2/4   restart ━━━━━━━━━━━───────── 18 s of 40 s`.
 fn phase(phase: &LivePhase, paint: Paint) -> String {
     let label = format!("phase {}/{}", phase.number, phase.of);
     let name = shortened(&plain(&phase.name), 24);
@@ -240,7 +242,8 @@ fn members(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {}", "members", states.join("  "))
 }
 
-/// One character for each equal share of the members; a state with members has at least one.
+/// A bar in which each character stands for an equal part of the members. Each state that has
+/// members gets at least one character.
 fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     let total = members.total().max(1) as usize;
     let mut left = width;
@@ -253,7 +256,7 @@ fn member_bar(members: &MemberCounts, width: usize, paint: Paint) -> String {
     bar
 }
 
-/// A character for each state, for terminals without colours.
+/// The character for a state, on terminals without colours.
 fn glyph(state: State) -> &'static str {
     match state {
         State::Stable => "█",
@@ -313,7 +316,7 @@ fn verdict(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {violations}  {errors}  {connections}{waiting}", "checks")
 }
 
-/// `250 unanswered for up to 12 s`.
+/// For example `250 unanswered for up to 12 s`.
 fn waiting(state: &LiveState) -> Option<String> {
     let longest = clock(state.waiting_longest.as_secs_f64());
     (state.waiting > 0).then(|| format!("{} unanswered for up to {longest}", count(state.waiting)))

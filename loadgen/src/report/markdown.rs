@@ -1,4 +1,4 @@
-//! The result as Markdown, for the page that a CI server shows of a job.
+//! The result as Markdown, for the page on which a CI server shows a job.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn times(report: &Report) -> String {
     table("### Times\n", ["", "count", "p50", "p99", "p99.9", "max"], rows)
 }
 
-/// Nothing without rows. The first column is text.
+/// A table whose first column is text. Empty without rows.
 fn table<const N: usize>(
     title: &str,
     head: [&str; N],
@@ -101,12 +101,12 @@ fn table<const N: usize>(
     text + &rows.concat()
 }
 
-/// Code in a cell, where only the marks of cells and of code count.
+/// Code in a cell. Only characters that end cells or code need an escape.
 fn code(text: &str) -> String {
     format!("`{}`", plain(text).replace('`', "'").replace('|', "\\|"))
 }
 
-/// Foreign text in a cell.
+/// Foreign text in a cell, escaped.
 fn cell(text: &str) -> String {
     plain(text)
         .chars()

@@ -1,4 +1,4 @@
-//! The report of a run: its model (the JSON of it is the result file), and the ways to show it.
+//! The report of a run: its model, whose JSON is the result file, and the ways to show it.
 
 pub mod capacity;
 pub mod compare;

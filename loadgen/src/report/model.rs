@@ -1,5 +1,5 @@
-//! The result of a run, which `--json` writes and `compare` reads. Times are in milliseconds unless
-//! a name says otherwise; moments are seconds since the start of the run.
+//! The result of a run, which `--json` writes and `compare` reads. Durations are in milliseconds
+//! unless a name says otherwise. Times are seconds since the start of the run.
 
 mod counts;
 mod latency;
@@ -17,10 +17,10 @@ pub use self::latency::Latency;
 pub use self::pace::{LoadCore, Pace};
 pub use self::rebalance::Rebalance;
 
-/// The value of [`Report::format`]; raised when older readers would misread newer files.
+/// The value of [`Report::format`]. It is raised when older readers would misread newer files.
 pub const FORMAT: u32 = 2;
 
-/// In format 1 `offset-fetch` was `fetch`; nothing else differs.
+/// The name of `offset-fetch` in format 1, which has no other differences.
 const FORMER_FETCH: &str = "fetch";
 const FETCH: &str = "offset-fetch";
 
@@ -30,28 +30,29 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// The same rebalances, where those that overlap are one: from the first trigger until the
-    /// group was stable.
+    /// The rebalances, where those that overlap are joined: each lasts from the first trigger until
+    /// the group is stable.
     #[serde(default)]
     pub disruptions: Vec<Rebalance>,
     /// The latencies by the name of the [`crate::driver::command::RoundTrip`] (`commit`,
     /// `heartbeat`, `join`, ...), from the time when a request was due to its answer. A request
-    /// without an answer counts with its age, and so does a request that could not be sent
-    /// meanwhile.
+    /// without an answer counts with its age. So do requests that could not be sent while it
+    /// waited.
     pub latencies: BTreeMap<String, Latency>,
-    /// The same latencies without the delays of this machine. They serve to judge the others: see
-    /// [`Pace::blurs`].
+    /// The same latencies without the delays of the load machine. They serve to judge `latencies`:
+    /// see [`Pace::blurs`].
     #[serde(default)]
     pub undelayed: BTreeMap<String, Latency>,
-    /// The latencies without this correction: from the writing of a request to its answer.
+    /// The latencies without the correction for coordinated omission: from the write of a request
+    /// to its answer.
     #[serde(default)]
     pub uncorrected: BTreeMap<String, Latency>,
-    /// Requests that were sent and never answered.
+    /// The number of requests that were sent and never answered.
     #[serde(default)]
     pub unanswered: BTreeMap<String, u64>,
-    /// Each time that a member had no partitions though it should have had some.
+    /// The times for which a member had no partitions though it should have had some.
     pub pauses: Latency,
-    /// Partition-seconds in which a partition that a group should have consumed had no owner.
+    /// The partition-seconds without an owner, over partitions that a group should have consumed.
     pub unowned_partition_seconds: f64,
     pub members: Members,
     pub commits: Commits,
@@ -61,14 +62,14 @@ pub struct Report {
     pub shares: Shares,
     #[serde(default, skip_serializing_if = "Consumed::are_none")]
     pub consumed: Consumed,
-    /// Real clients beside the members.
+    /// The real clients beside the members.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
     pub errors: Vec<ErrorCount>,
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub load_generator: Usage,
-    /// How well the load generator itself kept up.
+    /// How well muster-load itself kept up.
     #[serde(default)]
     pub pace: Pace,
     /// Set with `--server-pid`.
@@ -81,9 +82,9 @@ pub struct Report {
     pub thresholds: Vec<Threshold>,
 }
 
-/// Counts of a foreign file may have any value, so sums saturate.
+/// A foreign file may have any counts, so sums saturate.
 impl Report {
-    /// Turns a report of an earlier format into one of this format.
+    /// Converts a report of an earlier format to the current format.
     pub fn renewed(mut self) -> Self {
         rename_fetch(&mut self.latencies);
         for point in &mut self.series.points {
@@ -105,8 +106,8 @@ impl Report {
         self.unanswered.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The figures of one phase: its round trips, pauses, unowned partitions and steps, and the
-    /// rebalances that began in it.
+    /// The figures of one phase: its round trips, pauses, unowned partitions and time steps, and
+    /// the rebalances that began in it.
     pub fn of_phase(&self, phase: &Phase) -> Self {
         let within = |at: f64| (phase.began..phase.ended).contains(&at);
         let begun = |all: &[Rebalance]| {
@@ -126,7 +127,7 @@ impl Report {
         }
     }
 
-    /// Answers with an error code, without those that the protocol asks for.
+    /// The number of answers with an error code, except codes that are part of the protocol.
     pub fn error_count(&self) -> u64 {
         let errors = self.errors.iter().filter(|error| !error.is_expected());
         errors.fold(0, |sum, error| sum.saturating_add(error.count))
@@ -136,18 +137,19 @@ impl Report {
         self.thresholds.iter().filter(|threshold| !threshold.held).count() as u64
     }
 
-    /// Phases that did not end as they should.
+    /// The number of phases that did not end as they should.
     pub fn problem_count(&self) -> u64 {
         self.phases.iter().filter(|phase| phase.problem.is_some()).count() as u64
     }
 
-    /// Whether this machine was fast enough for the figures to be the cluster's.
+    /// Whether the load machine was fast enough. If not, the figures describe the machine, not the
+    /// cluster.
     pub fn kept_up(&self) -> bool {
         self.pace.bound.is_none_or(|bound| self.pace.late.p99 <= bound)
     }
 
-    /// Whether the coordinator violated a guarantee, a threshold was broken or a phase had a
-    /// problem: this decides the exit code.
+    /// Whether the coordinator violated a guarantee, a threshold was broken, or a phase had a
+    /// problem. This decides the exit status.
     pub fn failed(&self) -> bool {
         self.violation_count() > 0 || self.broken_thresholds() > 0 || self.problem_count() > 0
     }
@@ -161,13 +163,13 @@ fn rename_fetch<V>(figures: &mut BTreeMap<String, V>) {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// `muster-load 0.1.0`.
+    /// For example `muster-load 0.1.0`.
     pub tool: String,
     pub command: Vec<String>,
-    /// RFC 3339, UTC.
+    /// In UTC, in the format of RFC 3339.
     pub started_at: String,
     pub duration_seconds: f64,
-    /// Ended by Ctrl-C, or by `--duration` before the end of the scenario.
+    /// Set if Ctrl-C, or `--duration`, ended the run before the end of the scenario.
     pub interrupted: bool,
     pub seed: u64,
     pub scenario: String,
@@ -175,7 +177,7 @@ pub struct Run {
     pub bootstrap: String,
     pub cluster_id: Option<String>,
     pub brokers: u32,
-    /// Free text of `--label`, by which `compare` names the run.
+    /// The free text of `--label`, by which `compare` names the run.
     pub label: Option<String>,
     pub host: String,
     pub cores: u32,
@@ -184,15 +186,15 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub producers: u32,
     pub partitions: u32,
-    /// Which of several runs of `--repeat` this is, counted from 1.
+    /// The number of this run among those of `--repeat`, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<u32>,
-    /// The configs that the brokers report, and those of the groups.
+    /// The configs that the brokers report, and the configs of the groups.
     #[serde(default)]
     pub configs: BTreeMap<String, String>,
     #[serde(default)]
     pub group_configs: Vec<GroupConfigs>,
-    /// The machines that generated the load, if they were not this one.
+    /// The machines that generated the load. Empty if this machine did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Worker>,
 }
@@ -202,17 +204,18 @@ pub struct Worker {
     pub address: String,
     pub host: String,
     pub cores: u32,
-    /// The times of its events may be wrong by this much.
+    /// The maximum error of the times of its events.
     pub clock_error: f64,
 }
 
-/// The part of a group's configuration that its members choose, and its server for consumer groups.
+/// The configs of a group that its members choose. For consumer groups, those that the server
+/// chooses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupConfigs {
-    /// The name in the scenario; the groups made from it have it at the end of theirs.
+    /// The name in the scenario. The ids of its groups end with this name.
     pub name: String,
     pub protocol: String,
-    /// Empty: the default of the protocol.
+    /// If empty, the default of the protocol.
     pub assignors: Vec<String>,
     pub session_timeout: f64,
     pub heartbeat_interval: f64,
@@ -223,21 +226,22 @@ pub struct Phase {
     pub name: String,
     pub began: f64,
     pub ended: f64,
-    /// The first problem, for example that its groups did not settle in time.
+    /// The first problem, for example that the groups did not become stable in time.
     pub problem: Option<String>,
-    /// Actions that had no effect, as they had no members to act on: a sentence each.
+    /// A sentence on each action that had no members to act on, and so no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Round trips that ended in this phase, as in [`Report::latencies`], and the ages of those
-    /// that had no answer at its end.
+    /// The round trips that ended in this phase, as in [`Report::latencies`], and the ages of
+    /// requests without an answer at its end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
-    /// Pauses that ended in this phase, and the ages of those that had not at its end.
+    /// The pauses that ended in this phase, and the lengths so far of pauses that continue after
+    /// it.
     #[serde(default, skip_serializing_if = "Latency::is_empty")]
     pub pauses: Latency,
     #[serde(default)]
     pub unowned_partition_seconds: f64,
-    /// Records that were delivered in this phase, and those of them that had been before.
+    /// The number of records delivered in this phase. Below, those that had been delivered before.
     #[serde(default, skip_serializing_if = "is_none")]
     pub delivered: u64,
     #[serde(default, skip_serializing_if = "is_none")]
@@ -260,10 +264,10 @@ pub struct Members {
     pub fenced: u64,
     pub rejoined: u64,
     pub revocations: u64,
-    /// The maximum of revocations of one member.
+    /// The maximum number of revocations of a member.
     pub revocations_per_member_max: u64,
     pub disconnected: u64,
-    /// Bytes of resident memory of muster-load for each member at the highest count.
+    /// muster-load's resident memory in bytes, divided by the highest number of members.
     pub memory_bytes_each: u64,
     /// The first members that could not continue, with the reason.
     pub failed: Vec<FailedMember>,
@@ -278,21 +282,21 @@ pub struct FailedMember {
     pub reason: String,
 }
 
-/// A real client, by the lines that it printed.
+/// A real client, as described by the lines that it printed.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Client {
     pub name: String,
     pub group: String,
     pub started: f64,
-    /// The rebalance callbacks of the client, the first of them in full.
+    /// The rebalance callbacks of the client. The first of them are kept in full.
     pub callbacks: Vec<Callback>,
     pub callbacks_count: u64,
-    /// The number of its partitions now, and at most.
+    /// The number of its partitions now. Below, the highest number.
     pub partitions: u32,
     pub partitions_max: u32,
-    /// `None` if its end was not seen.
+    /// When it ended. `None` if its end was not seen.
     pub ended: Option<f64>,
-    /// `exit status 0`, `signal 9`.
+    /// How it ended, such as `exit status 0` or `signal 9`.
     pub how: Option<String>,
 }
 
@@ -302,7 +306,7 @@ pub struct Callback {
     pub at: f64,
     /// `assigned`, `revoked` or `lost`.
     pub event: String,
-    /// The number of partitions that it named.
+    /// The number of partitions in the callback.
     pub partitions: u32,
 }
 
@@ -314,11 +318,11 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// JoinGroup answers with this code to hand out an id (KIP-394): it is no error.
+/// JoinGroup answers with this code to assign a member id (KIP-394), so it is not an error.
 pub const MEMBER_ID_REQUIRED: i16 = 79;
 
 impl ErrorCount {
-    /// Whether a member without any trouble has it, too.
+    /// Whether the protocol itself causes this error, for a member without any trouble.
     pub fn is_expected(&self) -> bool {
         self.code == MEMBER_ID_REQUIRED
     }
@@ -327,13 +331,13 @@ impl ErrorCount {
 /// The resources that a process used.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// User and system, of all threads, during the run.
+    /// User and system time of all threads during the run.
     pub cpu_seconds: f64,
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
 }
 
-/// Figures over time, in equal steps.
+/// Figures over time, in steps of equal length.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     pub step_seconds: f64,
@@ -342,20 +346,20 @@ pub struct Series {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// End of the step.
+    /// The end of the step.
     pub at: f64,
     /// The number of members in each state: `down`, `searching`, `joining`, `reconciling`,
-    /// `stable`, `fenced`, `failed`; and `idle`: stable, but without partitions while some have no
-    /// owner.
+    /// `stable`, `fenced`, `failed`. A member counts as `idle` if it is stable but has no
+    /// partitions, while some have no owner.
     pub members: BTreeMap<String, u32>,
     pub unowned_partitions: u32,
-    /// Partitions of real clients; `None` if there were none yet.
+    /// The number of partitions of real clients. `None` if there were no clients yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_partitions: Option<u32>,
-    /// Answers a second in this step, and their p99, by name of the round trip.
+    /// Answers per second in this step, by name of the round trip. Below, the p99.
     pub rates: BTreeMap<String, f64>,
     pub p99: BTreeMap<String, f64>,
-    /// Cores that the server used in this step: 1.0 is one core all the time.
+    /// The number of cores that the server used in this step. 1.0 is one core all the time.
     pub server_cpu: Option<f64>,
     pub server_memory_bytes: Option<u64>,
 }
@@ -376,9 +380,9 @@ pub struct Violation {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Threshold {
-    /// As written: `commit.p99 < 5ms`.
+    /// The rule as written, such as `commit.p99 < 5ms`.
     pub rule: String,
-    /// The measured value, in the unit of the rule; `None` if there was nothing to measure.
+    /// The measured value in the unit of the rule. `None` if nothing was measured.
     pub measured: Option<String>,
     pub held: bool,
 }

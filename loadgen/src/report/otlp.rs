@@ -1,4 +1,4 @@
-//! The state of a run as OpenTelemetry metrics: OTLP's request for metrics, encoded as JSON.
+//! The state of a run as OpenTelemetry metrics: the request for metrics of OTLP, in JSON.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,11 +9,11 @@ use super::live::LiveState;
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`: counters count from the start of the run.
 const CUMULATIVE: u8 = 2;
 
-/// The resource that all metrics belong to.
+/// The resource to which all metrics belong.
 pub struct Resource {
     pub version: String,
     pub scenario: String,
-    /// `--label`.
+    /// The value of `--label`.
     pub label: Option<String>,
     pub host: String,
     /// When the run began.
@@ -40,7 +40,7 @@ pub fn metrics(state: &LiveState, resource: &Resource) -> String {
     .to_string()
 }
 
-/// Nanoseconds since 1970, as strings: JSON has no 64-bit integers.
+/// A time in nanoseconds since 1970. It is a string, because JSON has no 64-bit integers.
 #[derive(Clone, Copy)]
 struct Moment {
     start: u64,
@@ -107,7 +107,7 @@ impl Moment {
     }
 }
 
-/// As protobuf has it in JSON, which has numbers only.
+/// A number as protobuf encodes it in JSON, which has no other numbers.
 fn double(value: f64) -> Value {
     match value {
         f64::INFINITY => "Infinity".into(),
@@ -192,7 +192,7 @@ mod tests {
         assert!(attributes.as_array().unwrap().contains(&scenario), "{attributes}");
     }
 
-    /// Whether each value of `part` is in `all` at its place.
+    /// Whether `all` contains each value of `part` at the same place.
     fn includes(all: &Value, part: &Value) -> bool {
         match (all, part) {
             (Value::Object(all), Value::Object(part)) => part
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// A field that they do not know would be ignored, and missing in what they write.
+    /// OpenTelemetry's definitions ignore a field that they do not know. It would be missing in
+    /// what they write.
     #[test]
     fn the_definitions_of_opentelemetry_read_all_of_it() {
         let body = body_of(&state(9.5));
@@ -216,7 +217,7 @@ mod tests {
         assert!(includes(&again, &body), "{body}\nis read as\n{again}");
     }
 
-    /// JSON has no infinity: OTLP has strings for what is no number.
+    /// JSON has no infinity. OTLP uses strings for values that are not numbers.
     #[test]
     fn each_value_is_a_number() {
         let times = metric("muster_load.requests.duration");

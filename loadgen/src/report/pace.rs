@@ -1,12 +1,12 @@
-//! The words on muster-load's own part in the figures.
+//! The sentences about muster-load's own part in the figures.
 
 use super::model::{Latency, LoadCore, Pace, Report};
 use super::text::{millis, number};
 
-/// Stands before a figure of which a tenth or more can be this machine's own lateness.
+/// The mark before a figure of which a tenth or more can be the load machine's own delay.
 pub(super) const BLURRED: &str = "~";
 
-/// The figures of a row of times, with their marks.
+/// The figures of a distribution, with their marks.
 pub(super) struct Marked<'r> {
     latency: &'r Latency,
     undelayed: Option<&'r Latency>,
@@ -18,7 +18,7 @@ impl<'r> Marked<'r> {
         Self { latency, undelayed: report.undelayed.get(name), pace: &report.pace }
     }
 
-    /// The figures as sent, which begin when this machine wrote the request.
+    /// The figures as sent: they begin when the request was written.
     pub(super) fn as_sent(report: &'r Report, name: &str) -> Option<Self> {
         let latency = report.uncorrected.get(name)?;
         Some(Self { latency, undelayed: Some(latency), pace: &report.pace })
@@ -71,7 +71,7 @@ fn of_core(core: &LoadCore, seconds: f64) -> String {
     )
 }
 
-/// Why the figures are not the cluster's.
+/// Why the figures do not describe the cluster.
 pub(super) fn could_not_keep_up(report: &Report) -> String {
     let bound = report.pace.bound.unwrap_or_default();
     format!(
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// A report with one round trip of this median, and what it would be without delays.
+    /// A report with a round trip that has this median, and this median without delays.
     fn report(p50: f64, undelayed: f64) -> Report {
         let of = |p50| [("commit".to_owned(), Latency { count: 9, p50, ..Latency::default() })];
         Report {
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(shown(&report(10.0, 9.2)), ["10.0 ms", "9.20 ms"]);
     }
 
-    /// Turns of 0.01 ms hide nothing; such of 2 ms may.
+    /// Turns of 0.01 ms hide no delay. Turns of 2 ms may.
     #[test]
     fn where_arrivals_are_not_known_answers_may_have_waited_for_a_turn() {
         let mut report = report(10.0, 10.0);

@@ -1,10 +1,10 @@
-//! The costs of each phase for the members of its groups, in columns.
+//! The costs of each phase for the members of its groups, as columns of a table.
 
 use super::model::{Latency, Phase, Report};
 use super::text::{clock, count, millis, number};
 use crate::driver::command::RoundTrip;
 
-/// The heads of columns without which a narrow table does.
+/// The columns that a narrow table omits, by their heads.
 pub(super) const SPARE: &[&str] = &["pauses", "at", "took", "delivery p50"];
 
 pub(super) struct Column {
@@ -13,7 +13,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Nothing, if the phase has no such figure.
+    /// The phase's value in this column. Empty if it has none.
     pub(super) fn shown(&self, report: &Report, phase: &Phase) -> String {
         (self.of)(report, phase).unwrap_or_default()
     }
@@ -34,7 +34,7 @@ const COLUMNS: [Column; 9] = [
     },
 ];
 
-/// The columns that a phase has a figure for.
+/// The columns for which at least one phase has a value.
 pub(super) fn columns(report: &Report) -> Vec<&'static Column> {
     let has = |column: &&Column| report.phases.iter().any(|it| (column.of)(report, it).is_some());
     COLUMNS.iter().filter(has).collect()

@@ -1,4 +1,4 @@
-//! Many rebalances in few lines: summed up by their trigger.
+//! Summarises many rebalances in a few lines, by trigger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use super::disruptions::kind;
 use super::model::{Latency, Rebalance, Report, Run};
 use super::text::{millis, named};
 
-/// If there are more kinds of groups than this, all groups are summed up together.
+/// If there are more kinds of groups than this, all groups are summarised together.
 const ROLES: usize = 6;
 
 /// All rebalances with the same kind of trigger.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
-    /// The trigger without its number, and the kind of group if there are several: `crashed` for
-    /// `500 crashed`, `crashed (orders)`.
+    /// The trigger without its number, such as `crashed` for `500 crashed`. If there are several
+    /// kinds of groups, with the kind: `crashed (orders)`.
     pub(super) name: String,
     pub(super) count: u64,
     pub(super) groups: u64,
@@ -23,7 +23,8 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// p50, p90, p99 and the longest; dashes if none of them settled.
+    /// p50, p90, p99 and the maximum. Dashes if no rebalance of this kind ended with a stable
+    /// group.
     pub(super) fn times(&self) -> [String; 4] {
         let Latency { p50, p90, p99, max, .. } = self.took;
         [p50, p90, p99, max]
@@ -46,7 +47,7 @@ pub(super) fn by_kind(rebalances: &[Rebalance]) -> Vec<Kind> {
     kinds.into_iter().map(|((kind, role), of)| summed_up(name(kind, role), &of)).collect()
 }
 
-/// The waits that the time of a rebalance contains by configuration, as a sentence.
+/// A sentence about the waits that a rebalance's time contains because of the configuration.
 pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
     let took = rebalance.took?;
     let name = role(&rebalance.group);
@@ -76,7 +77,7 @@ pub(super) fn made_of(rebalance: &Rebalance, run: &Run) -> Option<String> {
 
 const INITIAL_DELAY: &str = "group.initial.rebalance.delay.ms";
 
-/// The distribution of the times of settled rebalances.
+/// The distribution of the times of rebalances after which the group was stable.
 pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalance>) -> Latency {
     let mut took: Vec<_> = rebalances.into_iter().filter_map(|r| r.took).collect();
     took.sort_by(f64::total_cmp);
@@ -100,13 +101,13 @@ pub(super) fn distribution<'a>(rebalances: impl IntoIterator<Item = &'a Rebalanc
     }
 }
 
-/// The times of disruptions, where they differ from those of rebalances.
+/// The times of disruptions, if they differ from those of rebalances.
 pub(super) fn disruption_times(report: &Report) -> Latency {
     let overlap = report.rebalances.iter().any(|rebalance| rebalance.superseded);
     if overlap { distribution(&report.disruptions) } else { Latency::default() }
 }
 
-/// The name of a group's table in the scenario, the same in all runs: `orders` for
+/// The name of a group's table in the scenario, which is the same in all runs: `orders` for
 /// `muster-load-x1y2z3-orders-17`.
 fn role(group: &str) -> &str {
     let name = named(group);

@@ -1,5 +1,5 @@
-//! An invented run for the tests of this module: 5,000 members in two groups, 500 crash, and the
-//! coordinator misbehaves a little, so that a report has all its parts.
+//! An invented run for the tests of this module. Of 5,000 members in two groups 500 crash, and the
+//! coordinator misbehaves a little, so that all parts of a report occur.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ const STEP: f64 = 0.5;
 const DURATION: f64 = 90.0;
 const MEMBERS: f64 = 5_000.0;
 const CRASHED: f64 = 500.0;
-/// Foreign text may have any characters.
+/// Foreign text, which may contain any characters.
 pub(super) const HOSTILE: &str = "<script>alert(\"1\")</script>&'\u{1b}[2J";
 
-/// A sample run in which all times are longer by `factor`.
+/// A sample run in which all times are multiplied by `factor`.
 pub(super) fn report_slower(factor: f64, label: &str) -> Report {
     let mut report = report();
     report.run.label = Some(label.into());
@@ -245,7 +245,7 @@ fn violations() -> Vec<Violation> {
     ]
 }
 
-/// Log-logistic: a median, and a tail that grows by `spread` with each nine.
+/// A log-logistic distribution with this median. Its tail grows by `spread` with each nine.
 fn latency(count: u64, p50: f64, spread: f64) -> Latency {
     let at = |percentile: f64| {
         let odds = percentile / (100.0 - percentile).max(100.0 / count as f64);
@@ -327,7 +327,7 @@ fn point(at: f64, random: &mut fastrand::Rng) -> Point {
     }
 }
 
-/// 1 between the two moments, with flanks.
+/// A trapezoid: 1 between `from` and `to`, with linear ramps on both sides.
 fn pulse(at: f64, from: f64, to: f64) -> f64 {
     ((at - from + 0.5).clamp(0.0, 1.0)).min((to - at + 0.5).clamp(0.0, 1.0))
 }

@@ -1,4 +1,5 @@
-//! The state of a run while it runs, for other programs: a line of JSON, or Prometheus' text.
+//! The state of a run for other programs, while it runs: a line of JSON, or Prometheus' text
+//! format.
 
 use std::fmt::Write;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::live::LiveState;
 
-/// One line, without its end.
+/// One line, without its line end.
 pub fn json_line(state: &LiveState) -> String {
     let members = state.members.each().map(|(_, name, count)| (name.to_owned(), count.into()));
     let members: serde_json::Map<String, Value> = members.collect();
@@ -69,7 +70,7 @@ fn longest(state: &LiveState) -> f64 {
     state.waiting_longest.as_secs_f64()
 }
 
-/// The requests since the last look, as in the live view.
+/// The requests since the last update, as in the live view.
 fn requests(state: &LiveState, text: &mut Exposition) {
     let rates: Vec<_> =
         state.loads.iter().map(|load| ([("request", &*load.name)], load.per_second)).collect();
@@ -110,7 +111,7 @@ impl Exposition {
     }
 }
 
-/// The value of a label: scenario and phase are foreign text.
+/// The value of a label, escaped: scenario and phase are foreign text.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

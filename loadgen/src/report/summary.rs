@@ -1,4 +1,4 @@
-//! The tables at the end of a run, as wide as the terminal.
+//! The tables at the end of a run. They are as wide as the terminal.
 
 mod tables;
 
@@ -16,11 +16,11 @@ use super::text::{
 };
 
 const LABEL: usize = 14;
-/// More rebalances than these are summed up by their triggers.
+/// If there are more rebalances than this, they are summarised by trigger.
 const REBALANCES_SINGLY: usize = 12;
-/// Sentences on waits that are shown.
+/// The maximum number of sentences about waits that are shown.
 const WAITS: usize = 6;
-/// The entries that are shown of long lists; the result file has all.
+/// The maximum number of entries that are shown of a long list. The result file has all.
 const LIST: usize = 10;
 
 /// Writes the summary to standard output.
@@ -127,7 +127,7 @@ fn rebalances(report: &Report, width: usize) -> String {
     shown
 }
 
-/// The waits that the times contain, each with the first rebalance that has it.
+/// A sentence for each kind of wait that the times contain, with the first rebalance that has it.
 fn waits(report: &Report) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for rebalance in &report.disruptions {
@@ -175,7 +175,7 @@ fn rebalance_kinds(rebalances: &[Rebalance], width: usize) -> String {
     if more > 0 { format!("{shown}\n  and {more} other kinds") } else { shown }
 }
 
-/// All distributions in one table, so that they can be compared.
+/// All distributions in one table, for comparison.
 fn times(report: &Report, width: usize) -> String {
     let head = ["", "count", "mean", "p50", "p90", "p99", "p99.9", "max", "sent p50", "sent p99"];
     let mut table = table(&head, 1);
@@ -209,7 +209,7 @@ fn time_row(report: &Report, name: &str, latency: &Latency) -> [String; 10] {
     [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
 }
 
-/// The costs of each phase for the members.
+/// The costs of each phase for its members.
 fn phases_in_lines(report: &Report, width: usize) -> Option<String> {
     let columns = phases::columns(report);
     if report.phases.is_empty() {
@@ -230,7 +230,7 @@ fn phases_in_lines(report: &Report, width: usize) -> Option<String> {
 struct Fact {
     label: &'static str,
     text: String,
-    /// Whether it is worth a look.
+    /// Whether the fact is highlighted.
     warm: bool,
 }
 
@@ -276,7 +276,7 @@ fn facts(report: &Report, paint: Paint, width: usize) -> String {
     labelled(&facts, paint, width)
 }
 
-/// Lists at most [`LIST`] phases.
+/// Facts about at most [`LIST`] phases.
 fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) -> Vec<Fact> {
     let said = report.phases.iter().flat_map(|phase| of(phase).iter().map(move |s| (phase, s)));
     let shown = said
@@ -288,7 +288,8 @@ fn of_phases(label: &'static str, report: &Report, of: fn(&Phase) -> &[String]) 
     shown.chain(rest).map(|text| Fact::warm(label, text)).collect()
 }
 
-/// The label of lines that follow one of the same is left out.
+/// The facts with their labels. A label is not repeated on the lines that follow with the same
+/// label.
 fn labelled(facts: &[Fact], paint: Paint, width: usize) -> String {
     let mut before = "";
     let mut lines = Vec::with_capacity(facts.len());
@@ -376,7 +377,7 @@ fn clients(report: &Report) -> Vec<String> {
     shown.chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
-/// Requests without an answer, by their kinds.
+/// The number of requests without an answer, by kind.
 fn unanswered(report: &Report) -> Option<String> {
     let each = report.unanswered.iter().filter(|(_, requests)| **requests > 0);
     let each: Vec<_> = each.map(|(of, n)| format!("{} {}", count(*n), plain(of))).collect();
@@ -458,7 +459,7 @@ fn violation(violation: &Violation, paint: Paint, width: usize) -> String {
     lines.join("\n")
 }
 
-/// The last line: the counts that decide the exit code.
+/// The last line: the counts that decide the exit status.
 fn verdict(report: &Report, paint: Paint, width: usize) -> String {
     let (violations, broken) = (report.violation_count(), report.broken_thresholds());
     let thresholds = match (broken, report.thresholds.len() as u64) {

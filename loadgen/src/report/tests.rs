@@ -1,4 +1,4 @@
-//! Compares reports with expected files, which `UPDATE_EXPECT=1` updates.
+//! Compares reports with files of expected text. `UPDATE_EXPECT=1` updates the files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::model::{Latency, Rebalance, Report};
 use super::text::Paint;
 use super::{compare, csv, html, junit, markdown, sample, summary, thresholds};
 
-/// A report with thresholds, of which one does not hold.
+/// A report with thresholds, one of which is broken.
 fn judged() -> Report {
     let mut report = sample::report();
     let rules =
@@ -81,8 +81,8 @@ fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
     }
 }
 
-/// In headless CI nothing else is seen: both have all that decides the exit code, and no foreign
-/// text gets out of its place.
+/// CI without a screen shows nothing else. Both formats contain all that decides the exit status,
+/// and foreign text can't break them.
 #[test]
 fn a_ci_server_gets_all_checks() {
     let xml = junit::render(&judged());
@@ -91,7 +91,7 @@ fn a_ci_server_gets_all_checks() {
     expect("summary.md", &markdown::render(&judged()));
 }
 
-/// They must not count as a time of 0, which would be the best.
+/// These rebalances must not count with a time of 0, which would be the best time.
 #[test]
 fn rebalances_that_never_settled_have_no_time() {
     let mut report = many_groups();
@@ -105,7 +105,7 @@ fn rebalances_that_never_settled_have_no_time() {
     assert_eq!(words, ["crashed", "3,000", "3,000", "–", "–", "–", "–", "3,000", "6,000"]);
 }
 
-/// If a table is too wide, whole columns are left out, and no cell is wrapped.
+/// If a table is too wide, whole columns are left out. No cell is wrapped.
 #[test]
 fn times_of_minutes_stay_in_one_line() {
     let mut slow = sample::report_slower(1.0, "slow");
@@ -140,7 +140,7 @@ fn two_runs() -> compare::Runs {
     compare::Runs::of(named.map(|report| ("run".into(), report)).into())
 }
 
-/// `PAGES=directory` keeps the pages to look at.
+/// `PAGES=directory` writes the pages to this directory, for inspection.
 #[test]
 fn pages_are_well_formed_and_need_nothing_else() {
     let mut empty = sample::report();
@@ -168,7 +168,7 @@ fn pages_are_well_formed_and_need_nothing_else() {
     }
 }
 
-/// `compare` reads files that any program may have written.
+/// Any program may have written the files that `compare` reads.
 #[test]
 fn a_result_with_absurd_figures_is_shown_too() {
     let mut absurd = sample::report();
@@ -200,7 +200,7 @@ fn a_result_with_absurd_figures_is_shown_too() {
     assert_balanced(&html::render_comparison(&runs));
 }
 
-/// Asserts that every element that is opened is closed, in order, and attributes are quoted.
+/// Asserts that opened elements are closed in the right order, and that attributes are quoted.
 fn assert_balanced(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("the doctype");

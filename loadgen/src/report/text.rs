@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 
 use super::model::Run;
 
-/// The columns without a terminal that reports its width.
+/// The assumed number of columns, if no terminal reports its width.
 const COLUMNS: usize = 100;
-/// A narrower terminal wraps lines by itself.
+/// The minimum number of columns. A narrower terminal wraps the lines itself.
 const COLUMNS_MIN: usize = 60;
 
-/// `12,345`.
+/// With separators, as in `12,345`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -23,12 +23,12 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// `1 error`, `12 errors`.
+/// For example `1 error` or `12 errors`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// `100 members in 2 groups, 4 producers`.
+/// For example `100 members in 2 groups, 4 producers`.
 pub(super) fn members_in_words(run: &Run) -> String {
     let members = (run.groups > 0 || run.producers == 0).then(|| {
         let groups = counted(run.groups.into(), "group");
@@ -38,8 +38,8 @@ pub(super) fn members_in_words(run: &Run) -> String {
     Vec::from_iter(members.into_iter().chain(producers)).join(", ")
 }
 
-/// A rate or a quantity with three significant digits: `0.0254`, `12.3`, `1,234`. Whole numbers
-/// stay whole.
+/// A rate or quantity with three significant digits: `0.0254`, `12.3`, `1,234`. Whole numbers stay
+/// whole.
 pub(super) fn number(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     match value.abs() {
@@ -71,7 +71,7 @@ pub(super) fn millis(value: f64) -> String {
     }
 }
 
-/// Seconds of a phase or a run: `8.4 s`, `1 min 05 s`, `2 h 03 min`.
+/// Seconds of a phase or run: `8.4 s`, `1 min 05 s`, `2 h 03 min`.
 pub(super) fn clock(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -83,7 +83,7 @@ pub(super) fn clock(seconds: f64) -> String {
     }
 }
 
-/// `512 B`, `1.5 MiB`.
+/// For example `512 B` or `1.5 MiB`.
 pub(super) fn bytes(value: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = value as f64;
@@ -95,7 +95,8 @@ pub(super) fn bytes(value: u64) -> String {
     if unit == 0 { format!("{value} B") } else { format!("{} {}", number(size), UNITS[unit]) }
 }
 
-/// Escapes control characters of foreign text, as in `\u{1b}`, so that the terminal ignores them.
+/// Escapes control characters of foreign text, as in `\u{1b}`, so that a terminal does not
+/// interpret them.
 pub(super) fn plain(foreign: &str) -> String {
     let mut text = String::with_capacity(foreign.len());
     for c in foreign.chars() {
@@ -108,7 +109,7 @@ pub(super) fn plain(foreign: &str) -> String {
     text
 }
 
-/// At most `width` characters, the last of them `…` if the text is longer.
+/// The text in at most `width` characters. A longer text is cut, and ends with `…`.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.into();
@@ -116,8 +117,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Lines of at most `width` characters, broken at spaces if possible. Spaces at the start of a line
-/// of `text` stay.
+/// Lines of at most `width` characters, broken at spaces if possible. Indentation of `text` stays.
 pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -134,7 +134,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The number of columns of the terminal `stream`.
+/// The width of the terminal `stream` in columns.
 pub(super) fn columns(stream: &impl AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(stream).ok();
     let known = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
@@ -153,7 +153,7 @@ pub(super) fn group_name(group: &str, width: usize) -> String {
     shortened(&plain(named(group)), width)
 }
 
-/// Colours; none without a terminal, or if `NO_COLOR` is set.
+/// The colours. None without a terminal, or if `NO_COLOR` is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Paint {
     colours: bool,

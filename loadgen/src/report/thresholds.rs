@@ -1,9 +1,10 @@
-//! Thresholds of a run, for example `commit.p99 < 5ms`: parsed before the run, checked against its
-//! report.
+//! Thresholds of a run, such as `commit.p99 < 5ms`. They are parsed before the run and checked
+//! against its report.
 //!
-//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit: `us`, `ms`,
-//! `s` or `min` for durations, `B`, `KiB`, `MiB` or `GiB` for sizes, none for the rest. A rule with
-//! nothing to measure is broken: a check of nothing must not pass.
+//! A rule is a metric, one of `<` `<=` `>` `>=` `==` `!=`, and a number with a unit. The units are
+//! `us`, `ms`, `s` or `min` for durations, and `B`, `KiB`, `MiB` or `GiB` for sizes. All other
+//! numbers have no unit. A rule that has nothing to measure counts as broken, because a check of
+//! nothing must not pass.
 
 mod units;
 
@@ -28,7 +29,7 @@ pub struct Rule {
     unit: Unit,
 }
 
-/// One sentence that says what is wrong with a rule, and what can be written.
+/// One sentence that says what is wrong with a rule, and which rules can be written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleError(String);
@@ -43,7 +44,7 @@ impl Rule {
         }
     }
 
-    /// The measured value: milliseconds, bytes or a count.
+    /// The measured value, in milliseconds or bytes or as a count.
     pub fn measure(&self, report: &Report) -> Option<f64> {
         self.metric.measure(report)
     }
@@ -52,7 +53,7 @@ impl Rule {
         self.metric.quantity() == Quantity::Duration
     }
 
-    /// Whether a phase has figures of its own for it.
+    /// Whether phases have their own figures for this rule.
     pub fn is_of_phases(&self) -> bool {
         match &self.metric {
             Metric::RoundTrip(..)
@@ -65,12 +66,13 @@ impl Rule {
         }
     }
 
-    /// Whether it is on requests, which a phase of rest has, too.
+    /// Whether the rule concerns requests. Members send these even in a quiet phase.
     pub fn is_of_requests(&self) -> bool {
         matches!(self.metric, Metric::RoundTrip(..) | Metric::Rate(_))
     }
 
-    /// Whether the figures so far break the rule. Counts and sums are judged at the end.
+    /// Whether the figures so far break the rule. Rules on counts and sums are judged only at the
+    /// end.
     pub fn is_broken_early(&self, so_far: &Report) -> bool {
         let is_early = match &self.metric {
             Metric::RoundTrip(_, statistic)
@@ -91,12 +93,12 @@ impl Rule {
     }
 }
 
-/// Checks all rules, in their order.
+/// Checks all rules, in order.
 pub fn judge(rules: &[Rule], report: &Report) -> Vec<Threshold> {
     rules.iter().map(|rule| rule.judge(report)).collect()
 }
 
-/// Checks the rules of a phase, in each of its rounds.
+/// Checks the rules of a phase, for each round of the phase.
 pub fn judge_phase(name: &str, rules: &[Rule], report: &Report) -> Vec<Threshold> {
     let is_round = |phase: &&Phase| {
         let rest = phase.name.strip_prefix(name);
@@ -143,7 +145,7 @@ impl TryFrom<String> for Rule {
     }
 }
 
-/// The metric, the comparison and the value.
+/// Splits a rule into metric, comparison and value.
 fn split(text: &str) -> Option<(&str, Comparison, &str)> {
     let at = text.find(['<', '>', '=', '!'])?;
     let (metric, rest) = text.split_at(at);
@@ -168,17 +170,17 @@ fn parse_value(text: &str) -> Result<(f64, Unit), String> {
 #[derive(Clone, PartialEq, Debug)]
 enum Metric {
     RoundTrip(RoundTrip, Statistic),
-    /// The time from the trigger until the group was stable; infinite if it never was, and no value
-    /// if the next trigger came first.
+    /// The time from the trigger until the group was stable. Infinite if it never was. No value if
+    /// the next trigger came first.
     Rebalance(Statistic),
     /// The time from the first of several overlapping triggers until the group was stable.
     Disruption(Statistic),
     Pause(Statistic),
     /// How late muster-load's own timers fired.
     Lateness(Statistic),
-    /// Answers a second.
+    /// Answers per second.
     Rate(RoundTrip),
-    /// The count of one error, by Kafka's name.
+    /// The count of one error, by its name in Kafka.
     Errors(String),
     /// The figure at this index of [`FIGURES`].
     Figure(usize),
@@ -186,7 +188,7 @@ enum Metric {
 
 type Read = fn(&Report) -> Option<f64>;
 
-/// All single figures of the report.
+/// All figures of the report that are single numbers.
 const FIGURES: [(&str, Quantity, Read); 34] = [
     ("unanswered", Quantity::Number, |r| Some(r.unanswered_count() as f64)),
     ("violations", Quantity::Number, |r| Some(r.violation_count() as f64)),
@@ -228,7 +230,7 @@ const FIGURES: [(&str, Quantity, Read); 34] = [
 const OF_PHASES: [&str; 3] =
     ["unowned_partition_seconds", "records.delivered", "records.redelivered"];
 
-/// The units of share groups, and of others.
+/// The records delivered to share groups and to other groups.
 fn delivered(report: &Report) -> f64 {
     report.shares.delivered.saturating_add(report.consumed.delivered) as f64
 }
@@ -308,13 +310,13 @@ impl Metric {
     }
 }
 
-/// The number of answers. Results of earlier versions have no others.
+/// The number of answers. Results of earlier versions contain only answers, not ages of requests.
 fn answers(report: &Report, name: &str) -> Option<u64> {
     let latency = report.uncorrected.get(name).or_else(|| report.latencies.get(name))?;
     Some(latency.count)
 }
 
-/// `fetch` is the former name of `offset-fetch`.
+/// The round trip with this name. `fetch` is the former name of `offset-fetch`.
 fn round_trip(name: &str) -> Option<RoundTrip> {
     let name = if name == "fetch" { RoundTrip::Fetch.name() } else { name };
     RoundTrip::ALL.into_iter().find(|round_trip| round_trip.name() == name)
@@ -332,7 +334,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// The mean, stalls included, from the first step with an answer to the last.
+/// The mean rate, stalls included, from the first step with an answer to the last.
 pub(super) fn rate(report: &Report, name: &str) -> Option<f64> {
     let rates = report.series.points.iter().map(|p| p.rates.get(name).copied().unwrap_or(0.0));
     let rates: Vec<_> = rates.collect();

@@ -1,4 +1,4 @@
-//! The result of a search for the capacity, which `--json` writes. Durations are milliseconds
+//! The result of a search for the capacity, which `--json` writes. Durations are in milliseconds
 //! unless a name says otherwise.
 
 mod text;
@@ -13,10 +13,10 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Capacity {
     pub format: u32,
-    /// `muster-load 0.1.0`.
+    /// For example `muster-load 0.1.0`.
     pub tool: String,
     pub command: Vec<String>,
-    /// RFC 3339, UTC.
+    /// In UTC, in the format of RFC 3339.
     pub started_at: String,
     pub bootstrap: String,
     pub host: String,
@@ -25,19 +25,19 @@ pub struct Capacity {
     pub by: By,
     /// The steps in the order in which they were tried.
     pub steps: Vec<Step>,
-    /// The largest size that held, and the smallest that broke.
+    /// The largest size that held. Below, the smallest that broke.
     pub holds: Option<u64>,
     pub breaks: Option<u64>,
     pub end: End,
 }
 
-/// The part that grows from step to step.
+/// The size that grows from step to step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     Members,
     Groups,
-    /// A second.
+    /// Commits per second.
     Commits,
     Partitions,
 }
@@ -47,14 +47,14 @@ pub enum By {
 #[serde(rename_all = "kebab-case", tag = "why", content = "sentence")]
 pub enum End {
     Found,
-    /// The most that was asked for held.
+    /// The largest size that the user allowed held.
     AllHeld,
-    /// This machine is the limit.
+    /// The load machine is the limit.
     Machine(String),
     Interrupted,
 }
 
-/// One run.
+/// A step of the search: one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
     pub size: u64,
@@ -63,24 +63,24 @@ pub struct Step {
     pub partitions: u64,
     pub seconds: f64,
     pub held: bool,
-    /// Whether this machine kept up.
+    /// Whether the load machine kept up.
     pub kept_up: bool,
     pub rules: Vec<Figure>,
-    /// Other reasons why it did not hold, as a group that did not become stable.
+    /// Other reasons why the size did not hold, for example a group that did not become stable.
     pub problems: Vec<String>,
     /// Set with `--server-pid`.
     pub server: Option<Used>,
     pub load: Used,
-    /// The p99 of how late timers of this machine were.
+    /// How late the timers of the load machine were (p99).
     pub lateness: f64,
 }
 
-/// A rule and its value in a step.
+/// A rule, and its value in a step.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
     pub rule: String,
     pub is_duration: bool,
-    /// `None` if there was nothing to measure.
+    /// The measured value. `None` if nothing was measured.
     pub value: Option<f64>,
     pub shown: Option<String>,
     pub held: bool,
@@ -88,7 +88,7 @@ pub struct Figure {
 
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Used {
-    /// CPU-seconds a second.
+    /// CPU-seconds per second.
     pub cores: f64,
     pub memory_bytes: u64,
 }
@@ -105,7 +105,7 @@ impl By {
 }
 
 impl Step {
-    /// Why it did not hold.
+    /// Why the size did not hold.
     pub fn reasons(&self) -> Vec<String> {
         let broken = self.rules.iter().filter(|figure| !figure.held).map(|figure| {
             let shown = figure.shown.as_deref().unwrap_or("nothing to measure");
@@ -116,7 +116,7 @@ impl Step {
 }
 
 impl Capacity {
-    /// The answer.
+    /// The answer of the search, as a sentence.
     pub fn sentence(&self) -> String {
         let by = self.by.name();
         let holds = match self.holds {

@@ -1,4 +1,4 @@
-//! The result of a search in a terminal.
+//! The result of a search, for a terminal.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub fn print(capacity: &Capacity) -> io::Result<()> {
     output.write_all(render(capacity, Paint::of(&output)).as_bytes())
 }
 
-/// A line about a step that has just ended.
+/// A line about a step that has ended.
 pub fn step_in_words(by: &str, step: &Step) -> String {
     let size = count(step.size);
     if !step.kept_up {
@@ -50,7 +50,7 @@ fn render(capacity: &Capacity, paint: Paint) -> String {
     format!("{place}\n\n{}\n\n{sentence}\n", curve(capacity))
 }
 
-/// A row for each step, by size.
+/// A table with a row for each step, by size.
 fn curve(capacity: &Capacity) -> String {
     let mut table = Table::new();
     table

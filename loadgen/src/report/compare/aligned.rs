@@ -1,5 +1,5 @@
-//! The phases of several runs beside each other, each in one place of the same length, although
-//! they took different times.
+//! Aligns the phases of several runs. A phase has the same place and length in all of them,
+//! although it took different times.
 
 use super::{Figure, Kind, Question, Runs};
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Phase, Point, Report};
 
-/// The phases that get figures; charts have all.
+/// The maximum number of phases that get figures. Charts show all.
 const PHASES: usize = 20;
-/// This phase is in a report only if something went wrong in it.
+/// The name of a phase that a report contains only if something went wrong in it.
 const WIND_DOWN: &str = "wind-down";
-/// Seconds: less than between any two moments of a run.
+/// In seconds. Shorter than between any two times of a run.
 const INSTANT: f64 = 1e-7;
-/// Requests that show what a phase does to a group at work.
+/// The requests that show how a phase affects a working group.
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
-/// The phases of all runs, in their order.
+/// The phases of all runs, in order.
 pub(in crate::report) struct Phases {
     names: Vec<String>,
-    /// Whether each run has its phases in this order: otherwise they have no common one.
+    /// Whether each run has its phases in this order. If not, they have no common order.
     in_order: bool,
 }
 
@@ -33,7 +33,7 @@ impl Phases {
         phases
     }
 
-    /// A phase that is new has its place after the one before it.
+    /// Adds the phases of a run. A new phase gets its place after the phase before it.
     fn add(&mut self, report: &Report) {
         let mut next = 0;
         for Phase { name, .. } in &report.phases {
@@ -62,7 +62,7 @@ impl Phases {
         sentences.collect()
     }
 
-    /// How long each took, and the slowest requests and rebalances in it.
+    /// The length of each phase, and its slowest requests and rebalances.
     pub(super) fn figures(&self, runs: &Runs) -> Vec<Figure> {
         let figures = self.names.iter().take(PHASES).flat_map(|name| {
             let duration = |report: &Report| phase(report, name).map(|p| (p.ended - p.began) * 1e3);
@@ -78,8 +78,8 @@ impl Phases {
         figures.collect()
     }
 
-    /// The runs as if each phase had begun at the same time in all of them, and taken as long as
-    /// in the slowest; `None` if they have no common order.
+    /// The runs, as if each phase had begun at the same time in all of them and taken as long as in
+    /// the slowest run. `None` if they have no common order.
     pub(in crate::report) fn aligned(&self, runs: &Runs) -> Option<Vec<(String, Report)>> {
         if !self.in_order || self.names.is_empty() {
             return None;
@@ -122,21 +122,22 @@ fn latency(phase: &Phase, of: RoundTrip) -> Option<&Latency> {
     phase.latencies.get(of.name()).filter(|latency| latency.count > 0)
 }
 
-/// The run with its moments at those of the slots. Where it was over with a phase earlier than
-/// others it stays as it was: members and partitions wait there, and nothing else has values.
+/// Moves the times of a run to those of the slots. Where a phase ended earlier than in other runs,
+/// members and partitions keep their last values until the next phase, and other figures have none.
 fn moved(report: &Report, slots: &[Slot]) -> Report {
     let mut moved = report.clone();
     let slot_of = |phase: &Phase| slots.iter().find(|slot| slot.name == phase.name);
     let places = report.phases.iter().filter_map(|phase| Some((phase, slot_of(phase)?)));
     let places: Vec<(&Phase, &Slot)> = places.collect();
-    // A moment before a phase moves with it, one after the last phase with that.
+    // A time before a phase moves with that phase. A time after the last phase moves with the last
+    // phase.
     let place = |at: f64| {
         let within = places.iter().find(|(phase, _)| at <= phase.ended);
         within.or(places.last()).map_or(at, |(phase, slot)| at - phase.began + slot.from)
     };
     moved.series.points.iter_mut().for_each(|point| point.at = place(point.at));
-    // A step that begins with a phase belongs to this phase; a step that ends with it belongs to
-    // the phase before.
+    // A step that begins with a phase belongs to this phase. A step that ends when the phase begins
+    // belongs to the phase before.
     let after = |at: f64| place(at + INSTANT) - INSTANT;
     let begun = moved.rebalances.iter_mut().chain(&mut moved.disruptions);
     begun.for_each(|rebalance| rebalance.began = after(rebalance.began));
@@ -166,7 +167,8 @@ mod tests {
     use super::*;
     use crate::report::model::Rebalance;
 
-    /// A run of phases of these lengths, the first at one second, with a point each second.
+    /// A run of phases with these lengths. The first begins at one second, and each second has a
+    /// point.
     fn run(label: &str, phases: &[(&str, f64)]) -> (String, Report) {
         let mut report = Report::default();
         let mut began = 1.0;
@@ -205,7 +207,7 @@ mod tests {
         report.phases.iter().map(|phase| (phase.name.as_str(), phase.began, phase.ended)).collect()
     }
 
-    /// The moments with members, and the moments in which the run waits for others.
+    /// The times that have members, and the times at which the run waits for others.
     fn moments(report: &Report) -> (Vec<f64>, Vec<f64>) {
         let points = &report.series.points;
         assert!(points.iter().all(|point| !point.members.is_empty()), "a gap looks like an outage");

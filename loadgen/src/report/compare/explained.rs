@@ -1,23 +1,23 @@
-//! Figures that a named difference of configs decides on: their ratio says nothing about a cluster.
+//! Figures that a known difference of configs determines. Their ratio says nothing about a cluster.
 
 use super::{Figure, Runs};
 use crate::report::disruptions::kind;
 use crate::report::model::{Phase, Report};
 
-/// How long a classic group waits for more members when it forms. All waits of its members at that
-/// time include it.
+/// How long a classic group waits for more members when it forms. Every wait of its members at that
+/// time includes this delay.
 const FORMATION: &str = "group.initial.rebalance.delay.ms";
 const CLASSIC: &str = "classic";
-/// How long the loss of members is not noticed.
+/// How long the coordinator takes to notice the loss of a member.
 const SESSION: &str = "group.consumer.session.timeout.ms";
 /// How soon members learn of a rebalance.
 const HEARTBEAT: &str = "group.consumer.heartbeat.interval.ms";
-/// The source of configs of classic groups, and of consumer groups whose brokers do not report
+/// Stands for the configs of classic groups, and of consumer groups whose brokers do not report
 /// them.
 const OF_GROUPS: &str = "the groups' configuration";
 
 impl Runs {
-    /// Marks the figures that a difference explains which stands above them.
+    /// Marks the figures that a difference of configs explains.
     pub(super) fn explain(&self, figures: &mut [Figure]) {
         let names: Vec<String> = self.differing();
         let formations = self.phases_with("formation");
@@ -42,13 +42,14 @@ impl Runs {
         }
     }
 
-    /// The delay is that of classic groups: in a run with others, of the figures with their names.
+    /// Whether the delay of a classic group's formation affects the figure. If a run has other
+    /// groups, too, only figures that name a classic group count.
     fn is_of_classic_formation(&self, figure: &str) -> bool {
         if figure.starts_with("join ") || figure.starts_with("sync ") {
             return true;
         }
         let Some(of) = figure.strip_prefix("rebalance, formation") else { return false };
-        // Producers and readers have no sessions.
+        // Producers and readers have no sessions, so they do not count.
         let all = self.each().iter().flat_map(|(_, report)| &report.run.group_configs);
         let groups = || all.clone().filter(|group| group.session_timeout > 0.0);
         let mut named =
@@ -97,7 +98,8 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    /// The figures of two runs, of which one is ten times slower, and whether they have a colour.
+    /// Compares two runs, one of which is ten times slower. Returns each figure, its explanation,
+    /// and whether it is coloured.
     fn coloured(second: &str, billing: &str) -> Vec<(String, Option<String>, bool)> {
         let run = |factor, delay: &str| {
             let mut report = sample::report_slower(factor, delay);
@@ -125,7 +127,7 @@ mod tests {
             assert_eq!((explained, *has_colour), (&None, true), "{name}");
         }
         assert!(coloured("0", CLASSIC).iter().all(|(_, explained, _)| explained.is_none()));
-        // Consumer groups do not wait for it.
+        // Consumer groups do not have this delay.
         let mixed = coloured("3000", "consumer");
         let explained = |name: &str| mixed.iter().find(|it| it.0 == name).unwrap().1.is_some();
         assert!(explained("rebalance, formation (orders)"));

@@ -23,7 +23,7 @@ pub(super) fn render(found: &Capacity) -> String {
     page(&format!("Capacity of {}", found.bootstrap), &body)
 }
 
-/// One step for each size: the last try, which decided. The table has all tries.
+/// For each size the last try, which decided. The table shows all tries.
 fn last_tries<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     let sizes = steps.chunk_by(|one, other| one.size == other.size);
     sizes.filter_map(|tries| tries.last().copied()).collect()
@@ -54,7 +54,7 @@ fn header(found: &Capacity) -> String {
     html
 }
 
-/// A figure by size. The strip above names what held.
+/// A figure by size. The strip above it names the sizes that held.
 fn curve(found: &Capacity, steps: &[&Step], rule: usize) -> Plot {
     let value = |step: &&&Step| step.rules.get(rule).and_then(|figure| figure.value);
     let finite = |value: &f64| value.is_finite();
@@ -104,7 +104,7 @@ fn resources(found: &Capacity, steps: &[&Step]) -> Plot {
     }
 }
 
-/// A plot without series, over the sizes.
+/// A plot without series, whose x axis is the size.
 fn axes(found: &Capacity, steps: &[&Step]) -> Plot {
     let at: Vec<f64> = steps.iter().map(|step| step.size as f64).collect();
     let most = at.iter().copied().fold(0.0, f64::max);

@@ -7,8 +7,8 @@ use crate::driver::command::RoundTrip;
 use crate::report::model::{Latency, Point, Report};
 use crate::report::text::{clock, count, millis};
 
-/// The states by their names in [`Point::members`], with their meanings, from the bottom to the
-/// top.
+/// The states by their names in [`Point::members`], with their meanings. The first is drawn at the
+/// bottom.
 const STATES: [(&str, &str); 8] = [
     ("stable", "has its target assignment"),
     ("idle", "has its target, but no partitions while some have no owner"),
@@ -24,7 +24,7 @@ const STATES: [(&str, &str); 8] = [
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 
-/// Requests of producers and of those that read what they write.
+/// Requests of producers, and of readers.
 pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::Transaction,
     RoundTrip::Visible,
@@ -39,7 +39,7 @@ pub(super) const OF_PRODUCERS: [RoundTrip; 11] = [
     RoundTrip::ListOffsets,
 ];
 
-/// The way of the records of share groups.
+/// The times of records in share groups, and the requests that deliver them.
 pub(super) const OF_SHARES: [RoundTrip; 8] = [
     RoundTrip::Delivery,
     RoundTrip::ShareFetch,
@@ -51,7 +51,7 @@ pub(super) const OF_SHARES: [RoundTrip; 8] = [
     RoundTrip::RedeliveryExpiry,
 ];
 
-/// Seconds. The CPU time of a process is read about once a second.
+/// In seconds. The CPU time of a process is read about once a second.
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.
@@ -59,7 +59,8 @@ pub(super) const ROUND_TRIPS: &str = "From when the request was due to its answe
      99 % and 5 ms says that 99 of 100 took at most 5 ms. Lower and flatter is better; the right \
      end is the slowest of all.";
 
-/// Up to `end` seconds and `members`, so that several can have the same axes.
+/// The states of members, with axes up to `end` seconds and `members`, so that several charts can
+/// have equal axes.
 pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot {
     let points = thinned(&report.series.points);
     let seen = |state: &str| points.iter().any(|p| p.members.get(state).is_some_and(|n| *n > 0));
@@ -89,7 +90,7 @@ pub(super) fn states(report: &Report, end: f64, members: f64, of: &str) -> Plot 
     }
 }
 
-/// One area for one run, lines for several.
+/// Partitions without an owner: an area for one run, lines for several.
 pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     let explanation = match runs {
         [(_, report)] => format!(
@@ -115,7 +116,7 @@ pub(super) fn unowned(runs: &[(String, &Report)]) -> Plot {
     }
 }
 
-/// One figure of each run over time, on the same axes.
+/// One figure of each run over time, with shared axes.
 pub(super) fn lines_over_time(
     runs: &[(String, &Report)],
     figure: impl Fn(&Point) -> Option<f64>,
@@ -147,12 +148,12 @@ pub(super) fn lines_over_time(
     }
 }
 
-/// The colour of a run among others.
+/// The style class of a run among several.
 pub(super) fn run_class(index: usize) -> String {
     format!("line-{}", index % 10 + 1)
 }
 
-/// The ends of the steps of all runs; runs need not have the same.
+/// The ends of the time steps of all runs. Runs may have different steps.
 fn moments(runs: &[(String, &Report)]) -> Vec<f64> {
     let points = runs.iter().map(|(_, report)| thinned(&report.series.points));
     let mut at: Vec<f64> = points.flatten().map(|point| point.at).collect();
@@ -161,12 +162,12 @@ fn moments(runs: &[(String, &Report)]) -> Vec<f64> {
     at
 }
 
-/// The point of a step in which the run had members, if only such that are down.
+/// Whether the run had members in the step, even if all were down.
 fn has_values(point: &&Point) -> bool {
     !point.members.is_empty()
 }
 
-/// The step that has this moment; runs need not have the same steps.
+/// The step that contains this time. Runs may have different steps.
 fn near(points: &[Point], at: f64) -> Option<&Point> {
     let index = points.partition_point(|point| point.at < at - 1e-9);
     points.get(index)
@@ -217,7 +218,7 @@ pub(super) fn pauses(report: &Report) -> Plot {
     }
 }
 
-/// Ten bars for each power of ten.
+/// The edges of bars, ten for each power of ten.
 fn edges(min: f64, max: f64) -> Vec<f64> {
     if max <= 0.0 {
         return Vec::new();
@@ -241,7 +242,7 @@ fn share(latency: &Latency, value: f64) -> f64 {
     }
 }
 
-/// One chart of the requests of a stable group, one of those in a rebalance, one of producers'.
+/// Three charts: requests of a stable group, requests in a rebalance, and requests of producers.
 pub(super) fn latencies(report: &Report) -> String {
     let of = |kinds: &[RoundTrip]| {
         let chosen = kinds.iter().copied();
@@ -265,7 +266,7 @@ pub(super) fn latencies(report: &Report) -> String {
     format!("<div class=\"pair\">{}</div>", charts.collect::<String>())
 }
 
-/// A chart with a line for each name, class and latency.
+/// A chart with a line for each latency, given by name and style class.
 pub(super) fn percentiles(
     title: &str,
     explanation: &str,
@@ -297,8 +298,8 @@ pub(super) fn percentiles(
     }
 }
 
-/// 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., up to the last that `count` values determine,
-/// and 100.
+/// The percentiles 0, 5, ... 85, 90, 90.5, ... 98.5, 99, 99.05, ..., up to the last that `count`
+/// values determine, and 100.
 fn percentile_steps(count: u64) -> Vec<f64> {
     let last = 100.0 - 100.0 / count.max(1) as f64;
     let steps = (0..6).flat_map(|nine| {
@@ -309,7 +310,8 @@ fn percentile_steps(count: u64) -> Vec<f64> {
     rounded.take_while(|percentile| *percentile <= last).chain([100.0]).collect()
 }
 
-/// Interpolated between the known percentiles; beyond those that its count allows, the maximum.
+/// The value at a percentile, interpolated between the known percentiles. Above the last that its
+/// count determines, the maximum.
 fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count == 0 {
         return None;
@@ -324,8 +326,8 @@ fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     Some(if next_p > p { value + (next - value) * (percentile - p) / (next_p - p) } else { next })
 }
 
-/// A round trip has the same colour in every chart. Those of producers share colours with those of
-/// groups.
+/// The style class of a round trip, which is the same in every chart. Round trips of producers
+/// share colours with those of groups.
 fn line_class(round_trip: RoundTrip) -> String {
     let number = match round_trip {
         RoundTrip::Heartbeat

@@ -1,4 +1,4 @@
-//! Real clients beside the members: their partitions over time, and their callbacks.
+//! Real clients beside the members: their partitions over time and their callbacks.
 
 use super::charts::lines_over_time;
 use super::markup::{Table, card, escape};
@@ -51,7 +51,7 @@ fn over_time(report: &Report) -> Plot {
     }
 }
 
-/// The callbacks of one client, folded.
+/// The callbacks of a client, folded.
 fn callbacks(client: &Client) -> String {
     let mut table = Table::new(&["at", "callback", "partitions"], 2);
     for Callback { at, event, partitions } in &client.callbacks {

@@ -1,5 +1,5 @@
-//! The page of several runs: what differs between them, then a screen for each question. One colour
-//! for each run, the same axes for all.
+//! The page of several runs. It first says how they differ, and then has a screen for each
+//! question. Each run has one colour, and all charts have equal axes.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::report::model::{Latency, Report};
 use crate::report::rebalances::distribution;
 use crate::report::text::{counted, number};
 
-/// Ratios closer to 1 than this may be noise, and get no colour.
+/// A ratio closer to 1 than this may be noise, and gets no colour.
 const TELLING: f64 = 1.1;
 
 const REBALANCES: &str = "From the trigger of a rebalance until the group was stable again; those \
@@ -47,7 +47,7 @@ const QUESTIONS: [(Question, &str); 9] = [
     (Question::Phases, "What took how long in which phase?"),
 ];
 
-/// Differences come first: they may explain all that follows.
+/// The differences of the runs. They come first, because they may explain all that follows.
 fn header(runs: &Runs) -> String {
     let names: Vec<_> = runs.each().iter().map(|(name, _)| escape(name)).collect();
     let mut html = format!("<header><h1>{}</h1>", names.join(" · "));
@@ -101,7 +101,7 @@ fn verdict(report: &Report) -> String {
     }
 }
 
-/// A question, its figures and their pictures; nothing if there is no answer.
+/// A question, its figures and its charts. Empty if there is no answer.
 fn screen(asked: &str, figures: &[&Figure], charts: &str, runs: &Runs) -> String {
     if figures.is_empty() {
         return String::new();
@@ -124,7 +124,7 @@ fn names(runs: &Runs) -> impl Iterator<Item = &str> {
     runs.each().iter().map(|(name, _)| name.as_str())
 }
 
-/// The runs as charts over time show them.
+/// The runs as the charts over time show them.
 struct Drawn {
     runs: Vec<(String, Report)>,
     bands: Vec<Band>,
@@ -132,7 +132,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// The runs with their phases aligned, if all runs have the same order of phases.
+    /// Aligns the phases of the runs, if all have the same order of phases.
     fn of(runs: &Runs) -> Self {
         let Some(aligned) = Phases::of(runs).aligned(runs) else {
             let x_name = "seconds since the start of the run";
@@ -152,7 +152,8 @@ impl Drawn {
     }
 }
 
-/// On a narrow screen the ratio stands below its value, so that it is never out of sight.
+/// A figure of a run. On a narrow screen the ratio is below its value, so that it is always
+/// visible.
 fn cell(figure: &Figure, run: usize) -> String {
     let mut html = figure.shown_median(run).unwrap_or("–".into());
     if let Some(range) = figure.range(run) {
@@ -207,7 +208,7 @@ const COMMITS: [RoundTrip; 2] = [RoundTrip::Commit, RoundTrip::Fetch];
 const TRANSACTIONS: [RoundTrip; 4] =
     [RoundTrip::Transaction, RoundTrip::Visible, RoundTrip::Produce, RoundTrip::EndTxn];
 
-/// Round trips that no question is about.
+/// Round trips that do not belong to a question.
 fn others(runs: &Runs, drawn: &Drawn) -> String {
     let asked = |of: &RoundTrip| {
         [&HEARTBEATS[..], &COMMITS, &TRANSACTIONS, &RECORDS].iter().any(|all| all.contains(of))
@@ -238,7 +239,7 @@ fn rebalances(runs: &Runs) -> String {
     percentiles("Rebalances by percentile", REBALANCES, runs, many)
 }
 
-/// The times of each, then the rates of each.
+/// The times of each round trip, then the rates.
 fn round_trips(all: &[RoundTrip], runs: &Runs, drawn: &Drawn) -> String {
     let times = all.iter().map(|of| {
         let title = format!("{}: time by percentile", of.name());

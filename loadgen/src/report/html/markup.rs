@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::report::text::plain;
 
-/// Escapes text for element content and quoted attributes, and shows control characters.
+/// Escapes text for element content and quoted attributes. Makes control characters visible.
 pub(in crate::report) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -20,20 +20,20 @@ pub(in crate::report) fn escape(text: &str) -> String {
     safe
 }
 
-/// A block with a title and a line that explains it.
+/// A block with a title and a line of explanation.
 pub(super) fn card(title: &str, explanation: &str, content: &str) -> String {
     let (title, explanation) = (escape(title), escape(explanation));
     format!("<section class=\"card\"><h2>{title}</h2><p>{explanation}</p>{content}</section>\n")
 }
 
-/// A table that scrolls by itself on a narrow screen. Cells are HTML.
+/// A table that scrolls on its own on a narrow screen. Its cells are HTML.
 pub(super) struct Table {
     html: String,
     texts: usize,
 }
 
 impl Table {
-    /// The first `texts` columns hold text, the others numbers.
+    /// The first `texts` columns contain text, the others numbers.
     pub(super) fn new(head: &[&str], texts: usize) -> Self {
         let mut html = String::from("<div class=\"scroll\"><table><thead><tr>");
         for (column, name) in head.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The page of a run, and the page of several side by side: one self-contained file each.
+//! The page of a run, and the page of several runs side by side. Each is one self-contained file.
 
 mod capacity;
 mod charts;
@@ -47,7 +47,7 @@ pub fn save_capacity(found: &Capacity, path: &Path) -> Result<(), FileError> {
     files::write(path, &capacity::render(found))
 }
 
-/// The page of a run that is under way, which renews itself.
+/// The page of a run that is under way. It reloads itself.
 pub fn live(report: &Report) -> String {
     let phase = report.phases.last().map_or("", |phase| phase.name.as_str());
     let since = clock(report.run.duration_seconds);
@@ -55,7 +55,7 @@ pub fn live(report: &Report) -> String {
     live_page(&report.run.scenario, &(under_way(&state) + &body(report)))
 }
 
-/// The same before there are figures.
+/// The same page before there are figures.
 pub fn live_without_figures() -> String {
     live_page("", &under_way("The first figures come in a moment."))
 }
@@ -113,6 +113,6 @@ fn page_with(title: &str, body: &str, script: &str) -> String {
         .replace("{title}", &escape(&format!("{title} – muster-load")))
         .replace("{style}", include_str!("page.css"))
         .replace("{script}", script)
-        // Last: it holds foreign text.
+        // The body is inserted last, because it contains foreign text.
         .replace("{body}", body)
 }

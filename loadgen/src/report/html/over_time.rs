@@ -1,4 +1,4 @@
-//! Series of points thinned out for a page, and the moments that are marked on them.
+//! Reduces the number of points for a page, and marks times on the charts.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,20 @@ use crate::report::model::{Point, Rebalance, Report};
 use crate::report::rebalances::distribution;
 use crate::report::text::{clock, count, millis, named};
 
-/// More would not be visible on a screen, and only make the page long.
+/// The maximum number of points. More would not be visible on a screen, and make the page long.
 const POINTS: usize = 400;
-/// More marks than these are combined by phase and kind.
+/// If there are more marks than this, they are combined by phase and kind.
 const MARKS: usize = 12;
 
-/// At most [`POINTS`] points, each with the worst values of those that it replaces: the fewest
-/// stable members, the most partitions without an owner, the highest p99; of rates the mean.
+/// At most [`POINTS`] points. Each has the worst values of those that it replaces: the fewest
+/// stable members, the most partitions without an owner, the highest p99. For rates it has the
+/// mean.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     let each = points.len().div_ceil(POINTS).max(1);
     points.chunks(each).map(worst).collect()
 }
 
-/// The mean of the last `seconds` at each point, for figures that change less often than points.
+/// At each point the mean of the last `seconds`. For figures that change less often than points.
 pub(super) fn smoothed(
     points: &[Point],
     seconds: f64,

@@ -1,5 +1,5 @@
-//! A chart: an SVG that stretches with the page, with its labels beside it in HTML so that they
-//! keep their size. The page's script shows the values under the pointer.
+//! A chart: an SVG that stretches with the page. Its labels are HTML beside it, so that they keep
+//! their size. The page's script shows the values under the pointer.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use serde::Serialize;
 use super::markup::escape;
 use super::scale::{Scale, Unit};
 
-/// The size in the SVG's own coordinates; the page stretches it.
+/// The size in the SVG's own coordinates. The page stretches the SVG.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 300.0;
 
 pub(super) struct Plot {
     pub(super) title: String,
-    /// One line under the title: the meaning of the chart, and which values are good.
+    /// A line under the title that says what the chart means, and which values are good.
     pub(super) explanation: String,
     pub(super) x: Scale,
     pub(super) y: Scale,
-    /// The unit of the vertical axis: `members`, `milliseconds`.
+    /// The unit of the vertical axis, such as `members` or `milliseconds`.
     pub(super) y_name: String,
     pub(super) x_name: String,
-    /// The positions on the `x` axis of the values of all series.
+    /// The x positions of the values of all series.
     pub(super) at: Vec<f64>,
     pub(super) series: Vec<Series>,
     pub(super) style: Style,
@@ -33,7 +33,7 @@ pub(super) struct Series {
     pub(super) name: String,
     /// The meaning of the name, for the legend.
     pub(super) hint: &'static str,
-    /// A class of the style sheet: `state-stable`, `line-1`.
+    /// A class of the style sheet, such as `state-stable` or `line-1`.
     pub(super) class: String,
     /// `None` where there is no value: the line has a gap.
     pub(super) values: Vec<Option<f64>>,
@@ -42,11 +42,11 @@ pub(super) struct Series {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     Lines,
-    /// One line with its area filled.
+    /// A line with the area below it filled.
     Area,
-    /// Areas on top of each other, the first series at the bottom.
+    /// Stacked areas, the first series at the bottom.
     Stack,
-    /// One bar from each place to the next.
+    /// A bar from each position to the next.
     Bars,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Band {
     pub(super) problem: bool,
 }
 
-/// A numbered moment; a list below the chart explains it.
+/// A numbered mark. A list below the chart explains it.
 #[derive(Clone)]
 pub(super) struct Mark {
     pub(super) at: f64,
@@ -142,7 +142,7 @@ impl Plot {
 
     fn x_axis(&self) -> String {
         let ticks = self.x.ticks().into_iter().map(|tick| {
-            // Labels at the ends must not reach beyond the chart.
+            // A label at an end of the axis must stay inside the chart.
             let class = match tick.place {
                 p if p < 0.02 => "start",
                 p if p > 0.98 && tick.minor => "end minor",
@@ -220,7 +220,7 @@ impl Plot {
         format!("<path class=\"line {}\" d=\"{path}\"/>", escape(&series.class))
     }
 
-    /// The area between two lines; an empty `below` is the axis.
+    /// The area between two lines. If `below` is empty, down to the axis.
     fn area(&self, class: &str, below: &[f64], above: &[f64]) -> String {
         let mut path = String::new();
         for (at, value) in self.at.iter().zip(above) {
@@ -284,7 +284,8 @@ impl Plot {
             bars: self.style == Style::Bars,
             series: series.map(|s| (s.name.as_str(), s.class.as_str(), &*s.values)).collect(),
         };
-        // Numbers and strings always have a JSON form; a chart without hover values is no loss.
+        // Numbers and strings can always be written as JSON. A chart without values under the
+        // pointer would be no great loss.
         let json = serde_json::to_string(&data).unwrap_or_default();
         json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
     }

@@ -1,17 +1,17 @@
-//! Scales: the position of a value on an axis, and the ticks of the axis.
+//! Scales: where a value is on an axis, and the ticks of the axis.
 
 use crate::report::text::{bytes, clock, millis, number};
 
 /// The unit of values, which decides how they are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unit {
-    /// Milliseconds.
+    /// In milliseconds.
     Duration,
     Count,
     Bytes,
-    /// Seconds since the start of the run.
+    /// In seconds since the start of the run.
     Moment,
-    /// 0 to 100.
+    /// From 0 to 100.
     Percentile,
 }
 
@@ -26,7 +26,7 @@ impl Unit {
         }
     }
 
-    /// The name in the page's script.
+    /// The unit's name in the page's script.
     pub(super) const fn code(self) -> &'static str {
         match self {
             Self::Duration => "duration",
@@ -41,13 +41,13 @@ impl Unit {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
     Linear,
-    /// Each power of ten takes the same space. Values at or below the low end are drawn there.
+    /// Each power of ten takes the same length. Values below the low end are drawn at the low end.
     Log,
-    /// Each nine takes the same space, as in HDR plots.
+    /// Each nine takes the same length, as in HDR plots.
     Nines,
 }
 
-/// The limits of all axes, even for foreign files: values beyond are drawn at the end.
+/// The limits of all axes, which also hold for foreign files. Values outside are drawn at the ends.
 pub(super) const SMALLEST: f64 = 1e-6;
 pub(super) const LARGEST: f64 = 1e15;
 
@@ -60,7 +60,7 @@ pub(super) struct Scale {
 }
 
 pub(super) struct Tick {
-    /// A number from 0 at the low end to 1 at the high end.
+    /// The position: 0 at the low end, 1 at the high end.
     pub(super) place: f64,
     pub(super) label: String,
     /// Hidden on a narrow screen.
@@ -81,8 +81,8 @@ impl Scale {
         Self { shape: Shape::Linear, unit: Unit::Moment, low: 0.0, high }
     }
 
-    /// A logarithmic scale. It begins at a power of ten and ends at 1, 2 or 5 times a power of ten,
-    /// with all positive `values` between.
+    /// A logarithmic scale that covers all positive `values`. It begins at a power of ten, and ends
+    /// at 1, 2 or 5 times a power of ten.
     pub(super) fn log(unit: Unit, values: impl IntoIterator<Item = f64>) -> Self {
         let positive = values.into_iter().filter(|value| *value > 0.0);
         let positive = positive.map(|value| value.clamp(SMALLEST, LARGEST));
@@ -92,7 +92,8 @@ impl Scale {
         Self { shape: Shape::Log, unit, low, high: round_up(high).max(low * 10.0) }
     }
 
-    /// Percentiles up to the last that `count` values determine; the maximum is at the high end.
+    /// A scale for percentiles up to the last that `count` values determine. The maximum is at the
+    /// high end.
     pub(super) fn nines(count: u64) -> Self {
         let high = 100.0 - 100.0 / count.max(10) as f64;
         Self { shape: Shape::Nines, unit: Unit::Percentile, low: 0.0, high }
@@ -102,7 +103,8 @@ impl Scale {
         self.unit
     }
 
-    /// A number from 0 at the low end to 1 at the high end. Values beyond an end are at the end.
+    /// The position of a value: 0 at the low end, 1 at the high end. Values outside are at the
+    /// ends.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (value, low, high) = (self.bent(value), self.bent(self.low), self.bent(self.high));
         ((value - low) / (high - low)).clamp(0.0, 1.0)
@@ -130,7 +132,7 @@ impl Scale {
         (0..=count).map(|i| self.tick(f64::from(i) * step, i % 2 == 1)).collect()
     }
 
-    /// 1, 10, 100; with more between them on a short axis.
+    /// Ticks at 1, 10, 100 and so on. A short axis gets more ticks between them.
     fn log_ticks(&self) -> Vec<Tick> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10();
@@ -151,7 +153,7 @@ impl Scale {
         ticks
     }
 
-    /// The nines, and the maximum instead of one that is too close to it.
+    /// Ticks at the nines. The maximum replaces a tick that is too close to it.
     fn nine_ticks(&self) -> Vec<Tick> {
         let all = [50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
         let shown = all.into_iter().filter(|percentile| self.place(*percentile) < 0.88);
@@ -165,7 +167,7 @@ impl Scale {
         Tick { place: self.place(value), label, minor }
     }
 
-    /// The label is shorter than in a table, as ticks are round.
+    /// The label of a tick. Ticks are round, so it is shorter than in a table.
     fn label(&self, value: f64) -> String {
         match self.unit {
             Unit::Duration if value < 1.0 => format!("{} µs", number(value * 1e3)),
@@ -181,7 +183,7 @@ impl Scale {
     }
 }
 
-/// A step with which there are 4 to 10 ticks.
+/// The step for 4 to 10 ticks.
 fn step(unit: Unit, high: f64) -> f64 {
     const SECONDS: [f64; 17] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0,

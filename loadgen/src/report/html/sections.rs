@@ -1,4 +1,4 @@
-//! The parts of a page that are text: the verdict, figures, tables.
+//! The parts of a page that are text: the verdict, the figures and the tables.
 
 use std::fmt::Write;
 
@@ -9,9 +9,9 @@ use crate::report::phases::columns;
 use crate::report::rebalances::{Kind, by_kind, disruption_times, distribution, made_of};
 use crate::report::text::{bytes, clock, count, members_in_words, millis, named, number};
 
-/// The phases that are shown; the result file has all.
+/// The maximum number of phases that are shown. The result file has all.
 const PHASES: usize = 50;
-/// More rebalances than these are summed up by their triggers.
+/// If there are more rebalances than this, they are summarised by trigger.
 const REBALANCES_SINGLY: usize = 40;
 
 pub(super) fn header(report: &Report) -> String {
@@ -106,7 +106,7 @@ pub(super) fn rebalances(report: &Report) -> String {
     card("Rebalances", explanation, &table)
 }
 
-/// The costs of each phase for the members.
+/// The costs of each phase for its members.
 pub(super) fn cost_of_phases(report: &Report) -> String {
     if report.phases.is_empty() {
         return String::new();
@@ -174,14 +174,15 @@ fn singly(rebalances: &[Rebalance], run: &Run) -> String {
     table.end()
 }
 
-/// The parts of a rebalance's time, below its trigger: a column of their own would be cut off.
+/// The waits that make up a rebalance's time, below its trigger. In their own column they would be
+/// cut off.
 fn reason(rebalance: &Rebalance, run: &Run) -> String {
     let reason = made_of(rebalance, run);
     let shown = |reason: String| format!("<span class=\"reason\">{}</span>", escape(&reason));
     reason.map_or(String::new(), shown)
 }
 
-/// A bar with its place and length within the run.
+/// A bar that shows a rebalance's place and length in the run.
 fn when(rebalance: &Rebalance, duration: f64) -> String {
     let share = |seconds: f64| (seconds / duration.max(1e-9) * 100.0).clamp(0.0, 100.0);
     let left = share(rebalance.began);
@@ -296,12 +297,12 @@ pub(super) fn times(report: &Report) -> String {
     )
 }
 
-/// The checks that decide the exit code.
+/// The checks that decide the exit status.
 pub(super) fn checks(report: &Report) -> String {
     [violations(report), thresholds(&report.thresholds), phases(report)].concat()
 }
 
-/// Errors and failed members, which need not be the coordinator's fault.
+/// Errors and failed members. The coordinator need not be their cause.
 pub(super) fn errors_and_failures(report: &Report) -> String {
     errors(report) + &failed(report)
 }

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 pub struct Commits {
     pub accepted: u64,
     pub refused: u64,
-    /// Sent, and never answered.
+    /// The number of requests that were sent and never answered.
     pub unknown: u64,
-    /// Offsets read back at the end, and compared.
+    /// The number of offsets that were read back at the end, and compared.
     pub read_back: u64,
 }
 
-/// Transactions of producers that ended.
+/// The number of transactions that ended, by outcome.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Transactions {
     pub committed: u64,
-    /// As the scenario asked for, or after an error.
+    /// Aborted because the scenario said so, or after an error.
     pub aborted: u64,
 }
 
@@ -29,7 +29,7 @@ impl Transactions {
 /// Records of classic and consumer groups.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Consumed {
-    /// All deliveries, and those that were not the first of their record in the group.
+    /// The number of deliveries. Below, those that were not the first of their record in the group.
     pub delivered: u64,
     pub redelivered: u64,
 }
@@ -43,20 +43,20 @@ impl Consumed {
 /// Records of share groups.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// All deliveries, and those that were not the first of their record.
+    /// The number of deliveries. Below, those that were not the first of their record.
     pub delivered: u64,
     pub redelivered: u64,
     pub accepted: u64,
     pub released: u64,
     pub rejected: u64,
-    /// Acknowledgements that were refused, and those that were never answered.
+    /// The number of acknowledgements that were refused. Below, those that were never answered.
     pub refused: u64,
     pub unknown: u64,
-    /// The spread in each group.
+    /// How evenly the records were spread over the members of each group.
     pub spread: Vec<Spread>,
 }
 
-/// The records that each member of a group was delivered.
+/// How many records the members of a group got.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Spread {
     pub group: String,
@@ -64,7 +64,7 @@ pub struct Spread {
     pub min: u64,
     pub median: u64,
     pub max: u64,
-    /// Jain's index: 1 if all had the same number, 1/n if one of n had all.
+    /// Jain's index: 1 if all members got equal numbers, 1/n if one of n members got all.
     pub fairness: f64,
 }
 

@@ -13,7 +13,7 @@ pub struct Latency {
     pub p99: f64,
     pub p999: f64,
     pub max: f64,
-    /// `(percentile, value)`, from 0 to 100, enough of them to draw.
+    /// `(percentile, value)` pairs from 0 to 100, enough to draw a curve.
     pub percentiles: Vec<(f64, f64)>,
 }
 

@@ -1,32 +1,33 @@
-//! How well the load generator itself kept up.
+//! How well muster-load itself kept up.
 
 use serde::{Deserialize, Serialize};
 
 use super::Latency;
 
-/// How well muster-load itself kept up: its own part in the figures.
+/// The delays of muster-load itself: its own part in the figures.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Pace {
-    /// How late the timers of all cores fired. Requests that were due then were sent this much
-    /// later, and their latency has it.
+    /// How late the timers of all cores fired. The requests of a late timer were sent late, and
+    /// their latency includes that.
     pub late: Latency,
-    /// The time that the turns of all cores took: answers that arrived meanwhile had to wait.
+    /// How long the turns of all cores took. Answers that arrived during a turn had to wait.
     pub turns: Latency,
-    /// How long requests waited to be written; their latency has it.
+    /// How long requests waited to be written. Their latency includes that.
     #[serde(default)]
     pub writing: Latency,
-    /// How long answers waited to be read. No latency has it: they end when the kernel received
-    /// the answer. Empty if the kernel does not say when: then they end with the reading.
+    /// How long answers waited to be read. Latencies do not include this: they end when the kernel
+    /// received the answer. Empty if the kernel does not report that time. Latencies then end with
+    /// the read.
     #[serde(default)]
     pub reading: Latency,
     pub cores: Vec<LoadCore>,
-    /// If the p99 of `late` is above this, this machine could not keep up.
+    /// If the p99 of `late` is above this bound, the load machine could not keep up.
     pub bound: Option<f64>,
 }
 
 impl Pace {
-    /// Whether at least a tenth of this figure can be this machine's own delay. `undelayed` is the
-    /// figure without its delays; without `undelayed` the delay of timers counts.
+    /// Whether at least a tenth of this figure can be the load machine's own delay. `undelayed` is
+    /// the figure without the delays. If it is missing, the delay of timers counts.
     pub fn blurs(
         &self,
         latency: &Latency,
@@ -41,7 +42,7 @@ impl Pace {
     }
 }
 
-/// A thread that generates load, on a CPU of its own.
+/// A load core: a thread that generates load, on its own CPU.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LoadCore {
     pub late: Latency,
@@ -51,7 +52,7 @@ pub struct LoadCore {
     #[serde(default)]
     pub reading: Latency,
     pub cpu_seconds: f64,
-    /// The time in which it could run, and other threads had its CPU; `None` if the kernel does
-    /// not say.
+    /// How long the thread could run while other threads had its CPU. `None` if the kernel does not
+    /// report it.
     pub waited_seconds: Option<f64>,
 }

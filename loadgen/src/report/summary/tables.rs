@@ -1,10 +1,10 @@
-//! Tables that fit a width.
+//! Tables that are made to fit a width.
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent, presets,
 };
 
-/// The first `texts` columns hold text, the others numbers.
+/// The first `texts` columns contain text, the others numbers.
 pub(super) fn table(head: &[&str], texts: usize) -> Table {
     let mut table = Table::new();
     table
@@ -19,8 +19,8 @@ pub(super) fn table(head: &[&str], texts: usize) -> Table {
     table
 }
 
-/// The lines of the table, of at most `width` columns: if it is too wide, the columns in `spare`
-/// are left out, from the first on, until it fits.
+/// The table in lines of at most `width` columns. If it is too wide, columns of `spare` are left
+/// out, in this order, until it fits.
 pub(super) fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String {
     for name in spare {
         if natural_width(&table) <= width {
@@ -40,7 +40,7 @@ pub(super) fn trimmed(mut table: Table, spare: &[&str], width: usize) -> String 
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     let columns = table.column_iter().zip(widths).filter(|(column, _)| !column.is_hidden());
-    // There is a space between two columns.
+    // A space separates two columns.
     let each = columns.map(|(column, width)| usize::from(width + column.padding_width()) + 1);
     each.sum::<usize>().saturating_sub(1)
 }

@@ -10,7 +10,7 @@ pub(super) enum Comparison {
     Unequal,
 }
 
-/// Longer signs first: `<=` begins like `<`.
+/// Longer signs come first, because `<=` begins with `<`.
 pub(super) const COMPARISONS: [(Comparison, &str); 6] = [
     (Comparison::LessOrEqual, "<="),
     (Comparison::GreaterOrEqual, ">="),
@@ -33,7 +33,7 @@ impl Comparison {
     }
 }
 
-/// The quantity of a metric. Durations are measured in milliseconds, sizes in bytes.
+/// The quantity of a metric. Durations are in milliseconds, sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Quantity {
     Duration,
@@ -88,7 +88,7 @@ impl Unit {
         }
     }
 
-    /// The milliseconds or bytes of one unit.
+    /// How many milliseconds or bytes the unit has.
     pub(super) const fn factor(self) -> f64 {
         match self {
             Self::Microseconds => 1e-3,
