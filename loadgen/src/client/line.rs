@@ -1,5 +1,5 @@
-//! The lines of clients: JSON in a small form (SCENARIOS.md), or what kcat prints. Others are not
-//! for muster-load.
+//! The lines of clients: JSON objects in a small format (SCENARIOS.md), or the lines that kcat
+//! prints. Other lines are ignored.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::What;
 /// A topic's name and the number of a partition.
 pub(super) type Named = (String, u32);
 
-/// A line of a client.
+/// The content of a line of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(tag = "event", content = "partitions", rename_all = "lowercase")]
 pub(super) enum Said {

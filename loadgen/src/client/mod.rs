@@ -1,9 +1,10 @@
-//! Real clients beside the simulated members: commands that are started and watched. Their lines
-//! become events, in the same stream as those of members.
+//! Real clients beside the simulated members: commands that muster-load starts and watches. Their
+//! lines become events, in the same stream as those of members.
 //!
-//! Each runs in a process group of its own: Ctrl-C in a terminal does not reach it, and it ends
-//! with all that it started. It is asked to end (SIGTERM), and killed if it does not within
-//! [`PATIENCE`], or if the run ends at once. Its standard input ends with muster-load.
+//! Each client runs in its own process group. So Ctrl-C in a terminal does not reach it, and it
+//! ends with all processes that it started. It is asked to end (SIGTERM). It is killed if it does
+//! not end within [`PATIENCE`], or if the run ends at once. Its standard input is closed when
+//! muster-load ends.
 
 mod line;
 mod process;
@@ -24,24 +25,24 @@ use crate::topics::Topics;
 use self::line::{Named, Said};
 use self::process::Process;
 
-/// The time that a client has to end by itself.
+/// How long a client has to end by itself.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time after the end of a process in which its last lines are read: a child of the process may
-/// keep its output open.
+/// How long the last lines are read after the end of a process. A child of the process may keep its
+/// output open.
 const LAST_LINES: Duration = Duration::from_secs(1);
-/// Lines that are read and not yet taken; clients wait for room.
+/// The maximum number of lines that were read and not yet taken. Clients wait while it is reached.
 const LINES: usize = 1024;
-/// Notes on one client; the same slip is mostly in all lines.
+/// The maximum number of notes about a client. The same mistake is mostly in all its lines.
 const NOTES: u32 = 3;
 
 /// A client of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientPlan {
-    /// The indices of clients follow those of all members.
+    /// Clients have indices after those of all members.
     pub index: MemberIndex,
     pub group: GroupIndex,
     pub name: Arc<str>,
-    /// The program and its arguments, in which `{bootstrap}` is not replaced yet.
+    /// The program and its arguments. `{bootstrap}` is not replaced yet.
     pub command: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ pub enum ClientOrder {
     Stop { client: MemberIndex, kill: bool },
 }
 
-/// A line of a client, with the moment when it was read.
+/// A line of a client, and when it was read.
 struct Read {
     from: MemberIndex,
     at: Instant,
@@ -61,26 +62,26 @@ struct Read {
 
 enum What {
     Said(Said),
-    /// A line that is meant for muster-load, and cannot be understood.
+    /// A line that is meant for muster-load, but cannot be understood.
     Slip(String),
-    /// An output of the client ended. The text is its last line that was not an event.
+    /// An output of the client ended. The text is the last line that was not an event.
     Ended(String),
 }
 
 /// The events and notes since the last call.
 #[derive(Default)]
 pub struct News {
-    /// The events, by time.
+    /// The events, sorted by time.
     pub events: Vec<Event>,
     pub notes: Vec<String>,
 }
 
-/// The clients of a run that were started.
+/// The started clients of a run.
 pub struct Clients {
     bootstrap: String,
     running: BTreeMap<MemberIndex, Running>,
     lines: (Sender<Read>, Receiver<Read>),
-    /// Clients that could not be started: ended at once.
+    /// Clients that could not be started. They count as started and ended at once.
     stillborn: Vec<(Arc<ClientPlan>, String)>,
 }
 
@@ -89,13 +90,13 @@ struct Running {
     process: Process,
     began: Instant,
     announced: bool,
-    /// Whether it was asked to end, and until when it has time.
+    /// Set once it was asked to end: the time by which it must have ended.
     until: Option<Instant>,
-    /// How it ended, and when that was seen.
+    /// How it ended, and when this was noticed.
     exit: Option<(String, Instant)>,
     outputs: usize,
     last_line: String,
-    /// The time of its last event: its end is no earlier.
+    /// The time of its last event. Its end is not earlier.
     last: Time,
     notes: u32,
 }
@@ -125,7 +126,7 @@ impl Clients {
         !self.running.is_empty()
     }
 
-    /// Takes what clients said and did. `now` is the time of the run.
+    /// Takes the lines and the ends of clients. `now` is the time of the run.
     pub fn news(&mut self, now: Time, topics: &Topics) -> News {
         let mut news = News::default();
         self.announce(now, &mut news);
@@ -238,7 +239,7 @@ impl Running {
         }
     }
 
-    /// Whether its end is known, and announced.
+    /// Whether its end is known and was announced.
     fn has_ended(&mut self, now: Time, news: &mut News) -> bool {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             self.process.signal(true);

@@ -1,4 +1,4 @@
-//! A process with its outputs, which are read line by line by a thread each.
+//! A process and its outputs. A thread reads the lines of each output.
 
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,12 +14,14 @@ use crate::plan::MemberIndex;
 
 pub(super) const OUTPUTS: usize = 2;
 pub(super) const SUCCESS: &str = "exit status 0";
-/// The partitions of a line may be many; what is longer is no line for muster-load.
+/// The maximum length of a line, which may name many partitions. A longer line is not for
+/// muster-load.
 const LINE_MAX: u64 = 1 << 20;
-/// The part of a last line that is kept. Lines for muster-load do not say why it ended.
+/// How much of the last line is kept. It may say why the process ended, unless it is a line for
+/// muster-load.
 const KEPT: usize = 300;
 
-/// Ends with its whole group when it is dropped.
+/// A process that ends with its whole group when this is dropped.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
@@ -51,7 +53,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Ends the whole group. A group without processes needs no signal.
+    /// Sends a signal to the whole group. A group without processes needs none.
     pub(super) fn signal(&self, kill: bool) {
         let signal = if kill { Signal::KILL } else { Signal::TERM };
         if let Some(group) = self.group {
@@ -59,7 +61,7 @@ impl Process {
         }
     }
 
-    /// How the process ended, if it did; what it started ends with it.
+    /// How the process ended, if it did. The processes that it started are ended, too.
     pub(super) fn exit(&mut self) -> Option<String> {
         let exit = self.child.try_wait().transpose()?;
         self.signal(true);
@@ -92,7 +94,7 @@ fn follow(
     std::thread::Builder::new().name(name).spawn(read).map(drop)
 }
 
-/// Reads lines until the output ends, or until the clients are gone.
+/// Reads lines until the output ends, or until nothing receives lines.
 fn read_lines(mut output: impl BufRead, from: MemberIndex, to: &Sender<Read>) {
     let (mut line, mut last) = (Vec::new(), String::new());
     while let Ok(whole) = next_line(&mut output, &mut line) {
@@ -117,7 +119,8 @@ fn read_lines(mut output: impl BufRead, from: MemberIndex, to: &Sender<Read>) {
     let _gone = to.send(Read { from, at: Instant::now(), what: What::Ended(last) });
 }
 
-/// Reads a line; returns whether it is whole. The rest of one that is too long is skipped.
+/// Reads a line. Returns whether the line is complete: the rest of a line that is too long is
+/// skipped.
 fn next_line(output: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     output.by_ref().take(LINE_MAX).read_until(b'\n', line)?;

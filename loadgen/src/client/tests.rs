@@ -1,4 +1,4 @@
-//! Lines of clients, and the ends of processes.
+//! Tests of the lines of clients, and of the ends of processes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,8 +50,8 @@ fn other_lines_are_ignored_and_slips_are_reported() {
     }
 }
 
-/// Runs a script as a client until it has ended; it is stopped at its first line, if `stop` says
-/// how.
+/// Runs a script as a client until it has ended. If `stop` is set, the client is stopped at its
+/// first line, and killed if it is `Some(true)`.
 fn events_of(script: &str, stop: Option<bool>) -> (Vec<EventKind>, Vec<String>) {
     let began = Instant::now();
     let mut topics = Topics::default();

@@ -1,13 +1,13 @@
-//! The difference between the clock of a worker and ours, by the round trips that take least.
+//! The difference between a worker's clock and ours, measured by the shortest round trips.
 
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// Round trips from which the best one is taken.
+/// The number of round trips of which the shortest is used.
 const WINDOW: usize = 16;
 
-/// One question for the time of the worker, with its answer.
+/// One request for the time of the worker, with its answer.
 #[derive(Clone, Copy)]
 pub(super) struct Round {
     pub(super) asked: Time,
@@ -15,19 +15,20 @@ pub(super) struct Round {
     pub(super) answered: Time,
 }
 
-/// How far a worker's clock is ahead of ours, in microseconds; negative if it is behind.
+/// How far a worker's clock is ahead of ours, in microseconds. Negative if it is slow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alignment {
     ahead: i128,
-    /// The difference may be wrong by this much.
+    /// The maximum error of the difference.
     error: Duration,
-    /// The best round trip of the window that is under way: its length, its difference.
+    /// The shortest round trip of the current window: its length, and the clock difference.
     best: Option<(Duration, i128)>,
     rounds: usize,
 }
 
 impl Alignment {
-    /// Takes a round trip. The difference changes once in a window: clocks of machines drift apart.
+    /// Takes a round trip. The difference is updated once per window, because clocks of machines
+    /// drift.
     pub(super) fn add(&mut self, round: Round) {
         let length = round.answered.since(round.asked);
         let middle = i128::from(round.asked.micros()) + (length.as_micros() / 2) as i128;
@@ -44,12 +45,12 @@ impl Alignment {
     fn take_best(&mut self) {
         if let Some((length, ahead)) = self.best.take() {
             self.ahead = ahead;
-            // Both ways may differ, but neither is shorter than nothing.
+            // The two ways may differ in length, but neither is shorter than zero.
             self.error = length / 2;
         }
     }
 
-    /// Whether a window is complete.
+    /// Whether a window is complete, so that the difference is known.
     pub(super) fn is_known(&self) -> bool {
         self.rounds >= WINDOW
     }
@@ -67,7 +68,7 @@ impl Alignment {
     }
 }
 
-/// The beginning and the end of all time stay what they are.
+/// Shifts a time. [`Time::MAX`] stays, and no time becomes negative.
 fn moved(time: Time, by: i128) -> Time {
     if time == Time::MAX {
         return time;
@@ -84,7 +85,7 @@ mod tests {
         Time::from_micros(micros)
     }
 
-    /// The worker's clock is 5,000 us ahead; one way takes longer than the other.
+    /// The worker's clock is 5,000 µs ahead, and one way takes longer than the other.
     #[test]
     fn the_shortest_round_trip_counts() {
         let mut alignment = Alignment::default();

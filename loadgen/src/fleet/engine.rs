@@ -1,4 +1,4 @@
-//! The cores of a run: those of this machine, or those of workers.
+//! The cores of a run: the cores of this machine, or those of workers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The cluster's answers before the start.
+    /// The properties of the cluster that it reported before the start.
     pub fn cluster(&self) -> &Cluster {
         match self {
             Self::Here(driver) => driver.cluster(),
@@ -29,12 +29,13 @@ impl Engine {
         }
     }
 
-    /// The core of this member: members are distributed round robin.
+    /// The core of this member: members are distributed round-robin.
     pub fn core_of(&self, member: MemberIndex) -> usize {
         member.0 as usize % self.cores().max(1)
     }
 
-    /// The core of a task. One machine has them all: it alone knows the topics that it made.
+    /// The core of a task. All tasks run on one machine, because only that machine knows the topics
+    /// that its tasks created.
     pub fn core_of_task(&self, id: u64) -> usize {
         match self {
             Self::Here(driver) => id as usize % driver.cores().max(1),
@@ -56,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The next report of any core. `None` after `timeout`, and when all cores have ended.
+    /// The next report of any core. `None` after `timeout`, or when all cores have ended.
     pub fn receive(&mut self, timeout: Duration) -> Option<CoreReport> {
         match self {
             Self::Here(driver) => driver.receive(timeout),
@@ -64,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// The machines of the cores, if they are not this one.
+    /// The machines of the cores. Empty if they are this machine's.
     pub fn workers(&self) -> Vec<Worker> {
         match self {
             Self::Here(_) => Vec::new(),
@@ -72,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// How much the times of events on different machines may be wrong.
+    /// The maximum difference between times of events on different machines.
     pub fn clock_error(&self) -> Duration {
         match self {
             Self::Here(_) => Duration::ZERO,
@@ -80,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// Whether the run lost one of its machines.
+    /// Whether a machine of the run was lost.
     pub fn has_lost_a_worker(&self) -> bool {
         match self {
             Self::Here(_) => false,

@@ -1,5 +1,5 @@
-//! Greetings and frames. What is read comes from the network: a length is checked before memory is
-//! reserved, and nothing is believed.
+//! Greetings and frames. The bytes come from the network and are not trusted: each length is
+//! checked before memory is reserved.
 
 use std::io::{self, Read, Write};
 
@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const MAGIC: [u8; 8] = *b"MUSTLOAD";
-/// Raised with each change of a message: both sides have to be the same.
+/// Raised with each change of a message. Both sides must have the same version.
 const VERSION: u32 = 4;
-/// The longest frame: a report with all events of a core that had to wait.
+/// The maximum length of a frame: a report with all events of a core that had to wait.
 const FRAME_MAX: usize = 256 << 20;
-/// Memory is reserved as bytes arrive.
+/// How much memory is reserved at a time, as bytes arrive.
 const STEP: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ impl From<io::Error> for FrameError {
     }
 }
 
-/// Both sides send it first.
+/// Sends the greeting, which comes first on both sides.
 pub(super) fn greet(to: &mut impl Write) -> Result<(), FrameError> {
     let mut greeting = MAGIC.to_vec();
     greeting.extend(VERSION.to_be_bytes());
@@ -110,7 +110,7 @@ mod tests {
         assert!(matches!(greeted(&mut &b"MUST"[..]), Err(FrameError::Closed)));
         let read = |mut bytes: &[u8]| read::<(String, u32)>(&mut bytes).unwrap_err();
         assert!(matches!(read(b"\xff\xff\xff\xff"), FrameError::TooLong(_)));
-        // A long frame that never comes takes no memory.
+        // A long frame that does not arrive takes no memory.
         assert!(matches!(read(b"\x0f\xff\xff\xff[1"), FrameError::Closed));
         assert!(matches!(read(b"\0\0\0\x02[1"), FrameError::Malformed(_)));
         let nested = [&600_u32.to_be_bytes()[..], &[b'['; 600]].concat();

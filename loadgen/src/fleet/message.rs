@@ -1,5 +1,5 @@
-//! Messages to a worker, and its answers before it reports. The worker checks what it is sent: an
-//! order must not cost it more than the run may.
+//! The messages to a worker, and its answers before its reports. The worker checks each message,
+//! because an order must not cost it more than a run may.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use crate::plan::{
 use crate::time::Time;
 use crate::topics;
 
-/// The most members, connections and topics that a worker takes on.
+/// The maximum number of members, connections and topics that a worker accepts.
 const MEMBERS_MAX: u32 = 10_000_000;
 const TOPICS_MAX: usize = 1_000_000;
 const IN_FLIGHT_MAX: u32 = 1_000_000;
 const RATE_MAX: f64 = 1e7;
-/// The bytes of the records of a batch.
+/// The maximum size of a batch of records in bytes.
 const BATCH_BYTES_MAX: u64 = 16 << 20;
-/// The bytes of a fetch of a member that consumes.
+/// The maximum size in bytes of a fetch by a member that consumes.
 const FETCH_BYTES_MAX: u32 = 16 << 20;
-/// The records of a fetch of a share group.
+/// The maximum number of records in a fetch of a share group.
 const RECORDS_MAX: u32 = 1_000_000;
-/// The shortest heartbeat interval and backoff.
+/// The minimum heartbeat interval and backoff.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The size of the run, before the worker connects.
+/// The size of the run. It is sent before the worker connects to the cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Begin {
     pub seed: u64,
     pub members_per_connection: u32,
-    /// The members of the whole run, and its connections.
+    /// The number of members of the whole run. Below, its connections.
     pub members: u32,
     pub connections: u32,
 }
@@ -45,11 +45,11 @@ pub struct Begin {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
     Begin(Begin),
-    /// Asks for the time of the worker; the answer has `asked`, too.
+    /// Asks for the time of the worker. The answer repeats `asked`.
     Time {
         asked: Time,
     },
-    /// Stands before the first start of one of its members.
+    /// Precedes the first start of a member of the group.
     Group(GroupPlan),
     Start {
         core: usize,
@@ -87,12 +87,12 @@ pub(super) enum Order {
     },
 }
 
-/// Answers besides reports.
+/// The answers of a worker, including reports.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
     Ready(Box<Ready>),
-    /// Why the worker does not begin.
+    /// The worker does not begin, for this reason.
     Refused(String),
     Time {
         asked: Time,
@@ -128,7 +128,8 @@ pub(super) struct Topic {
 }
 
 impl Begin {
-    /// Members of consumer groups choose their own ids at random: no two workers may choose alike.
+    /// The same run with another seed for each worker. Members of consumer groups choose random
+    /// ids, and two workers must not choose the same ids.
     pub(super) fn of_worker(&self, number: usize) -> Self {
         let mut random = fastrand::Rng::with_seed(self.seed);
         (0..number).for_each(|_| {
@@ -219,7 +220,7 @@ pub(super) fn check_workload(workload: &Workload) -> Result<(), String> {
     }
 }
 
-/// The batches of a producer are made in memory.
+/// Checks a producer, whose batches are built in memory.
 fn check_producer(plan: &ProducerPlan) -> Result<(), String> {
     let bytes = u64::from(plan.records) * u64::from(plan.record_size.max(1));
     if plan.records > 0 && bytes <= BATCH_BYTES_MAX {
@@ -229,7 +230,7 @@ fn check_producer(plan: &ProducerPlan) -> Result<(), String> {
     }
 }
 
-/// The records that a fetch acquires are kept, too.
+/// Checks a share group, because members keep the records that a fetch acquires.
 fn check_share(plan: &SharePlan) -> Result<(), String> {
     let spans = [plan.takes, plan.slow_takes];
     if (1..=RECORDS_MAX).contains(&plan.max_records) && spans.iter().all(|it| *it <= SPAN_MAX) {
@@ -240,7 +241,7 @@ fn check_share(plan: &SharePlan) -> Result<(), String> {
 }
 
 impl Order {
-    /// The order for a command to this core. Its group was sent before.
+    /// The order for a command to this core. The command's group must have been sent before.
     pub(super) fn of(core: usize, command: &Command) -> Self {
         match command {
             Command::Start { at, member } => {
@@ -274,7 +275,7 @@ impl Topic {
     }
 
     /// # Errors
-    /// There are too many.
+    /// There are too many topics.
     pub(super) fn learned(all: Vec<Self>) -> Result<Arc<topics::Topics>, String> {
         if all.len() > TOPICS_MAX {
             return Err(format!("{} topics are too many", all.len()));

@@ -1,12 +1,12 @@
-//! Load from several machines. Each runs `muster-load serve`, a worker: a driver whose commands
-//! come, and whose reports go, through one connection. The machine with `--workers` conducts,
-//! measures and checks, as if all their cores were its own.
+//! Load from several machines. Each runs `muster-load serve`, which is a worker: a driver that gets
+//! its commands, and sends its reports, over a connection. The machine with `--workers` conducts,
+//! measures and checks, as if all cores were its own.
 //!
-//! - [`frame`] is the protocol's lowest layer: a greeting with a version, then JSON documents, each
-//!   preceded by its length, which is bounded;
-//! - [`message`] and [`report`] are the documents, and what is checked of them;
-//! - [`worker`] is one side, [`remote`] the other; [`clocks`] aligns theirs;
-//! - [`engine`] makes cores here and cores elsewhere the same to the run.
+//! - [`frame`] is the lowest layer of the protocol: a greeting with a version, and then JSON
+//!   documents, each after its length, which is limited;
+//! - [`message`] and [`report`] are the documents, and the checks of their contents;
+//! - [`worker`] is one side, [`remote`] the other; [`clocks`] aligns their clocks;
+//! - [`engine`] lets the run use local and remote cores in the same way.
 
 mod clocks;
 pub mod engine;
@@ -24,5 +24,5 @@ pub use self::remote::{Fleet, Worker, start};
 
 use std::time::Duration;
 
-/// A side that is silent for longer is lost. Workers report ten times a second.
+/// A side that sends nothing for longer counts as lost. Workers report ten times a second.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The workers of a run, as the machine that conducts it sees them.
+//! The workers of a run, from the view of the machine that conducts it.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -19,29 +19,29 @@ use crate::driver::command::{Cluster, Command, CoreReport};
 use crate::plan::{GroupIndex, GroupPlan};
 use crate::time::Time;
 
-/// Reports that wait to be received. Workers wait if there are more.
+/// The maximum number of received reports that wait. Workers wait if there are more.
 const REPORTS_MAX: usize = 256;
 const CONNECT: Duration = Duration::from_secs(10);
-/// A worker connects to the cluster before it is ready.
+/// How long a worker may take to become ready, which includes its connection to the cluster.
 const READY: Duration = Duration::from_secs(90);
 /// How often a worker is asked for its time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Times that are wrong by more would hide or invent violations.
+/// The maximum error of times. A larger error would hide violations, or report false ones.
 const CLOCK_ERROR_MAX: Duration = Duration::from_millis(5);
-/// Clocks drift until they are aligned again.
+/// How far clocks may drift before they are aligned again.
 const DRIFT: Duration = Duration::from_millis(1);
 
-/// A machine that generates load.
+/// A machine that generates load, for the report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Worker {
     pub address: String,
     pub host: String,
     pub cores: usize,
-    /// The difference of its clock may be wrong by this much.
+    /// The maximum error of its clock's difference.
     pub clock_error: Duration,
 }
 
-/// The cores of all workers, one after the other.
+/// All workers of a run, with the cores of all in one sequence.
 pub struct Fleet {
     cluster: Cluster,
     clock: Clock,
@@ -51,19 +51,19 @@ pub struct Fleet {
     clock_error: Duration,
 }
 
-/// One worker. A thread reads what it sends.
+/// A worker. A thread reads its messages.
 struct Remote {
     worker: Worker,
     first: usize,
     stream: TcpStream,
     alignment: Arc<Mutex<Alignment>>,
-    /// The groups that it knows.
+    /// The groups that were sent to it.
     groups: HashMap<GroupIndex, Arc<GroupPlan>>,
     asked: Instant,
     loss: Loss,
 }
 
-/// Reports the loss of a worker, once for each of its cores.
+/// Reports the loss of a worker, once for each of the worker's cores.
 #[derive(Clone)]
 struct Loss {
     address: String,
@@ -73,11 +73,12 @@ struct Loss {
     lost: Arc<AtomicBool>,
 }
 
-/// Connects to the workers and waits until all are ready. The run's time begins here. With the
-/// servers to which they connect.
+/// Connects to the workers and waits until all are ready. Returns them, and the servers to which
+/// they connect. The run's time begins here.
 ///
 /// # Errors
-/// A sentence for the user: a worker can't be reached, refuses, or is connected to another cluster.
+/// A worker can't be reached, refuses, or is connected to another cluster. The error is a sentence
+/// for the user.
 pub fn start(addresses: &[String], begin: &Begin) -> Result<(Fleet, Vec<String>), String> {
     let starting = std::thread::scope(|scope| {
         let starting = addresses.iter().enumerate().map(|(number, address)| {
@@ -179,7 +180,8 @@ impl Fleet {
         self.lost.load(Ordering::SeqCst)
     }
 
-    /// Sends a command to a core. A worker that is lost has reported it.
+    /// Sends a command to a core. If its worker is lost, the command is dropped, because the loss
+    /// was reported.
     pub(super) fn send(&mut self, core: usize, command: &Command) {
         let remote = self.remotes.iter_mut().find(|remote| remote.cores().contains(&core));
         if let Some(remote) = remote {
@@ -237,13 +239,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// Asks each worker for its time, one question after the other.
+    /// Asks each worker for its time, one request after the other.
     fn align(&mut self) -> Result<(), String> {
         let clock = self.clock;
         for remote in &mut self.remotes {
             let error = remote.align(&clock)?;
             remote.worker.clock_error = error;
-            // Two machines may be wrong in opposite directions.
+            // The errors of two machines may have opposite signs.
             self.clock_error = self.clock_error.max(error * 2 + DRIFT);
         }
         Ok(())
@@ -294,7 +296,7 @@ impl Remote {
                 return Err(format!("worker {address} does not say what time it has"));
             }
             self.ask(clock.now());
-            // The next question must not wait for this one.
+            // The next request must not queue after this one.
             std::thread::park_timeout(Duration::from_millis(5));
         }
         let error = aligned(&self.alignment).error();
@@ -314,13 +316,13 @@ fn aligned(alignment: &Mutex<Alignment>) -> MutexGuard<'_, Alignment> {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Ends the thread that reads. If the connection is broken, it has ended.
+        // Ends the reading thread. If the connection is broken, the thread has ended already.
         self.loss.reported.store(true, Ordering::SeqCst);
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// The thread that reads what a worker sends.
+/// The thread that reads a worker's messages.
 struct Reader {
     loss: Loss,
     alignment: Arc<Mutex<Alignment>>,
@@ -342,7 +344,7 @@ impl Reader {
         self.loss.reported.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a core has ended.
+    /// Handles an answer. Returns whether a core has ended.
     fn take(&self, answer: Answer) -> Result<bool, String> {
         match answer {
             Answer::Time { asked, theirs } => {
@@ -358,7 +360,7 @@ impl Reader {
                 let core = core.ok_or("it reports cores that it does not have")?;
                 let ended = report.ended.is_some();
                 let report = report.take(core, &aligned(&self.alignment))?;
-                // Without a receiver the run is over.
+                // If nothing receives reports, the run is over.
                 Ok(self.loss.reports.send(report).is_err() || ended)
             }
             Answer::Ready(_) | Answer::Refused(_) => Err("its answer is not understood".into()),
@@ -378,7 +380,7 @@ impl Loss {
         self.lost.store(true, Ordering::SeqCst);
         let why = format!("worker {} was lost: {why}", self.address);
         for core in self.cores.clone() {
-            // Without a receiver the run is over.
+            // If nothing receives reports, the run is over.
             drop(self.reports.send(report::last(core, &why)));
         }
     }

@@ -1,4 +1,4 @@
-//! Reports of a worker's cores. Histograms are sent as their counts, so that merging them is exact.
+//! The reports of a worker's cores. Histograms are sent as counts, so that merging them is exact.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::member::State;
 use crate::plan::GroupIndex;
 use crate::time::Time;
 
-/// No honest number is larger; sums of a whole run stay far from overflowing.
+/// The maximum of a number. No honest number is larger, and sums over a run cannot overflow.
 const COUNT_MAX: u64 = 1 << 40;
 const MEMBERS_MAX: u32 = 10_000_000;
 const PROBLEMS_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub(super) struct Report {
     pub(super) ended: Option<Result<(), String>>,
 }
 
-/// Values with their counts.
+/// Values, and how often each occurred.
 type Counts = Vec<(u64, u64)>;
 type Trips = Vec<(RoundTrip, Counts)>;
 
@@ -75,10 +75,10 @@ impl Report {
         Self { core, until, events, sample, done, ended }
     }
 
-    /// The report of the core `core` of the run, in our time.
+    /// Converts the report to our time, for the core that has the number `core` in this run.
     ///
     /// # Errors
-    /// Something of it cannot be true.
+    /// A value of the report is impossible.
     pub(super) fn take(self, core: usize, clocks: &Alignment) -> Result<CoreReport, String> {
         let Self { core: _, until, mut events, sample, done, ended } = self;
         events.iter_mut().for_each(|event| to_ours(event, clocks));
@@ -229,7 +229,8 @@ fn counts(of: &Histogram<u64>) -> Counts {
     of.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
-/// Uses the sender's buckets: each value falls into the bucket that it stands for.
+/// Builds the histogram with the sender's buckets: each value falls into the bucket that it came
+/// from.
 fn histogram(counts: Counts) -> Result<Histogram<u64>, String> {
     let mut histogram = Histogram::new(3).map_err(|error| error.to_string())?;
     for (value, count) in counts {
@@ -265,7 +266,7 @@ impl Outcome {
     }
 }
 
-/// The last report of a core whose worker is gone.
+/// The last report of a core whose worker was lost.
 pub(super) fn last(core: usize, why: &str) -> CoreReport {
     CoreReport {
         core,
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Merged counts of two cores are those of all values in one.
+        /// The merged counts of two cores equal those of one histogram with all values.
         #[test]
         fn histograms_arrive_as_they_are(
             first in prop::collection::vec(1_u64..10_000_000_000, 1..200),

@@ -1,4 +1,4 @@
-//! A worker in this process, and all that may connect to it.
+//! A worker in this process, and clients of all kinds that connect to it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::time::Time;
 
 const BEGIN: Begin = Begin { seed: 1, members_per_connection: 1, members: 10, connections: 10 };
 
-/// A worker whose cluster nothing reaches. It serves until the test's process ends.
+/// A worker whose cluster is unreachable. It serves until the test process ends.
 fn worker() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -53,7 +53,7 @@ fn what_does_not_serve_is_no_worker() {
     assert_eq!(start(&[], &BEGIN).map(drop).unwrap_err(), "no worker is named");
 }
 
-/// It closes their connections, and serves the next one.
+/// The worker closes the connections of strangers, and serves the next client.
 #[test]
 fn strangers_do_not_stop_a_worker() {
     let address = worker();
@@ -67,8 +67,8 @@ fn strangers_do_not_stop_a_worker() {
     ] {
         let mut client = TcpStream::connect(&address).unwrap();
         client.write_all(stranger).unwrap();
-        // Its greeting at most. What it did not read may end the connection with a reset, even
-        // before the shutdown.
+        // The worker sends at most its greeting. Input that it has not read may end the connection
+        // with a reset, even before the shutdown.
         let _ = client.shutdown(std::net::Shutdown::Write);
         let mut rest = Vec::new();
         let _ = client.read_to_end(&mut rest);
@@ -77,7 +77,7 @@ fn strangers_do_not_stop_a_worker() {
     assert!(refusal(&address).contains("there is no cluster"));
 }
 
-/// One of them listens and is silent: the others do not wait for it.
+/// One client connects and stays silent. Other clients do not have to wait for it.
 #[test]
 fn a_silent_client_does_not_keep_a_worker_busy() {
     let address = worker();
@@ -135,7 +135,7 @@ fn groups_out_of_bounds_are_refused() {
 }
 
 proptest! {
-    /// Whatever arrives is an order, or an error.
+    /// Any bytes are read as an order, or are an error.
     #[test]
     fn no_bytes_are_too_strange(
         bytes in prop::collection::vec(any::<u8>(), 0..200),

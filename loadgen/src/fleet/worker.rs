@@ -1,5 +1,5 @@
-//! A worker: does what the machine that conducts a run says, one run after the other. The cluster,
-//! and how to connect to it, are the worker's own settings: no secret crosses the network.
+//! A worker: executes the orders of the machine that conducts a run, one run at a time. The cluster
+//! and the way to connect to it are the worker's own settings, so no secret crosses the network.
 
 use std::collections::HashMap;
 use std::io::{BufReader, ErrorKind};
@@ -20,17 +20,17 @@ use crate::driver::command::{Command, Target};
 use crate::driver::{self, Clock, Driver};
 use crate::plan::{GroupIndex, GroupPlan};
 
-/// Orders that wait. The other side waits if there are more.
+/// The maximum number of orders that wait. The other side waits if there are more.
 const ORDERS_MAX: usize = 4096;
-/// Connections at a time, most of which wait to say what they want.
+/// The maximum number of connections. Most of them have not sent an order yet.
 const CLIENTS_MAX: usize = 16;
-/// How long orders wait at most while there are no reports.
+/// The maximum time for which orders wait while there are no reports.
 const TURN: Duration = Duration::from_millis(5);
 
-/// Serves until the listener fails. `note` is called with a sentence on each run.
+/// Serves until the listener fails. Calls `note` with a sentence about each run.
 ///
 /// # Errors
-/// Why no more connections can be accepted.
+/// No more connections can be accepted. The error is the reason.
 pub fn serve(
     listener: &TcpListener,
     host: &str,
@@ -68,7 +68,7 @@ struct Worker<'a, F> {
     target: &'a F,
 }
 
-/// Frees the worker for the next run, also after a panic.
+/// Frees the worker for the next run, even after a panic.
 struct Busy<'a>(&'a AtomicBool);
 
 impl Drop for Busy<'_> {
@@ -129,7 +129,7 @@ impl<F: Fn() -> Result<Target, String>> Worker<'_, F> {
             if ended.is_err() {
                 wire.close();
             }
-            // The reading thread listens until the other side has received everything and closes.
+            // The reading thread continues until the other side has received everything and closes.
             let heard = reader.join().unwrap_or_else(|_| Err("the reading thread panicked".into()));
             ended.and_then(|whole| if whole { Ok(()) } else { heard })
         })
@@ -153,7 +153,7 @@ fn refuse(stream: &mut TcpStream, why: &str) -> Result<(), String> {
     Err(format!("refused: {why}"))
 }
 
-/// The side that writes: reports, and answers of the thread that reads.
+/// The writing side of the connection, for reports, and for answers of the reading thread.
 #[derive(Clone)]
 struct Wire(Arc<Mutex<TcpStream>>);
 
@@ -165,12 +165,12 @@ impl Wire {
 
     fn close(&self) {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // If it is broken, it is closed.
+        // A broken connection is closed already.
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// Passes orders on until the other side closes, and answers questions for the time at once.
+/// Passes orders on until the other side closes. Answers requests for the time at once.
 fn listen(
     stream: TcpStream,
     clock: &Clock,
@@ -181,23 +181,23 @@ fn listen(
     loop {
         match read(&mut stream).map_err(|error| error.to_string())? {
             Order::Time { asked } => wire.send(&Answer::Time { asked, theirs: clock.now() })?,
-            // Without a receiver the run is over, and only its end is waited for.
+            // If nothing receives orders, the run is over. Only its end is awaited.
             order => drop(orders.send(order)),
         }
     }
 }
 
-/// A run of this worker.
+/// A run on this worker.
 struct Run<'a> {
     begin: &'a Begin,
     driver: Driver,
     groups: HashMap<GroupIndex, Arc<GroupPlan>>,
-    /// Cores that have not ended.
+    /// The number of cores that have not ended.
     left: usize,
 }
 
 impl Run<'_> {
-    /// Whether it came to its end, and was not cut off.
+    /// Returns whether the run came to its end, or was cut off.
     fn play(&mut self, orders: &Receiver<Order>, wire: &Wire) -> Result<bool, String> {
         while self.left > 0 {
             match orders.try_recv() {

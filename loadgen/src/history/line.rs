@@ -10,7 +10,7 @@ use crate::plan::{GroupIndex, GroupPlan, Protocol, TopicIndex};
 use crate::time::Time;
 use crate::topics::Topics;
 
-/// The value of [`Run::format`]; raised when older readers would misread newer histories.
+/// The value of [`Run::format`]. It is raised when older readers would misread newer histories.
 pub const FORMAT: u32 = 1;
 
 /// One line. Events have a field `event`, all others a field `line`.
@@ -21,8 +21,8 @@ pub enum Line {
     Event(Event),
 }
 
-/// A fact that is known beforehand, or that belongs to no single group. Each is written before the
-/// events that need it.
+/// A fact that must be known before the events, or that does not belong to a single group. It is
+/// written before the events that need it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum Header {
@@ -34,7 +34,7 @@ pub enum Header {
         at: Time,
         name: Arc<str>,
     },
-    /// The coordinator was restarted, as the scenario asked for.
+    /// The coordinator was restarted, by request of the scenario.
     CoordinatorRestarted {
         at: Time,
     },
@@ -44,7 +44,7 @@ pub enum Header {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
     pub format: u32,
-    /// `muster-load 0.1.0`.
+    /// For example `muster-load 0.1.0`.
     pub tool: String,
     pub scenario: String,
     pub seed: u64,
@@ -57,27 +57,27 @@ pub struct Topic {
     pub partitions: u32,
 }
 
-/// The properties of a group that checks and measures need beforehand.
+/// The properties of a group that checks and measures need before its events.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Group {
     pub index: GroupIndex,
     /// `group.id`.
     pub id: Arc<str>,
     pub protocol: Kind,
-    /// No member is removed sooner than this after its last heartbeat. For consumer groups the
-    /// server's value, or a shorter one.
+    /// No member is removed sooner than this after its last heartbeat. For consumer groups this is
+    /// the server's value, or a shorter one.
     #[serde(rename = "session_timeout_ms", with = "milliseconds")]
     pub session_timeout: Duration,
     #[serde(rename = "rebalance_timeout_ms", with = "milliseconds")]
     pub rebalance_timeout: Duration,
-    /// The number of partitions of its topics, all of which should have an owner.
+    /// The number of partitions of its topics. All of them should have an owner.
     pub partitions: u32,
-    /// The times of events of different members may be wrong by this much: more than nothing if
-    /// they ran on several machines.
+    /// The maximum error of times of events of different members. Above zero if members ran on
+    /// several machines.
     #[serde(rename = "clock_error_us", with = "microseconds", default)]
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub clock_error: Duration,
-    /// How often a record of a share group is delivered at most; 0 for other groups.
+    /// The maximum number of deliveries of a record of a share group. 0 for other groups.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delivery_limit: u32,
 }
@@ -90,18 +90,18 @@ pub enum Kind {
     Manual,
     /// Producers, which have no group.
     Producer,
-    /// Readers, which have none either.
+    /// Readers, which have no group.
     Reader,
     Share,
-    /// A partition is a task: the number of its subtopology, and a partition.
+    /// A streams group. Its partitions are tasks: the number of a subtopology, and a partition.
     Streams,
-    /// Classic members and members of a consumer group (KIP-848) in one group, as it is migrated
-    /// online.
+    /// A group that is migrated online. It has classic members and members of the consumer protocol
+    /// (KIP-848).
     Migrating,
 }
 
 impl Kind {
-    /// Whether its clients are members of a group, which has rebalances.
+    /// Whether the clients are members of a group, which rebalances.
     pub fn has_members(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Reads a history that any program may have written: every line is bounded and checked.
+//! Reads a history. Any program may have written it, so every line is limited and checked.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -7,10 +7,10 @@ use std::path::Path;
 use super::HistoryError;
 use super::line::{FORMAT, Header, Line};
 
-/// More than an event with 100,000 partitions takes.
+/// The maximum length of a line. An event with 100,000 partitions is shorter.
 pub const LINE_MAX: usize = 16 << 20;
 
-/// The lines of a history, in order. After an error there are no more.
+/// The lines of a history, in order. After an error no more lines follow.
 pub struct Reader<R> {
     from: R,
     line: Vec<u8>,
@@ -30,7 +30,7 @@ impl<R: BufRead> Reader<R> {
         Self { from, line: Vec::new(), number: 0, ended: false }
     }
 
-    /// The number of the last line read, counted from 1.
+    /// The number of the last line read, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -75,8 +75,8 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// The field `line` decides whether it is an event: serde's own error for an untagged enum would
-/// not say what is wrong.
+/// Parses a line. The field `line` decides whether it is an event: serde's error for an untagged
+/// enum would not say what is wrong.
 fn parse(bytes: &[u8]) -> Result<Line, String> {
     #[derive(serde::Deserialize)]
     struct Probe {

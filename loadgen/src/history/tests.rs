@@ -1,4 +1,5 @@
-//! Histories are read back as written; those of others are read, or refused with a line number.
+//! Histories are read back as written. Histories by other programs are read, or refused with a line
+//! number.
 
 use std::io::{BufReader, Cursor, Read};
 use std::sync::Arc;

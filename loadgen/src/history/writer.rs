@@ -10,10 +10,10 @@ use super::HistoryError;
 use super::line::Header;
 use crate::event::Event;
 
-/// Large enough that a busy run writes a few times a second.
+/// The buffer's size. A busy run writes a few times a second.
 const BUFFER: usize = 1 << 20;
 
-/// A history file being written. It must not be used after an error.
+/// A history file under way. It must not be used after an error.
 pub struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
@@ -34,7 +34,7 @@ impl Writer {
         self.line(event)
     }
 
-    /// Flushes the buffer. A history that is dropped without it may be cut off.
+    /// Flushes the buffer. Without this call the history may be cut off.
     pub fn finish(mut self) -> Result<(), HistoryError> {
         self.file.flush().map_err(|error| HistoryError::io("write", &self.path, error))
     }

@@ -1,9 +1,9 @@
-//! The requests that muster-load makes one after the other, each with its answer.
+//! The requests that muster-load sends one after the other, with the types of their answers.
 
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Field, Version};
 
-/// A request whose answer has this type.
+/// A request, and the type of its answer.
 pub trait Call {
     const API: ApiKey;
     type Response<'a>: Field<'a>;

@@ -1,22 +1,22 @@
-//! Splits arriving bytes into frames. Whole frames are passed on without a copy; only the beginning
-//! of an incomplete one is kept.
+//! Splits arriving bytes into frames. Complete frames are passed on without a copy. Only the
+//! beginning of an incomplete frame is kept.
 
 use super::{FRAME_BYTES_MAX, Malformed};
 
-/// The memory of a small frame is kept for the next one; more is freed.
+/// The buffer capacity that is kept for the next frame. Any excess is freed.
 const KEPT_BYTES: usize = 512;
 
-/// The bytes of a frame that is not complete yet.
+/// The bytes of an incomplete frame.
 #[derive(Default)]
 pub struct Frames {
     partial: Vec<u8>,
 }
 
 impl Frames {
-    /// Calls `each` with every frame (without its length) that `bytes` complete.
+    /// Calls `each` with every frame (without its length) that `bytes` completes.
     ///
     /// # Errors
-    /// A length that no frame can have, or an error of `each`. No frame can be read after it.
+    /// An impossible length, or an error of `each`. No frame can be read after it.
     pub fn feed<E: From<Malformed>>(
         &mut self,
         bytes: &[u8],
@@ -41,8 +41,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Moves the bytes that belong to the partial frame there: memory grows with the bytes that
-    /// have arrived, not with the length that is announced. Returns the bytes that follow them.
+    /// Moves the bytes of the partial frame to the buffer, and returns the bytes after them. Memory
+    /// grows with the bytes that have arrived, not with the announced length.
     fn complete<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let (head, rest) =
             bytes.split_at(bytes.len().min(4usize.saturating_sub(self.partial.len())));
@@ -55,8 +55,8 @@ impl Frames {
     }
 }
 
-/// The announced length; `None` while its 4 bytes are not all there. A frame holds at least
-/// a correlation id.
+/// The announced length. `None` until its 4 bytes have arrived. A frame contains at least a
+/// correlation id.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(announced) = bytes.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes)) else {
         return Ok(None);

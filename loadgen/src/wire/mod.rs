@@ -1,5 +1,5 @@
-//! Frames: encodes requests, and decodes answers of a server that is not trusted. The messages
-//! themselves are those of the codec, which checks each length before it reserves memory.
+//! Frames: encodes requests, and decodes answers of servers, which are not trusted. The messages
+//! are those of the codec, which checks each length before it reserves memory.
 
 mod call;
 mod frames;
@@ -15,11 +15,11 @@ use muster_codec::{ApiKey, DecodeError, Field, Reader};
 
 use crate::member::{Request, Response};
 
-/// The longest answer that is read. JoinGroup's to the leader of 10,000 members is some MB.
+/// The maximum length of an answer. JoinGroup's answer to the leader of 10,000 members has some MB.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// The memory that the arrays of an answer may take in all, so that a frame of many tiny elements
-/// does not take a hundred times its size.
+/// The maximum memory for all arrays of an answer. Without it, a frame of many tiny elements would
+/// take a hundred times its size.
 pub const ARRAY_BYTES_MAX: usize = 256 << 20;
 
 const _: () = assert!(FRAME_BYTES_MAX <= i32::MAX as usize);
@@ -31,12 +31,12 @@ pub struct Header<'a> {
     pub client_id: &'a str,
 }
 
-/// Why a request could not be encoded: a version that there is not, or a string that is too long.
+/// Why a request could not be encoded: the version does not exist, or a string is too long.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unwritable(String);
 
-/// Why bytes are no answer.
+/// Why bytes are not a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("a frame of {0} bytes is announced")]
@@ -55,8 +55,8 @@ impl From<DecodeError> for Malformed {
     }
 }
 
-/// The versions of an API that are used. Offsets are committed and read by the names of topics,
-/// which later versions do not have.
+/// The versions of an API that muster-load uses. Offset requests contain topic names, which later
+/// versions do not have.
 pub fn versions(api: ApiKey) -> RangeInclusive<i16> {
     let all = api.versions();
     let newest = match api {
@@ -67,10 +67,10 @@ pub fn versions(api: ApiKey) -> RangeInclusive<i16> {
     *all.start()..=newest
 }
 
-/// Appends the frame of a request: length, header, body. Nothing is appended on error.
+/// Appends the frame of a request: length, header, body. Appends nothing on error.
 ///
 /// # Errors
-/// If the request cannot be encoded in this version.
+/// The request cannot be encoded in this version.
 pub fn write<R: Call>(
     out: &mut Vec<u8>,
     header: &Header<'_>,
@@ -86,7 +86,7 @@ pub fn write<R: Call>(
 /// [`write()`] for the requests of members.
 ///
 /// # Errors
-/// The errors of [`write()`].
+/// Those of [`write()`].
 pub fn write_request(
     out: &mut Vec<u8>,
     header: &Header<'_>,
@@ -100,7 +100,7 @@ pub fn write_request(
 /// Decodes the answer in a frame (without its length).
 ///
 /// # Errors
-/// If it is not an answer to `R` in this version.
+/// The frame is not an answer to `R` in this version.
 pub fn read<R: Call>(version: i16, frame: &[u8]) -> Result<R::Response<'_>, Malformed> {
     let mut reader = reader(R::API, version, frame)?;
     Ok(R::Response::read(&mut reader, R::API.version(version)?)?)
@@ -109,7 +109,7 @@ pub fn read<R: Call>(version: i16, frame: &[u8]) -> Result<R::Response<'_>, Malf
 /// [`read`] for the answers to members.
 ///
 /// # Errors
-/// The errors of [`read`].
+/// Those of [`read`].
 pub fn read_response(api: ApiKey, version: i16, frame: &[u8]) -> Result<Response<'_>, Malformed> {
     let mut reader = reader(api, version, frame)?;
     Ok(Response::read(api, version, &mut reader)?)
@@ -118,7 +118,7 @@ pub fn read_response(api: ApiKey, version: i16, frame: &[u8]) -> Result<Response
 /// The correlation id at the start of a frame.
 ///
 /// # Errors
-/// If the frame is too short for one.
+/// The frame is too short.
 pub fn correlation(frame: &[u8]) -> Result<i32, Malformed> {
     let id = frame.first_chunk::<4>().ok_or(Malformed::Length(frame.len() as i32))?;
     Ok(i32::from_be_bytes(*id))
@@ -131,7 +131,7 @@ fn reader(api: ApiKey, version: i16, frame: &[u8]) -> Result<Reader<'_>, Malform
     Ok(reader)
 }
 
-/// Appends a frame: length, header, and what `body` appends. Nothing is appended on error.
+/// Appends a frame: length, header, and the bytes that `body` appends. Appends nothing on error.
 fn framed(
     out: &mut Vec<u8>,
     api: ApiKey,

@@ -1,4 +1,4 @@
-//! Frames and answers of the wire, whole, cut and hostile.
+//! Frames and answers: whole, cut and hostile.
 
 use std::io::Read;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// `(api, version, body)` of answers that Kafka's own serializer wrote.
+/// Answers as `(api, version, body)`, which Kafka's own serializer wrote.
 fn vectors() -> Vec<(i16, i16, Vec<u8>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../codec/tests/data/message-vectors.tsv.gz");
     let mut text = String::new();
@@ -59,7 +59,7 @@ fn a_truncated_answer_is_refused() {
     }
 }
 
-/// The reader of an answer that announces a million elements fails before it reserves memory.
+/// If an answer announces too many elements, reading fails before memory is reserved.
 #[test]
 fn the_arrays_of_an_answer_have_a_limit() {
     // OffsetCommit v2: correlation id, 32 Mi topics of at least 40 bytes in memory.
@@ -76,7 +76,7 @@ fn a_length_that_exceeds_the_bytes_is_refused_before_memory_is_reserved() {
     // Metadata v12: correlation id, no tags, throttle time, 2^32 - 2 brokers.
     let frame = [0, 0, 0, 7, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(read::<MetadataRequest<'_>>(12, &frame).is_err());
-    // ApiVersions v3: the same in a tagged field, of which there is one: tag 0, 5 bytes.
+    // ApiVersions v3: the same number in a tagged field, the only one: tag 0, 5 bytes.
     let frame = [0, 0, 0, 7, 0, 0, 1, 0, 0, 0, 0, 1, 0, 5, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert!(read::<ApiVersionsRequest<'_>>(3, &frame).is_err());
 }
@@ -121,7 +121,7 @@ fn lengths_that_no_frame_has_are_refused() {
         let fed = Frames::default().feed(&length.to_be_bytes(), |_| Ok(()));
         assert_eq!(fed, Err(Malformed::Length(length)));
     }
-    // Even if it arrives in two parts.
+    // The same if the bytes arrive in two parts.
     let mut frames = Frames::default();
     frames.feed(&[0x7f], |_| Ok::<_, Malformed>(())).unwrap();
     assert!(frames.feed(&[0xff, 0xff, 0xff], |_| Ok::<_, Malformed>(())).is_err());
