@@ -1,4 +1,4 @@
-//! Bad input is refused before a run starts: with one sentence, and a status that is not zero.
+//! Bad input is refused before a run starts, with one sentence and a non-zero exit status.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn a_refused_connection() {
     called_with(&["--bootstrap", &closed]).assert_refused(&[&closed, "refused"]);
 }
 
-/// As a proxy without its server, or a broker that has reached its limit of connections.
+/// This happens with a proxy without its server, or a broker that has reached its connection limit.
 #[test]
 fn a_server_that_accepts_connections_and_closes_them() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -104,7 +104,7 @@ fn an_api_that_the_broker_does_not_have() {
     play(without(&[ApiKey::Metadata]), &consumer).assert_refused(&["Metadata"]);
 }
 
-/// Members that fail do not stop the run; they are counted, and the reason is reported.
+/// Failed members do not stop the run. They are counted, and the reason is reported.
 #[test]
 fn an_error_that_is_fatal_for_all_members() {
     for (protocol, api) in

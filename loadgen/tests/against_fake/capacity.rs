@@ -1,4 +1,4 @@
-//! The capacity of a broker that is slow from a known number of members on.
+//! The capacity search against a broker that is slow above a known number of members.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn the_limit_of_a_slow_broker_is_found_exactly() {
     assert_eq!((found.holds, found.breaks, &found.end), (Some(11), Some(12), &End::Found));
     let sizes: Vec<u64> = found.steps.iter().map(|step| step.size).collect();
     assert_eq!(sizes, [4, 8, 16, 12, 10, 11], "{outcome}");
-    // Beats that were missed meanwhile count, too, with less than the whole second.
+    // Missed heartbeats count, too, with less than the whole second.
     let sentence = "holds 11 members, breaks at 12: consumer-heartbeat.p50 < 500ms (";
     assert!(outcome.output.contains(sentence) && page.contains("holds 11 members"), "{outcome}");
     assert!(outcome.errors.contains("8 members held: "), "{outcome}");

@@ -1,5 +1,5 @@
-//! The figures beside a packet capture. It needs tcpdump and the right to capture on the loopback
-//! device: `cargo test -p loadgen --test against_fake capture -- --ignored --nocapture`.
+//! Compares the figures with a packet capture. This needs tcpdump and the right to capture on the
+//! loopback device: `cargo test -p loadgen --test against_fake capture -- --ignored --nocapture`.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use crate::fake::{Config, Fake};
 use crate::run::scenario;
 use crate::running::Running;
 
-/// A figure has to be this near to that of the capture, or has to be marked.
+/// A figure may differ by this share from that of the capture. Otherwise it must be marked.
 const NEAR: f64 = 0.1;
 
 const APIS: [(i16, &str); 2] = [(12, "heartbeat"), (8, "commit")];
@@ -41,7 +41,7 @@ fn unmarked_figures_agree_with_a_packet_capture() {
     compare(&json::load(&result).unwrap(), captured);
 }
 
-/// 200 members, each with a heartbeat and a commit in half a second.
+/// 200 members, each with a heartbeat and a commit every half second.
 fn crowd() -> String {
     let phases = "[[phase]]\nname = \"steady\"\nlasts = \"20s\"\n";
     scenario("range", "commit = { every = \"500ms\" }", phases)
@@ -51,7 +51,7 @@ fn crowd() -> String {
         .replace("interval = \"50ms\"", "interval = \"500ms\"")
 }
 
-/// Returns once it captures.
+/// Starts tcpdump, and returns once it captures.
 fn start_capture(port: u16, into: &Path) -> Child {
     let mut command = Command::new("tcpdump");
     command.args(["-i", "lo", "-B", "65536", "--time-stamp-precision=nano", "-U", "-w"]);
@@ -59,7 +59,7 @@ fn start_capture(port: u16, into: &Path) -> Child {
     let mut capture = command.stderr(Stdio::piped()).spawn().expect("tcpdump is installed");
     let mut lines = BufReader::new(capture.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("listening on lo")), "it captures");
-    // It reports its counts at the end.
+    // tcpdump reports its counts at the end.
     std::thread::spawn(move || lines.for_each(|line| println!("tcpdump: {}", line.unwrap())));
     capture
 }
@@ -97,10 +97,10 @@ struct Stream {
 }
 
 impl Stream {
-    /// The frames that this segment ends, without their lengths.
+    /// The frames that this segment completes, without their lengths.
     fn take(&mut self, sequence: u32, payload: &[u8]) -> Vec<Vec<u8>> {
         let next = self.next.get_or_insert(sequence);
-        // TCP sends some segments again.
+        // Skips the bytes that TCP has sent again.
         let again = next.wrapping_sub(sequence) as usize;
         assert!(again < 1 << 31, "the capture is complete and in order");
         let new = payload.get(again..).unwrap_or_default();
@@ -118,7 +118,8 @@ impl Stream {
     }
 }
 
-/// The nanoseconds from the packet with each request's end to that with its answer's, by API.
+/// The nanoseconds from the packet with a request's end to the packet with its answer's end, by
+/// API.
 fn round_trips(pcap: &[u8], port: u16) -> HashMap<i16, Vec<u64>> {
     let (mut streams, mut asked) = (HashMap::<_, Stream>::new(), HashMap::new());
     let mut took = HashMap::<i16, Vec<u64>>::new();
@@ -141,7 +142,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The packets of a file of tcpdump, with their times in nanoseconds.
+/// The packets in a file of tcpdump, each with its time in nanoseconds.
 struct Packets<'f>(&'f [u8]);
 
 impl<'f> Iterator for Packets<'f> {
@@ -165,7 +166,7 @@ struct Segment<'p> {
 }
 
 impl<'p> Segment<'p> {
-    /// Nothing without data.
+    /// `None` for a segment without data.
     fn of(packet: &'p [u8]) -> Option<Self> {
         let ip = &packet[14..];
         let (ip_header, length) = (usize::from(ip[0] & 15) * 4, number(&ip[2..4]) as usize);

@@ -1,4 +1,4 @@
-//! Real clients beside the members: a script stands in for them.
+//! Real clients beside the members. A script acts as the client.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::fake::{Config, Fake};
 use crate::run::{Outcome, play, play_with, scenario};
 use crate::running::Running;
 
-/// One consumer that owns nothing, polls, and ends when it is asked to; `{{name}}` shows its
+/// A consumer that owns nothing, polls, and ends when it is asked to. `{{name}}` prints its
 /// arguments.
 const WELL_BEHAVED: &str = r#"
 trap 'echo "{\"event\":\"revoked\",\"partitions\":[]}"; exit 0' TERM
@@ -65,7 +65,7 @@ fn a_client_that_ends_by_itself_is_the_problem_of_its_phase() {
     assert_eq!(problem.as_deref(), Some(expected), "{outcome}");
 }
 
-/// The members of the run still own what the client says to own.
+/// The client claims partitions that the members of the run still own.
 #[test]
 fn a_client_that_owns_a_partition_of_a_member_proves_two_owners() {
     let script = r#"
@@ -79,7 +79,7 @@ while read line; do :; done"#;
     assert!(outcome.output.contains("client script"), "{outcome}");
 }
 
-/// Ctrl-C twice: nothing of the clients is left.
+/// After Ctrl-C twice no process of a client is left.
 #[test]
 fn clients_end_with_a_run_that_ends_at_once() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());

@@ -1,4 +1,4 @@
-//! Where containers run by default: io_uring is forbidden, and no memory may be locked.
+//! Runs with the default limits of containers: io_uring is forbidden, and no memory may be locked.
 
 use std::io::ErrorKind;
 use std::process::Command;
@@ -10,7 +10,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use crate::fake::Config;
 use crate::run::{PROGRAM, TOO_LONG, play_by, scenario};
 
-/// Refuses io_uring to the calling thread, and to the processes that it starts.
+/// Forbids io_uring for the calling thread, and for the processes that it starts.
 fn forbid_io_uring() {
     let calls = [SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register];
     let rules = calls.map(|call| (call, Vec::new())).into();
@@ -22,7 +22,7 @@ fn forbid_io_uring() {
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
 }
 
-/// The program, which may not lock any memory.
+/// The program, which may lock no memory.
 fn without_locked_memory() -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -l 0 && exec \"$@\"", "sh", "timeout", TOO_LONG, PROGRAM]);

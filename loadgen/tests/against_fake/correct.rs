@@ -1,4 +1,4 @@
-//! No violation of a correct broker is reported.
+//! No run against a correct broker reports a violation.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ commit = { every = "20ms" }
 offset-fetch = { every = "50ms" }
 "#;
 
-/// Members leave, crash, come back and restart; topics grow; offsets are read; groups are deleted.
+/// All actions: members leave, crash, come back and restart, topics grow, offsets are read, groups
+/// are deleted.
 const ALL_ACTIONS: &str = r#"
 [[phase]]
 name = "leave"

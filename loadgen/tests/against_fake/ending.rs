@@ -1,4 +1,4 @@
-//! The end of a run: its exit status, and the topics and groups that are left.
+//! The end of a run: its exit status, and the topics and groups that it leaves.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -22,7 +22,8 @@ fn steady() -> String {
     scenario("range", "", STEADY)
 }
 
-/// Ctrl-C in the middle: members leave, topics and groups are deleted, the summary is shown.
+/// After Ctrl-C in the middle of a run, members leave, topics and groups are deleted, and the
+/// summary is shown.
 #[test]
 fn an_interrupted_run_winds_down() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
@@ -36,8 +37,8 @@ fn an_interrupted_run_winds_down() {
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
 }
 
-/// Groups and topics that a run left are found by its prefix, shown first, and deleted only on
-/// confirmation.
+/// `clean` finds the groups and topics of a dead run by its prefix. It first shows them, and
+/// deletes them only after confirmation.
 #[test]
 fn clean_deletes_what_dead_runs_left() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
@@ -60,11 +61,11 @@ fn clean_deletes_what_dead_runs_left() {
     }
 }
 
-/// A terminal that closes is no reason to leave topics behind.
+/// A run does not leave topics behind when its terminal closes.
 #[test]
 fn a_hangup_winds_down_as_an_interrupt_does() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
-    // The tests may themselves be started by nohup(1), which the program would obey.
+    // The tests may themselves run under nohup(1), which makes the program ignore SIGHUP.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP", PROGRAM]);
     let options = ["--keep-up", "1min"];
@@ -76,7 +77,7 @@ fn a_hangup_winds_down_as_an_interrupt_does() {
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
 }
 
-/// Results in pipes: the summary makes room.
+/// If a result goes to standard output, the summary does not.
 #[test]
 fn a_result_can_go_to_standard_output() {
     let fake = Fake::start(Config::default());
@@ -96,7 +97,7 @@ fn a_result_can_go_to_standard_output() {
 fn the_state_is_streamed_while_it_runs() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());
     let lines = directory.path().join("lines.jsonl");
-    // A port that was free a moment ago.
+    // This port was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = port.to_string();
     let options = ["--ndjson", lines.to_str().unwrap(), "--prometheus", &address];
@@ -130,7 +131,7 @@ fn an_interrupted_run_that_broke_a_threshold_has_status_1() {
     assert_eq!(status, Some(1), "{summary}");
 }
 
-/// Members whose LeaveGroup is not answered take half a minute to leave: a second Ctrl-C does not
+/// Members whose LeaveGroup is not answered take half a minute to leave. A second Ctrl-C does not
 /// wait for them.
 #[test]
 fn a_second_interrupt_ends_at_once() {
@@ -167,7 +168,8 @@ fn a_threshold_decides_the_status() {
     }
 }
 
-/// Timers are always later than a microsecond. Violations count all the same: they are facts.
+/// Timers are always later than a microsecond. Violations decide the status nevertheless, because
+/// they are facts.
 #[test]
 fn a_machine_that_cannot_keep_up_has_a_status_of_its_own() {
     let formation = scenario("range", "", "[[phase]]\nname = \"steady\"\nlasts = \"500ms\"\n");
@@ -184,7 +186,7 @@ fn a_machine_that_cannot_keep_up_has_a_status_of_its_own() {
     assert_eq!(outcome.status, Some(1), "{outcome}");
 }
 
-/// Checking the history of a run gives the same result as the run did.
+/// The check of a run's history finds what the run found.
 #[test]
 fn a_history_is_checked_again() {
     for (bug, status) in [(None, 0), (Some(Bug::EvictsEarly), 1)] {
@@ -203,7 +205,7 @@ fn a_history_is_checked_again() {
     }
 }
 
-/// The broker's session timeout counts, or the scenario's if the broker does not report one.
+/// The broker's session timeout counts. If the broker does not report one, the scenario's counts.
 #[test]
 fn the_session_timeout_of_consumer_groups_is_the_brokers() {
     let silent = Config { without: &[ApiKey::DescribeConfigs], ..Config::default() };

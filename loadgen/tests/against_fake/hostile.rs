@@ -1,5 +1,5 @@
-//! A broker that answers nonsense: before the start this ends the run with a sentence; later only
-//! the connections of members break.
+//! A broker that answers nonsense. Before the start this ends the run with a sentence. Later only
+//! connections of members break.
 
 use kafka_protocol::messages::ApiKey;
 
@@ -15,7 +15,7 @@ const ALL: [Nonsense; 6] = [
     Nonsense::WrongCorrelation,
 ];
 
-/// A request timeout of a second, so that missing answers do not take long.
+/// The request timeout is one second, so that missing answers do not take long.
 fn play(api: ApiKey, how: Nonsense) -> Outcome {
     let phases = "[[phase]]\nname = \"steady\"\nlasts = \"500ms\"\n";
     let scenario = scenario("range", "commit = { every = \"50ms\" }", phases);
@@ -43,7 +43,7 @@ fn nonsense_to_joining_members_does_not_stop_the_run() {
     });
 }
 
-/// Heartbeats and commits whose answers can't be decoded: settled members continue.
+/// The answers to heartbeats and commits can't be decoded. Settled members continue.
 #[test]
 fn nonsense_to_settled_members_is_no_violation() {
     let apis = [ApiKey::Heartbeat, ApiKey::OffsetCommit, ApiKey::OffsetFetch];

@@ -1,4 +1,4 @@
-//! Each bug that is injected into the broker is reported as its own rule.
+//! Each bug that is injected into the broker is reported by its own rule.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::run::{Outcome, play, scenario, side_by_side};
 
 const PROTOCOLS: [&str; 2] = ["range", "consumer"];
 
-/// Members continue for a while.
+/// A phase in which members continue for a while.
 const STEADY: &str = "
 [[phase]]
 name = \"steady\"
@@ -15,7 +15,7 @@ lasts = \"1s\"
 ";
 const COMMITS: &str = "commit = { every = \"20ms\" }";
 
-/// Long enough for slow members, short enough to wait for.
+/// Long enough for slow members, and short enough for a test.
 const SESSION_TIMEOUT: Duration = Duration::from_millis(1_200);
 
 fn assert_found(protocol: &str, bug: Bug, group: &str, phases: &str, rule: &str) {
@@ -93,7 +93,7 @@ fn a_member_that_is_evicted_early() {
     });
 }
 
-/// One member of 64 repeats its SyncGroup.
+/// One member out of 64 repeats its SyncGroup.
 #[test]
 fn a_repeated_request_that_is_answered_differently() {
     let bug = Bug::AnswersRepeatsDifferently;

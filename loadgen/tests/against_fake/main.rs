@@ -1,4 +1,4 @@
-//! `muster-load` against a broker in memory that is correct, or has one chosen bug.
+//! `muster-load` against a broker in memory, which is correct or has one chosen bug.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;

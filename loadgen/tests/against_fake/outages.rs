@@ -1,4 +1,4 @@
-//! A server that does not answer has a latency of at least that.
+//! Outages: a server that does not answer has a latency at least as long as its silence.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn steady(group: &str, lasts: &str) -> String {
     scenario.replace("session-timeout = \"1s\"", "session-timeout = \"20s\"")
 }
 
-/// Starts a run, does this to the broker once the group is stable, and returns status, output and
-/// report.
+/// Starts a run, and applies `interfere` to the broker once the group is stable. Returns the
+/// status, the output and the report.
 fn interfered(
     scenario: &str,
     options: &[&str],
@@ -35,7 +35,8 @@ fn interfered(
     (status, output, json::load(&result).unwrap())
 }
 
-/// As if its process were stopped: what was due meanwhile counts, sent or not.
+/// The broker stalls as if its process were stopped. Requests that were due meanwhile count,
+/// whether they were sent or not.
 #[test]
 fn a_stall_is_in_all_percentiles_that_it_belongs_to() {
     let options = ["--threshold", "heartbeat.max < 1s", "--threshold", "heartbeat.p50 < 2s"];
@@ -48,11 +49,11 @@ fn a_stall_is_in_all_percentiles_that_it_belongs_to() {
     assert_eq!(held, [false, true], "{output}");
     let (corrected, sent) = (&report.latencies["heartbeat"], &report.uncorrected["heartbeat"]);
     assert!(corrected.max >= 1_900.0 && sent.max >= 1_900.0, "{output}");
-    // Six members would have sent one every 50 ms.
+    // Six members would have sent a request every 50 ms.
     assert!(corrected.count >= sent.count + 6 * 30, "{corrected:?} {sent:?}");
 }
 
-/// The broker ends and does not return: the run ends, and the last seconds are in the figures.
+/// The broker ends and does not return. The run ends, and its figures contain the last seconds.
 #[test]
 fn a_dead_cluster_ends_the_run_and_has_no_good_figures() {
     let scenario = steady("commit = { every = \"50ms\" }", "60s");
@@ -69,11 +70,11 @@ fn a_dead_cluster_ends_the_run_and_has_no_good_figures() {
         assert!(corrected.max >= 2_500.0 && sent.max < 2_500.0, "{of}: {output}");
         assert!(corrected.count >= sent.count + 6 * 30, "{of}: {corrected:?} {sent:?}");
     }
-    // A heartbeat and a commit of each were on their way; lookups that were refused do not count.
+    // Each member had a heartbeat and a commit in flight. Refused lookups do not count.
     assert!(report.unanswered_count() <= 12, "{:?}: {output}", report.unanswered);
 }
 
-/// Slower than the load: requests pile up, which only the corrected figures show.
+/// Answers are slower than the load, so requests queue. Only the corrected figures show this.
 #[test]
 fn answers_to_one_api_that_are_held_back_show_in_its_figure() {
     let slow = Slow { api: ApiKey::OffsetCommit, by: Duration::from_millis(400), from_members: 0 };

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::fake::{Config, Fake};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_muster-load");
-/// A run that takes longer counts as hung. Scenarios here take a few seconds on an idle machine.
+/// A run that takes longer counts as hung. The scenarios here take a few seconds on an idle
+/// machine.
 pub(crate) const TOO_LONG: &str = "90";
 
 /// The results of a run of the program.
@@ -18,13 +19,13 @@ pub(crate) struct Outcome {
     pub(crate) status: Option<i32>,
     pub(crate) output: String,
     pub(crate) errors: String,
-    /// The report of `--json`, if it was written.
+    /// The report of `--json`, if one was written.
     pub(crate) report: Option<Report>,
-    /// Topics and groups that it left behind.
+    /// The topics and groups that it left behind.
     pub(crate) left: Vec<String>,
 }
 
-/// A scenario of six members in a group `g` with a topic `t`, followed by `phases`.
+/// A scenario with six members in a group `g` and a topic `t`, followed by `phases`.
 pub(crate) fn scenario(protocol: &str, group: &str, phases: &str) -> String {
     let protocol = match protocol {
         "consumer" => "protocol = \"consumer\"".to_owned(),
@@ -64,7 +65,7 @@ pub(crate) fn play_with(config: Config, scenario: &str, options: &[&str]) -> Out
     play_by(program(), config, scenario, options)
 }
 
-/// The same, by this command.
+/// Plays a scenario with this command as the program.
 pub(crate) fn play_by(
     mut program: Command,
     config: Config,
@@ -76,7 +77,7 @@ pub(crate) fn play_by(
     let file = write(&directory, scenario);
     let report = directory.path().join("report.json");
     program.arg(file).arg("--bootstrap").arg(fake.bootstrap()).arg("--json").arg(&report);
-    // Tests run beside others, on a machine that can be late.
+    // Other tests run at the same time, so the machine may be late.
     program.args(if options.contains(&"--keep-up") { &[][..] } else { &["--keep-up", "1min"] });
     let outcome = outcome(&program.args(options).output().unwrap());
     let report = std::fs::read(report).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap());
@@ -89,7 +90,7 @@ pub(crate) fn write(directory: &TempDir, scenario: &str) -> PathBuf {
     file
 }
 
-/// Runs these in parallel: they wait most of the time.
+/// Runs the cases in parallel, because they mostly wait.
 pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
     std::thread::scope(|scope| {
         for case in cases {
@@ -98,7 +99,7 @@ pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: i
     });
 }
 
-/// The program, which is ended if it hangs.
+/// The program, which is killed if it hangs.
 pub(crate) fn program() -> Command {
     let mut command = Command::new("timeout");
     command.arg(TOO_LONG).arg(PROGRAM);

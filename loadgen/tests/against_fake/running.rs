@@ -1,4 +1,4 @@
-//! A run that the test interferes with.
+//! A run with which the test interferes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -25,7 +25,7 @@ impl Running {
         Self::start_by(Command::new(PROGRAM), fake, directory, scenario, &options)
     }
 
-    /// Started by this command, which gets the arguments.
+    /// Starts a run with this command. The arguments of the run are appended.
     pub(crate) fn start_by(
         mut command: Command,
         fake: &Fake,
@@ -40,7 +40,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Waits for a line that contains this.
+    /// Waits for a line that contains `word`.
     pub(crate) fn wait_for(&mut self, word: &str) {
         let mut lines = self.lines.by_ref().map(Result::unwrap);
         assert!(lines.any(|line| line.contains(word)), "never printed: {word}");
@@ -55,7 +55,8 @@ impl Running {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// Waits for its end; returns its status and its output, with the last lines of its errors.
+    /// Waits for the end of the run. Returns its status and its output, with the last lines of
+    /// standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let errors: Vec<String> = self.lines.map(Result::unwrap).collect();
         let mut summary = errors.join("\n");

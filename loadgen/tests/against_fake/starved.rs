@@ -1,4 +1,5 @@
-//! A generator that gets next to no CPU knows that the figures are its own.
+//! A load generator that gets next to no CPU time reports that its figures describe the load
+//! machine.
 
 use std::process::{Child, Command, Stdio};
 
@@ -39,7 +40,7 @@ fn a_starved_generator_blames_itself() {
     program.args(["-n", "19", "taskset", "-c", &cpu, PROGRAM]);
     let phases = "[[phase]]\nname = \"steady\"\nlasts = \"4s\"\n";
     let scenario = scenario("range", "", phases).replace("timeout = \"1s\"", "timeout = \"1min\"");
-    // The loops have the niceness of the tests, which may be near that of muster-load.
+    // The busy processes have the niceness of the tests, which may be near that of muster-load.
     let options = ["--keep-up", "20ms", "--threshold", "heartbeat.p50 < 1us"];
     let mut run = Running::start_by(program, &fake, &directory, &scenario, &options);
     run.wait_for("6 stable");

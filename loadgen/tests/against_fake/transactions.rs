@@ -1,4 +1,4 @@
-//! Transactions are read back: a broker that shows a part of one is found.
+//! Transactions are read back. A broker that shows only a part of a transaction is found.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ start = { groups = "p" }
 lasts = "1500ms"
 "#;
 
-/// Produce is answered this much later than its records are there.
+/// Produce is answered this much later than its records are readable.
 const LATER: Slow = Slow { api: ApiKey::Produce, by: Duration::from_millis(20), from_members: 0 };
 
 fn with(bug: Option<Bug>, aborted: u32) -> Outcome {

@@ -1,4 +1,4 @@
-//! Other programs that look at a run while it runs.
+//! Other programs follow a run while it runs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::running::Running;
 
 const STEADY: &str = "[[phase]]\nname = \"steady\"\nlasts = \"60s\"\n";
 
-/// A port that was free a moment ago.
+/// This port was free a moment ago.
 fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -34,7 +34,7 @@ fn a_browser_has_the_page_while_the_run_is_under_way() {
     let mut run = Running::start(&fake, &directory, &scenario("range", "", STEADY), &live);
     run.wait_for("6 stable");
     assert!(get(address).contains("The first figures come in a moment"));
-    // Rendered with the next state, as it was asked for.
+    // The request makes the run render the page with the next state.
     let mut page = String::new();
     for _ in 0..600 {
         page = get(address);
@@ -49,7 +49,7 @@ fn a_browser_has_the_page_while_the_run_is_under_way() {
     run.end();
 }
 
-/// Answers each request with 200, and passes its body on.
+/// A server that answers each request with 200, and passes the body to the test.
 fn collector() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1/metrics", listener.local_addr().unwrap());
@@ -58,7 +58,7 @@ fn collector() -> (String, Receiver<Value>) {
         for client in listener.incoming() {
             let mut client = BufReader::new(client.unwrap());
             while let Some(body) = request(&mut client) {
-                // Before the answer, with which the run may end.
+                // Must come before the answer, because the run may end with it.
                 sender.send(body).unwrap();
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
                 client.get_mut().write_all(answer).unwrap();
@@ -89,7 +89,7 @@ fn metric<'a>(body: &'a Value, name: &str) -> Option<&'a Value> {
     all.iter().find(|metric| metric["name"] == name)
 }
 
-/// The last state is pushed at the end, too. A short run may push the same state twice.
+/// The last state is also pushed at the end. A short run may push the same state twice.
 #[test]
 fn metrics_are_pushed_to_open_telemetry() {
     let (fake, directory) = (Fake::start(Config::default()), TempDir::new().unwrap());

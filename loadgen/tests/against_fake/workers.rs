@@ -1,4 +1,4 @@
-//! Runs whose load comes from several processes: `muster-load serve`.
+//! Runs with load from several processes: `muster-load serve`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ work = { commit = { every = \"50ms\" } }
 lasts = \"3s\"
 ";
 
-/// A worker of its own process; ended with the test.
+/// A worker in its own process, which ends with the test.
 struct Worker {
     child: Child,
     address: String,
@@ -42,7 +42,7 @@ impl Drop for Worker {
     }
 }
 
-/// Runs the scenario with these options, and with a report and a history in the directory.
+/// Runs the scenario with these options. The report and the history are written to the directory.
 fn play(directory: &TempDir, scenario: &str, options: &[&str]) -> (Outcome, Option<Report>) {
     let scenario = write(directory, scenario);
     let (report, history) = (directory.path().join("r.json"), directory.path().join("h.jsonl"));
@@ -53,8 +53,8 @@ fn play(directory: &TempDir, scenario: &str, options: &[&str]) -> (Outcome, Opti
     (outcome, report.map(|bytes| serde_json::from_slice(&bytes).unwrap()))
 }
 
-/// The counts of both are those of the same scenario with the same seed; only how many requests fit
-/// into the time may differ.
+/// The counts equal those of a single process with the same seed. Only the number of requests that
+/// fit into the time may differ.
 #[test]
 fn two_workers_are_one_run() {
     let scenario = scenario("range", "", WORK);
@@ -72,31 +72,31 @@ fn two_workers_are_one_run() {
     assert_eq!(merged.run.cores, 2);
     assert_eq!((alone.members.started, merged.members.started), (6, 6));
     assert_eq!(merged.violation_count(), 0);
-    // One history of both, which proves the same.
+    // One history contains the events of both workers, and its check finds the same.
     let history = directory.path().join("h.jsonl");
     let text = std::fs::read_to_string(&history).unwrap();
     assert!(text.contains("clock_error_us"), "{}", &text[..500.min(text.len())]);
     let checked = called_with(&["check", history.to_str().unwrap()]);
     assert!(checked.output.contains("of 1 groups, 0 violations"), "{checked}");
-    // Each member joins the same number of times, and commits on its schedule.
+    // Each member joins equally often, and commits on its schedule.
     let count = |report: &Report, name: &str| report.latencies[name].count as f64;
     for name in ["commit", "sync"] {
         let (alone, merged) = (count(&alone, name), count(&merged, name));
         assert!((merged / alone - 1.0).abs() < 0.3, "{name}: {alone} alone, {merged} merged");
     }
-    // Members of both workers have commits in the history.
+    // The history contains commits of members of both workers.
     let commits_of = |member: u32| {
         let wanted = format!("\"member\":{member},\"event\":\"commit-sent\"");
         text.lines().filter(|line| line.contains(&wanted)).count()
     };
     assert!((0..6).all(|member| commits_of(member) > 10), "{:?}", (0..6).map(commits_of));
     assert!(fake.names().is_empty(), "{:?} are left", fake.names());
-    // A worker serves the next run.
+    // A worker can serve another run.
     let (next, _) = play(&directory, &scenario, &["--workers", &workers[1].address]);
     assert_eq!(next.status, Some(0), "{next}");
 }
 
-/// They choose their ids themselves, at random: no two workers may choose the same.
+/// Members choose random ids themselves. No two workers may choose the same ids.
 #[test]
 fn members_of_two_workers_have_different_ids() {
     let directory = TempDir::new().unwrap();

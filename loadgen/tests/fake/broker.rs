@@ -1,4 +1,4 @@
-//! The thread that owns all state: receives requests, answers them, and expires timers.
+//! The thread that owns all state. It receives requests, answers them, and expires timers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,16 +37,16 @@ pub(super) const NODE: BrokerId = BrokerId(1);
 const UNSUPPORTED_VERSION: i16 = 35;
 
 pub(super) enum Question {
-    /// A request that a connection passes on.
+    /// A request from a connection.
     Request { call: Call, to: Sender<Vec<u8>> },
     /// The test asks for the names of all topics and groups.
     Names(Sender<Vec<String>>),
-    /// It is as if the process were stopped for this time.
+    /// The broker stalls for this time, as if its process were stopped.
     Stall(Duration),
 }
 
 pub(super) struct Broker {
-    /// Members of all groups.
+    /// The number of members of all groups.
     members: Arc<AtomicUsize>,
     pub(super) config: Config,
     port: u16,
@@ -56,7 +56,7 @@ pub(super) struct Broker {
     pub(super) transactions: Transactions,
 }
 
-/// A group is of a kind as long as it has members.
+/// A group. It has a kind while it has members.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) classic: Option<ClassicGroup>,
@@ -78,14 +78,14 @@ impl Broker {
         Self { members, config, port, now, topics, groups, transactions }
     }
 
-    /// Runs until all senders are gone.
+    /// Runs until all senders are dropped.
     pub(super) fn run(mut self, questions: &Receiver<Question>) {
         loop {
             let question = questions.recv_timeout(Duration::from_millis(10));
             self.now = Instant::now();
             self.expire();
             match question {
-                // A request that can't be decoded is not answered: the connection closes.
+                // A request that can't be decoded gets no answer, so the connection closes.
                 Ok(Question::Request { call, to }) => drop(self.answer(call, to)),
                 Ok(Question::Names(to)) => drop(to.send(self.names())),
                 Ok(Question::Stall(time)) => std::thread::sleep(time),
@@ -148,7 +148,7 @@ impl Broker {
         Ok(())
     }
 
-    /// The error that this API has in all its answers, 0 if it has none.
+    /// The error code of all answers of this API. 0 if it answers normally.
     pub(super) fn refusal(&self, api: ApiKey) -> i16 {
         self.config.refuses.filter(|(refused, _)| *refused == api).map_or(0, |(_, error)| error)
     }
@@ -162,7 +162,7 @@ impl Broker {
         }
     }
 
-    /// Versions from those on whose answers have the layout that is encoded here.
+    /// The supported versions: those from the first one whose answers have the layout encoded here.
     fn apis(&self) -> Vec<ApiVersion> {
         let apis = [
             api::<ApiVersionsRequest>(0),
@@ -221,7 +221,7 @@ impl Broker {
         reply.send(ListGroupsResponse::default().with_groups(groups));
     }
 
-    /// Answers with those of the broker's own configs that are asked for.
+    /// Answers with the requested configs that the broker has.
     fn describe_configs(
         &self,
         (request, reply): (DescribeConfigsRequest, Reply<DescribeConfigsRequest>),

@@ -28,7 +28,7 @@ const MEMBER_ID_REQUIRED: i16 = 79;
 const FENCED_INSTANCE_ID: i16 = 82;
 
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");
-/// After this number of heartbeats a live member is removed.
+/// A live member is removed after this number of heartbeats.
 const HEARTBEATS_BEFORE_EVICTION: u32 = 5;
 
 pub(super) struct ClassicGroup {
@@ -39,10 +39,10 @@ pub(super) struct ClassicGroup {
     leader: StrBytes,
     protocol: StrBytes,
     members: BTreeMap<StrBytes, Member>,
-    /// Ids that were assigned with MEMBER_ID_REQUIRED, and with which no member has joined yet.
+    /// Ids that were assigned with MEMBER_ID_REQUIRED, but with which no member has joined yet.
     given: BTreeSet<StrBytes>,
     ids: u32,
-    /// The member whose heartbeats are ignored, with [`Bug::AcceptsFencedCommits`].
+    /// With [`Bug::AcceptsFencedCommits`], the member whose heartbeats are ignored.
     unheard: Option<StrBytes>,
 }
 
@@ -61,7 +61,7 @@ struct Member {
     heard: Instant,
     protocols: Vec<JoinGroupRequestProtocol>,
     assignment: Bytes,
-    /// Whether it has received its assignment in this generation.
+    /// Whether the member has received its assignment in this generation.
     served: bool,
     heartbeats: u32,
     join: Option<Reply<JoinGroupRequest>>,
@@ -191,7 +191,7 @@ impl ClassicGroup {
         self.complete_join(now);
     }
 
-    /// The process of this instance was restarted: removes the previous member of the instance.
+    /// The process of this instance restarted: removes the instance's previous member.
     fn replace_instance(&mut self, instance: Option<&StrBytes>) {
         let before = self.members.iter().find(|(_, member)| member.instance.as_ref() == instance);
         let Some(member) = before.map(|(id, _)| id.clone()).and_then(|id| self.members.remove(&id))
@@ -218,7 +218,7 @@ impl ClassicGroup {
         self.phase = Phase::Joining { not_before: now + delay, until };
     }
 
-    /// Completes the join phase once all members have joined, or their time is over.
+    /// Completes the join phase if all members have joined or its time is over.
     fn complete_join(&mut self, now: Instant) {
         let Phase::Joining { not_before, until } = self.phase else { return };
         let all = self.members.values().all(|member| member.join.is_some());
@@ -240,7 +240,7 @@ impl ClassicGroup {
         self.answer_joins(now);
     }
 
-    /// The first protocol of the leader that all members have.
+    /// The leader's first protocol that all members support.
     fn common_protocol(&self) -> StrBytes {
         let has = |member: &Member, name| member.protocols.iter().any(|one| one.name == name);
         let all_have =
@@ -364,7 +364,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The error of a commit, 0 if it is accepted.
+    /// The error code of a commit. 0 if it is accepted.
     pub(super) fn check_commit(&self, id: &StrBytes, generation: i32) -> i16 {
         match self.phase {
             _ if self.bug == Some(Bug::AcceptsFencedCommits) => 0,
@@ -380,7 +380,7 @@ impl ClassicGroup {
         of_instance.map_or_else(|| id.clone(), |(id, _)| id.clone())
     }
 
-    /// Returns whether it was a member.
+    /// Removes a member. Returns whether it was one.
     fn remove(&mut self, id: &StrBytes, now: Instant) -> bool {
         let Some(member) = self.members.remove(id) else { return self.given.remove(id) };
         member
@@ -397,7 +397,7 @@ impl ClassicGroup {
         true
     }
 
-    /// Removes members whose session has expired, unless they wait for an answer.
+    /// Removes members whose session has expired, except members that wait for an answer.
     pub(super) fn expire(&mut self, now: Instant) {
         let silent = |member: &Member| {
             let waits = member.join.is_some() || member.sync.is_some();

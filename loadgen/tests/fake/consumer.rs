@@ -1,4 +1,4 @@
-//! Consumer groups (KIP-848): a target for each group epoch, which members reconcile one by one.
+//! Consumer groups (KIP-848): each group epoch has a target, and members reconcile one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ const INVALID_REQUEST: i16 = 42;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 const FENCED_MEMBER_EPOCH: i16 = 110;
 const STALE_MEMBER_EPOCH: i16 = 113;
-/// This number of heartbeats after its last change, a live member meets the injected bug.
+/// After this number of heartbeats without a change, the injected bug affects a live member.
 const HEARTBEATS_BEFORE_MISCHIEF: u32 = 5;
 
-/// Topic id and number.
+/// The topic id and the partition number.
 type Partition = (Uuid, i32);
 type Partitions = BTreeSet<Partition>;
 
@@ -33,24 +33,25 @@ pub(super) struct ConsumerGroup {
     config: Config,
     epoch: i32,
     members: BTreeMap<StrBytes, Member>,
-    /// The subscriptions that the target was made from.
+    /// The subscriptions from which the target was computed.
     subscribed: Vec<(StrBytes, Vec<(Uuid, i32)>)>,
-    /// The member whose heartbeats are ignored, with [`Bug::AcceptsFencedCommits`].
+    /// With [`Bug::AcceptsFencedCommits`], the member whose heartbeats are ignored.
     unheard: Option<StrBytes>,
 }
 
 struct Member {
     topics: Vec<StrBytes>,
     epoch: i32,
-    /// The previous epoch, as the answer with the current one may have been lost.
+    /// The previous epoch. It is accepted, too, because the answer with the current epoch may have
+    /// been lost.
     previous: i32,
     target: Partitions,
-    /// The partitions that it may own, including those that it has yet to give up.
+    /// The partitions that the member may own, including those that it has yet to give up.
     assigned: Partitions,
     revoking: Partitions,
     heard: Instant,
     rebalance_timeout: Duration,
-    /// The time when it must have given up the partitions in `revoking`.
+    /// When the member must have given up the partitions in `revoking`.
     revokes_until: Option<Instant>,
     idle_heartbeats: u32,
 }
@@ -145,7 +146,7 @@ impl ConsumerGroup {
             idle_heartbeats: 0,
         };
         self.members.insert(id.clone(), member);
-        // A member that joins again raises the epoch, too.
+        // The epoch also rises when a member joins again.
         self.subscribed.clear();
         Ok(())
     }
@@ -177,7 +178,7 @@ impl ConsumerGroup {
             .with_member_epoch(epoch))
     }
 
-    /// Makes a new epoch with a new target, if members or topics changed.
+    /// Creates a new epoch with a new target, if members or topics changed.
     pub(super) fn retarget(&mut self, topics: &Topics) {
         let described =
             |name: &StrBytes| topics.named(name).map(|topic| (topic.id, topic.partitions));
@@ -212,7 +213,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Brings the member nearer to its target; returns whether its assignment changed.
+    /// Brings the member nearer to its target. Returns whether its assignment changed.
     fn reconcile(&mut self, id: &StrBytes, now: Instant) -> bool {
         let others = self.members.iter().filter(|(other, _)| *other != id);
         let of_others: Partitions = others.flat_map(|(_, other)| other.assigned.clone()).collect();
@@ -241,7 +242,7 @@ impl ConsumerGroup {
         changed
     }
 
-    /// Applies the injected bug; returns whether the member gets a wrong assignment.
+    /// Applies the injected bug. Returns whether the member gets a wrong assignment.
     fn misbehave(&mut self, id: &StrBytes, changed: bool) -> Result<bool, i16> {
         let mut others = self.members.iter().filter(|(other, _)| *other != id);
         let of_another = others.find_map(|(_, other)| other.assigned.first().copied());
@@ -292,7 +293,7 @@ impl ConsumerGroup {
             .with_assignment(full.then_some(assignment))
     }
 
-    /// The error of a commit, 0 if it is accepted.
+    /// The error code of a commit. 0 if it is accepted.
     pub(super) fn check_commit(&self, id: &StrBytes, epoch: i32) -> i16 {
         match self.members.get(id) {
             _ if self.config.bug == Some(Bug::AcceptsFencedCommits) => 0,
@@ -303,7 +304,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Removes members whose session or time to give up partitions has expired.
+    /// Removes members whose session, or whose time to give up partitions, has expired.
     pub(super) fn expire(&mut self, now: Instant) {
         let session = self.config.session_timeout;
         self.members.retain(|_, member| {
@@ -313,7 +314,7 @@ impl ConsumerGroup {
 }
 
 impl Member {
-    /// Frees partitions that it had to give up and does not report any more.
+    /// Frees partitions that the member had to give up and no longer reports.
     fn give_up(&mut self, owned: &[Owned]) {
         let owned: Partitions = owned.iter().flat_map(partitions).collect();
         if self.revoking.is_disjoint(&owned) {

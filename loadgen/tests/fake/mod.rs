@@ -1,8 +1,8 @@
-//! A small Kafka broker in memory, in threads of the test: correct by default, or with one chosen
-//! bug. It serves the requests of `muster-load`, over plain TCP.
+//! A small Kafka broker in memory, in threads of the test. It is correct by default, or has one
+//! chosen bug. It serves the requests of `muster-load` over plain TCP.
 //!
-//! Each connection has a thread ([`net`]); one more thread owns all state ([`broker`]) and answers,
-//! at once or later. Requests of a connection are answered in order, as Kafka does.
+//! Each connection has a thread ([`net`]). Another thread owns all state ([`broker`]), and answers
+//! at once or later. Requests of a connection are answered in order, as in Kafka.
 
 mod broker;
 mod classic;
@@ -24,9 +24,9 @@ pub(crate) use net::Fake;
 pub(crate) struct Config {
     pub(crate) bug: Option<Bug>,
     pub(crate) hostile: Option<Hostile>,
-    /// User and password of SASL PLAIN, which is then required.
+    /// The user and password for SASL PLAIN, which is then required.
     pub(crate) password: Option<(&'static str, &'static str)>,
-    /// APIs that ApiVersions does not list.
+    /// APIs that the broker does not have: ApiVersions does not list them.
     pub(crate) without: &'static [ApiKey],
     /// An API whose answers all have this error code.
     pub(crate) refuses: Option<(ApiKey, i16)>,
@@ -38,7 +38,7 @@ pub(crate) struct Config {
     pub(crate) slow: Option<Slow>,
 }
 
-/// Holds answers to one API back while there are this many members or more.
+/// Delays the answers to one API while there are at least this many members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slow {
     pub(crate) api: ApiKey,
@@ -72,35 +72,35 @@ impl Config {
     }
 }
 
-/// A bug that is injected into the coordinator.
+/// A bug injected into the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bug {
-    /// A member of a consumer group is assigned a partition that another has; in a classic group
-    /// one gets the assignment of another.
+    /// In a consumer group, a member is assigned a partition that another member has. In a classic
+    /// group, a member gets the assignment of another.
     AssignsTwice,
-    /// The generation, or the epoch of a member, is lowered once it has reached 2.
+    /// The generation or member epoch goes down once it has reached 2.
     EpochGoesBack,
-    /// A partition's commits are acknowledged and forgotten, from the third one on.
+    /// From the third commit of a partition on, commits are acknowledged and forgotten.
     ForgetsCommits,
-    /// An acknowledged commit is read back at first, and later the one before it.
+    /// An acknowledged commit can be read at first. Later the commit before it is read instead.
     RollsBack,
-    /// A member is removed as its heartbeats are ignored, but its commits are still accepted.
+    /// A member's heartbeats are ignored until it is removed, but its commits are still accepted.
     AcceptsFencedCommits,
     /// A live member is removed.
     EvictsEarly,
-    /// A member that repeats its SyncGroup gets the assignment of another.
+    /// A member that repeats its SyncGroup gets the assignment of another member.
     AnswersRepeatsDifferently,
     /// A deleted group keeps its offsets.
     KeepsDeletedGroups,
-    /// Fetch does not name the transactions that were aborted.
+    /// Fetch does not list the aborted transactions.
     ShowsAbortedTransactions,
-    /// The records of one partition of each transaction are gone once it is committed.
+    /// When a transaction is committed, its records in one partition vanish.
     LosesAPartition,
-    /// Consumers read records of transactions that have not ended.
+    /// Consumers can read records of transactions that have not ended.
     ShowsOpenTransactions,
 }
 
-/// The nonsense that it sends instead of answers to one API.
+/// The nonsense that the broker sends instead of answers to one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hostile {
     pub(crate) api: ApiKey,
@@ -109,11 +109,11 @@ pub(crate) struct Hostile {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nonsense {
-    /// A frame of the right length with the right correlation id, and a garbage body.
+    /// A frame with the right length and correlation id, and a garbage body.
     Garbage,
-    /// A frame that claims to have 2 GiB.
+    /// A frame that announces a length of 2 GiB.
     HugeLength,
-    /// Half of the answer, and the connection is closed.
+    /// Half of the answer, after which the connection is closed.
     Truncated,
     NeverAnswers,
     ClosesAtOnce,

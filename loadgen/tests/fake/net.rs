@@ -53,7 +53,7 @@ impl Fake {
         self.address.to_string()
     }
 
-    /// Answers nothing for this time.
+    /// The broker answers nothing for this time.
     pub(crate) fn stall(&self, time: Duration) {
         self.asked.send(Question::Stall(time)).unwrap();
     }
@@ -69,7 +69,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it sees `ends`.
+        // Wakes the listener, so that it notices `ends`.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -157,7 +157,7 @@ impl Connection {
         Err(io::ErrorKind::ConnectionAborted.into())
     }
 
-    /// An answer without its length; an error if the request must not be answered.
+    /// An answer without its length. An error if the request must not be answered.
     fn answer_of(&mut self, call: Call) -> io::Result<Vec<u8>> {
         let (to, answer) = channel();
         match call.api {

@@ -36,7 +36,7 @@ impl Call {
     }
 }
 
-/// Answers one request, now or later. Dropped, it closes the connection.
+/// Answers one request, now or later. If it is dropped, the connection closes.
 pub(super) struct Reply<R> {
     pub(super) version: i16,
     correlation: i32,
@@ -50,13 +50,13 @@ impl<R: Request> Reply<R> {
         self.send_as(version, response);
     }
 
-    /// ApiVersions answers unknown versions in version 0.
+    /// ApiVersions answers an unknown version in version 0.
     pub(super) fn send_as(self, version: i16, response: R::Response) {
         let mut frame = Vec::new();
         let header = ResponseHeader::default().with_correlation_id(self.correlation);
         header.encode(&mut frame, R::Response::header_version(version)).unwrap();
         response.encode(&mut frame, version).unwrap();
-        // The connection may be closed.
+        // Fails if the connection is closed.
         let _ = self.to.send(frame);
     }
 }

@@ -30,13 +30,13 @@ use super::reply::Reply;
 
 #[derive(Default)]
 pub(super) struct Transactions {
-    /// The number of producer ids that were given out.
+    /// The number of producer ids that were assigned.
     producers: i64,
     logs: BTreeMap<(StrBytes, i32), Log>,
     waiting: Vec<Waiting>,
 }
 
-/// A Fetch without records.
+/// A Fetch that waits for records.
 struct Waiting {
     request: FetchRequest,
     reply: Reply<FetchRequest>,
@@ -47,7 +47,7 @@ struct Waiting {
 struct Log {
     batches: Vec<Batch>,
     end: i64,
-    /// The first offset of the open transaction of each producer.
+    /// The first offset of each producer's open transaction.
     open: BTreeMap<i64, i64>,
     aborted: Vec<AbortedTransaction>,
 }
@@ -59,7 +59,7 @@ struct Batch {
 }
 
 impl Log {
-    /// The offset up to which consumers read.
+    /// The offset up to which consumers can read.
     fn stable(&self, bug: Option<Bug>) -> i64 {
         match bug {
             Some(Bug::ShowsOpenTransactions) => self.end,
@@ -67,7 +67,7 @@ impl Log {
         }
     }
 
-    /// Appends a batch of this many records; returns its offset.
+    /// Appends a batch of this many records. Returns its offset.
     fn append(&mut self, bytes: &[u8], producer: i64, records: i64) -> i64 {
         let base = self.end;
         let mut bytes = BytesMut::from(bytes);
@@ -77,7 +77,7 @@ impl Log {
         base
     }
 
-    /// Ends the transaction of a producer, if it has one here.
+    /// Ends the producer's transaction in this partition. Returns whether it had one.
     fn finish(&mut self, producer: i64, committed: bool, loses: bool) -> bool {
         let Some(first) = self.open.remove(&producer) else { return false };
         if loses {
@@ -210,7 +210,7 @@ impl Broker {
         self.answer_waiting();
     }
 
-    /// Answers the fetches that have records now, or have waited long enough.
+    /// Answers the fetches that now have records, or have waited for long enough.
     pub(super) fn answer_waiting(&mut self) {
         for waiting in std::mem::take(&mut self.transactions.waiting) {
             let response = self.fetched(&waiting.request);
