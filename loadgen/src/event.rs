@@ -1,5 +1,5 @@
-//! Events as members, and real clients beside them, saw them: the one stream that checks, measures,
-//! the live view and the history file are made from.
+//! The events of members and of real clients, as they saw them. This is the one stream from which
+//! checks, measures, the live view and the history file are made.
 
 use std::sync::Arc;
 
@@ -8,23 +8,24 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{GroupIndex, Isolation, MemberIndex, Partition};
 use crate::time::Time;
 
-/// An event of a member, at the moment when the member learned of it. Serialized as a line of the
+/// An event of a member, at the time when the member learned of it. Serialized as a line of the
 /// history (HISTORY.md).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
     pub group: GroupIndex,
-    /// [`OBSERVER`] if muster-load itself caused it.
+    /// The member of the event, or [`OBSERVER`] if muster-load itself caused it.
     pub member: MemberIndex,
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// Stands in [`Event::member`] for muster-load itself: it reads offsets back, deletes groups, adds
-/// partitions.
+/// The value of [`Event::member`] for muster-load itself: it reads offsets back, deletes groups and
+/// adds partitions.
 pub const OBSERVER: MemberIndex = MemberIndex(u32::MAX);
 
-/// "Epoch" is the generation in a classic group and the member epoch in a consumer group.
+/// The events. "Epoch" is the generation in a classic group, and the member epoch in a consumer
+/// group.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum EventKind {
@@ -33,72 +34,73 @@ pub enum EventKind {
     /// The member sent a request to join (JoinGroup, or a heartbeat with epoch 0), with the
     /// partitions that it still owns.
     Joining,
-    /// The coordinator accepted it: JoinGroup's answer, or a consumer group's first.
+    /// The coordinator accepted the member. This is the answer to JoinGroup, or the first answer of
+    /// a consumer group.
     Joined { member_id: Arc<str>, epoch: i32 },
-    /// The member epoch of a consumer group's heartbeat answer moved.
+    /// The member epoch in a consumer group's heartbeat answer changed.
     Epoch { epoch: i32 },
-    /// A heartbeat, join or sync that was sent at `sent` was answered without error: it renewed the
-    /// session at some time from `sent` to now. Classic heartbeats don't count after the
-    /// coordinator was looked up again, until it has answered another request: while it loads the
+    /// A heartbeat, join or sync that was sent at `sent` was answered without error. It renewed the
+    /// session at some time between `sent` and now. After the coordinator was looked up again,
+    /// classic heartbeats do not count until it has answered another request. While it loads the
     /// group, it may answer heartbeats without knowing the group.
     Alive { sent: Time, epoch: i32 },
-    /// A heartbeat that does not count in this way was answered: the coordinator is back.
+    /// A heartbeat that does not count as [`EventKind::Alive`] was answered: the coordinator is
+    /// back.
     Reached,
     /// The coordinator assigned these partitions, in addition to those that the member owns. It
     /// owns them from now on.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },
-    /// A classic group's member learned that a rebalance is under way, or a consumer group's member
-    /// was asked to give up partitions, by the answer to a request that left at `sent`: the
-    /// rebalance timeout began then or later.
+    /// The answer to a request that was sent at `sent` said that a rebalance is under way (classic
+    /// group), or that the member has to give up partitions (consumer group). So the rebalance
+    /// timeout began at `sent` or later.
     MustRebalance { sent: Time },
-    /// The member gave up these partitions by itself, and is about to report that to the
-    /// coordinator.
+    /// The member gave up these partitions, and is about to report this to the coordinator.
     Revoked { partitions: Arc<[Partition]> },
     /// The member lost these partitions because it was fenced, lost its session, or crashed.
     Lost { partitions: Arc<[Partition]> },
-    /// The member is a thread of this process of its streams group.
+    /// The member of a streams group is a thread of this process.
     InProcess { process: u32 },
-    /// The standby and warm-up tasks of a member of a streams group: all of them, from now on.
+    /// The standby and warm-up tasks of a member of a streams group. From now on it has these and
+    /// no others.
     Standbys { epoch: i32, partitions: Arc<[Partition]> },
-    /// The statuses in the answers to a member of a streams group changed to these. Some make it
+    /// The statuses in the answers to a member of a streams group changed. Some statuses make it
     /// stop processing: [`is_held`].
     Statuses { codes: Arc<[i8]> },
-    /// The assignment of this epoch is complete on its side: nothing to give up, nothing missing
-    /// of its target assignment.
+    /// The member has completed the assignment of this epoch: it has exactly its target assignment.
     Settled { epoch: i32 },
-    /// The coordinator refused it as a member (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
+    /// The coordinator refused the member (UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH,
     /// FENCED_INSTANCE_ID, ILLEGAL_GENERATION, UNRELEASED_INSTANCE_ID).
     Fenced { error: i16 },
-    /// The member ended: none of its events follow until it starts again.
+    /// The member ended. It has no more events until it starts again.
     Stopped { how: Stop },
-    /// It can't continue (a refused password, an unsupported version, a fatal error code).
+    /// The member can't continue (a refused password, an unsupported version, a fatal error code).
     Failed { reason: Arc<str> },
-    /// A commit was sent. `id`, unique within the member, pairs it with its answer.
+    /// A commit was sent. `id` is unique for the member, and pairs the commit with its answer.
     CommitSent { id: u32, epoch: i32, offsets: Arc<[(Partition, i64)]> },
-    /// The answer to a commit: the error codes of refused partitions; empty if all were accepted.
+    /// The answer to a commit, with the error codes of refused partitions. Empty if all were
+    /// accepted.
     CommitAnswered { id: u32, refused: Arc<[(Partition, i16)]> },
-    /// A commit will never be answered (timeout, connection lost): it may have taken effect.
+    /// A commit will never be answered (timeout, lost connection). It may have taken effect.
     CommitUnknown { id: u32 },
-    /// A producer is about to send the first EndTxn of a transaction that is read, to commit or to
-    /// abort it. These batches were acknowledged.
+    /// A producer is about to send the first EndTxn of a transaction that readers read, to commit
+    /// or abort it. These batches of the transaction were acknowledged.
     TransactionEnding { number: u64, committed: bool, batches: Arc<[Written]> },
-    /// A transaction of a producer ended: the answer to EndTxn, or it was given up before it had
-    /// begun at the coordinator.
+    /// A transaction of a producer ended: EndTxn was answered, or the producer gave up before the
+    /// transaction had begun at the coordinator.
     TransactionEnded {
         #[serde(default)]
         number: u64,
         committed: bool,
     },
-    /// A reader reads from these offsets on, where the first open transactions began, or the logs
-    /// ended: it reads all of a transaction whose EndTxn is sent later.
+    /// A reader begins to read at these offsets, which are those of the first open transactions, or
+    /// the ends of the logs. So it reads all of a transaction whose EndTxn is sent later.
     ReadingFrom { isolation: Isolation, positions: Arc<[(Partition, i64)]> },
-    /// A reader was returned these records of transactions, at the moment `arrived`, and continues
-    /// at these offsets.
+    /// A reader got these records of transactions at `arrived`, and continues at these offsets.
     Read { arrived: Time, records: Arc<[Returned]>, positions: Arc<[(Partition, i64)]> },
-    /// A member was returned these records, at the moment `arrived`.
+    /// A member got these records at `arrived`.
     Consumed { arrived: Time, batches: Arc<[ConsumedBatch]> },
-    /// A ShareFetch that was sent at `sent`, in a session with this number of the member, returned
-    /// these records. Each is locked for `lock_ms` from some moment between.
+    /// A ShareFetch returned these records. It was sent at `sent`, in the member's session with
+    /// this number. Each record is locked for `lock_ms` from some time in between.
     Acquired {
         session: u32,
         sent: Time,
@@ -106,53 +108,55 @@ pub enum EventKind {
         lock_ms: u32,
         batches: Arc<[AcquiredBatch]>,
     },
-    /// A ShareFetch of a session that was sent at `sent` was answered without records.
+    /// A ShareFetch of a session was answered without records. It was sent at `sent`.
     SessionAnswered { session: u32, sent: Time },
-    /// A session ended: it was closed, or the connection broke, or the broker does not know it.
+    /// A session ended: it was closed, the connection broke, or the broker does not know it.
     SessionEnded { session: u32, closed: bool },
-    /// The leader of these partitions refused a member: they may be led by another one now.
+    /// The leader of these partitions refused a member. Another broker may lead them now.
     LeaderLost { partitions: Arc<[Partition]> },
-    /// Acknowledgements were sent. `id`, unique within the member, pairs them with their answer.
+    /// Acknowledgements were sent. `id` is unique for the member, and pairs them with their answer.
     AcknowledgeSent { id: u32, session: u32, batches: Arc<[AcknowledgedBatch]> },
-    /// The answer to the acknowledgements: the error codes of refused partitions, for all
-    /// partitions of the request; empty if all were accepted.
+    /// The answer to the acknowledgements, with the error codes of refused partitions. It covers
+    /// all partitions of the request. Empty if all were accepted.
     Acknowledged { id: u32, refused: Arc<[(Partition, i16)]> },
-    /// These acknowledgements will never be answered: they may have taken effect.
+    /// These acknowledgements will never be answered. They may have taken effect.
     AcknowledgeUnknown { id: u32 },
-    /// Start offsets of share partitions, read at some time from `sent` to now; -1 where there is
+    /// The start offsets of share partitions, read at some time between `sent` and now. -1 means
     /// none.
     StartOffsets { sent: Time, offsets: Arc<[(Partition, i64)]> },
-    /// Committed offsets, read at some time from `sent` to now; -1 where there is none.
+    /// Committed offsets, read at some time between `sent` and now. -1 means none.
     Fetched { sent: Time, offsets: Arc<[(Partition, i64)]> },
-    /// An error code that the member handles by itself (retries, looks up the coordinator again).
+    /// An error code that the member handles itself, for example by a retry or a new lookup.
     Refused { api: i16, error: i16 },
     /// A connection could not be opened, or broke.
     Disconnected,
-    /// The group was deleted: asked for at `sent`, and acknowledged by the coordinator.
+    /// The group was deleted. The request was sent at `sent`, and the coordinator has acknowledged
+    /// it.
     GroupDeleted { sent: Time },
-    /// Partitions were added to the topics of the group, or its members subscribe to others: the
-    /// number that it consumes now.
+    /// The number of partitions that the group consumes changed, because topics grew or members
+    /// changed their subscriptions.
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and the two answers contradict each other.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },
-    /// A real client beside the members was started. Clients are numbered after the members of all
-    /// groups.
+    /// A real client beside the members was started. The indices of clients follow those of all
+    /// members.
     ClientStarted { name: Arc<str> },
-    /// A rebalance callback of the client: it owns these partitions, too, from now at the latest.
+    /// A rebalance callback of the client: from now on, at the latest, it also owns these
+    /// partitions.
     ClientAssigned { partitions: Arc<[Partition]> },
-    /// A rebalance callback of the client: it gives these partitions up, and has not reported it
+    /// A rebalance callback of the client: it gives up these partitions, and has not reported this
     /// yet.
     ClientRevoked { partitions: Arc<[Partition]> },
     /// A rebalance callback of the client: it was removed from the group.
     ClientLost { partitions: Arc<[Partition]> },
-    /// The client polls, and knows of no loss.
+    /// The client polls, and has noticed no loss.
     ClientAlive,
-    /// The process of the client ended.
+    /// The client's process ended.
     ClientEnded { how: Arc<str> },
 }
 
 impl EventKind {
-    /// Whether a member with this event has received an answer of the coordinator.
+    /// Whether this event shows that the coordinator answered the member.
     pub const fn is_answer(&self) -> bool {
         matches!(
             self,
@@ -172,17 +176,17 @@ impl EventKind {
     }
 }
 
-/// A batch of a transaction that was acknowledged. Serialized as `[partition, offset, records]`.
+/// An acknowledged batch of a transaction. Serialized as `[partition, offset, records]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(Partition, i64, u32)", into = "(Partition, i64, u32)")]
 pub struct Written {
     pub partition: Partition,
-    /// The offset of its first record; -1 if the broker did not say.
+    /// The offset of its first record. -1 if the broker did not return it.
     pub offset: i64,
     pub records: u32,
 }
 
-/// Records of one transaction that follow each other in a partition.
+/// Consecutive records of one transaction in a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Returned {
     pub partition: Partition,
@@ -191,7 +195,7 @@ pub struct Returned {
     pub producer: MemberIndex,
     /// The number of the transaction.
     pub number: u64,
-    /// The place of the first of them in its batch.
+    /// The index of the first record in its batch.
     pub first: u32,
     pub count: u32,
 }
@@ -208,8 +212,8 @@ impl From<Written> for (Partition, i64, u32) {
     }
 }
 
-/// Records of a batch that a member consumed, and when they were due to be written if a producer of
-/// the run wrote them. Serialized as `[partition, first, last, due]`.
+/// Records of a batch that a member consumed. `due` is when they were due to be written, if a
+/// producer of the run wrote them. Serialized as `[partition, first, last, due]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(Partition, i64, i64, Option<Time>)", into = "(Partition, i64, i64, Option<Time>)")]
 pub struct ConsumedBatch {
@@ -237,8 +241,8 @@ impl From<ConsumedBatch> for (Partition, i64, i64, Option<Time>) {
     }
 }
 
-/// Records that were acquired, with the number of their deliveries so far. Serialized as
-/// `[partition, first, last, deliveries]`.
+/// Records that were acquired, and how often each was delivered so far. Serialized as `[partition,
+/// first, last, deliveries]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(Partition, i64, i64, i16)", into = "(Partition, i64, i64, i16)")]
 pub struct AcquiredBatch {
@@ -282,8 +286,8 @@ impl From<AcknowledgedBatch> for (Partition, i64, i64, Acknowledge) {
     }
 }
 
-/// Whether a member of a streams group with these statuses processes nothing: topics are missing or
-/// have wrong numbers of partitions, or the assignment is delayed.
+/// Whether a member of a streams group with these statuses must not process: topics are missing or
+/// have wrong partition counts, or the assignment is delayed.
 pub fn is_held(statuses: &[i8]) -> bool {
     const MISSING_SOURCE_TOPICS: i8 = 1;
     const WRONG_PARTITIONS: i8 = 2;
@@ -294,7 +298,7 @@ pub fn is_held(statuses: &[i8]) -> bool {
     statuses.iter().any(|code| HOLDING.contains(code))
 }
 
-/// The end of a delivery, with its number in the protocol.
+/// The type of an acknowledgement, with its number in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Acknowledge {
@@ -309,14 +313,14 @@ pub enum Acknowledge {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// The member leaves: LeaveGroup, or a heartbeat with epoch -1.
+    /// The member leaves, with LeaveGroup or a heartbeat with epoch -1.
     Leave,
-    /// A static member closes and means to come back: nothing in a classic group, epoch -2 in a
-    /// consumer group.
+    /// A static member closes and will come back. In a classic group it sends nothing, in a
+    /// consumer group epoch -2.
     Close,
-    /// The member asks the coordinator of its streams group to end all members, and leaves with
-    /// them.
+    /// The member requests that the coordinator end all members of its streams group, and leaves
+    /// with them.
     Shutdown,
-    /// The member vanishes: its connection breaks, and it sends nothing to the coordinator.
+    /// The member vanishes: its connection breaks, and it sends nothing.
     Crash,
 }

@@ -1,26 +1,27 @@
-//! Plans of groups and members: made from a scenario before they start, and shared by the members,
-//! the checks and the report.
+//! The plans of groups and members. They are made from a scenario before the members start, and
+//! shared by the members, the checks and the report.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A group of the run.
+/// The index of a group of the run.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct GroupIndex(pub u32);
 
-/// A member of the run: one simulated process. It keeps its index when it is restarted.
+/// The index of a member of the run, which is one simulated process. A restart keeps the index.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct MemberIndex(pub u32);
 
-/// A topic of the run, in the order in which [`crate::topics::Topics`] learned of them.
+/// The index of a topic of the run, in the order in which [`crate::topics::Topics`] learned the
+/// topics.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Default, Serialize, Deserialize,
 )]
@@ -55,18 +56,18 @@ pub struct GroupPlan {
     pub id: Arc<str>,
     pub protocol: Protocol,
     pub subscription: Subscription,
-    /// `session.timeout.ms` of classic members. For consumer groups the server decides; this is
-    /// what it answered before the start, or else the value that the checks assume.
+    /// `session.timeout.ms` of classic members. For consumer groups the server chooses the timeout.
+    /// If it did not report one before the start, this is the value that the checks assume.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms` of classic members. Consumer group members receive theirs with each
-    /// heartbeat; this one says how long it takes until all members have learned of a change.
+    /// `heartbeat.interval.ms` of classic members. Members of consumer groups receive theirs with
+    /// each heartbeat. For them this value says how long it takes until all members have learned of
+    /// a change.
     pub heartbeat_interval: Duration,
-    /// `max.poll.interval.ms`: the rebalance timeout that members send.
+    /// `max.poll.interval.ms`, the rebalance timeout that members send.
     pub rebalance_timeout: Duration,
-    /// The time that a member takes to give up partitions (the time that a rebalance listener
-    /// takes).
+    /// How long a member takes to give up partitions, like the rebalance listener of a real client.
     pub revocation_takes: Duration,
-    /// Whether a member fetches the committed offsets of the partitions that it gets, as consumers
+    /// Whether a member fetches the committed offsets of newly assigned partitions, as consumers
     /// do.
     pub fetches_on_assignment: bool,
     pub backoff: Backoff,
@@ -76,24 +77,25 @@ pub struct GroupPlan {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// JoinGroup and SyncGroup. The first assignor is preferred; the group takes one that all have.
+    /// Uses JoinGroup and SyncGroup. The first assignor is preferred. The group uses one that all
+    /// members have.
     Classic { assignors: Vec<ClassicAssignor> },
-    /// ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
+    /// Uses ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
     Consumer { assignor: Option<Arc<str>> },
-    /// No membership: offsets are committed and fetched for partitions of the scenario.
+    /// No membership: the client commits and fetches offsets for these partitions.
     Manual { partitions: Arc<[Partition]> },
-    /// No group at all: records are produced.
+    /// No group: the client produces records.
     Producer(ProducerPlan),
-    /// A reader of the records that producers write. It has no group either.
+    /// No group: the client reads the records that producers write.
     Reader(ReaderPlan),
-    /// ShareGroupHeartbeat (KIP-932): records are acquired and acknowledged.
+    /// Uses ShareGroupHeartbeat (KIP-932). Members acquire and acknowledge records.
     Share(SharePlan),
-    /// StreamsGroupHeartbeat (KIP-1071): tasks of a topology are assigned.
+    /// Uses StreamsGroupHeartbeat (KIP-1071). Tasks of a topology are assigned.
     Streams(StreamsPlan),
 }
 
 impl Protocol {
-    /// Whether its clients are members of a group, which has rebalances.
+    /// Whether the clients are members of a group, which rebalances.
     pub fn has_members(&self) -> bool {
         matches!(
             self,
@@ -101,12 +103,12 @@ impl Protocol {
         )
     }
 
-    /// Whether it is a group that can be deleted.
+    /// Whether there is a group that can be deleted.
     pub fn is_group(&self) -> bool {
         self.commits() || matches!(self, Self::Share(_) | Self::Streams(_))
     }
 
-    /// Whether its clients commit offsets of the group.
+    /// Whether the clients commit offsets of the group.
     pub fn commits(&self) -> bool {
         match self {
             Self::Classic { .. } | Self::Consumer { .. } | Self::Manual { .. } => true,
@@ -123,32 +125,32 @@ impl Protocol {
 pub struct ProducerPlan {
     pub partitions: Arc<[Partition]>,
     pub delivery: Delivery,
-    /// Records in each batch, and the bytes of the value of each.
+    /// The number of records in each batch. Below, the size of each value in bytes.
     pub records: u32,
     pub record_size: u32,
-    /// The time since 1970 at which the run began: records have timestamps.
+    /// When the run began, as the time since 1970, for the timestamps of records.
     pub began: Duration,
-    /// Whether readers read its transactions: its records have numbers then.
+    /// Whether readers read its transactions. Its records are numbered then.
     pub is_read: bool,
 }
 
-/// The partitions that a reader reads, all of them.
+/// The partitions that a reader reads. It reads all of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReaderPlan {
     pub partitions: Arc<[Partition]>,
     pub isolation: Isolation,
 }
 
-/// The use that the members of a share group make of the records that they acquire.
+/// How the members of a share group process the records that they acquire.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SharePlan {
     pub acquire: Acquire,
     pub acknowledge: AcknowledgeBy,
-    /// `max.poll.records`: the most records of a fetch.
+    /// `max.poll.records`, the maximum number of records in a fetch.
     pub max_records: u32,
-    /// The time that a member takes for what a fetch returned, before it acknowledges.
+    /// How long a member takes to process the records of a fetch, before it acknowledges them.
     pub takes: Duration,
-    /// Members in a million that are slow, and the time that these take.
+    /// How many members in a million are slow. Below, how long these take.
     pub slow: u32,
     pub slow_takes: Duration,
     pub poison: Option<Poison>,
@@ -156,7 +158,7 @@ pub struct SharePlan {
     pub delivery_limit: u32,
 }
 
-/// An application of Kafka Streams: its members are threads.
+/// An application of Kafka Streams, whose threads are the members.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct StreamsPlan {
     pub topology: Arc<Topology>,
@@ -170,48 +172,47 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The number of tasks of all subtopologies.
+    /// The number of tasks, over all subtopologies.
     pub fn tasks(&self) -> u32 {
         self.subtopologies.iter().map(|subtopology| subtopology.tasks).sum()
     }
 }
 
-/// A part of a topology, with a task for each partition of its sources. Its id is its place.
+/// A part of a topology. It has a task for each partition of its sources. Its id is its index.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Subtopology {
-    /// Names of topics.
+    /// The names of the topics that it reads.
     pub sources: Vec<String>,
     pub changelogs: Vec<InternalTopic>,
-    /// Names of the repartition topics that it writes to.
+    /// The names of the repartition topics that it writes to.
     pub sinks: Vec<String>,
     /// The repartition topics that it reads.
     pub repartitions: Vec<InternalTopic>,
-    /// Whether all topics that the part reads must have the same number of partitions, as for a
-    /// join.
+    /// Whether all topics that it reads must have equal partition counts, as for a join.
     pub copartitioned: bool,
     pub tasks: u32,
 }
 
-/// A topic that the coordinator has created for the application.
+/// A topic that the coordinator creates for the application.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct InternalTopic {
     pub name: String,
-    /// 0 if the coordinator decides their number.
+    /// 0 if the coordinator chooses the partition count.
     pub partitions: u32,
 }
 
-/// Records that no member can process, one in this number of each partition.
+/// Records that no member can process. In each partition, one record out of this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Poison {
     pub one_in: u32,
     pub how: PoisonIs,
 }
 
-/// The end that a member gives a record that it cannot process.
+/// How a member acknowledges a record that it cannot process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PoisonIs {
-    /// The record is released each time, until it reaches the delivery limit.
+    /// The member releases the record each time, until the delivery limit is reached.
     #[default]
     Released,
     Rejected,
@@ -221,24 +222,23 @@ pub enum PoisonIs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Acquire {
-    /// Up to the end of a batch in the log.
+    /// The broker may return more records, up to the end of a batch in the log.
     #[default]
     BatchOptimized = 0,
-    /// No more than the member asked for.
+    /// The broker returns no more records than the member asked for.
     RecordLimit = 1,
 }
 
-/// The requests by which a member acknowledges.
+/// The request with which a member acknowledges records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AcknowledgeBy {
-    /// A ShareAcknowledge for each batch that was acquired.
+    /// A ShareAcknowledge for each acquired batch.
     #[default]
     Batch,
     /// A ShareAcknowledge for each record.
     Record,
-    /// The member's next ShareFetch acknowledges all records (the implicit mode of the Java
-    /// client).
+    /// The member's next ShareFetch, for all records (the implicit mode of the Java client).
     Fetch,
 }
 
@@ -251,11 +251,11 @@ pub enum Isolation {
     ReadUncommitted,
 }
 
-/// The guarantee that a producer asks for.
+/// The guarantee that a producer gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// No producer id: a batch that is sent again may be there twice.
+    /// No producer id: a repeated batch may be written twice.
     Plain,
     /// `enable.idempotence`: batches have sequence numbers.
     Idempotent,
@@ -268,22 +268,23 @@ pub struct TransactionPlan {
     pub version: TransactionVersion,
     /// `transaction.timeout.ms`.
     pub timeout: Duration,
-    /// The number of partitions whose offsets are committed in each transaction.
+    /// The number of partitions whose offsets each transaction commits.
     pub offsets: u32,
-    /// Transactions in a million that are aborted.
+    /// How many transactions in a million are aborted.
     pub aborts: u32,
 }
 
-/// The protocol of transactions, by the cluster's `transaction.version`.
+/// The transaction protocol, by the cluster's `transaction.version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TransactionVersion {
-    /// AddPartitionsToTxn and AddOffsetsToTxn come first.
+    /// AddPartitionsToTxn and AddOffsetsToTxn add the partitions first.
     One,
-    /// Produce and TxnOffsetCommit add their partitions, each EndTxn raises the epoch (KIP-890).
+    /// Produce and TxnOffsetCommit add their partitions, and each EndTxn raises the epoch
+    /// (KIP-890).
     Two,
 }
 
-/// Assignors of the classic protocol, which the leader runs, with their names in Kafka.
+/// The assignors of the classic protocol, which the leader runs. The names are Kafka's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassicAssignor {
@@ -298,7 +299,8 @@ pub enum ClassicAssignor {
 #[serde(rename_all = "kebab-case")]
 pub enum Subscription {
     Topics(Arc<[TopicIndex]>),
-    /// Consumer protocol: resolved by the server. Classic: by the member, whole names.
+    /// A pattern. The server resolves it for the consumer protocol. In the classic protocol the
+    /// member does, and matches whole names.
     Regex {
         pattern: Arc<str>,
         matches: Arc<[TopicIndex]>,
@@ -306,7 +308,7 @@ pub enum Subscription {
 }
 
 impl Subscription {
-    /// The topics that are subscribed to, by name or by a pattern.
+    /// The subscribed topics, whether by name or by pattern.
     pub fn topics(&self) -> &Arc<[TopicIndex]> {
         match self {
             Self::Topics(topics) | Self::Regex { matches: topics, .. } => topics,
@@ -314,14 +316,15 @@ impl Subscription {
     }
 }
 
-/// `retry.backoff.ms` and `retry.backoff.max.ms`: doubled for each failure, with 20 % jitter.
+/// `retry.backoff.ms` and `retry.backoff.max.ms`: the back-off doubles with each failure, and has
+/// 20 % jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Backoff {
     pub initial: Duration,
     pub max: Duration,
 }
 
-/// One member: its group, and the properties that are its own.
+/// The plan of one member: its group, and its own properties.
 #[derive(Clone, Debug)]
 pub struct MemberPlan {
     pub index: MemberIndex,
@@ -330,44 +333,45 @@ pub struct MemberPlan {
     /// `group.instance.id` of static members.
     pub instance_id: Option<Arc<str>>,
     pub rack: Option<Arc<str>>,
-    /// The process to which the member belongs as a thread. In a group without threads each member
-    /// is a process.
+    /// The process of which the member is a thread. In a group without threads each member is a
+    /// process.
     pub process: u32,
     pub workload: Workload,
 }
 
-/// The loads of a member. They run only while it owns partitions.
+/// The loads of a member. They run only while the member owns partitions.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
-    /// Commits the positions of all its partitions, which advance by one each time.
+    /// Commits the positions of all owned partitions. Each commit advances them by one.
     pub commit: Option<Load>,
-    /// Reads the committed offsets of all its partitions.
+    /// Fetches the committed offsets of all owned partitions.
     pub fetch: Option<Load>,
-    /// Consumes the records of all its partitions, and commits how far it has read.
+    /// Consumes the records of all owned partitions. Commits then contain the offsets that were
+    /// read.
     pub records: Option<Fetching>,
-    /// Heartbeats beside those that keep the membership alive.
+    /// Sends heartbeats beside those that keep the membership alive.
     pub heartbeat: Option<Load>,
-    /// Transactions of a producer; requests, if it is not transactional.
+    /// Writes transactions, or for a producer without transactions, single requests.
     pub produce: Option<Load>,
 }
 
-/// A stream of fetches of records.
+/// A load of fetches of records.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Fetching {
     pub load: Load,
-    /// The most bytes of an answer.
+    /// The maximum size of an answer in bytes.
     pub bytes: u32,
 }
 
-/// A stream of requests.
+/// A load of requests.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// An open loop: requests a second, on a schedule that does not wait for answers. `None`: a
-    /// closed loop, where each answer triggers the next request.
+    /// Requests per second in an open loop, whose schedule does not wait for answers. `None` for a
+    /// closed loop, in which each answer triggers the next request.
     pub rate: Option<f64>,
-    /// The maximum of requests in flight. In an open loop requests beyond it wait, and their
+    /// The maximum number of requests in flight. In an open loop further requests wait, and their
     /// latency counts from when they were due.
     pub in_flight: u32,
-    /// Partitions in each request; 0 means all owned partitions.
+    /// The number of partitions in each request. 0 means all owned partitions.
     pub partitions: u32,
 }

@@ -14,7 +14,7 @@ use super::duration;
 /// Environment variables that can hold secrets instead of the command line.
 const PASSWORD: &str = "MUSTER_LOAD_PASSWORD";
 const CLIENT_SECRET: &str = "MUSTER_LOAD_CLIENT_SECRET";
-/// Options whose values are shown nowhere.
+/// Options whose values are never shown.
 pub(crate) const SECRETS: [&str; 3] = ["--password", "--oauth-token", "--oauth-client-secret"];
 
 #[derive(Args, Debug, Clone)]
@@ -118,11 +118,12 @@ impl Secrets {
 }
 
 impl Cluster {
-    /// Reads files, and fetches the first token if there is an endpoint for them. With sentences
-    /// on what has no effect.
+    /// Reads files, and fetches the first token if there is a token endpoint. Also returns
+    /// sentences about settings without effect.
     ///
     /// # Errors
-    /// A sentence for the user: something is missing, can't be read or is not understood.
+    /// A setting is missing, can't be read or is not understood. The error is a sentence for the
+    /// user.
     pub(crate) fn security(&self, secrets: Secrets) -> Result<(Security, Vec<String>), String> {
         if let Some(file) = &self.command_config {
             let config = properties::load(file)?;
@@ -189,7 +190,7 @@ impl Cluster {
     }
 }
 
-/// The text, or the contents of `@FILE`.
+/// The text itself, or the contents of the file if the text is `@FILE`.
 fn secret(text: Option<&str>, what: &str) -> Result<Option<String>, String> {
     match text.map(|text| (text, text.strip_prefix('@'))) {
         Some((_, Some(file))) => match std::fs::read_to_string(file) {
@@ -209,11 +210,11 @@ fn unused(file: &Path, keys: &[String]) -> Vec<String> {
     vec![format!("{}: {keys}: without effect, not about the connection", file.display())]
 }
 
-/// CPU numbers as taskset has them: `3`, `2-5,7`.
+/// CPU numbers in the form of taskset: `3`, `2-5,7`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
-/// No machine has more, and a typing error must not take all memory.
+/// The maximum CPU number. No machine has more CPUs, and a typing error must not use up all memory.
 const CPUS: usize = 4096;
 
 impl std::str::FromStr for CpuList {

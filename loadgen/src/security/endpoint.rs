@@ -1,4 +1,4 @@
-//! A token endpoint: OAuth's grant of client credentials (RFC 6749, 4.4).
+//! A token endpoint, which grants tokens for client credentials (OAuth, RFC 6749, 4.4).
 
 use std::time::{Duration, SystemTime};
 
@@ -17,14 +17,14 @@ pub struct Endpoint {
     pub client_id: String,
     pub client_secret: String,
     pub scope: Option<String>,
-    /// Authorities to trust beside the system's.
+    /// Authorities to trust in addition to the system's.
     pub ca: Option<Pem>,
 }
 
 #[derive(Deserialize)]
 struct Granted {
     access_token: String,
-    /// Seconds.
+    /// In seconds.
     expires_in: Option<f64>,
 }
 
@@ -35,10 +35,10 @@ struct Refused {
 }
 
 impl Endpoint {
-    /// Asks for a token, and waits for it.
+    /// Requests a token, and waits for it.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) fn fetch(&self) -> Result<Token, String> {
         let asked = SystemTime::now();
         let failed = |reason: String| format!("no token from {}: {reason}", self.url);
@@ -74,7 +74,7 @@ impl Endpoint {
     }
 }
 
-/// As RFC 6750 has it; other bytes would end the field of the SASL message.
+/// Whether the text is a token by RFC 6750. Other bytes would end the field of the SASL message.
 pub(super) fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)

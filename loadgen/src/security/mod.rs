@@ -1,5 +1,5 @@
-//! How to connect to a cluster: TLS, and who logs in with what. From options of the command line,
-//! or from a file in the form of Kafka's `client.properties`.
+//! How to connect to a cluster: TLS and login. The settings come from the command line, or from a
+//! file in the format of Kafka's `client.properties`.
 
 mod endpoint;
 mod pem;
@@ -23,24 +23,24 @@ pub struct Security {
 
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// The authorities to trust; `None` for the system's authorities.
+    /// The trusted authorities. `None` means those of the system.
     pub ca: Option<Pem>,
-    /// A client certificate with its chain, and its key.
+    /// The client certificate with its chain, and its key.
     pub identity: Option<(Pem, Pem)>,
-    /// The name to expect in the certificate, instead of the host connected to.
+    /// The name that the certificate must have, if it is not the host name.
     pub server_name: Option<String>,
     pub verify: Verify,
 }
 
-/// The part of a server's certificate that is verified.
+/// How far a server's certificate is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Verify {
     /// Checks the authority and the name of the certificate.
     #[default]
     Name,
-    /// Checks the authority only, as `ssl.endpoint.identification.algorithm` without a value asks.
+    /// Only the authority, as with an empty `ssl.endpoint.identification.algorithm`.
     Authority,
-    /// Nothing: for test clusters.
+    /// Nothing. For test clusters.
     Nothing,
 }
 
@@ -57,7 +57,7 @@ pub struct Password {
     pub password: String,
 }
 
-/// The mechanisms that take a user name and a password.
+/// The mechanisms with a user name and a password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mechanism {
     Plain,
@@ -65,7 +65,7 @@ pub enum Mechanism {
     ScramSha512,
 }
 
-/// OAUTHBEARER.
+/// A login with OAUTHBEARER.
 #[derive(Clone)]
 pub struct Bearer {
     pub tokens: Arc<Tokens>,

@@ -13,7 +13,7 @@ use rustls::pki_types::{
 #[derive(Clone)]
 pub enum Pem {
     File(PathBuf),
-    /// The text, with the name of its origin for errors.
+    /// PEM text, and the name of its origin for error messages.
     Text {
         origin: String,
         text: String,
@@ -26,10 +26,10 @@ impl Pem {
         Self::Text { origin: key.to_owned(), text: value.to_owned() }
     }
 
-    /// All certificates; at least one.
+    /// All certificates. There is at least one.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let sections = self.sections().map_err(|why| self.unreadable("certificate", &why))?;
         let certificates = sections.into_iter().filter(|section| section.label == CERTIFICATE);
@@ -41,7 +41,7 @@ impl Pem {
     }
 
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub fn private_key(&self) -> Result<PrivateKeyDer<'static>, String> {
         let sections = self.sections().map_err(|why| self.unreadable("private key", &why))?;
         let key = sections.into_iter().find_map(|Section { label, der }| {
@@ -55,10 +55,10 @@ impl Pem {
         key.ok_or_else(|| self.unreadable("private key", "there is none in it"))
     }
 
-    /// The authorities in it, or those of the system.
+    /// The authorities in `ca`, or else those of the system.
     ///
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub fn roots(ca: Option<&Self>) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
         let Some(ca) = ca else {
@@ -103,7 +103,7 @@ impl fmt::Display for Pem {
     }
 }
 
-/// Leaves out the text, which may be a key.
+/// Omits the text, which may be a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PEM of {self}")

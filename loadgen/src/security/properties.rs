@@ -1,5 +1,5 @@
-//! `--command-config`: the part of Kafka's `client.properties` that says how to connect. A key of
-//! that part that is not understood is an error, so that no setting is silently left out.
+//! `--command-config`: the keys of Kafka's `client.properties` that say how to connect. If such a
+//! key is not understood, this is an error, so that no setting is silently ignored.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::endpoint::is_token;
 use super::{Bearer, Endpoint, Mechanism, OAUTHBEARER, Password, Pem, Sasl, Security};
 use super::{Source, Tls, Tokens, Verify};
 
-/// Beginnings of the keys that concern the connection.
+/// The prefixes of the keys that concern the connection.
 const OURS: [&str; 4] = ["security.", "sasl.", "ssl.", "config.providers"];
 const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 const SCRAM_MODULE: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
 const BEARER_MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
-/// The two names of Kafka's own handler, which asks a token endpoint.
+/// The two class names of Kafka's own handler, which fetches tokens from an endpoint.
 const BEARER_HANDLERS: [&str; 2] = [
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
@@ -25,18 +25,19 @@ const BEARER_HANDLERS: [&str; 2] = [
 const EXTENSION: &str = "extension_";
 const UNSECURED_SUBJECT: &str = "unsecuredLoginStringClaim_sub";
 
-/// A file that was read.
+/// The settings of a file.
 #[derive(Debug)]
 pub struct CommandConfig {
     pub security: Security,
-    /// Keys that do not concern the connection, and have no effect.
+    /// Keys that do not concern the connection, and so have no effect.
     pub unused: Vec<String>,
 }
 
-/// Reads the file, and fetches the first token if it says so.
+/// Reads the file, and fetches the first token if it names a token endpoint.
 ///
 /// # Errors
-/// A sentence for the user: it can't be read, or a key or its value is not understood.
+/// The file can't be read, or a key or its value is not understood. The error is a sentence for the
+/// user.
 pub fn load(path: &Path) -> Result<CommandConfig, String> {
     let named = |error: String| format!("{}: {error}", path.display());
     let text = std::fs::read(path).map_err(|error| named(format!("can't be read: {error}")))?;
@@ -44,7 +45,7 @@ pub fn load(path: &Path) -> Result<CommandConfig, String> {
 }
 
 fn parse(text: &[u8]) -> Result<CommandConfig, String> {
-    // As in Java a byte of the file is a character.
+    // As in Java, each byte of the file is a character.
     let text: String = text.iter().map(|byte| char::from(*byte)).collect();
     let at = |(line, pair): Parsed| pair.map_err(|why| format!("line {line}: {why}"));
     let mut keys = Keys(properties::parse(&text).map(at).collect::<Result<_, _>>()?);
@@ -52,12 +53,12 @@ fn parse(text: &[u8]) -> Result<CommandConfig, String> {
     let tls = tls(&mut keys)?;
     let login = login(&mut keys)?;
     let unused = keys.left()?;
-    // The first token is fetched once the whole file is understood.
+    // The first token is fetched only once the whole file is understood.
     let sasl = authenticated.then(|| login.sasl()).transpose()?;
     Ok(CommandConfig { security: Security { tls: encrypted.then_some(tls), sasl }, unused })
 }
 
-/// Whether there is TLS, and SASL.
+/// Whether the protocol uses TLS, and whether it uses SASL.
 fn protocol(keys: &mut Keys) -> Result<(bool, bool), String> {
     const KEY: &str = "security.protocol";
     let value = keys.take(KEY).unwrap_or_else(|| "PLAINTEXT".into());
@@ -83,7 +84,7 @@ fn tls(keys: &mut Keys) -> Result<Tls, String> {
     Ok(Tls { ca, identity, server_name: None, verify })
 }
 
-/// PEM as a file (`location`), or as the value of the key `inline`.
+/// PEM from a file (the key `location`), or from the value of the key `inline`.
 fn store(keys: &mut Keys, store: &str, inline: &str) -> Result<Option<Pem>, String> {
     let type_key = format!("ssl.{store}.type");
     let location_key = format!("ssl.{store}.location");
@@ -103,7 +104,7 @@ fn store(keys: &mut Keys, store: &str, inline: &str) -> Result<Option<Pem>, Stri
     }
 }
 
-/// A file has both, the certificates and the key.
+/// The client certificate and its key. A file contains both.
 fn identity(keys: &mut Keys) -> Result<Option<(Pem, Pem)>, String> {
     const KEY: &str = "ssl.keystore.key";
     const CHAIN: &str = "ssl.keystore.certificate.chain";
@@ -120,7 +121,7 @@ fn identity(keys: &mut Keys) -> Result<Option<(Pem, Pem)>, String> {
     }
 }
 
-/// The keys that say who logs in.
+/// The keys for the login.
 struct LoginKeys {
     mechanism: String,
     jaas: Option<String>,
@@ -193,7 +194,8 @@ impl LoginKeys {
         Ok(Bearer { tokens: Arc::new(Tokens::of(source)?), extensions })
     }
 
-    /// `file:` has the token itself; else it is a token endpoint.
+    /// The source of tokens at this URL. A `file:` URL contains the token itself, any other is a
+    /// token endpoint.
     fn endpoint_of(self, url: String, options: &mut Options) -> Result<Source, String> {
         if let Some(path) = url.strip_prefix("file:") {
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -217,7 +219,7 @@ impl LoginKeys {
 }
 
 /// # Errors
-/// A sentence for the user: it cannot be sent.
+/// The token has characters that cannot be sent. The error is a sentence for the user.
 pub fn fixed(token: &str) -> Result<Source, String> {
     if is_token(token) {
         Ok(Source::Fixed(token.to_owned()))
@@ -226,7 +228,7 @@ pub fn fixed(token: &str) -> Result<Source, String> {
     }
 }
 
-/// The keys of the file that were not read yet.
+/// The keys of the file that have not been read yet.
 struct Keys(BTreeMap<String, String>);
 
 impl Keys {
@@ -234,10 +236,10 @@ impl Keys {
         self.0.remove(key)
     }
 
-    /// The keys that do not concern the connection.
+    /// The remaining keys, which do not concern the connection.
     ///
     /// # Errors
-    /// A sentence for the user: keys that concern the connection are left, too.
+    /// A key that concerns the connection remains. The error is a sentence for the user.
     fn left(self) -> Result<Vec<String>, String> {
         let is_ours = |key: &String| OURS.iter().any(|ours| key.starts_with(ours));
         let (ours, others): (Vec<_>, Vec<_>) = self.0.into_keys().partition(is_ours);
@@ -249,7 +251,7 @@ impl Keys {
     }
 }
 
-/// The options of the login module that were not read yet.
+/// The options of the login module that have not been read yet.
 struct Options(BTreeMap<String, String>);
 
 impl Options {
@@ -269,7 +271,8 @@ impl Options {
         self.take(name).ok_or_else(|| format!("sasl.jaas.config: {name} is missing"))
     }
 
-    /// Names are letters, values printable, as Kafka's clients have it.
+    /// The extensions. As in Kafka's clients, names consist of letters, and values of printable
+    /// characters.
     fn extensions(&mut self) -> Result<Vec<(String, String)>, String> {
         let all = std::mem::take(&mut self.0);
         let mut extensions = Vec::new();
@@ -288,7 +291,7 @@ impl Options {
         Ok(extensions)
     }
 
-    /// The authorities of the token endpoint.
+    /// The trusted authorities for the token endpoint.
     fn pem(&mut self) -> Result<Option<Pem>, String> {
         let mut keys = Keys(std::mem::take(&mut self.0));
         let pem = store(&mut keys, "truststore", "ssl.truststore.certificates");

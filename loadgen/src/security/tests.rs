@@ -70,7 +70,7 @@ fn a_user_with_a_password() {
 #[test]
 fn certificates_as_files_and_as_text() {
     let pem = |name: &str| std::fs::read_to_string(data(name)).unwrap();
-    // As the documentation of Kafka writes it: one line of a config over several of the file.
+    // As in Kafka's documentation, a value continues over several lines of the file.
     let joined = |name: &str| pem(name).trim_end().replace('\n', " \\\n    ");
     let text = read(&format!(
         "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={}\n\
@@ -179,10 +179,10 @@ fn a_token_without_a_signature_is_made() {
     assert_eq!((parts.len(), parts[0], parts[2]), (3, "eyJhbGciOiJub25lIn0", ""));
 }
 
-/// The requests that an endpoint received; their order is that of their answers.
+/// The requests that an endpoint received, in the order of its answers.
 type Requests = Arc<std::sync::Mutex<Vec<String>>>;
 
-/// Answers each request with what `answer` makes of its number: a status, and a body.
+/// An endpoint. `answer` returns the status and the body for each request, by the request's number.
 fn endpoint(
     tls: Option<Arc<ServerConfig>>,
     answer: impl Fn(usize) -> (u16, String) + Send + 'static,
@@ -196,7 +196,7 @@ fn endpoint(
         for stream in listener.incoming() {
             let answer = || answer(number.fetch_add(1, Ordering::SeqCst));
             let stream = stream.unwrap();
-            // A client that does not trust the certificate breaks off.
+            // A client that does not trust the certificate closes the connection.
             let _ = match &tls {
                 None => exchange(stream, &seen, answer),
                 Some(config) => {
@@ -315,8 +315,8 @@ fn an_endpoint_that_gives_no_token() {
     assert!(TcpStream::connect(closed).is_err());
 }
 
-/// The life of the first token is so short that the second is fetched at once; then the endpoint
-/// fails, which matters when the second has expired.
+/// The first token lives so briefly that the second is fetched at once. Then the endpoint fails,
+/// which matters only after the second has expired.
 #[test]
 fn tokens_are_refreshed_before_they_expire() {
     let (url, requests) = endpoint(None, |number| match number {

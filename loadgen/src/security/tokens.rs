@@ -1,4 +1,4 @@
-//! Tokens of OAUTHBEARER: where they come from, and a thread that fetches the next one before the
+//! Tokens for OAUTHBEARER: their sources, and a thread that fetches the next token before the
 //! current one expires.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,31 +10,32 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::endpoint::Endpoint;
 
-/// As `sasl.login.refresh.window.factor` of Kafka's clients.
+/// The share of a token's lifetime after which it is refreshed: `sasl.login.refresh.window.factor`
+/// of Kafka's clients.
 const REFRESH_AFTER: f64 = 0.8;
 const RETRY: Duration = Duration::from_secs(10);
-/// An endpoint whose tokens have expired when they arrive is not asked more often than this.
+/// The minimum interval of requests to an endpoint whose tokens have expired when they arrive.
 const REFRESH_MIN: Duration = Duration::from_secs(1);
-/// The life of tokens that muster-load makes itself.
+/// The lifetime of tokens that muster-load makes itself.
 const UNSECURED_LIFE: Duration = Duration::from_secs(3600);
 
-/// The origin of tokens.
+/// The source of tokens.
 pub enum Source {
     Fixed(String),
     Endpoint(Endpoint),
-    /// A token without a signature for this subject, which brokers without further configuration
-    /// accept. For test clusters.
+    /// An unsigned token for this subject. Brokers accept it without further configuration. For
+    /// test clusters.
     Unsecured(String),
 }
 
-/// A token, and when it expires, if that is known.
+/// A token, and when it expires, if known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Token {
     pub(super) text: Arc<str>,
     pub(super) expires: Option<SystemTime>,
 }
 
-/// The current token of a source. Dropping it ends the thread that refreshes it.
+/// The current token of a source. Dropping this ends the thread that refreshes the token.
 pub struct Tokens {
     held: Arc<Mutex<Held>>,
     _refreshing: Option<Sender<()>>,
@@ -42,7 +43,7 @@ pub struct Tokens {
 
 struct Held {
     token: Token,
-    /// Why there is no newer one.
+    /// Why the last refresh failed.
     failed: Option<String>,
 }
 
@@ -50,7 +51,7 @@ impl Tokens {
     /// Fetches the first token.
     ///
     /// # Errors
-    /// A sentence for the user that says why there is no token.
+    /// There is no token. The error is a sentence for the user that says why.
     pub fn of(source: Source) -> Result<Self, String> {
         let token = source.fetch()?;
         let refreshable = token.expires.is_some() && !matches!(source, Source::Fixed(_));
@@ -60,7 +61,7 @@ impl Tokens {
     }
 
     /// # Errors
-    /// A sentence for the user: it has expired, and there is no newer one.
+    /// The token has expired, and there is no newer one. The error is a sentence for the user.
     pub fn current(&self) -> Result<Arc<str>, String> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         match &held.failed {
@@ -82,7 +83,7 @@ impl Source {
     }
 }
 
-/// Keeps the token fresh until the sender is dropped.
+/// Starts the thread that refreshes the token until the sender is dropped.
 fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String> {
     let (sender, ends) = bounded(0);
     let work = move || {
@@ -108,7 +109,7 @@ fn refresh(source: Source, held: Arc<Mutex<Held>>) -> Result<Sender<()>, String>
 }
 
 impl Token {
-    /// A token with the life that its claims give it, if it is a JSON web token.
+    /// A token. If it is a JSON web token, it expires when its claims say so.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.into(), expires: expiry(text) }
     }
