@@ -12,11 +12,11 @@ use loadgen::scenario::PREFIX;
 use crate::args::Clean;
 use crate::{Verdict, print, run};
 
-/// The time to wait for one task.
+/// How long to wait for a task.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     let mut driver = driver::start(run::target(&wanted.cluster, 1)?)?;
     let prefix = wanted.prefix.clone().unwrap_or_else(|| PREFIX.to_owned());
@@ -39,7 +39,8 @@ pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     delete(&mut driver, left)
 }
 
-/// Separates what dead runs left behind from the runs that still have groups with members.
+/// Separates the leftovers of dead runs from runs that still have groups with members. Returns the
+/// latter as names.
 fn apart(found: Leftovers, prefix: &str) -> (Leftovers, Vec<String>) {
     let run = |name: &Arc<str>| {
         let rest = name.strip_prefix(prefix).unwrap_or(name);
@@ -78,7 +79,8 @@ fn is_agreed() -> Result<bool, String> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Groups first: one that has got members meanwhile is refused, and keeps its topics.
+/// Deletes groups first. If a group has got members meanwhile, its deletion is refused, and its
+/// topics stay.
 fn delete(driver: &mut Driver, left: Leftovers) -> Result<Verdict, String> {
     let mut failures = Vec::new();
     let mut number = 1;

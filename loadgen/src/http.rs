@@ -1,4 +1,4 @@
-//! Small requests over HTTP or HTTPS, each within a time and with a bounded answer.
+//! Small HTTP or HTTPS requests. Each has a timeout and a limit on the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
 const ANSWER_MAX: u64 = 1 << 20;
-/// The part of an answer that an error shows.
+/// The maximum length of an answer that an error shows.
 const SHOWN_MAX: usize = 200;
 
-/// An answer with its status.
+/// The status and the body of an answer.
 pub struct Answer {
     pub status: u16,
     pub text: String,
 }
 
-/// Trusts these authorities beside the system's.
+/// `authorities` are trusted in addition to the system's.
 pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> Agent {
     let all = rustls_native_certs::load_native_certs().certs.into_iter().chain(authorities);
     let all: Vec<_> = all.map(|der| Certificate::from_der(&der).to_owned()).collect();
@@ -31,7 +31,7 @@ pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> A
     let config = Agent::config_builder()
         .timeout_global(Some(patience))
         .http_status_as_error(false)
-        // A secret is for this address only.
+        // Redirects are refused, because a secret is meant for this address only.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("muster-load/", env!("CARGO_PKG_VERSION")))
@@ -41,7 +41,7 @@ pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> A
 
 impl Answer {
     /// # Errors
-    /// The reason why there is no answer.
+    /// There is no answer. The error is the reason.
     pub fn of(sent: Result<Response<Body>, ureq::Error>) -> Result<Self, String> {
         let read = |mut response: Response<Body>| {
             let text = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;
@@ -54,7 +54,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// The beginning of its text, in one line.
+    /// The beginning of the answer's text, in one line.
     pub fn shown(&self) -> String {
         let words: Vec<&str> = self.text.split_whitespace().collect();
         words.join(" ").chars().take(SHOWN_MAX).collect()

@@ -28,17 +28,17 @@ use self::args::{Command, CommandLine, Echo, Run, Serve};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The result of a call that could do its work.
+/// The result of a command that was executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Good,
     /// A threshold was broken, a phase did not finish, or the coordinator violated a guarantee.
     Bad,
-    /// This machine was too slow for the figures to be the cluster's.
+    /// The load machine was too slow, so the figures do not describe the cluster.
     CouldNotKeepUp,
     /// A machine that generated load was lost.
     LostAWorker,
-    /// Ctrl-C ended it; nothing bad was seen until then.
+    /// Ctrl-C ended the run, which had no failure until then.
     Interrupted,
 }
 
@@ -46,7 +46,7 @@ const COULD_NOT_KEEP_UP: u8 = 3;
 const LOST_A_WORKER: u8 = 4;
 
 impl Verdict {
-    /// The verdict on several runs: the worst of them.
+    /// The verdict on several runs, which is the worst of them.
     const fn and(self, next: Self) -> Self {
         match (self, next) {
             (Self::Bad, _) | (_, Self::Bad) => Self::Bad,
@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// The exit status by which shells report a process that SIGINT ended.
+/// The exit status that shells report for a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -143,7 +143,7 @@ fn serve(wanted: &Serve) -> Result<Verdict, String> {
     let listener = TcpListener::bind(&wanted.listen).map_err(failed)?;
     print(&format!("serves on {}\n", listener.local_addr().map_err(failed)?))?;
     let target = || run::target(&wanted.cluster, 1);
-    // The settings are wrong now, or when the first run comes.
+    // Wrong settings are reported now, and not only when the first run comes.
     target()?;
     worker::serve(&listener, &run::host(), target, |note| eprintln!("muster-load: {note}"))?;
     Ok(Verdict::Good)
@@ -168,7 +168,7 @@ fn measure_echo(echo: &Echo) -> Result<Verdict, String> {
     Ok(Verdict::Good)
 }
 
-/// Unlike `print!`, returns an error if the pipe was closed, and does not panic.
+/// Prints a text. Unlike `print!`, it returns an error if the pipe was closed, and does not panic.
 fn print(text: &str) -> Result<(), String> {
     std::io::stdout()
         .write_all(text.as_bytes())

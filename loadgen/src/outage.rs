@@ -1,10 +1,11 @@
-//! Notices that no broker answers any more.
+//! Detects that no broker answers any more.
 
 use std::time::{Duration, Instant};
 
-/// After this time without an answer the user is notified.
+/// If no answer comes for this long, the user is notified.
 const SILENT: Duration = Duration::from_secs(5);
-/// The age of the oldest request is sampled once a second, so it may lag: two samples are allowed.
+/// How far the age of the oldest request may lag. It is sampled once a second, and two samples are
+/// allowed.
 const WAITING_LAG: Duration = Duration::from_secs(2);
 
 pub(crate) struct Outage {
@@ -29,8 +30,8 @@ impl Outage {
         (self.answered, self.is_noted) = (now, false);
     }
 
-    /// `waiting` is for how long members have waited for an answer: without a wait there is nothing
-    /// to answer, and no outage.
+    /// `waiting` is how long members have been waiting for an answer. If nothing waits, there is no
+    /// outage.
     pub(crate) fn check(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
         let silent = now.duration_since(self.answered).min(waiting + WAITING_LAG);
         if waiting.is_zero() || silent < SILENT.min(self.give_up) {

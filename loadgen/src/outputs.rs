@@ -1,5 +1,5 @@
-//! The output files of a run: checked before it begins, so that an hour's result is not lost to a
-//! misspelt directory.
+//! The output files of a run. They are checked before the run begins, so that an hour's result is
+//! not lost to a misspelt directory.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ impl Outputs {
     /// `source` is the scenario, which may be a file.
     ///
     /// # Errors
-    /// A sentence for the user about the first file that can't be written, or would be written
-    /// over.
+    /// A file can't be written, or would overwrite another. The error is a sentence for the user
+    /// about the first such file.
     pub(crate) fn check(&self, source: &str) -> Result<(), String> {
         let results = [
             ("--json", &self.json),
@@ -38,7 +38,7 @@ impl Outputs {
         files.filter(|path| !is_standard_output(path)).try_for_each(can_be_written)
     }
 
-    /// The files of a repetition: `result-2.json`.
+    /// The files of a repetition, such as `result-2.json`.
     pub(crate) fn numbered(&self, repetition: u32) -> Self {
         let number = |path: &PathBuf| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -65,13 +65,13 @@ impl Outputs {
         }
     }
 
-    /// Creates the history, if one is wanted.
+    /// Creates the history file, if the user asked for one.
     pub(crate) fn history(&self) -> Result<Option<Writer>, String> {
         let history = self.history.as_ref().map(|path| Writer::create(path)).transpose();
         history.map_err(|error| error.to_string())
     }
 
-    /// Whether a result takes standard output, so that the summary has to go elsewhere.
+    /// Whether a result goes to standard output, so that the summary must go elsewhere.
     pub(crate) fn takes_standard_output(&self) -> bool {
         let files = [&self.json, &self.csv, &self.html, &self.junit, &self.markdown, &self.ndjson];
         files.into_iter().flatten().any(|path| is_standard_output(path))
@@ -83,7 +83,7 @@ impl Outputs {
         let html = self.html.as_ref().map(|path| html::save(report, path));
         let junit = self.junit.as_ref().map(|path| junit::save(report, path));
         let markdown = self.markdown.as_ref().map(|path| markdown::save(report, path));
-        // One failure does not keep the others from being written.
+        // If one file fails, the others are still written.
         let failed =
             [json, csv, html, junit, markdown].into_iter().flatten().filter_map(Result::err);
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
@@ -91,15 +91,15 @@ impl Outputs {
     }
 }
 
-/// `-`, as in other tools.
+/// Whether the path is `-`, which means standard output as in other tools.
 fn is_standard_output(path: &Path) -> bool {
     path == Path::new(STANDARD_OUTPUT)
 }
 
-/// Checks that all of these are different files.
+/// Checks that these files are all different.
 ///
 /// # Errors
-/// A sentence for the user about the first two that are the same.
+/// Two of them are the same. The error is a sentence for the user about the first two.
 pub(crate) fn apart(files: &[(&str, &Path)]) -> Result<(), String> {
     for (at, (name, path)) in files.iter().enumerate() {
         let same = |(_, other): &&(&str, &Path)| resolved(path) == resolved(other);
@@ -111,7 +111,7 @@ pub(crate) fn apart(files: &[(&str, &Path)]) -> Result<(), String> {
     Ok(())
 }
 
-/// A path that is equal for two spellings of one file, whether the file exists or not.
+/// The canonical path of a file, which need not exist.
 fn resolved(path: &Path) -> PathBuf {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -124,7 +124,7 @@ fn resolved(path: &Path) -> PathBuf {
     })
 }
 
-/// Leaves an existing file as it is, and creates none.
+/// Checks that a file can be written. Does not change an existing file, and creates none.
 pub(crate) fn can_be_written(path: &Path) -> Result<(), String> {
     let existed = path.exists();
     OpenOptions::new()

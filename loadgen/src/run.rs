@@ -26,7 +26,7 @@ use crate::streams::Streams;
 const DEFAULT: &str = "quick";
 
 /// # Errors
-/// A sentence for the user: bad input, or why the run could not start or continue.
+/// Bad input, or the run could not start or continue. The error is a sentence for the user.
 pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     if run.conduct.repeat < 2 {
         return run_once(run);
@@ -44,7 +44,7 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     Ok(verdict)
 }
 
-/// The label is the name by which compare finds the repetitions again.
+/// The first of several runs. They get a label, by which `compare` recognises the repetitions.
 fn first_of_several(run: &Run) -> Run {
     let mut first = run.clone();
     first.conduct.repetition = Some(1);
@@ -63,8 +63,8 @@ fn run_once(run: &Run) -> Result<Verdict, String> {
     finish(run, apart(run, named)?)
 }
 
-/// On a thread of its own, which keeps off the CPUs that generate the load; the calling one, from
-/// which the next run starts, may use them all.
+/// Runs on its own thread, which keeps off the CPUs that generate the load. The calling thread,
+/// which starts the next run, may still use all CPUs.
 pub(crate) fn apart(run: &Run, named: Named) -> Result<Ended, String> {
     std::thread::scope(|scope| {
         let playing = scope.spawn(|| play(run, named));
@@ -76,7 +76,7 @@ pub(crate) fn limits(cluster: &args::Cluster) -> Limits {
     Limits { members_per_connection: cluster.members_per_connection }
 }
 
-/// A run that was played, to its end or not.
+/// A run that was played, completely or not.
 pub(crate) struct Ended {
     pub(crate) report: model::Report,
     pub(crate) by_signal: bool,
@@ -89,7 +89,7 @@ impl Ended {
     pub(crate) fn verdict(&self) -> Verdict {
         let report = &self.report;
         match (report.failed(), self.by_signal) {
-            // Violations are facts, however late this machine was; other figures are not.
+            // A violation is a fact even if the load machine was late. Other figures are not.
             (true, _) if report.violation_count() > 0 => Verdict::Bad,
             _ if !report.kept_up() => Verdict::CouldNotKeepUp,
             (true, _) => Verdict::Bad,
@@ -103,7 +103,7 @@ impl Ended {
     }
 
     /// # Errors
-    /// Why the run could not continue.
+    /// The run could not continue. The error is the reason.
     pub(crate) fn whole(self) -> Result<Self, String> {
         match self.broken {
             Some(why) => Err(why),
@@ -115,7 +115,7 @@ impl Ended {
 /// Plays a scenario, and makes its report.
 ///
 /// # Errors
-/// A sentence for the user: why the run could not start.
+/// The run could not start. The error is a sentence for the user.
 fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     let limits = limits(&run.cluster);
     let server = run.conduct.server_pid.map(server_process).transpose()?;
@@ -168,7 +168,7 @@ fn play(run: &Run, mut named: Named) -> Result<Ended, String> {
     Ok(Ended { report, by_signal, broken, lost_a_worker })
 }
 
-/// The resource of metrics that are pushed.
+/// The resource of the pushed metrics.
 fn resource(run: &Run, named: &Named, began: SystemTime) -> Resource {
     Resource {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -226,11 +226,11 @@ fn finish(run: &Run, ended: Ended) -> Result<Verdict, String> {
     Ok(ended.verdict())
 }
 
-/// The cluster and how to connect to it, as the command line says.
+/// The cluster and the way to connect to it, from the command line.
 pub(crate) fn target(cluster: &args::Cluster, seed: u64) -> Result<Target, String> {
     static NOTED: Once = Once::new();
     let (security, notes) = cluster.security(Secrets::of_environment())?;
-    // Not again in each run of several.
+    // Notes are printed once, not in each of several runs.
     NOTED.call_once(|| notes.iter().for_each(|note| eprintln!("muster-load: {note}")));
     Ok(Target {
         bootstrap: cluster.bootstrap.clone(),
@@ -272,8 +272,8 @@ pub(crate) fn connections(named: &Named, limits: &Limits) -> usize {
     members.sum::<u64>() as usize
 }
 
-/// The connections of each member. A producer or reader also connects to the leaders of its
-/// partitions, whose number is not known yet.
+/// The number of connections of each member. A producer or reader also connects to partition
+/// leaders, whose number is not known yet.
 fn connections_each(group: &scenario::Group) -> u64 {
     if group.is_group() { 1 } else { 4 }
 }
@@ -288,7 +288,7 @@ fn settings(run: &Run, named: &Named, began: SystemTime) -> Settings {
     }
 }
 
-/// A short id, made from the seconds and the process id, so that two runs hardly share one.
+/// A short id, made from the seconds and the process id, so that it hardly repeats.
 fn run_id(began: SystemTime) -> String {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut rest = since.as_secs() % 36_u64.pow(4) * 1296 + u64::from(std::process::id() % 1296);

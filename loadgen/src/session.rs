@@ -1,5 +1,5 @@
 //! The thread that receives the reports of the cores, checks and measures them, conducts the run
-//! and shows its state. It wakes up a few times a second, and does no work for each member.
+//! and shows its state. It wakes up a few times a second, and does no work per member.
 
 mod clients;
 mod signals;
@@ -32,18 +32,18 @@ use crate::outputs::history_header;
 use crate::streams::Streams;
 
 const TICK: Duration = Duration::from_millis(50);
-/// Groups that are named in a sentence.
+/// The maximum number of groups that a sentence names.
 const NAMED: usize = 3;
 const JUDGE_EVERY: Duration = Duration::from_secs(1);
-/// The interval in which the ages of transactions that are not read yet are sampled.
+/// How often the ages of transactions that were not read yet are sampled.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const USAGE_EVERY: Duration = Duration::from_secs(1);
-/// The time for which a group must have been stable before its rebalance counts as ended.
+/// How long a group must have been stable before its rebalance counts as ended.
 const SETTLED: Duration = Duration::from_secs(1);
-/// The time to wait for the cores to end.
+/// How long to wait for the cores to end.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// The parts of a session.
+/// The parts that a session uses.
 pub(crate) struct Tools {
     pub(crate) engine: Engine,
     pub(crate) conductor: Conductor,
@@ -53,11 +53,11 @@ pub(crate) struct Tools {
     pub(crate) streams: Streams,
     pub(crate) server: Option<Process>,
     pub(crate) scenario: String,
-    /// The run, for its page.
+    /// The description of the run, for its page.
     pub(crate) about: model::Run,
-    /// The run ends if no broker has answered for this long.
+    /// If no broker has answered for this long, the run ends.
     pub(crate) give_up: Duration,
-    /// From this time on the run ends if one of these rules is broken.
+    /// From this time on the run ends when one of these rules is broken.
     pub(crate) abort: Option<(Duration, Vec<Rule>)>,
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Played {
     pub(crate) found: Found,
     pub(crate) phases: Vec<model::Phase>,
     pub(crate) interrupted: bool,
-    /// Whether Ctrl-C or SIGTERM ended it.
+    /// Whether Ctrl-C or SIGTERM ended the run.
     pub(crate) by_signal: bool,
     pub(crate) length: Time,
-    /// Why it could not start.
+    /// Why the run could not start.
     pub(crate) not_begun: Option<String>,
-    /// Why it could not continue.
+    /// Why the run could not continue.
     pub(crate) broken: Option<String>,
-    /// Whether that is the loss of a machine that generated load.
+    /// Whether the run broke because a machine that generated load was lost.
     pub(crate) lost_a_worker: bool,
 }
 
@@ -88,9 +88,9 @@ pub(crate) struct Session {
     checker: Checker,
     myself: Option<Process>,
     groups: Vec<GroupIndex>,
-    /// The time of the last trigger of each group.
+    /// When each group was last triggered to rebalance.
     triggered: HashMap<GroupIndex, Time>,
-    /// Events of the last tick.
+    /// The events of the current tick.
     events: Vec<Event>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
     orders: Orders,
@@ -109,8 +109,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// # Errors
-    /// A sentence for the user: the history can't be written, or signal handlers can't be
-    /// installed.
+    /// The history can't be written, or signal handlers can't be installed. The error is a sentence
+    /// for the user.
     pub(crate) fn begin(mut tools: Tools, seed: u64) -> Result<Self, String> {
         let deadly = Arc::new(AtomicBool::new(false));
         let signals = signals::install_handlers(&deadly)
@@ -223,7 +223,8 @@ impl Session {
         self.measure.redelivered(&self.checker.take_redelivered());
     }
 
-    /// The first signal winds the run down, the second ends it at once, the third ends the process.
+    /// The first signal winds the run down, the second ends it at once, and the third ends the
+    /// process.
     fn handle_signals(&mut self) {
         let before = self.interrupts;
         self.interrupts += self.signals.pending().count() as u32;
@@ -245,7 +246,8 @@ impl Session {
         }
     }
 
-    /// An interrupted run has no times of the groups that it did not wait for.
+    /// Names the groups that had not settled when the run was interrupted, because the report has
+    /// no times for them.
     fn name_unsettled(&self) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         let unsettled = |group: &&GroupIndex| {
@@ -291,7 +293,7 @@ impl Session {
         self.write_phase(now);
     }
 
-    /// Does its work once, as soon as the groups are known.
+    /// Announces the groups to checks and measures, once they are known. Later calls do nothing.
     fn expect_groups(&mut self) {
         let (Some(plan), Some(topics)) =
             (self.tools.conductor.plan(), self.tools.conductor.topics())
@@ -323,7 +325,7 @@ impl Session {
         match cause {
             // Rebalances of the wind-down are not measured.
             Cause::WindDown => return,
-            // This is the end of the rebalance that began with their stop.
+            // This ends the rebalance that began when the members stopped.
             Cause::Returned(_) if rebalances => return,
             Cause::CoordinatorRestarted => self.restarted(at),
             _ => {}
@@ -333,15 +335,15 @@ impl Session {
     }
 
     /// Closes the rebalances of groups that have been stable for long enough. At the end it closes
-    /// the rebalances of all stable groups, and of groups without members.
+    /// those of all stable groups, and of groups without members.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {
             let Some(status) = self.measure.status(group) else { continue };
-            // A trigger of just now may not have shown any effect yet.
+            // A trigger that has just come may have had no effect yet.
             let triggered = self.triggered.get(&group).copied().unwrap_or_default();
             let since = status.stable_since.map(|since| since.max(triggered));
-            // Where the scenario ends, all members have done what they were to do.
+            // If the scenario came to its end, all planned actions were done.
             let whole = ending && !self.tools.conductor.interrupted();
             let settles_in =
                 if whole { Duration::ZERO } else { plan.settles_in(group).max(SETTLED) };
@@ -400,7 +402,7 @@ impl Session {
         engine.send(core, command);
     }
 
-    /// A cluster that does not answer is waited for, but not for ever.
+    /// Waits for a cluster that does not answer, but not for ever.
     fn watch_outage(&mut self) {
         if self.tools.conductor.awaits_restart() {
             return self.outage.answered(Instant::now());
@@ -418,7 +420,7 @@ impl Session {
         }
     }
 
-    /// Rules are judged once a second, as long as the phases run.
+    /// Judges the rules once a second, while the phases run.
     fn watch_rules(&mut self) {
         let now = self.tools.engine.now();
         let Some((after, rules)) = &self.tools.abort else { return };

@@ -1,4 +1,4 @@
-//! `capacity`: runs of growing size, until a rule breaks or this machine is the limit.
+//! `capacity`: runs of growing size, until a rule breaks or the load machine is the limit.
 
 use std::time::SystemTime;
 
@@ -17,13 +17,13 @@ use crate::args::{self, Outputs, Part, Run};
 use crate::outputs::{TOOL, apart, can_be_written};
 use crate::run;
 
-/// The rules without `--threshold`.
+/// The rules if there is no `--threshold`.
 const RULES: [&str; 2] = ["heartbeat.p99 < 50ms", "rebalance.max < 30s"];
-/// The share of the available memory that a step may take.
+/// The share of the available memory that a step may use.
 const MEMORY_SHARE: f64 = 0.8;
 
 /// # Errors
-/// A sentence for the user: bad input, or why the first step could not start.
+/// Bad input, or the first step could not start. The error is a sentence for the user.
 pub(crate) fn capacity(wanted: &args::Capacity) -> Result<Verdict, String> {
     let outputs = &wanted.outputs;
     let files = [("--json", &outputs.json), ("--html", &outputs.html)];
@@ -109,7 +109,8 @@ impl<'a> Climb<'a> {
         })
     }
 
-    /// Tries a size as often as needed; returns why the search ends here, if it does.
+    /// Tries a size as often as needed. Returns why the search ends here, or `None` if it
+    /// continues.
     fn try_size(&mut self, size: u64) -> Result<Option<End>, String> {
         let load = self.load.of_size(self.by, size);
         let limits = run::limits(&self.wanted.cluster);
@@ -140,7 +141,7 @@ impl<'a> Climb<'a> {
         Ok(None)
     }
 
-    /// Whether a step could take this machine down.
+    /// Why a step of this size could exhaust the machine's memory.
     fn too_large(&self, size: u64, named: &Named) -> Option<String> {
         let limits = run::limits(&self.wanted.cluster);
         let cores = self.wanted.cluster.cores.as_ref().map_or(1, |cores| cores.0.len());
@@ -157,14 +158,14 @@ impl<'a> Climb<'a> {
             .then(|| format!("this machine has too little memory for {size} {}", self.by.name()))
     }
 
-    /// Runs one step and judges it; `None` if a signal ended the run.
+    /// Runs and judges a step. `None` if a signal ended the run.
     fn step(&self, size: u64, load: &Load, named: Named) -> Result<Option<Step>, String> {
         let run = self.run();
         let ended = run::apart(&run, named)?;
         if ended.by_signal {
             return Ok(None);
         }
-        // A run that lost the cluster is judged as a step that did not hold.
+        // A run that lost the cluster counts as a size that did not hold.
         let gone = ended.broken().map(str::to_owned);
         Ok(Some(judged(&self.rules, size, load, &ended.report, gone)))
     }
@@ -184,7 +185,7 @@ impl<'a> Climb<'a> {
     }
 }
 
-/// The rules on heartbeats are on those of the protocol.
+/// The rules of the search. Rules on heartbeats apply to the heartbeats of the group's protocol.
 fn rules(wanted: &args::Capacity) -> Result<Vec<Rule>, String> {
     let written: Vec<String> = match &wanted.conduct.threshold[..] {
         [] => RULES.map(String::from).into(),
@@ -198,7 +199,8 @@ fn rules(wanted: &args::Capacity) -> Result<Vec<Rule>, String> {
     rules.map(|rule| rule.map_err(|error| error.to_string())).collect()
 }
 
-/// Rules on requests are judged while the groups are at rest, the others on the whole step.
+/// Judges a step. Rules on requests apply to the time after the groups have formed, others to the
+/// whole step.
 fn judged(rules: &[Rule], size: u64, load: &Load, report: &Report, gone: Option<String>) -> Step {
     let steady = report.phases.iter().find(|phase| phase.name == "steady");
     let steady = steady.map(|phase| report.of_phase(phase));

@@ -1,4 +1,4 @@
-//! The state of a run for other programs while it runs: lines of JSON, an endpoint that they ask,
+//! The state of a run for other programs while it runs: lines of JSON, an endpoint that they query,
 //! and an endpoint to which the state is pushed.
 
 mod endpoint;
@@ -28,7 +28,8 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// # Errors
-    /// A sentence for the user: a file that can't be written, an address that can't be listened on.
+    /// A file can't be written, or an address can't be listened on. The error is a sentence for the
+    /// user.
     pub(crate) fn of(outputs: &Outputs, resource: Resource) -> Result<Self, String> {
         let open = |path: &std::path::PathBuf| -> Result<Box<dyn Write>, String> {
             if path.as_os_str() == STANDARD_OUTPUT {
@@ -48,12 +49,12 @@ impl Streams {
         Ok(Self { lines, endpoint, push, page })
     }
 
-    /// Whether the page of the run is on a screen.
+    /// Whether a browser shows the page of the run.
     pub(crate) fn is_watched(&self) -> bool {
         self.page.as_ref().is_some_and(Endpoint::is_watched)
     }
 
-    /// Renews the page.
+    /// Updates the page.
     pub(crate) fn show_page(&self, report: &Report) {
         if let Some(page) = &self.page {
             page.show(html::live(report));
@@ -61,8 +62,8 @@ impl Streams {
     }
 
     /// # Errors
-    /// A sentence for the user, once: nothing more is written to lines that can't be written, or
-    /// nothing takes what is pushed.
+    /// The lines can't be written, or the endpoint does not accept the state. The error is a
+    /// sentence for the user, and is returned once. Nothing more is written to the lines after it.
     pub(crate) fn show(&mut self, state: &LiveState) -> Result<(), String> {
         if let Some(endpoint) = &self.endpoint {
             endpoint.show(prometheus(state));

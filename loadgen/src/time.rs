@@ -1,5 +1,5 @@
-//! The clock of a run: microseconds since it began. Members, checks and reports get time as an
-//! argument; only the driver reads a real clock.
+//! The clock of a run: microseconds since the run began. Members, checks and reports get the time
+//! as an argument. Only the driver reads a real clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment of a run, in microseconds since its start.
+/// A time in a run, in microseconds since its start.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Hash, Serialize, Deserialize,
 )]
@@ -30,7 +30,7 @@ impl Time {
         self.0 as f64 / 1e6
     }
 
-    /// The time from `earlier` to this one; zero if this one is before.
+    /// The duration from `earlier` to this time. Zero if this time is before `earlier`.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

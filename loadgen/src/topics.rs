@@ -7,7 +7,7 @@ use muster_codec::Uuid;
 
 use crate::plan::{Partition, TopicIndex};
 
-/// All topics of a run. Indices stay; counts and ids may change.
+/// All topics of a run. Their indices never change. Their partition counts and ids may.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     topics: Vec<Topic>,
@@ -18,14 +18,14 @@ pub struct Topics {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topic {
     pub name: Arc<str>,
-    /// Zero if the cluster has no topic ids.
+    /// Zero if the cluster does not have topic ids.
     pub id: Uuid,
-    /// 0 while the topic does not exist.
+    /// The partition count. 0 while the topic does not exist.
     pub partitions: u32,
 }
 
 impl Topics {
-    /// Adds or updates a topic from metadata; returns whether anything changed.
+    /// Adds or updates a topic from metadata. Returns whether anything changed.
     pub fn learn(&mut self, topic: Topic) -> bool {
         let next = TopicIndex(self.topics.len() as u32);
         let index = *self.by_name.entry(topic.name.clone()).or_insert(next);
@@ -61,7 +61,7 @@ impl Topics {
         self.get(index).map_or(0, |topic| topic.partitions)
     }
 
-    /// Partitions, which are in order, by their topics.
+    /// Groups sorted partitions by topic.
     pub fn of<'a>(
         &'a self,
         partitions: &'a [Partition],
@@ -70,12 +70,12 @@ impl Topics {
         each.filter_map(|some| Some((self.get(some.first()?.topic)?, some)))
     }
 
-    /// Whether all topics of these partitions can be named by their ids.
+    /// Whether the ids of all topics of these partitions are known.
     pub fn have_ids(&self, partitions: &[Partition]) -> bool {
         self.of(partitions).all(|(topic, _)| !topic.id.is_zero())
     }
 
-    /// The topic of an answer that names it by its id, or else by its name.
+    /// The topic in an answer, found by its id or else by its name.
     pub fn answered(&self, id: Uuid, name: &str) -> Option<TopicIndex> {
         if id.is_zero() { self.named(name) } else { self.with_id(id) }
     }

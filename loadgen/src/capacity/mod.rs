@@ -1,5 +1,5 @@
-//! How much a cluster holds: a search over runs of growing size. [`crate::report::capacity`] is its
-//! result.
+//! How much a cluster holds: a search with runs of growing size. The result is a
+//! [`crate::report::capacity`].
 
 mod scenario;
 mod search;

@@ -1,29 +1,29 @@
-//! The scenario of a step: groups form and do their work for a while.
+//! The scenario of a step: groups form, and then work for a while.
 
 use std::time::Duration;
 
 use crate::report::capacity::By;
 use crate::scenario::{Limits, Named, Problem, of_text};
 
-/// The load of a step; the size replaces the part that grows.
+/// The load of a step. The size replaces the field that grows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
     /// `classic` or `consumer`.
     pub protocol: String,
-    /// The members of each group.
+    /// The number of members of each group.
     pub members: u64,
     pub groups: u64,
-    /// The partitions of each group; by default one for each member.
+    /// The number of partitions of each group. By default one per member.
     pub partitions: Option<u64>,
-    /// A second, of all members.
+    /// Commits per second, over all members.
     pub commits: Option<f64>,
-    /// The time for which the load lasts after the groups have formed.
+    /// How long the load lasts after the groups have formed.
     pub lasts: Duration,
-    /// The time that groups may take to form.
+    /// How long the groups may take to form.
     pub forms_within: Duration,
 }
 
-/// A member commits once in this many seconds, as with `auto.commit.interval.ms`.
+/// The interval of a member's commits in seconds, as with `auto.commit.interval.ms`.
 const COMMIT_SECONDS: f64 = 5.0;
 
 impl Load {
@@ -77,7 +77,7 @@ lasts = "{lasts}ms"
 }
 
 /// # Errors
-/// A sentence: the sizes are beyond the limits of a scenario.
+/// The sizes exceed the limits of a scenario. The error is a sentence.
 pub fn scenario(load: &Load, limits: &Limits) -> Result<Named, Problem> {
     of_text("capacity", &load.toml(), limits)
 }

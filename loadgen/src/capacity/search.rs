@@ -1,24 +1,25 @@
-//! The search for the largest size that holds: doubles until one breaks, then halves the step.
+//! The search for the largest size that holds. It doubles the size until one breaks, and then
+//! halves the step.
 
-/// Which sizes held and broke so far, and which one to try next.
+/// The sizes that held and broke so far, from which the next size follows.
 #[derive(Clone, Debug)]
 pub struct Search {
     first: u64,
     most: u64,
-    /// The distance between the answers at which the search ends, as a share of the lower.
+    /// The search ends when the two sizes are this close, as a share of the lower size.
     precision: f64,
     holds: Option<u64>,
     breaks: Option<u64>,
 }
 
 impl Search {
-    /// Sizes from 1 to `most`, beginning with `first`.
+    /// Searches the sizes from 1 to `most`, beginning with `first`.
     pub fn new(first: u64, most: u64, precision: f64) -> Self {
         let most = most.max(1);
         Self { first: first.clamp(1, most), most, precision, holds: None, breaks: None }
     }
 
-    /// `None` once the answer is known.
+    /// The next size to try. `None` once the answer is known.
     pub fn next(&self) -> Option<u64> {
         match (self.holds, self.breaks) {
             (None, None) => Some(self.first),
@@ -34,7 +35,7 @@ impl Search {
         }
     }
 
-    /// Takes the result at the size that was to be tried next.
+    /// Takes the result of the size that was to be tried next.
     pub fn tried(&mut self, size: u64, held: bool) {
         if held {
             self.holds = Some(size);
@@ -58,7 +59,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The sizes that are tried against a server that holds up to `limit`.
+    /// The sizes that a search tries if a server holds up to `limit`.
     fn tried(mut search: Search, limit: u64) -> (Vec<u64>, Search) {
         let mut sizes = Vec::new();
         while let Some(size) = search.next() {

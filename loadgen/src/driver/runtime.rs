@@ -14,7 +14,7 @@ pub(super) struct Runtime(LocalRuntime);
 
 impl Runtime {
     /// # Errors
-    /// A sentence for the user.
+    /// The error is a sentence for the user.
     pub(super) fn new() -> Result<Self, String> {
         let runtime =
             Builder::new_current_thread().enable_all().build_local(LocalOptions::default());

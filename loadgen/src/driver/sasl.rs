@@ -24,7 +24,7 @@ const REASON_MAX: usize = 300;
 /// Logs in. `version` is SaslAuthenticate's.
 ///
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn authenticate(
     channel: &mut Channel,
     sasl: &Sasl,

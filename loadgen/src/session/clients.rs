@@ -1,4 +1,4 @@
-//! Real clients beside the members of a run: their orders, and what they say.
+//! The real clients beside the members of a run: passes orders to them, and handles their events.
 
 use std::time::Instant;
 
@@ -12,7 +12,8 @@ impl Session {
         orders.into_iter().for_each(|order| self.tools.clients.order(order));
     }
 
-    /// Passes their events on, before those of members from the same time are judged.
+    /// Passes on the events of clients. Must come before members' events of the same time are
+    /// judged.
     pub(super) fn hear_clients(&mut self) {
         let now = self.tools.engine.now();
         let nothing = Topics::default();
@@ -22,7 +23,7 @@ impl Session {
         news.events.into_iter().for_each(|event| self.merge.insert(event));
     }
 
-    /// Ends the clients that are left. At the normal end of a run there are none.
+    /// Ends the remaining clients. After the normal end of a run there are none.
     pub(super) fn end_clients(&mut self) {
         self.tools.clients.kill_all();
         let until = Instant::now() + ENDING;

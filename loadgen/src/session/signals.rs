@@ -7,10 +7,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
 
-/// Once `deadly` is set, the next signal ends the process at once.
+/// Installs the handlers. Once `deadly` is set, the next signal ends the process at once.
 pub(super) fn install_handlers(deadly: &Arc<AtomicBool>) -> std::io::Result<Signals> {
     let mut signals = vec![SIGINT, SIGTERM];
-    // nohup(1) lets a run outlive its terminal.
+    // With nohup(1) a run continues when its terminal closes.
     if !ignores_hangup() {
         signals.push(SIGHUP);
     }
@@ -20,7 +20,8 @@ pub(super) fn install_handlers(deadly: &Arc<AtomicBool>) -> std::io::Result<Sign
     Signals::new(signals)
 }
 
-/// Whether the process was started with SIGHUP ignored: the first bit of a mask in hexadecimal.
+/// Whether the process was started with SIGHUP ignored. This is the first bit of a hexadecimal
+/// mask.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -26,7 +26,7 @@ impl Session {
         self.show_page(now);
     }
 
-    /// Renders the page only if it is on a screen.
+    /// Renders the page only if a browser shows it.
     fn show_page(&self, now: Time) {
         if !self.tools.streams.is_watched() {
             return;

@@ -1,4 +1,5 @@
-//! Endpoints for Prometheus and browsers: one text for each client, on a thread of its own.
+//! Endpoints for Prometheus and browsers. Each has a thread, and answers every client with one
+//! text.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,15 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A request is a line and a few headers; the rest of a longer one is not read.
+/// The maximum length of a request. It consists of a line and a few headers. The rest of a longer
+/// request is not read.
 const REQUEST_MAX: usize = 8 << 10;
-/// A client that is slower than this does not keep the next one waiting.
+/// How long a client may take, so that it does not keep the next client waiting.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A page counts as watched for this long after a request; a browser that shows it sends a request
-/// every few seconds.
+/// How long a page counts as watched after a request. A browser that shows it sends a request every
+/// few seconds.
 const WATCHED: Duration = Duration::from_secs(15);
 
-/// The kind of text that an endpoint has.
+/// The type of text that an endpoint returns.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
     mime: &'static str,
@@ -46,7 +48,7 @@ struct Shown {
 
 impl Endpoint {
     /// # Errors
-    /// A sentence for the user: the address cannot be listened on.
+    /// The address can't be listened on. The error is a sentence for the user.
     pub(crate) fn start(address: &str, kind: Kind) -> Result<Self, String> {
         let failed = |error: io::Error| format!("no endpoint on {address}: {error}");
         let listener = TcpListener::bind(address).map_err(failed)?;
@@ -61,12 +63,12 @@ impl Endpoint {
         Ok(Self { address, shown, ends, thread })
     }
 
-    /// The answer from now on.
+    /// Sets the text of later answers.
     pub(crate) fn show(&self, text: String) {
         locked(&self.shown).text = text;
     }
 
-    /// Whether a client asked a short time ago.
+    /// Whether a client has recently sent a request.
     pub(crate) fn is_watched(&self) -> bool {
         locked(&self.shown).asked.is_some_and(|asked| asked.elapsed() < WATCHED)
     }
@@ -75,10 +77,10 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::SeqCst);
-        // Wakes the thread. If that fails, the thread ends with the process.
+        // Wakes the thread. If this fails, the thread ends with the process.
         let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
-            // The only error is a panic of the thread, which uses a lock and sockets alone.
+            // The only possible error is a panic of the thread, which uses only a lock and sockets.
             let _ = thread.join();
         }
     }
@@ -93,7 +95,7 @@ fn serve(listener: &TcpListener, kind: Kind, shown: &Mutex<Shown>, ends: &Atomic
         if ends.load(Ordering::SeqCst) {
             return;
         }
-        // A client that breaks off asks again.
+        // A client whose connection breaks will try again.
         let _ = client.and_then(|client| answer(client, kind, shown));
     }
 }
@@ -118,7 +120,7 @@ fn answer(mut client: TcpStream, kind: Kind, shown: &Mutex<Shown>) -> io::Result
     )
 }
 
-/// The path of a GET, once its headers have ended; empty for anything else.
+/// The path of a GET request, once its headers have ended. Empty for any other request.
 fn path(client: &mut TcpStream) -> io::Result<String> {
     let mut request = Vec::new();
     let mut some = [0; 1024];

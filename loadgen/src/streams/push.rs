@@ -1,5 +1,5 @@
-//! Pushes the state of a run to an OpenTelemetry endpoint, on a thread of its own: a slow one does
-//! not hold the run up.
+//! Pushes the state of a run to an OpenTelemetry endpoint, on its own thread. A slow endpoint does
+//! not delay the run.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,18 +14,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Push {
     resource: Resource,
-    /// The queue of states to push. At most one waits: if the endpoint is slow, states are skipped.
+    /// The queue of states to push. At most one state waits: if the endpoint is slow, states are
+    /// skipped.
     bodies: Option<Sender<String>>,
     failures: Receiver<String>,
     thread: Option<JoinHandle<()>>,
     pushed: Option<Instant>,
-    /// The last state, which is pushed at the end.
+    /// The last state. It is pushed at the end.
     last: LiveState,
 }
 
 impl Push {
     /// # Errors
-    /// A sentence for the user: no thread can be started.
+    /// No thread can be started. The error is a sentence for the user.
     pub(crate) fn start(url: &str, resource: Resource) -> Result<Self, String> {
         let (bodies, received) = bounded(1);
         let (failed, failures) = bounded(1);
@@ -39,7 +40,8 @@ impl Push {
     }
 
     /// # Errors
-    /// A sentence for the user, once: why the endpoint did not take a state.
+    /// The endpoint did not accept a state. The error is a sentence for the user that says why, and
+    /// is returned once.
     pub(crate) fn show(&mut self, state: &LiveState) -> Result<(), String> {
         self.last.clone_from(state);
         if self.pushed.is_none_or(|pushed| pushed.elapsed() >= EVERY) {
@@ -58,11 +60,11 @@ impl Push {
 impl Drop for Push {
     fn drop(&mut self) {
         let Some(bodies) = self.bodies.take() else { return };
-        // Queued after the push that is in progress.
+        // It is queued after the push in progress.
         let _ = bodies.send_timeout(metrics(&self.last, &self.resource), PATIENCE);
         drop(bodies);
         if let Some(thread) = self.thread.take() {
-            // The thread ends once it has pushed the last state; it cannot panic.
+            // The thread ends once it has pushed the last state. It cannot panic.
             let _ = thread.join();
         }
     }
@@ -81,7 +83,7 @@ fn push_all(url: &str, bodies: &Receiver<String>, failed: &Sender<String>) {
             Err(why) => format!("{url}: {why}"),
         };
         if !std::mem::replace(&mut reported, true) {
-            // The run may be over.
+            // Fails if the run is over.
             let _ = failed.try_send(why);
         }
     }

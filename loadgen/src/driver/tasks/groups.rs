@@ -69,7 +69,7 @@ pub(super) async fn delete(
 /// Reads the committed offsets of these partitions, as events.
 ///
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn read_offsets(
     shared: &Shared,
     group: GroupIndex,

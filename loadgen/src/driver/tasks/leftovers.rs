@@ -17,7 +17,7 @@ use crate::driver::core::Shared;
 const EMPTY: [&str; 3] = ["Empty", "Dead", ""];
 
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn find(shared: &Shared, prefix: &Arc<str>) -> Result<Leftovers, String> {
     let mut anyone = any_server(shared).await?;
     let of_topics = version(shared, ApiKey::Metadata)?.max(1);

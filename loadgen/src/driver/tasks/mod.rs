@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn carry_out(shared: &Shared, task: Task) -> Result<TaskOutcome, String> {
     match task {
         Task::EnsureTopics { topics, replication } => {

@@ -18,7 +18,7 @@ const PARTITIONS_A_REQUEST: usize = 5_000;
 /// Reads the start offsets of these partitions, as events.
 ///
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn read_start_offsets(
     shared: &Shared,
     group: GroupIndex,

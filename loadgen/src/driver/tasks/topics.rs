@@ -57,7 +57,7 @@ struct Growth {
 /// leader.
 ///
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn ensure(
     shared: &Shared,
     wanted: &Wanted,
@@ -86,7 +86,7 @@ pub(super) async fn ensure(
 /// Deletes topics. Topics that do not exist are no error.
 ///
 /// # Errors
-/// A sentence for the user.
+/// The error is a sentence for the user.
 pub(super) async fn delete(shared: &Shared, names: &[Arc<str>]) -> Result<(), String> {
     let mut controller = controller(shared).await?;
     for names in names.chunks(TOPICS_A_REQUEST) {
