@@ -1,5 +1,5 @@
-//! The commit that a release is built from, for `muster --version` and the log. A debug build has
-//! none: each commit would compile it again.
+//! Determines the commit from which a release is built, for `muster --version` and the log. A debug
+//! build has none, because each commit would compile it again.
 
 use std::process::Command;
 

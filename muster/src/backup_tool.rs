@@ -1,4 +1,4 @@
-//! `muster backup`: a copy of a data directory, also of one that a server uses.
+//! `muster backup`: copies a data directory, even while a server uses it.
 
 use clap::Args;
 use muster::addresses::resolve;
@@ -36,7 +36,7 @@ pub(crate) struct BackupCommand {
     pub(crate) configs: Vec<String>,
 }
 
-/// Makes a backup of a data directory, whose server has this config.
+/// Backs up a data directory. `config` is that of its server.
 pub(crate) fn run(command: &BackupCommand, config: &Config, data: &Path) -> ExitCode {
     match make(command, config, data) {
         Ok(done) => {
@@ -70,10 +70,10 @@ fn make(command: &BackupCommand, config: &Config, data: &Path) -> Result<BackupD
     backup.make()
 }
 
-/// The address at which this machine reaches the admin listener.
+/// The address at which this machine can reach the admin listener.
 fn admin(config: &Config, given: Option<&str>) -> Result<SocketAddr, String> {
     let listener = given.unwrap_or(&config.admin_listener).trim();
-    // The address is not used if no server runs.
+    // The address is not used unless a server runs.
     let listener = if listener.is_empty() { "127.0.0.1:9190" } else { listener };
     let address = resolve(&Address::of_listen(listener)?)?;
     let here = match address.ip() {

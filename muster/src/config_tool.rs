@@ -1,6 +1,6 @@
 //! `muster config`: the stored configs of brokers, topics and groups, in a data directory that no
-//! server holds. It applies the rules of IncrementalAlterConfigs, even when clients can no longer
-//! connect.
+//! server uses. It applies the rules of IncrementalAlterConfigs. So an operator can change configs
+//! when clients can no longer connect.
 
 use crate::offline_change::{change_cluster, image};
 use crate::serve_tool::{server_config, text};
@@ -83,7 +83,7 @@ struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// The configs of the server, with its listeners.
+    /// The configs of the server, including its listeners.
     fn read(&self, data: &Path) -> Result<Option<Config>, Failure> {
         let Some(file) = &self.config else { return Ok(None) };
         let mut config = server_config(Some(file), &[])?;
@@ -169,7 +169,7 @@ fn print(
     Ok(())
 }
 
-/// Decides as the server does.
+/// Changes configs by the same rules as the server.
 fn change(
     data: &Path,
     server: &ServerConfig,

@@ -1,4 +1,5 @@
-//! `muster doctor`: what of the host, the config and the data directory stops or slows muster.
+//! `muster doctor`: checks the host, the config and the data directory for anything that stops or
+//! slows muster.
 
 use crate::serve_tool::{config_data, default_shards, read_config};
 use clap::{Args, ValueEnum};
@@ -86,7 +87,7 @@ impl From<ProfileName> for Profile {
 pub(crate) fn run(command: &DoctorCommand) -> ExitCode {
     match answer(command) {
         Ok((text, verdict)) => {
-            // The reader may have closed the pipe.
+            // The reader may have closed the pipe, so an error is ignored.
             let _ = io::stdout().lock().write_all(text.as_bytes());
             match verdict {
                 Verdict::Healthy => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! The commands in the documents are ones that muster has.
+//! Tests that muster has the commands that the documents name.
 
 use super::Cli;
 use clap::Parser;
@@ -27,7 +27,7 @@ fn pages() -> Vec<PathBuf> {
     pages.chain([root.join("README.md")]).collect()
 }
 
-/// Lines of code that begin with `muster`, each with the lines that continue it.
+/// The lines of code that begin with `muster`, joined with their continuation lines.
 fn commands(page: &str) -> Vec<String> {
     let joined = page.replace("\\\n", " ");
     let code = joined.lines().filter_map(|line| line.strip_prefix("    "));
@@ -35,8 +35,8 @@ fn commands(page: &str) -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// Without what follows a command: a comment, input, or what it does. Of a choice the first, and 1
-/// for what is a number.
+/// The command without comments, input and output. The first alternative stands for a choice, and 1
+/// for a number.
 fn words(command: &str) -> Vec<String> {
     let ends = [" #", " <", "    "].map(|end| command.find(end).unwrap_or(command.len()));
     let command = &command[..ends.into_iter().min().unwrap()];

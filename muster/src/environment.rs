@@ -1,4 +1,4 @@
-//! The environment of Kafka's container images: a variable `KAFKA_…` is a config, as in
+//! The environment of Kafka's container images. A variable `KAFKA_…` sets a config, as in
 //! `kafka.docker.KafkaDockerWrapper`.
 
 use muster::config::{Config, Finding, Findings, Kind};
@@ -9,7 +9,7 @@ use tracing::info;
 
 const PREFIX: &str = "KAFKA_";
 
-/// Variables of Kafka's images that are no configs: they are for the JVM and its logging.
+/// Variables of Kafka's images that are not configs. They concern the JVM and its logging.
 const NOT_CONFIGS: &[&str] = &[
     "KAFKA_GC_LOG_OPTS",
     "KAFKA_HEAP_OPTS",
@@ -25,14 +25,14 @@ const NOT_CONFIGS: &[&str] = &[
     "KAFKA_VERSION",
 ];
 
-/// The cluster id that the images format their storage with.
+/// The variable with the cluster id with which the images format their storage.
 const CLUSTER_ID: &str = "CLUSTER_ID";
 
-/// The variables that muster obeys.
+/// The variables that affect muster.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) cluster_id: Option<String>,
-    /// The configs, by key.
+    /// The configs of the variables, with their keys.
     variables: Vec<Variable>,
 }
 
@@ -45,9 +45,8 @@ struct Variable {
 
 impl Environment {
     /// The environment of this process.
-    ///
     /// # Errors
-    /// CLUSTER_ID is no id.
+    /// CLUSTER_ID is not a valid id.
     pub(crate) fn of_process() -> Result<Self, String> {
         let text = |it: OsString| it.to_string_lossy().into_owned();
         Self::new(env::vars_os().map(|(name, value)| (text(name), text(value))).collect())
@@ -73,17 +72,17 @@ impl Environment {
         }
     }
 
-    /// The configs of a text in the form of `server.properties` and of the variables, which win,
-    /// and of `key=value` words, which win over both.
+    /// Reads configs from a text in the form of `server.properties`, from the variables, and from
+    /// `key=value` words. Variables override the text, and words override both.
     ///
-    /// A variable whose key is unknown has no effect, as other images set some for their own
-    /// scripts.
+    /// A variable with an unknown key has no effect, because other images set variables for their
+    /// own scripts.
     ///
     /// # Errors
-    /// All findings, if another one prevents startup.
+    /// A finding prevents startup. The error contains all findings.
     pub(crate) fn read(&self, file: &str, words: &[String]) -> Result<Config, Findings> {
         let before = file.lines().count();
-        // Kafka's images write values as they are, too.
+        // Kafka's images also write values without escaping them.
         let lines = self.variables.iter().map(|it| format!("\n{}={}", it.key, it.value));
         let (config, findings) =
             Config::read(&format!("{file}{}", lines.collect::<String>()), words);
@@ -104,7 +103,8 @@ impl Environment {
     }
 }
 
-/// One underscore is a dot, two are an underscore, and three a dash.
+/// The config key of a variable. One underscore stands for a dot, two for an underscore, three for
+/// a dash.
 fn key(name: &str) -> String {
     name.to_lowercase().replace('_', ".").replace("...", "-").replace("..", "_")
 }

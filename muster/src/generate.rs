@@ -1,4 +1,4 @@
-//! `muster generate`: man pages and completions of shells, for packages.
+//! `muster generate`: man pages and shell completions, for packages.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -17,7 +17,7 @@ pub(crate) fn run(command: Command, directory: &Path) -> ExitCode {
     }
 }
 
-/// A page for each command in `man`, and a file for each shell in `completions`.
+/// Writes a man page for each command to `man`, and a file for each shell to `completions`.
 fn write(mut command: Command, directory: &Path) -> io::Result<()> {
     let (man, completions) = (directory.join("man"), directory.join("completions"));
     fs::create_dir_all(&man)?;

@@ -69,7 +69,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // Man pages and completions are for every user of the machine; data are not.
+    // Every user of the machine may read man pages and completions, but not data.
     if !matches!(command, Command::Generate { .. }) {
         withhold_permissions();
     }

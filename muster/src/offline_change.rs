@@ -1,4 +1,4 @@
-//! Changes of topics, configs and users in a data directory that no server holds.
+//! Changes topics, configs and users in a data directory that no server uses.
 
 use muster::Failure;
 use muster::clock::wall;
@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Runs the command of this name, which prints to standard output. The exit status is 0 on success,
-/// 2 on failure.
+/// Runs the command with this name, which prints to standard output. The exit status is 0 on
+/// success, 2 on failure.
 pub(crate) fn run(name: &str, act: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> ExitCode {
     match act(&mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,15 +30,15 @@ pub(crate) fn run(name: &str, act: impl FnOnce(&mut dyn Write) -> Result<(), Fai
     }
 }
 
-/// The topics, configs and users.
+/// The topics, configs and users of the data directory.
 pub(crate) fn image(data: &Path) -> Result<Arc<ClusterImage>, Failure> {
     let directory = DataDir::open_read_only(data)?;
     let loaded = load(data, &common(&directory.meta)?, CONTROLLER)?;
     Ok(loaded.image().ok_or("shard 0 has no topics")?.clone())
 }
 
-/// Writes what `decide` returns to the log of shard 0, which has the records of the cluster. It
-/// sees the configs that the server is started with, if they are known.
+/// Writes the records that `decide` returns to the log of shard 0, which contains the cluster's
+/// records. `decide` gets the configs with which the server is started, if they are known.
 pub(crate) fn change_cluster(
     data: &Path,
     config: Option<&Config>,

@@ -1,4 +1,4 @@
-//! `muster serve` and `muster dev`: the arguments of the server, and what it does without them.
+//! `muster serve` and `muster dev`: the arguments of the server, and their defaults.
 
 use crate::environment::Environment;
 use crate::user_tool::MechanismName;
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The version, and the commit it was built from.
+/// The version, and the commit from which it was built.
 pub(crate) const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");
 
@@ -85,24 +85,24 @@ impl From<LogFormat> for logging::Format {
     }
 }
 
-/// The kind of server: what holds where neither options nor configs say otherwise.
+/// The kind of server. It decides the defaults of options and configs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Server,
-    /// For a developer: one shard, no waiting, and no data that stay.
+    /// For a developer: one shard, no delays, and temporary data.
     Dev,
 }
 
-/// The configs of a server for a developer. All kinds of groups are served, and topics created
-/// when a client names them, by the defaults of all servers.
+/// The configs of a server for a developer. By the defaults of all servers it serves all kinds of
+/// groups, and creates topics when a client names them.
 const DEV_CONFIGS: &[(&str, &str)] =
     &[("group.initial.rebalance.delay.ms", "0"), ("group.streams.initial.rebalance.delay.ms", "0")];
 
-/// Data that go with the server need no room on a disk, and may be reset.
+/// Temporary data need no reserve on the disk, and may be reset.
 const PASSING_DATA_CONFIGS: &[(&str, &str)] =
     &[("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
 
-/// Fewer cores than these are shared by clients and server: one shard serves with one port.
+/// With fewer cores, clients and server share the cores, and one shard serves on one port.
 const CORES_FOR_SHARDS: u32 = 4;
 
 pub(crate) fn run(kind: Kind, arguments: Serve) -> ExitCode {
@@ -127,7 +127,7 @@ fn serve_until_stopped(kind: Kind, arguments: Serve) -> ExitCode {
     }
 }
 
-/// Serves; a directory that goes is gone when this returns.
+/// Runs the server. A temporary directory is removed before this returns.
 fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
     let environment = arguments.environment.then(Environment::of_process).transpose()?;
     let mut config = match &environment {
@@ -149,7 +149,7 @@ fn serve_with(kind: Kind, arguments: Serve) -> Result<(), Failure> {
     serve(&options)
 }
 
-/// The place that was named, or the default one.
+/// The data directory that the user named, or the default.
 fn data_place(kind: Kind, arguments: &Serve, config: &Config) -> Result<DataPlace, Failure> {
     let is_set = |key| config.set_text(key).is_some();
     let is_named = arguments.data.is_some() || is_set("log.dirs") || is_set("log.dir");
@@ -204,7 +204,7 @@ fn options(
     })
 }
 
-/// The configs of a file, and those of the command line.
+/// The configs of a file and of the command line.
 pub(crate) fn server_config(file: Option<&Path>, words: &[String]) -> Result<Config, Failure> {
     let Some(file) = file else { return Ok(Config::load("", words)?) };
     match read_config(file, words)? {
@@ -213,7 +213,7 @@ pub(crate) fn server_config(file: Option<&Path>, words: &[String]) -> Result<Con
     }
 }
 
-/// The first of `log.dirs`: muster uses one directory.
+/// The first directory of `log.dirs`, because muster uses only one.
 pub(crate) fn config_data(config: &Config) -> PathBuf {
     config.data_dirs().first().map_or_else(|| "data".into(), PathBuf::from)
 }
@@ -230,13 +230,13 @@ fn read_text(file: &Path) -> Result<String, String> {
     Ok(text(bytes))
 }
 
-/// Read as Latin-1, as Java does: every byte is a character.
+/// Reads the text as Latin-1, as Java does: every byte is a character.
 pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
 }
 
-/// The reader may have closed the pipe.
+/// Prints the text. The reader may have closed the pipe, so an error is ignored.
 fn print(text: &str) -> ExitCode {
     let _ = io::stdout().lock().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -256,7 +256,7 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-/// A shard for each usable core, unless some would have nothing to do; one where few are usable.
+/// One shard for each usable core, but none without work. If few cores are usable, one shard.
 pub(crate) fn default_shards(config: &Config) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let shards = if cores < CORES_FOR_SHARDS { 1 } else { cores };

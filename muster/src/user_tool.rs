@@ -1,5 +1,5 @@
-//! `muster user`: the users of SCRAM, in a data directory that no server holds: the first one has
-//! to exist before a client can log in to add others.
+//! `muster user`: the SCRAM users, in a data directory that no server uses. The first user must
+//! exist before a client can log in and add others.
 
 use crate::offline_change::change_cluster;
 use clap::{Args, Subcommand, ValueEnum};
@@ -94,7 +94,7 @@ fn list(data: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Never an argument, which other processes can see.
+/// Reads a password. It is never an argument, because other processes can see arguments.
 fn password(file: Option<&Path>) -> Result<String, Failure> {
     match file {
         Some(file) => password_of_file(file),
