@@ -1,5 +1,5 @@
-//! Data directories that were damaged while no server ran: the next server serves all acknowledged
-//! data, or refuses to start with a reason; it deletes nothing.
+//! Data directories that were damaged while no server ran. The next server serves all acknowledged
+//! data, or refuses to start and says why. It deletes nothing.
 
 use crate::support::files::contents;
 use crate::support::offsets::{commit, committed, muster_log};
@@ -14,7 +14,7 @@ fn group(number: i64) -> String {
     format!("group-{number}")
 }
 
-/// A server with this number of shards, a topic with records, and offsets of some groups.
+/// A server with this number of shards, a topic with records, and committed offsets of some groups.
 fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     let server = Server::start(data, shards, configs);
     create_topic(&server, "orders", 1);
@@ -22,7 +22,7 @@ fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// The directory that such a server leaves after a clean stop.
+/// The data directory of such a server after a clean stop.
 fn stopped(shards: u16) -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = filled(data.path(), shards, &[]);
@@ -33,7 +33,7 @@ fn stopped(shards: u16) -> tempfile::TempDir {
     data
 }
 
-/// Expects the server to refuse to start, without a change; returns its output.
+/// Expects that the server refuses to start and changes no file. Returns its output.
 #[track_caller]
 fn refused(data: &Path, shards: u16) -> String {
     let before = contents(data);
@@ -44,7 +44,7 @@ fn refused(data: &Path, shards: u16) -> String {
     text
 }
 
-/// Starts a server and expects all acknowledged data.
+/// Starts a server, and expects that it serves all acknowledged data.
 #[track_caller]
 fn serves(data: &Path, shards: u16) -> Server {
     let server = Server::start(data, shards, &[]);
@@ -104,7 +104,7 @@ fn a_start_without_a_stamp_or_with_a_damaged_one_is_refused() {
     let text = refused(data.path(), 2);
     assert!(text.contains("it was in use: it has") && text.contains("shards-1, topics"), "{text}");
     assert!(text.contains("muster log recover"), "{text}");
-    // A single bit.
+    // This change flips a single bit.
     fs::write(&stamp, whole.replace("shards=1", "shards=3")).unwrap();
     let text = refused(data.path(), 1);
     assert!(text.contains("meta.properties is damaged: the checksum"), "{text}");
@@ -143,7 +143,7 @@ fn unknown_entries_stay_and_unneeded_ones_go_to_the_trash() {
     assert!(name.ends_with("Z-shards-1"), "{name}");
     let kept = path("trash").join(name).join("0/00000000000000000001.log");
     assert_eq!(fs::read(kept).unwrap(), old);
-    // It is removed after its retention time.
+    // The trash is removed after its retention time.
     let mut server = Server::start(data.path(), 2, &["trash.retention.ms=0"]);
     server.says("trash/");
     assert!(names(&path("trash")).is_empty());

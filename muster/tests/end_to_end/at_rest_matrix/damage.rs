@@ -1,5 +1,5 @@
-//! All cases of damage to a data directory, by name: the same ones whatever ids were drawn when the
-//! directory was made.
+//! All cases of damage to a data directory, by name. The names do not depend on the random ids in
+//! the directory.
 
 use super::image::Image;
 use super::kinds::{Made, alias};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The damage to a file or a directory.
+/// The kind of damage to a file or directory.
 #[derive(Debug, Clone)]
 pub enum Damage {
     Nothing,
@@ -22,17 +22,18 @@ pub enum Damage {
         bit: u8,
     },
     Swap(PathBuf),
-    /// Its earlier content is put back.
+    /// An earlier version of the file is put back.
     Earlier,
 }
 
-/// Damage that a crash explains: there a server may cut, if it logs that.
+/// The reason why a crash could cause the same damage. The server may then cut the file if it logs
+/// this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excuse {
     None,
-    /// The last block of a shard's log may have been torn, and was not acknowledged.
+    /// The last block of a shard's log may be torn, and was not acknowledged.
     LastBlock,
-    /// Records of a user topic that were not synced, as in Kafka.
+    /// Records of a user topic were not synced, as in Kafka.
     Unsynced,
 }
 
@@ -43,7 +44,7 @@ pub struct Case {
     pub is_directory: bool,
     pub damage: Damage,
     pub excuse: Excuse,
-    /// The kind of damage and of file, for sampling.
+    /// The kind of damage and of file. The sample is drawn by class.
     pub class: String,
 }
 
@@ -59,7 +60,7 @@ impl Case {
         image
     }
 
-    /// Paths, one of which a refusal has to name.
+    /// Paths. A refusal must name one of them.
     pub fn names(&self) -> Vec<String> {
         let mut paths = vec![self.path.clone()];
         if let Damage::Swap(other) = &self.damage {
@@ -118,7 +119,7 @@ fn swap_directories(image: &mut Image, one: &Path, other: &Path) {
     image.files = files.collect();
 }
 
-/// All damage cases for a prepared data directory, with the undamaged one first.
+/// All damage cases for a data directory. The undamaged directory is the first case.
 pub fn cases(made: &Made) -> Vec<Case> {
     let mut cases = vec![nothing(made)];
     for (path, bytes) in made.image.files.iter().filter(|(path, bytes)| !is_unused(path, bytes)) {
@@ -132,7 +133,7 @@ pub fn cases(made: &Made) -> Vec<Case> {
     cases
 }
 
-/// A segment that was made for blocks to come, and has not even a header.
+/// Whether the file is a segment that was created for later blocks and has no header yet.
 pub(super) fn is_unused(path: &Path, bytes: &[u8]) -> bool {
     Class::of(path) == Class::ShardSegment && bytes.iter().all(|byte| *byte == 0)
 }
@@ -148,13 +149,13 @@ fn nothing(made: &Made) -> Case {
     }
 }
 
-/// The common part of the cases of one file.
+/// The part that the cases of one file share.
 struct File<'a> {
     made: &'a Made,
     path: &'a Path,
     class: Class,
     excuse: Excuse,
-    /// The excuse holds from this offset on.
+    /// The excuse applies from this offset on.
     excused_from: usize,
 }
 
@@ -163,10 +164,10 @@ fn file_cases(made: &Made, path: &Path, bytes: &[u8], cases: &mut Vec<Case>) {
     let anatomy = Anatomy::of(class, bytes);
     let (excuse, excused_from) = excuse(made, path, class, &anatomy);
     let file = File { made, path, class, excuse, excused_from };
-    // Whether an absent or shorter file can be distinguished from one that was never longer.
+    // An absent or shorter file may look like one that was never longer.
     let is_last_of_partition = excuse == Excuse::Unsynced && is_last_in_directory(made, path);
     let is_last = excuse == Excuse::LastBlock || is_last_of_partition;
-    // Without its first segment a log looks as if retention had removed it.
+    // If its first segment is missing, a log looks as if retention had removed it.
     if !is_last_of_partition && !is_first_of_partition(made, path, class) {
         cases.push(file.case("missing", Damage::Missing, 0));
     }
@@ -198,14 +199,15 @@ impl File<'_> {
         may_be_short: bool,
         cases: &mut Vec<Case>,
     ) {
-        // At the boundary of a batch that was not synced, a shorter file is whole.
+        // A file that is cut after a complete batch is valid, if the rest was not synced.
         if place.start > 0 && !may_be_short {
             let cut = Damage::Cut(place.start);
             cases.push(self.case(&format!("cut before {name}"), cut, place.start));
         }
         let middle = place.start + place.len() / 2;
         cases.push(self.case(&format!("cut within {name}"), Damage::Cut(middle), middle));
-        // Zeros in place of the last block of a killed server: nothing shows that it existed.
+        // The last block of a killed server was replaced by zeros, so nothing shows that it
+        // existed.
         let is_forgotten = self.excuse == Excuse::LastBlock && place.start == self.excused_from;
         if !is_forgotten {
             let wipe = Damage::Wipe(place.clone());
@@ -221,7 +223,7 @@ impl File<'_> {
     }
 }
 
-/// The damage to a file that a crash explains, and from which byte on.
+/// Why a crash could cause damage to this file, and from which byte on.
 fn excuse(made: &Made, path: &Path, class: Class, anatomy: &Anatomy) -> (Excuse, usize) {
     match class {
         Class::ShardSegment if made.kind.is_killed && is_last_with_blocks(made, path) => {
@@ -250,7 +252,7 @@ fn is_last_in_directory(made: &Made, path: &Path) -> bool {
     segments_beside(made, path).last().is_some_and(|last| last == path)
 }
 
-/// The segments in the directory of a file.
+/// The segments in the same directory as the file.
 fn segments_beside(made: &Made, path: &Path) -> Vec<PathBuf> {
     let directory = path.parent().unwrap();
     let is_segment = |it: &PathBuf| {
@@ -259,8 +261,8 @@ fn segments_beside(made: &Made, path: &Path) -> Vec<PathBuf> {
     made.image.files_below(directory).into_iter().filter(is_segment).collect()
 }
 
-/// A file that could be confused with this one: the next in its directory, or the one with the same
-/// name in the next shard's.
+/// A file that could be mistaken for this one: the next file in its directory, or the file with the
+/// same name in the next shard's directory.
 fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
     let class = Class::of(path);
     match class {
@@ -280,7 +282,7 @@ fn neighbour(made: &Made, path: &Path) -> Option<PathBuf> {
 
 fn directory_cases(made: &Made, path: &Path, cases: &mut Vec<Case>) {
     let is_of_topics = path.starts_with("topics");
-    // Nothing shows that a topic had records that were not synced.
+    // Nothing shows that a topic had records if they were not synced.
     if is_of_topics && made.kind.is_killed {
         return;
     }
@@ -313,10 +315,10 @@ fn has_changed(made: &Made, directory: &Path) -> bool {
     files(&made.earlier) != files(&made.image) && !files(&made.earlier).is_empty()
 }
 
-/// FNV-1a.
+/// The FNV-1a hash.
 pub fn hash(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
-    // Makes the high bits depend on the low ones.
+    // The high bits must depend on the low bits.
     hash ^ hash.rotate_left(29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,11 +1,11 @@
-//! A directory in memory: all files with their bytes, and all directories.
+//! A directory in memory: the bytes of all files, and all directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Pieces of zeros of this size are skipped when a file is written.
+/// When a file is written, pieces of zeros of this size are skipped.
 const PIECE_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,7 @@ impl Image {
 
     /// Whether a file contains these bytes.
     pub fn holds(&self, bytes: &[u8]) -> bool {
-        // A search for the first bytes is fast; the rest is compared then.
+        // A search for the first bytes is fast. Then the rest is compared.
         let first = &bytes[..bytes.len().min(16)];
         let in_file = |file: &Vec<u8>| {
             let starts = file.windows(first.len()).enumerate().filter(|(_, it)| *it == first);

@@ -1,5 +1,5 @@
-//! Judges a server on a damaged directory: it serves all acknowledged data, or refuses to start and
-//! names the damage; in either case it removes no bytes.
+//! Judges a server that starts on a damaged directory. It must serve all acknowledged data, or
+//! refuse to start and name the damage. In either case it must not remove any bytes.
 
 use super::damage::{Case, Damage, Excuse, is_unused};
 use super::image::Image;
@@ -14,21 +14,21 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Served,
-    /// One partition is offline, and named.
+    /// One partition is offline, and the server names it.
     Offline,
-    /// Damage that a crash explains was cut or skipped, and named.
+    /// Damage that a crash could cause was cut or skipped, and the server names it.
     Cut,
-    /// Records deleted by a request since the recovery points were written are there again, as in
+    /// Records that a request had deleted after the last recovery points are there again, as in
     /// Kafka without its `log-start-offset-checkpoint`.
     Returned,
-    /// A batch of a user topic is refused, or sent as it is: then the client finds the wrong
-    /// checksum, as in Kafka.
+    /// A damaged batch of a user topic is refused, or sent unchanged. Then the client notices the
+    /// wrong checksum, as in Kafka.
     ByChecksum,
     Refused,
 }
 
 /// # Errors
-/// The fault of the server.
+/// The server violated a rule. The error says which.
 pub fn judge(
     case: &Case,
     made: &Made,
@@ -88,7 +88,7 @@ fn judge_partition(
     let (topic, index) = partition;
     let id = topic_directories(&made.truth).find(|(name, _)| name == topic)?.1;
     let directory = format!("topics/{id}-{index}");
-    // The server's notes about partitions may concern any of them.
+    // The server's warnings about partitions may concern any partition.
     let is_beside = !case.path.starts_with("topics");
     let is_concerned =
         is_beside || case.path == Path::new("topics") || case.path.starts_with(&directory);
@@ -106,8 +106,8 @@ fn judge_partition(
     }
 }
 
-/// Whether a log has all its records and earlier ones, because the file with its start offset is
-/// damaged.
+/// Whether a log has all its records and also deleted ones, because the file with its start offset
+/// is damaged.
 fn begins_earlier(case: &Case, known: &Log, found: &Log) -> bool {
     let (Log::Online { start, end, .. }, Log::Online { start: earlier, end: same, .. }) =
         (known, found)
@@ -122,7 +122,7 @@ fn is_last_block_cut(case: &Case, trial: &Trial) -> Option<Verdict> {
     (case.excuse == Excuse::LastBlock && is_named).then_some(Verdict::Cut)
 }
 
-/// The bytes on the disk before that are nowhere after, in words.
+/// Describes the bytes that were on the disk before and are nowhere after.
 fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<String> {
     let mut lost = Vec::new();
     for (path, bytes) in &before.files {
@@ -140,7 +140,7 @@ fn lost(made: &Made, before: &Image, after: &Image, was_refused: bool) -> Vec<St
     lost
 }
 
-/// A server that serves all may replace files beside its logs by newer ones.
+/// Whether a server that serves may replace this file by a newer one. Log files are excluded.
 fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     match class {
         Class::Lock => true,
@@ -149,9 +149,9 @@ fn is_free_to_change(class: Class, was_refused: bool) -> bool {
     }
 }
 
-/// The meaningful bytes of a file: blocks after those of a segment may be from before it was
-/// recycled, and a segment without blocks holds no data: its header may be written again (case H of
-/// FORMAT.md).
+/// The number of meaningful bytes of a file. After the blocks of a segment there may be older
+/// blocks, because segments are recycled. A segment without blocks holds no data, and its header
+/// may be written again (case H of FORMAT.md).
 fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     let Some(bytes) = made.image.files.get(path) else { return len };
     if Class::of(path) != Class::ShardSegment {
@@ -169,10 +169,10 @@ fn extent(made: &Made, path: &Path, len: usize, was_refused: bool) -> usize {
     }
 }
 
-/// The range of bytes that were not zero and have changed.
+/// The range of bytes that have changed and were not zero.
 fn changed(before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
     let is_changed = |at: &usize| before[*at] != 0 && after.get(*at) != Some(&before[*at]);
-    // Most bytes are the same: pieces are compared first.
+    // Most bytes are equal, so whole pieces are compared first.
     const PIECE: usize = 4096;
     let pieces = (0..before.len().div_ceil(PIECE)).map(|number| number * PIECE);
     let mut changed = None::<(usize, usize)>;

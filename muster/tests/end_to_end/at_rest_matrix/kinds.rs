@@ -1,5 +1,5 @@
-//! The data directories to damage: small and larger, of one shard and of three, left by a clean
-//! stop and by kill -9; each with an earlier state.
+//! The data directories to damage: small and large, of one shard and of three, after a clean stop
+//! and after kill -9. Each comes with an earlier state.
 
 use super::image::Image;
 use super::truth::Truth;
@@ -11,12 +11,12 @@ use muster_codec::Response;
 use muster_codec::messages::*;
 use std::path::Path;
 
-/// How a directory is made.
+/// How a data directory is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     pub name: &'static str,
     pub shards: u16,
-    /// With several segments in the shards' logs.
+    /// Whether the shards' logs have several segments.
     pub is_large: bool,
     pub is_killed: bool,
 }
@@ -30,7 +30,7 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "large-killed-3", shards: 3, is_large: true, is_killed: true },
 ];
 
-/// The config of servers that make a directory: frequent snapshots and small segments.
+/// The configs of servers that make a directory: frequent snapshots and small segments.
 const MAKING: &[&str] = &[
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
@@ -43,7 +43,7 @@ const MAKING: &[&str] = &[
     LONG_SESSIONS[1],
 ];
 
-/// The config of servers under judgement: they change no files without a reason.
+/// The configs of servers that are judged: they change files only for a reason.
 pub const JUDGING: &[&str] = &[
     "offsets.topic.num.partitions=6",
     "offsets.topic.segment.bytes=16777216",
@@ -56,7 +56,7 @@ pub const JUDGING: &[&str] = &[
     LONG_SESSIONS[1],
 ];
 
-/// A directory, and the data that a server serves from it.
+/// A data directory, and the data that a server serves from it.
 pub struct Made {
     pub kind: Kind,
     pub earlier: Image,
@@ -68,10 +68,11 @@ const TOPICS: [(&str, i32); 3] = [("orders", 3), ("clicks", 1), ("unused", 1)];
 const GROUPS: usize = 9;
 const RECORD_BYTES: usize = 200_000;
 
-/// Segments of a user topic have one MiB: these fill four and a part.
+/// The number of records. They fill four segments of a user topic, each of one MiB, and a part of a
+/// fifth.
 const RECORDS: usize = 22;
 
-/// Bytes of commits for each shard of a large directory.
+/// The bytes of commits in each shard of a large directory.
 const LARGE_BYTES: i64 = 24 << 20;
 
 impl Made {
@@ -120,11 +121,11 @@ fn second_half(server: &Server, kind: Kind) {
         create_topic(server, "bulk", 16);
         fill_logs(server);
     }
-    // The last acknowledged operations of every shard are commits.
+    // The last acknowledged operations of each shard are commits.
     (0..GROUPS).for_each(|i| commit(server, &format!("last-{i}"), "orders", 2, 300 + i as i64));
 }
 
-/// Long commits until every shard's log has some segments.
+/// Writes long commits until every shard's log has several segments.
 fn fill_logs(server: &Server) {
     for index in 0..3 * usize::from(server.shards) {
         let mut bulk = Bulk::new(index, "bulk");
@@ -144,7 +145,7 @@ fn leader(server: &Server, topic: &str, partition: i32) -> u16 {
     partitions.find(|it| it.partition_index == partition).unwrap().leader_id as u16
 }
 
-/// Produces a record whose bytes identify it.
+/// Produces a record whose contents identify it.
 fn produce_one(server: &Server, topic: &'static str, partition: i32, number: usize) {
     let word = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let value: Vec<u8> = word.iter().copied().cycle().take(RECORD_BYTES).collect();
@@ -169,7 +170,7 @@ fn set_config(server: &Server) {
     assert_eq!(body.responses[0].error_code, 0);
 }
 
-/// Joins a single member, whose group does not change.
+/// Joins as the only member. Its group then does not change.
 fn join_classic(server: &Server) {
     let mut client = server.coordinator("classic");
     let protocols =
@@ -215,12 +216,12 @@ fn join_consumer(server: &Server) {
     assert_eq!(body.error_code, 0, "{body:?}");
 }
 
-/// The directories of topics' partitions, without the index.
+/// The directories of topics, without the partition's index.
 pub fn topic_directories(truth: &Truth) -> impl Iterator<Item = (&str, String)> {
     truth.topics.iter().map(|(name, topic)| (name.as_str(), format!("{}", topic.id)))
 }
 
-/// The path with names of topics in place of their ids, which differ in each run.
+/// The path with topic names instead of topic ids, which differ in each run.
 pub fn alias(truth: &Truth, path: &Path) -> String {
     let path = path.display().to_string();
     topic_directories(truth).fold(path, |path, (name, id)| path.replace(&id, name))

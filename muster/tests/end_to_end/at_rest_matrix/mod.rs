@@ -1,9 +1,10 @@
-//! All kinds of damage to data at rest: with data missing, cut, wiped, flipped, swapped or put back
-//! from an earlier state, the server serves all acknowledged data, or refuses to start, names the
-//! damage and leaves every byte in place.
+//! All kinds of damage to data at rest: data that are missing, cut, wiped, flipped, swapped, or put
+//! back from an earlier state. The server must serve all acknowledged data. Otherwise it must
+//! refuse to start, name the damage, and leave every byte in place.
 //!
-//! `MUSTER_AT_REST_CASES` sets the number of cases (a sample of all kinds by default),
-//! `MUSTER_SEED` the sample, `MUSTER_AT_REST_CASE` selects cases by a part of their names.
+//! `MUSTER_AT_REST_CASES` sets the number of cases (by default a sample of all kinds),
+//! `MUSTER_SEED` seeds the sample, and `MUSTER_AT_REST_CASE` selects cases by a part of their
+//! names.
 
 mod damage;
 mod image;
@@ -29,7 +30,7 @@ use trial::Outcome;
 
 const CASES: u64 = 60;
 
-/// Up to this number of cases, only directories that are made quickly are damaged.
+/// The number of cases up to which only directories that are made quickly are damaged.
 const CASES_OF_SMALL: u64 = 500;
 
 /// The number of servers that run at the same time.
@@ -62,7 +63,7 @@ fn damage_at_rest_is_served_around_or_refused_by_name_and_takes_no_byte_away() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// A number of cases, the same from each kind.
+/// Draws `count` cases, equally from each class.
 fn sample(all: Vec<(&Made, Case)>, count: usize, seed: u64) -> Vec<(&Made, Case)> {
     let mut sorts: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (made, case) in all {
@@ -103,7 +104,8 @@ fn try_all(sample: &[(&Made, Case)]) -> (Verdicts, Vec<String>) {
 }
 
 /// # Errors
-/// The fault, with the server's output and the command that repeats the case.
+/// The server violated a rule. The error has the server's output, and the command that repeats the
+/// case.
 fn try_one(made: &Made, case: &Case) -> Result<Verdict, String> {
     let place = tempfile::tempdir().unwrap();
     let before = case.image(made);
@@ -127,7 +129,7 @@ fn try_one(made: &Made, case: &Case) -> Result<Verdict, String> {
     })
 }
 
-/// Expects a second start to serve the same as the first, or to refuse as it did.
+/// Expects that a second start serves the same data as the first, or is refused in the same way.
 fn again(data: &Path, made: &Made, first: &Outcome) -> Result<(), String> {
     let second = trial::start(data, made.kind).outcome;
     match (first, &second) {

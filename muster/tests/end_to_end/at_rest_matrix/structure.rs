@@ -1,5 +1,5 @@
-//! The structure of a data directory's files, by `storage/FORMAT.md`: the place of each field, and
-//! the places where a file can be cut or wiped.
+//! The structure of a data directory's files, by `storage/FORMAT.md`: where each field is, and
+//! where a file can be cut or wiped.
 
 use muster_codec::record_batch::Batches;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
@@ -16,7 +16,7 @@ pub enum Class {
     Snapshot,
     PartitionSegment,
     StartOffset,
-    /// A file beside the logs of a shard or of the server.
+    /// A file of a shard or of the server that is not a log.
     Note,
 }
 
@@ -36,7 +36,7 @@ impl Class {
     }
 }
 
-/// A named piece of a file.
+/// A named range of a file.
 #[derive(Debug, Clone)]
 pub struct Piece {
     pub name: String,
@@ -46,11 +46,12 @@ pub struct Piece {
 /// The places at which a file can be damaged.
 #[derive(Debug, Default)]
 pub struct Anatomy {
-    /// A bit is flipped in each.
+    /// In each field a bit is flipped.
     pub fields: Vec<Piece>,
-    /// Each is filled with zeros; the file is cut at the start and in the middle of each.
+    /// Each block is filled with zeros. The file is cut at the start and in the middle of each
+    /// block.
     pub blocks: Vec<Piece>,
-    /// The range of the last piece that was written.
+    /// The range of the piece that was written last.
     pub last: Range<usize>,
 }
 
@@ -71,7 +72,7 @@ impl Anatomy {
         self.blocks.push(Piece { name: name.to_owned(), place });
     }
 
-    /// The fields of a table, at `base`.
+    /// Adds the fields of a table that begins at `base`.
     fn fields(&mut self, of: &str, base: usize, table: &[(&str, usize, usize)]) {
         let piece = |(name, at, len): &(&str, usize, usize)| Piece {
             name: format!("{of} {name}"),
@@ -122,10 +123,10 @@ const BLOCK_HEADER: Table = &[
     ("partition", 48, 4),
 ];
 
-/// Behind the header and the partition.
+/// The offset of a batch in its block, after the header and the partition.
 const BATCH_IN_BLOCK: usize = 52;
 
-/// Kafka's RecordBatch v2.
+/// The fields of Kafka's RecordBatch v2.
 const BATCH: Table = &[
     ("base offset", 0, 8),
     ("batch length", 8, 4),
@@ -184,7 +185,7 @@ const START_OFFSET_STRIDE: usize = 4096;
 const START_OFFSET_SLOT: Table =
     &[("magic", 0, 4), ("version", 4, 2), ("crc", 8, 4), ("count", 12, 8), ("offset", 20, 8)];
 
-/// The first, second, middle and last of some pieces, with these names.
+/// The first, second, middle and last of some pieces, with names.
 fn samples(pieces: Vec<Range<usize>>) -> Vec<(&'static str, Range<usize>)> {
     let last = pieces.len().saturating_sub(1);
     let places = [("last", last), ("first", 0), ("middle", pieces.len() / 2), ("second", 1)];
@@ -218,7 +219,7 @@ fn shard_segment(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// The blocks of the present segment in the file, with their padding.
+/// The blocks of the segment that uses the file now, with their padding.
 pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
     let mut blocks = Vec::new();
     let mut at = header.block_bytes as usize;
@@ -235,7 +236,7 @@ pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
 
 fn snapshot(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
-    // A snapshot that was being written when the server was killed has no header yet.
+    // If the server was killed while it wrote a snapshot, the snapshot may have no header yet.
     let Ok(Snapshot { header, slots, .. }) = Snapshot::open(bytes) else { return note(bytes) };
     anatomy.fields("header", 0, SNAPSHOT_HEADER);
     anatomy.block("header", 0..SNAPSHOT_BODY_AT);
@@ -305,7 +306,7 @@ fn start_offset(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// A text file: a bit of each line, and of its end.
+/// A text file. Its fields are a bit of each line, and of each line end.
 fn lines(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
     let mut at = 0;
@@ -323,7 +324,7 @@ fn lines(bytes: &[u8]) -> Anatomy {
     anatomy
 }
 
-/// A small file: text by line, any other by word.
+/// A small file. Its fields are lines of text, or words of other content.
 fn note(bytes: &[u8]) -> Anatomy {
     const WORDS_MAX: usize = 32;
     let is_text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));

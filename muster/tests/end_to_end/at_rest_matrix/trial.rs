@@ -1,4 +1,4 @@
-//! One start of a server on a directory, and its outcome.
+//! Starts a server on a directory, and reports the outcome.
 
 use super::kinds::{JUDGING, Kind};
 use super::truth::Truth;
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 /// The outcome of starting a server.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It served, and stopped on request.
+    /// It served, and stopped when it was asked to.
     Served(Truth),
-    /// It ended before it served, with this exit status.
+    /// It ended with this exit status before it served.
     Refused(i32),
-    /// It ended while it served.
+    /// It ended with this exit status while it served.
     Died(i32),
 }
 
@@ -33,7 +33,7 @@ impl Trial {
         self.lines.iter().any(|line| line.contains(word))
     }
 
-    /// Whether a warning or an error contains all the words.
+    /// Whether a warning or an error contains all these words.
     pub fn warns(&self, words: &[&str]) -> bool {
         let is_warning = |line: &&String| line.contains("WARN") || line.contains("ERROR");
         let holds_all = |line: &String| words.iter().all(|word| line.contains(word));
@@ -41,7 +41,7 @@ impl Trial {
     }
 }
 
-/// Starts a server, reads all that it serves, and stops it.
+/// Starts a server, reads all data that it serves, and stops it.
 pub fn start(data: &Path, kind: Kind) -> Trial {
     let port = free_ports(kind.shards);
     let configs: Vec<String> = JUDGING.iter().map(|config| (*config).to_owned()).collect();
@@ -61,7 +61,7 @@ pub fn start(data: &Path, kind: Kind) -> Trial {
     Trial { outcome, lines }
 }
 
-/// Whether all shards listen; false if the process closed its outputs first.
+/// Waits until all shards listen. Returns false if the process closes its outputs before.
 fn listens(incoming: &Receiver<String>, shards: u16, lines: &mut Vec<String>) -> bool {
     let mut listening = 0;
     while listening < shards {
@@ -77,7 +77,7 @@ fn listens(incoming: &Receiver<String>, shards: u16, lines: &mut Vec<String>) ->
     true
 }
 
-/// Reads all data, with retries while a damaged shard is loaded again. None if the process ended.
+/// Reads all data. Retries while a damaged shard is loaded again. `None` if the process ended.
 fn truth(port: u16, shards: u16, process: &mut Process) -> Option<Truth> {
     let deadline = Instant::now() + PATIENCE;
     while process.0.try_wait().unwrap().is_none() {

@@ -1,4 +1,4 @@
-//! All acknowledged data that clients can see: topics, their records, groups, offsets.
+//! All acknowledged data that clients can see: topics, their records, groups, and offsets.
 
 use crate::support::Client;
 use muster_codec::messages::*;
@@ -21,11 +21,11 @@ pub struct Truth {
 pub struct Topic {
     pub id: Uuid,
     pub partitions: usize,
-    /// `max.message.bytes`, which is set for one topic.
+    /// `max.message.bytes`, a config that is set for one topic.
     pub config: Option<String>,
 }
 
-/// The result of a fetch from the first offset to the last.
+/// The result of fetching a partition from its first offset to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Log {
     Online {
@@ -35,10 +35,10 @@ pub enum Log {
         bytes: usize,
         crc: u32,
     },
-    /// The answer is KAFKA_STORAGE_ERROR.
+    /// The broker answers KAFKA_STORAGE_ERROR.
     Offline,
     Refused(i16),
-    /// The batch at this offset has a wrong checksum, which each client notices.
+    /// The batch at this offset has a wrong checksum, which every client notices.
     Corrupt(i64),
 }
 
@@ -46,13 +46,13 @@ pub enum Log {
 pub struct Group {
     pub error_code: i16,
     pub state: String,
-    /// The described members, in the text of the answer.
+    /// The members as DescribeGroups returns them, as text.
     pub members: Vec<String>,
     pub offsets: BTreeMap<Partition, (i64, String)>,
 }
 
 impl Truth {
-    /// None if a connection ends before its answer.
+    /// `None` if a connection ends before its answer.
     pub fn of(port: u16, shards: u16) -> Option<Self> {
         let mut clients: Vec<_> =
             (0..shards).map(|shard| Client::try_connect(port + shard)).collect::<Option<_>>()?;
@@ -72,7 +72,7 @@ impl Truth {
         Some(truth)
     }
 
-    /// The differences, in words; none if all is the same.
+    /// The differences, described in words. Empty if the data are equal.
     pub fn differences(&self, found: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         compare(&self.topics, &found.topics, &mut differences, |_| Of::Topic);
@@ -84,7 +84,7 @@ impl Truth {
     }
 }
 
-/// Data that is served otherwise than acknowledged; the text has the difference.
+/// Data that differ from the acknowledged data. The text describes the difference.
 #[derive(Debug)]
 pub struct Difference {
     pub of: Of,
@@ -120,7 +120,7 @@ fn compare<K: Ord + fmt::Debug, V: PartialEq + fmt::Debug>(
     }
 }
 
-/// Sends a request, and passes the answer to `look` without keeping its bytes.
+/// Sends a request, and passes the answer to `look`. The answer's bytes are not kept.
 fn ask<T>(
     client: &mut Client,
     version: i16,
@@ -172,7 +172,7 @@ fn config(client: &mut Client, topic: &str) -> Option<Option<String>> {
     })
 }
 
-/// Reads from the shard that leads the partition.
+/// Reads a partition from the shard that leads it.
 fn log(clients: &mut [Client], topic: &str, index: i32) -> Option<Log> {
     const OFFLINE: i16 = ErrorCode::KafkaStorageError as i16;
     const ELSEWHERE: i16 = ErrorCode::NotLeaderOrFollower as i16;
@@ -188,7 +188,7 @@ fn log(clients: &mut [Client], topic: &str, index: i32) -> Option<Log> {
     Some(answer)
 }
 
-/// The error, and the offset for the timestamp: -2 is the first, -1 the end.
+/// The error, and the offset for this timestamp. -2 asks for the first offset, -1 for the end.
 fn list(client: &mut Client, topic: &str, index: i32, timestamp: i64) -> Option<(i16, i64)> {
     let partition =
         ListOffsetsPartition { partition_index: index, timestamp, ..Default::default() };
@@ -213,7 +213,7 @@ fn records(client: &mut Client, topic: &str, index: i32, start: i64, end: i64) -
             }
             let before = at;
             let data = partition.records.as_deref().unwrap_or_default();
-            // The last batch may be cut off.
+            // The last batch may be incomplete.
             for batch in Batches::new(data).map_while(Result::ok) {
                 is_corrupt |= batch.validate().is_err();
                 if is_corrupt {
@@ -243,8 +243,8 @@ fn records(client: &mut Client, topic: &str, index: i32, start: i64, end: i64) -
     Some(Log::Online { start, end, records, bytes, crc })
 }
 
-/// A checksum over all fields but the leader epoch, which Kafka's checksum does not cover and which
-/// is always 0 here.
+/// A checksum over all fields except the leader epoch. Kafka's checksum does not cover the leader
+/// epoch, which is always 0 here.
 fn batch_crc(crc: u32, batch: &[u8]) -> u32 {
     const EPOCH: Range<usize> = 12..16;
     crc32c::crc32c_append(crc32c::crc32c_append(crc, &batch[..EPOCH.start]), &batch[EPOCH.end..])
@@ -265,7 +265,7 @@ fn fetch(topic: &str, index: i32, at: i64) -> Request<'static> {
     FetchRequest { max_bytes: 16 << 20, topics: vec![topic], ..Default::default() }.into()
 }
 
-/// The groups of a shard with their kinds.
+/// The groups of a shard, and their types.
 fn listed(client: &mut Client) -> Option<Vec<(String, String)>> {
     ask(client, 5, ListGroupsRequest::default().into(), |response| {
         let Response::ListGroups(body) = response else { panic!("{response:?}") };
