@@ -1,5 +1,5 @@
-//! ACLs: the refusals of each API, the parts that are left out of answers, and changes, which hold
-//! on every shard, and after a startup.
+//! ACLs: the refusals of each API, the parts that answers omit, and changes of ACLs. A change holds
+//! on every shard, and after a restart.
 
 use crate::support::alice;
 use crate::support::attacks::dense::{self, Form, Target};
@@ -22,7 +22,8 @@ const CONFIGS: [&str; 4] = [
 const DENIED: i16 = ErrorCode::TopicAuthorizationFailed as i16;
 const NONE: i16 = 0;
 
-/// A server of two shards where clients without a password may do all, and alice what ACLs allow.
+/// A server with two shards. Clients without a password may do everything, and alice what ACLs
+/// allow.
 struct Secured {
     server: Server,
     outside: u16,
@@ -38,20 +39,20 @@ impl Secured {
         self.server.client(0)
     }
 
-    /// A client of alice on a shard.
+    /// A connection of alice to a shard.
     fn alice(&self, shard: u16) -> Client {
         let mut client = Client::connect(self.outside + shard);
         assert_eq!(alice::log_in(&mut client, "secret"), NONE);
         client
     }
 
-    /// A client of alice on the shard that has a group.
+    /// A connection of alice to the shard that coordinates this group.
     fn alice_of(&self, group: &str) -> Client {
         let coordinators = self.server.coordinators();
         self.alice(coordinators.shard(group).expect("a coordinator"))
     }
 
-    /// Allows alice an operation (as Kafka's number) on a resource.
+    /// Allows alice an operation on a resource. The operation is Kafka's number.
     fn allow(&self, of: i8, name: &'static str, operation: i8) {
         self.add(creation(of, name, operation));
     }
@@ -87,7 +88,7 @@ const CREATE: i8 = 5;
 const ALLOW: i8 = 3;
 const PREFIXED: i8 = 4;
 
-/// The status of a streams group.
+/// A status in the answers of a streams group.
 const MISSING_INTERNAL_TOPICS: i8 = 3;
 
 fn creation(resource_type: i8, name: &'static str, operation: i8) -> AclCreation<'static> {
@@ -102,7 +103,7 @@ fn creation(resource_type: i8, name: &'static str, operation: i8) -> AclCreation
     }
 }
 
-/// The error codes in an answer, each once.
+/// The distinct error codes in an answer.
 fn errors(response: &Response<'_>) -> Vec<i16> {
     let mut errors = BTreeSet::new();
     response.errors(&mut |code| {
@@ -111,7 +112,7 @@ fn errors(response: &Response<'_>) -> Vec<i16> {
     errors.into_iter().collect()
 }
 
-/// The error that a client without ACLs gets from each API.
+/// The error of each API for a client without ACLs. `None` for an API that is not refused.
 fn denial_of(api: ApiKey) -> Option<ErrorCode> {
     use ErrorCode::{
         ClusterAuthorizationFailed as OnCluster, DelegationTokenAuthDisabled as Disabled,
@@ -121,7 +122,7 @@ fn denial_of(api: ApiKey) -> Option<ErrorCode> {
     match api {
         ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => None,
         ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry => None,
-        // Their answers are restricted.
+        // These APIs are not refused. They return only what the client may see.
         ApiKey::DescribeCluster | ApiKey::ListGroups | ApiKey::ListTransactions => None,
         ApiKey::Produce | ApiKey::Fetch | ApiKey::ListOffsets | ApiKey::DeleteRecords => {
             Some(OnTopic)
@@ -187,11 +188,11 @@ fn a_client_without_acls_is_denied_every_api() {
         partitions: 4,
     };
     for api in ApiKey::ALL {
-        // Later versions of SyncGroup are refused for the lack of a protocol first.
+        // Later versions of SyncGroup would first be refused for a missing protocol.
         let newest = *api.versions().end();
         let version = if *api == ApiKey::SyncGroup { 4 } else { newest };
         let request = dense::request(*api, Form::Repeated(1), &target);
-        // Anybody may ask for these, whatever they are answered.
+        // Every client may send these requests.
         let is_open =
             matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate);
         let answer = secured.alice(0).call(version, request);
@@ -243,7 +244,7 @@ fn the_denied_parts_of_a_request_are_refused_and_the_others_done() {
     let data = tempfile::tempdir().unwrap();
     let secured = Secured::start(data.path());
     let admin = &mut secured.admin();
-    // Two of three topics have the same leader.
+    // Two of the three topics have the same leader.
     let topics = ["a", "b", "c"];
     topics.iter().for_each(|name| create_topic(&secured.server, name, 1));
     let [first, second] = [0, 1, 2]

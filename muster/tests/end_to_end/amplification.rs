@@ -1,5 +1,4 @@
-//! Small requests with large answers: the memory that the server holds for them stays within its
-//! limits.
+//! Small requests with large answers: the server's memory for the answers stays within its limits.
 
 use crate::support::offsets::commit_request;
 use crate::support::{Client, Server, frame, frame_of};
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// Partitions of the topic that offsets are committed for.
+/// The number of partitions for which offsets are committed.
 const PARTITIONS: i32 = 10_000;
 
 fn server() -> (tempfile::TempDir, Server) {
@@ -21,14 +20,14 @@ fn server() -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// A group with an offset for each partition.
+/// Commits an offset for each partition in a group.
 fn commit_all(client: &mut Client) {
     let response = client.call(9, commit_request("group", "t", 0..PARTITIONS, 1, "").into());
     let Response::OffsetCommit(body) = response else { panic!() };
     assert!(body.topics[0].partitions.iter().all(|it| it.error_code == 0));
 }
 
-/// A request for all offsets of these groups, which may be repeated.
+/// A request for all offsets of these groups. A group may occur several times.
 fn fetch_all(groups: &[&'static str]) -> Request<'static> {
     let group = |group_id: &&'static str| OffsetFetchRequestGroup {
         group_id: (*group_id).into(),
@@ -144,7 +143,7 @@ fn a_request_that_is_too_long_for_its_api_closes_the_connection() {
     assert_eq!(body.coordinators.len(), 100_000);
 }
 
-/// The first part of a Produce whose length field says 3.9 MB.
+/// The beginning of a Produce whose length field says 3.9 MB.
 fn unfinished() -> Vec<u8> {
     let mut part = 3_900_000_u32.to_be_bytes().to_vec();
     part.resize(3_800_000, 0);

@@ -1,4 +1,4 @@
-//! The lines of the log about changes of the cluster, and about clients that are turned away.
+//! Audit: the log lines about changes of the cluster, and about clients that are turned away.
 
 use crate::support::alice::{self, log_in};
 use crate::support::{Client, Server, rules};
@@ -6,12 +6,12 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Request};
 use serde_json::{Value, json};
 
-/// A server with JSON lines, and the port of its listener that asks for a password.
+/// A server that logs JSON lines, and the port of its listener that requires a password.
 fn server(data: &std::path::Path) -> (Server, u16) {
     alice::start(data, 1, &["--log-format", "json"])
 }
 
-/// The first line with these words, without its time.
+/// The first line that contains these words, without its time.
 fn line(server: &Server, words: &str) -> Value {
     let line = server.line_with(words);
     let mut line: Value = serde_json::from_str(&line[line.find('{').unwrap()..]).unwrap();
@@ -111,7 +111,7 @@ fn a_client_that_is_turned_away_has_a_warning_and_no_error() {
     });
     assert_eq!(line(&server, "authentication failed\""), expected);
 
-    // One that does not wait for the answer has its line, too.
+    // A client that does not wait for the answer is logged, too.
     let mut hasty = Client::connect(outside);
     hasty.call(1, SaslHandshakeRequest { mechanism: "PLAIN".into() }.into());
     let auth_bytes = b"\0hasty\0wrong".to_vec().into();

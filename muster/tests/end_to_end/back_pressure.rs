@@ -1,5 +1,6 @@
-//! Back-pressure: a client that sends faster than the disk writes, or requests more than it reads,
-//! is held back, in bounded memory, without losing requests and without effect on others.
+//! Back-pressure: a client that sends faster than the disk can write, or requests more than it
+//! reads, is held back. The memory for it is limited, no request is lost, and other clients are not
+//! affected.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::offsets::commit_request;
@@ -8,7 +9,7 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, Request, Response};
 use std::thread;
 
-/// The number of clients, each of which sends more than the log accepts before it is full.
+/// The number of clients. Each sends more than the log accepts before it is full.
 const CLIENTS: usize = 16;
 const COMMITS: usize = 60;
 const PARTITIONS: usize = 50;
@@ -40,7 +41,7 @@ pub fn clients_that_fill_the_log_are_answered_when_it_accepts_again() {
     assert_alive_in_each_kind(&server);
 }
 
-/// Sends commits without waiting; returns how many were answered.
+/// Sends commits without waiting for answers. Returns the number of answers.
 fn pipelined_commits(client: &mut Client, group: usize) -> usize {
     let commit = large_commit(group);
     let ids: Vec<_> = (0..COMMITS).map_while(|_| client.send(8, &commit)).collect();
@@ -50,8 +51,8 @@ fn pipelined_commits(client: &mut Client, group: usize) -> usize {
 const RECORD_BYTES: usize = 900_000;
 const FETCHES: usize = 400;
 
-/// Enough turns of the shard to read for all fetches. A request that is sent after the previous
-/// answer takes one turn.
+/// The number of turns in which the shard reads all fetches. A request that is sent after the
+/// previous answer takes one turn.
 const TURNS: usize = 2 * FETCHES;
 
 fn produce_large(client: &mut Client) {

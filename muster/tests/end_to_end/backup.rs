@@ -1,5 +1,5 @@
-//! `muster backup`: of a running server it is one moment of all shards, and a kill -9 in the middle
-//! costs the backup at most.
+//! `muster backup`: the backup of a running server shows all shards at one moment. A kill -9 in the
+//! middle costs at most the backup.
 
 use crate::support::http::raw;
 use crate::support::mixed::{CONFIGS, Mixed};
@@ -18,15 +18,15 @@ const SHARDS: u16 = 2;
 const TOPIC: &str = "pairs";
 const PAIRS: i32 = 4;
 
-/// A partition whose end a group commits after each record. The partition and the group are often
-/// on different shards.
+/// A partition, and a group that commits its end after each record. The two are often on different
+/// shards.
 struct Pair {
     index: i32,
-    /// The offset that was committed last.
+    /// The last committed offset.
     committed: AtomicI64,
 }
 
-/// The pairs while they run.
+/// The threads that advance the pairs.
 struct Pairs {
     pairs: Vec<Arc<Pair>>,
     stop: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ impl Pair {
         group(self.index)
     }
 
-    /// None once the server has ended.
+    /// Produces a record and commits its offset. `None` once the server has ended.
     fn step(&self, leader: &mut Client, coordinator: &mut Client) -> Option<()> {
         let next = produce_to(leader, TOPIC, self.index, b"value")? + 1;
         let request = commit_request(&self.group(), TOPIC, [self.index], next, "");
@@ -89,7 +89,8 @@ fn group(pair: i32) -> String {
     format!("pair-{pair}")
 }
 
-/// All commits between `before` and `after`, and no record that another shard does not know.
+/// Checks that a backup shows one moment: its commits are between `before` and `after`, and it has
+/// no record that another shard does not know.
 #[track_caller]
 fn is_one_moment(server: &Server, before: &[i64], after: &[i64]) {
     for index in 0..PAIRS {
@@ -100,12 +101,12 @@ fn is_one_moment(server: &Server, before: &[i64], after: &[i64]) {
         assert!(expected.contains(&offset), "{offset} is committed, expected {expected:?}");
         let mut leader = server.client(leader(server, TOPIC, index));
         let end = produce_to(&mut leader, TOPIC, index, b"more").unwrap();
-        // A record may not be committed yet.
+        // A record may not have been committed yet.
         assert!((offset..=offset + 1).contains(&end), "{offset} is committed of {end} records");
     }
 }
 
-/// A server, and the port of its admin listener.
+/// A server with an admin listener, and that listener's port.
 fn start(data: &Path, configs: &[&str]) -> (Server, u16) {
     let operator = free_ports(1);
     let admin = format!("admin.listener=127.0.0.1:{operator}");
@@ -147,7 +148,7 @@ fn a_backup_under_load_is_one_moment_of_all_shards() {
         assert!(!data.join("backup").exists());
         backups.push((target, before, pairs.committed()));
     }
-    // The server compacts its logs again and again, while the backups stay what they are.
+    // The server compacts its logs repeatedly. The backups must not change.
     thread::sleep(Duration::from_secs(1));
     pairs.stop();
     drop(mixed.stop());
@@ -179,7 +180,7 @@ fn a_kill_or_a_stop_in_the_middle_costs_the_backup_at_most() {
             move || back_up(&data, &target, &["--admin", &admin])
         });
         thread::sleep(Duration::from_millis(random.next() % 60));
-        // A clean stop writes a later stamp.
+        // A clean stop writes a new stamp.
         if random.next().is_multiple_of(2) {
             server.kill();
         } else {
@@ -218,7 +219,7 @@ fn a_directory_that_no_server_uses_is_backed_up_too() {
     let done = back_up(&data, &target, &[]);
     assert_eq!(done.status, 0, "{}", done.error);
     assert!(done.out.contains("a directory that no server uses"), "{}", done.out);
-    // Later writes of the server are not in the backup.
+    // The backup does not contain later writes of the server.
     let mut server = server.restart();
     let more = Pairs::resume(&server);
     thread::sleep(Duration::from_millis(200));
@@ -282,7 +283,7 @@ fn a_backup_is_for_those_who_may_write_in_the_data_directory() {
     assert_eq!(post("/metrics"), "405");
     assert_eq!(post(&path), "200");
     assert_eq!(post(&path), "409", "its directory is taken");
-    // No tool holds what was left: the next backup and the next start remove it.
+    // No tool uses the leftovers, so the next backup and the next start remove them.
     let server = server.restart();
     assert!(!data.path().join("backup").exists());
     drop(server);

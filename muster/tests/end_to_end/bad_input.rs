@@ -1,5 +1,5 @@
-//! Hostile input: the connection that sent it is closed with a reason, or gets an error of the
-//! protocol, and others are not affected.
+//! Hostile input: the connection that sent it is closed with a reason, or gets a protocol error.
+//! Other connections are not affected.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::offsets::commit_request;
@@ -16,7 +16,7 @@ fn server(configs: &[&str]) -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// A client that was connected before and must still be served.
+/// A client that was connected before, and must still be served.
 struct Bystander(Client);
 
 impl Bystander {
@@ -113,8 +113,8 @@ pub fn half_a_frame_and_silence_is_closed_when_idle() {
     assert!(client.is_closed(), "idle for longer than connections.max.idle.ms");
 }
 
-/// Kafka closes an idle connection in every case; muster keeps that of a member that waits for its
-/// group.
+/// Kafka closes an idle connection in every case. muster keeps the connection of a member that
+/// waits for its group.
 #[test]
 fn a_parked_fetch_does_not_keep_an_idle_connection() {
     let delay = "group.initial.rebalance.delay.ms=2000";
@@ -162,7 +162,7 @@ pub fn connections_over_the_limit_are_closed_and_counted_down_again() {
     kept.iter_mut().for_each(Bystander::is_served);
 }
 
-/// Those of one listener wait for its own places.
+/// Connections beyond the limit of a listener wait for a place of this listener.
 #[test]
 pub fn connections_wait_for_a_place_of_their_listener() {
     let (directory, inside) = (tempfile::tempdir().unwrap(), free_ports(2));
@@ -195,7 +195,7 @@ pub fn a_client_that_never_reads_is_held_back_and_the_others_are_not() {
     let request = frame(3, 1, &Request::ApiVersions(software("deaf")));
     let many: Vec<u8> = request.iter().copied().cycle().take(request.len() * 1000).collect();
     let mut blocked = false;
-    // Each answer has some hundred bytes: a server without a limit would accept all of them.
+    // Each answer has several hundred bytes. A server without a limit would accept all requests.
     for _ in 0..400 {
         if (&deaf).write_all(&many).is_err() {
             blocked = true;
@@ -264,7 +264,7 @@ fn ten_mebibytes_of_metadata_are_refused() {
         protocols: vec![protocol],
         ..Default::default()
     };
-    // Kafka accepts it, and fails later, when the group's record is too large for its log.
+    // Kafka accepts the request, and fails later, when the group's record is too large for its log.
     let response = client.call(9, request.into());
     let Response::JoinGroup(body) = response else { panic!("{response:?}") };
     assert_eq!(body.error_code, ErrorCode::UnknownServerError.code());
@@ -342,7 +342,7 @@ pub fn a_client_that_ends_its_input_gets_records_and_is_closed_then() {
     assert!(began.elapsed() < Duration::from_secs(20), "long before the patience ends");
 }
 
-/// Reads the kernel's table of connections, in which a timer of kind 2 is TCP keepalive.
+/// Reads the kernel's table of connections. There a timer of kind 2 is TCP keepalive.
 #[test]
 fn a_silent_connection_has_tcp_keepalive() {
     let (_directory, server) = server(&[]);

@@ -1,7 +1,7 @@
-//! Endless commits to the same keys: the disk usage stays small, kill -9 at any moment of
-//! compaction loses nothing, and the topic of the commits is readable throughout.
+//! Compaction under endless commits to the same keys. The disk usage stays small, kill -9 at any
+//! moment of compaction loses nothing, and the offsets topic can be read throughout.
 //!
-//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` seeds their times.
 
 use crate::support::offsets::commit_request;
 use crate::support::{Client, PATIENCE, Random, Server, create_topic, variable};
@@ -21,11 +21,11 @@ const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 16;
 const OFFSETS_PARTITIONS: i32 = 5;
 
-/// Makes a commit long, so that few of them fill a segment.
+/// The size of a commit's metadata. It makes commits long, so that few of them fill a segment.
 const METADATA_BYTES: usize = 4_000;
 
-/// The least that is written between two kills, and the most on the disk: the dirty segment and one
-/// more, the active, the ready and four spare ones, and the live records.
+/// The minimum that is written between two kills. Below, the maximum on the disk: the dirty segment
+/// and one more, the active, the ready and four spare segments, and the live records.
 const WRITTEN_BYTES: i64 = 80 << 20;
 const DISK_BYTES_MAX: u64 = (8 * 16 + 1) << 20;
 
@@ -74,7 +74,7 @@ fn endless_commits_take_little_disk_and_survive_kill_9() {
     assert!(kills < 3 || written > DISK_BYTES_MAX as i64, "{written} bytes show nothing");
 }
 
-/// The least bytes that the acknowledged commits take in the log.
+/// The minimum number of log bytes that the acknowledged commits take.
 fn bytes(committed: &[Arc<AtomicI64>]) -> i64 {
     let commits: i64 = committed.iter().map(|it| it.load(Ordering::Relaxed)).sum();
     commits * i64::from(PARTITIONS) * METADATA_BYTES as i64
@@ -86,11 +86,11 @@ fn log(directory: &Path) -> PathBuf {
 
 fn disk_bytes(directory: &Path) -> u64 {
     let files = std::fs::read_dir(log(directory)).unwrap().map(Result::unwrap);
-    // A file may have been removed meanwhile.
+    // A file may have been removed since it was listed.
     files.map(|file| file.metadata().map_or(0, |it| it.len())).sum()
 }
 
-/// Commits 1, 2, 3 and so on, the same to all partitions, until the server ends.
+/// Commits 1, 2, 3 and so on, the same offset for all partitions, until the server ends.
 fn commit_until(mut client: Client, worker: usize, committed: &AtomicI64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let offset = committed.load(Ordering::Relaxed) + 1;
@@ -109,7 +109,7 @@ fn commit(worker: usize, offset: i64) -> Request<'static> {
     commit_request(&group(worker), TOPIC, 0..PARTITIONS, offset, &"m".repeat(METADATA_BYTES)).into()
 }
 
-/// Expects the last acknowledged commit for all partitions, or one that was under way.
+/// Expects for all partitions the last acknowledged commit, or a later one that was in flight.
 fn check(server: &Server, worker: usize, committed: &AtomicI64) {
     let group_id = group(worker).into();
     let group = OffsetFetchRequestGroup { group_id, topics: None, ..Default::default() };
@@ -125,8 +125,8 @@ fn check(server: &Server, worker: usize, committed: &AtomicI64) {
     committed.store(found, Ordering::Relaxed);
 }
 
-/// Reads all partitions of the topic from start to end: offsets ascend, and so do the commits of
-/// each key.
+/// Reads all partitions of the offsets topic from start to end. Offsets rise, and so do the commits
+/// of each key.
 fn check_offsets_topic(client: &mut Client) {
     for index in 0..OFFSETS_PARTITIONS {
         let mut newest = BTreeMap::new();
@@ -139,7 +139,7 @@ fn check_offsets_topic(client: &mut Client) {
             }
             let before = offset;
             for batch in Batches::new(&batches) {
-                // The last batch may be cut off.
+                // The last batch may be incomplete.
                 let Ok(batch) = batch else { break };
                 batch.validate().unwrap();
                 assert!(batch.header.next_offset() > offset, "partition {index}");
@@ -161,7 +161,7 @@ fn note(newest: &mut BTreeMap<Vec<u8>, i64>, key: &[u8], value: Option<&[u8]>) {
     }
 }
 
-/// Records, and the end of the partition.
+/// Records from this offset on, and the end of the partition.
 fn fetch(client: &mut Client, index: i32, offset: i64) -> Option<(Vec<u8>, i64)> {
     let partition = FetchPartition {
         partition: index,

@@ -1,5 +1,5 @@
-//! Altered configs: none locks all clients out, the command line wins, and `muster config` changes
-//! stored configs while no server runs.
+//! Altered configs: no change locks out all clients, the command line wins, and `muster config`
+//! changes stored configs while no server runs.
 
 use crate::support::offsets::{Ended, commit, committed, muster, muster_log};
 use crate::support::{Client, PATIENCE, Server, create_topic, rules};
@@ -8,12 +8,12 @@ use muster_codec::{ErrorCode, Response};
 use std::path::Path;
 use std::time::Instant;
 
-/// Alters a config of all brokers; returns the error and its message.
+/// Alters a config of all brokers. Returns the error code and its message.
 fn alter(client: &mut Client, key: &str, value: Option<&str>) -> (i16, String) {
     alter_of(client, "", key, value)
 }
 
-/// Like [`alter`], of one broker.
+/// Like [`alter`], for one broker.
 fn alter_of(
     client: &mut Client,
     broker: &'static str,
@@ -47,7 +47,8 @@ fn a_limit_of_zero_that_would_lock_clients_out_is_refused() {
     assert!(is_served(&mut server.client(0)));
 }
 
-/// As tools and libraries set them: kafka-reassign-partitions the rates, Cruise Control its own.
+/// Tools and libraries set such configs: kafka-reassign-partitions sets rates, and Cruise Control
+/// its own keys.
 #[test]
 fn broker_configs_without_effect_are_kept_and_shown() {
     let directory = tempfile::tempdir().unwrap();
@@ -108,7 +109,7 @@ fn the_command_line_wins_over_stored_configs() {
     assert!(clients.iter_mut().all(is_served));
 }
 
-/// The value of a broker's config with its source, then its synonyms alike, the first first.
+/// The value of a broker's config with its source, followed by its synonyms in order of precedence.
 fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String, i8)> {
     let resource = DescribeConfigsResource {
         resource_type: rules::BROKER,
@@ -128,7 +129,7 @@ fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String,
     [value].into_iter().chain(synonyms).collect()
 }
 
-/// The value of a broker's config, its source, and whether it is sensitive.
+/// The value of a broker's config, its source, and whether the config is sensitive.
 fn hidden(client: &mut Client, key: &'static str) -> (Option<String>, i8, bool) {
     let resource = DescribeConfigsResource {
         resource_type: rules::BROKER,

@@ -1,6 +1,6 @@
-//! A server with as little as a container leaves to it: no io_uring, little locked memory, a root
-//! file system that is read-only, a user without a name, an empty /proc, and the time of one core.
-//! Where this is not root, or has no control groups, the tests are skipped.
+//! A server with the restrictions of a container: no io_uring, little locked memory, a read-only
+//! root file system, a user without a name, an empty /proc, and the CPU time of one core. Without
+//! root or control groups, the tests are skipped.
 
 use crate::support::driver::{EPERM, refuse_io_uring};
 use crate::support::offsets::{commit, committed};
@@ -10,12 +10,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Becomes the user in such a file system, with the data directory as the only place to write to.
+/// A shell script that switches to such a user and file system. Only the data directory can be
+/// written.
 const CONFINED: &str = "mount --make-rprivate / && mount -t tmpfs none \"$0\" \
     && mount -o remount,bind,ro / && mount -t tmpfs -o ro none /proc || exit 99
     exec setpriv --reuid=12345 --regid=0 --clear-groups --bounding-set=-all --inh-caps=-all \"$@\"";
 
-/// The command after the words of another one.
+/// The server's command, prefixed with the words of another command.
 fn wrapped<'a>(words: impl IntoIterator<Item = &'a str>, server: &Command) -> Command {
     let mut words = words.into_iter();
     let mut command = Command::new(words.next().unwrap());
@@ -52,7 +53,7 @@ fn a_server_needs_nothing_but_its_data_directory() {
     });
 }
 
-/// As OpenShift: each start of a pod may have another user, always of group 0.
+/// As in OpenShift, where each start of a pod may have another user, always in group 0.
 #[test]
 fn a_second_user_of_the_group_continues_with_the_data() {
     let place = tempfile::tempdir().unwrap();
@@ -91,23 +92,24 @@ fn a_second_user_of_the_group_continues_with_the_data() {
     }
 }
 
-/// A control group with the time of one core; removed when dropped.
+/// A control group with the CPU time of one core. It is removed when this is dropped.
 struct OneCore(PathBuf);
 
-/// The places of control groups that limit time, with the file and its text: version 2, version 1.
+/// The hierarchies of control groups that limit CPU time, version 2 and version 1: directory, file,
+/// and content of the file.
 const HIERARCHIES: [(&str, &str, &str); 2] = [
     ("/sys/fs/cgroup", "cpu.max", "100000 100000"),
     ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "100000"),
 ];
 
 impl OneCore {
-    /// None if none can be made.
+    /// `None` if no control group can be created.
     fn new() -> Option<Self> {
         HIERARCHIES.iter().find_map(|(top, file, text)| {
             let path = Path::new(top).join(format!("muster-one-core-{}", std::process::id()));
             std::fs::create_dir(&path).ok()?;
             let group = Self(path);
-            // Without this controller the file does not exist, and writing would create one.
+            // Without this controller the file does not exist, and a write would create one.
             std::fs::metadata(group.0.join(file)).ok()?;
             std::fs::write(group.0.join(file), text).ok()?;
             Some(group)

@@ -1,7 +1,7 @@
-//! kill -9 at random times under load: acknowledged data is there afterwards, once and complete,
+//! kill -9 at random times under load. Afterwards acknowledged data are there once and complete,
 //! and groups continue.
 //!
-//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` seeds their times.
 
 use crate::support::workers::{TOPIC, WORKERS, Worker, start_workers};
 use crate::support::{Random, Server, create_topic, variable};

@@ -1,7 +1,7 @@
-//! kill -9 while members of consumer groups join, heartbeat, commit, change subscriptions and
-//! leave: each continues with its epoch, no offset is lost, no partition has two owners.
+//! kill -9 while members of consumer groups join, send heartbeats, commit, change subscriptions and
+//! leave. Each member continues with its epoch, no offset is lost, and no partition has two owners.
 //!
-//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` seeds their times.
 
 use crate::support::consumers::{Group, LONG_SESSIONS, Member, PARTITIONS, TOPICS, settle};
 use crate::support::{Random, Server, create_topic, topic_id, variable};

@@ -1,5 +1,5 @@
-//! kill -9 while a group migrates from the classic to the consumer protocol and back: each member,
-//! of either protocol, continues with its epoch, and no partition has two owners.
+//! kill -9 while a group migrates from the classic to the consumer protocol and back. Each member
+//! of either protocol continues with its epoch, and no partition has two owners.
 
 use crate::support::{Client, Server, create_topic};
 use muster_codec::consumer_protocol::{
@@ -13,7 +13,7 @@ const GROUP: &str = "changing";
 const TOPIC: &str = "orders";
 const PARTITIONS: i32 = 6;
 
-/// Steps of each member within which they share the partitions.
+/// The number of steps within which the members must have shared the partitions.
 const STEPS: usize = 24;
 
 #[test]
@@ -47,7 +47,7 @@ fn a_migrating_group_continues_after_kill_9() {
     let generation = classic.generation;
     server = killed(server);
     assert_eq!(group_type(&server), "classic");
-    // As in Kafka, a rebalance in progress is not in the log: the next join begins it again.
+    // As in Kafka, the log does not contain a rebalance in progress. The next join begins it again.
     classic.stage = Stage::MustJoin;
     classic.step_until(&server, Classic::owns_all);
     assert!(classic.generation > generation, "the generation continues from the epoch");
@@ -58,7 +58,7 @@ fn killed(mut server: Server) -> Server {
     server.restart()
 }
 
-/// Both step until each has half of the partitions; no partition is ever owned by both.
+/// Both members step until each has half of the partitions. No partition ever has two owners.
 fn share(server: &Server, classic: &mut Classic, consumer: &mut Consumer) {
     let mut client = server.client(0);
     for _ in 0..STEPS {
@@ -116,7 +116,7 @@ impl Consumer {
     }
 }
 
-/// A member that uses the classic protocol and revokes only what it must.
+/// A member that uses the classic protocol with a cooperative assignor.
 #[derive(Debug, Default)]
 struct Classic {
     member_id: String,
@@ -183,7 +183,7 @@ impl Classic {
             protocols: vec![protocol],
             ..Default::default()
         };
-        // The last version in which a member without an id need not join twice.
+        // The last version in which a member without an id does not have to join twice.
         let response = client.call(3, request.into());
         let Response::JoinGroup(joined) = response else { panic!("{response:?}") };
         assert_eq!(joined.error_code, 0, "{joined:?}");
@@ -194,7 +194,7 @@ impl Classic {
         self.stage = Stage::MustSync;
     }
 
-    /// As leader of a classic group it assigns all partitions to itself.
+    /// As the leader of a classic group it assigns all partitions to itself.
     fn sync(&mut self, client: &mut Client) {
         let mut all = Vec::new();
         let assigned_partitions = vec![partitions(0..PARTITIONS)];

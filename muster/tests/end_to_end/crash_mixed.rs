@@ -1,7 +1,7 @@
-//! kill -9 under all kinds of load at once, while the log is compacted: no acknowledged commit,
+//! kill -9 under all kinds of load at once, while the log is compacted. No acknowledged commit,
 //! group, topic or record is lost, and no partition has two owners.
 //!
-//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` their times.
+//! `MUSTER_KILLS` sets the number of kills (3 by default), `MUSTER_SEED` seeds their times.
 
 use crate::support::mixed::{CONFIGS, Interrupted, Mixed};
 use crate::support::{Random, Server, variable};

@@ -1,5 +1,6 @@
-//! Damage while a server runs. Of a shard's log: the next start and a repair have all that was
-//! acknowledged. Of a partition: a lost file takes no record, and a damaged batch costs itself.
+//! Damage while a server runs. If a shard's log is damaged, the next start and a repair still have
+//! all acknowledged data. If a partition's file is lost, it takes no records. A damaged batch of a
+//! partition costs only this batch.
 
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
@@ -17,7 +18,8 @@ const GROUPS: i64 = 100;
 const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 
-/// The rate at which the log is read back: a round of a small log takes a moment.
+/// A high rate of the check that reads the log again, so that a round of a small log takes a
+/// moment.
 const FAST: &str = "state.check.max.bytes.per.second=100000000";
 
 fn group(number: i64) -> String {
@@ -40,7 +42,7 @@ fn segment(data: &Path) -> PathBuf {
     data.join("shards-1/0/00000000000000000001.log")
 }
 
-/// Flips a bit in the block of this number, in place.
+/// Flips a bit in the block with this number, in place.
 fn flip(data: &Path, number: usize) {
     let path = segment(data);
     let bytes = fs::read(&path).unwrap();
@@ -51,7 +53,7 @@ fn flip(data: &Path, number: usize) {
     file.sync_all().unwrap();
 }
 
-/// A server with a commit of each group, and a port for its operator.
+/// A server with a commit of each group, and the port of its admin listener.
 fn filled(data: &Path, configs: &[&str]) -> (Server, u16) {
     let operator = free_ports(1);
     let admin = format!("admin.listener=127.0.0.1:{operator}");
@@ -62,12 +64,12 @@ fn filled(data: &Path, configs: &[&str]) -> (Server, u16) {
     (server, operator)
 }
 
-/// Waits until each file of the log was looked at again.
+/// Waits until the check has read each file of the log again.
 fn look_at_all(operator: u16) {
     const ROUNDS: &str = "muster_check_file_rounds_total{";
     let line = metric_until(operator, ROUNDS, |_| true);
     let before: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-    // The one under way began before.
+    // The current round began before the change, so it does not count.
     metric_until(operator, ROUNDS, |rounds| rounds >= before + 2.0);
 }
 
@@ -118,7 +120,7 @@ fn files_that_are_removed_or_cut_cost_nothing() {
         server.says("the log is damaged");
         commit_all(&server, 1_000);
         metric_until(operator, "muster_log_rewritten_total{", |times| times >= 1.0);
-        // The last file that was opened before may be lost, too.
+        // The file that was opened last may be lost, too.
         look_at_all(operator);
         metric_until(operator, "muster_log_damaged{", |damaged| damaged == 0.0);
         commit_all(&server, 2_000);
@@ -149,7 +151,7 @@ fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
     has_all(&Server::start(data.path(), 1, &[]), 2_000);
 }
 
-/// The error of a produce.
+/// Produces a record, and returns the error code.
 fn refused(client: &mut Client) -> i16 {
     let mut builder = BatchBuilder::default();
     builder.append(0, &(&b"key"[..], Some(&b"b"[..])));
@@ -162,7 +164,7 @@ fn refused(client: &mut Client) -> i16 {
     body.responses[0].partition_responses[0].error_code
 }
 
-/// In each case the file to which a produce would be written is lost.
+/// In each case the file to which a produce would write is lost.
 #[test]
 fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
     let of_partition = |data: &Path| -> PathBuf {
@@ -195,7 +197,7 @@ fn a_partition_whose_file_is_lost_says_so_and_takes_no_record() {
     }
 }
 
-/// Nothing looks at the file before it is opened.
+/// The server does not access the file before it is opened.
 #[test]
 fn a_segment_that_lost_its_name_is_not_made_again() {
     let data = tempfile::tempdir().unwrap();
@@ -229,7 +231,7 @@ fn a_segment_that_lost_its_name_is_not_made_again() {
     assert_eq!(produce(&mut server.client(0), "orders", b"a"), Some(3));
 }
 
-/// The server reads old segments again by itself.
+/// The server itself reads old segments again.
 #[test]
 fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
     let data = tempfile::tempdir().unwrap();
@@ -254,12 +256,12 @@ fn damage_of_an_old_segment_is_noticed_and_costs_one_batch() {
         assert_eq!(fetched(&mut client, "orders", offset), (0, Some(offset)));
     }
     assert_eq!(produce(&mut client, "orders", b"a"), Some(12));
-    // It is counted once, however often it is read.
+    // The damage is counted once, however often it is read.
     let line = metric_until(operator, "muster_partitions_scrubs_total{", |_| true);
     let passes: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
     metric_until(operator, "muster_partitions_scrubs_total{", |now| now >= passes + 2.0);
     metric_until(operator, "muster_partitions_damage_found_total{", |found| found == 1.0);
-    // Recovery reads the newest segments only; a scrub finds it again.
+    // Recovery reads only the newest segments. A scrub finds the damage again.
     server.kill();
     let server = Server::start(data.path(), 1, &[FAST]);
     server.says("Readers of the offsets 1 to 1 get CORRUPT_MESSAGE");

@@ -1,5 +1,6 @@
-//! A process with few descriptors: it starts with as many as it needs, and says how many these are;
-//! thousands of clients take none of them, and no answer needs more files than may be open.
+//! A process with few file descriptors. It starts if it has enough, and logs how many it needs.
+//! Thousands of clients do not use up the descriptors for files, and no answer needs more files
+//! than may be open.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{
@@ -13,14 +14,14 @@ use std::time::Duration;
 
 const OPEN_FILES: u64 = 1_024;
 const CONNECTIONS: usize = 1_500;
-/// More than a shard keeps open then.
+/// More partitions than a shard can keep open with few descriptors.
 const PARTITIONS: i32 = 2_000;
 
-/// The descriptors that shards need: see `server/src/descriptors.rs`.
+/// The number of descriptors that a shard needs: see `server/src/descriptors.rs`.
 const PER_SHARD: u64 = 320;
 const OF_ALL: u64 = 260;
 
-/// The version of a Fetch without sessions.
+/// The version of Fetch, in which there are no fetch sessions.
 const FETCH: i16 = 4;
 
 #[test]
@@ -58,7 +59,7 @@ fn one_fetch_of_more_partitions_than_files_may_be_open_is_answered() {
     assert!(server.stop().success());
 }
 
-/// The least that shards start with, and one descriptor less.
+/// Starts with the minimum number of descriptors, and with one less.
 #[test]
 fn too_few_are_refused_with_the_number_and_with_enough_all_is_served() {
     for shards in [1, 2, 5, 8] {
@@ -85,12 +86,12 @@ fn too_few_are_refused_with_the_number_and_with_enough_all_is_served() {
     }
 }
 
-/// A read that never ends: a pipe in the place of a segment that is not open any more.
+/// A pipe replaces a segment that is not open, so a read of it never ends.
 #[test]
 fn a_stop_ends_in_its_time_though_an_operation_hangs() {
     let directory = tempfile::tempdir().unwrap();
-    // A poller's reads have an offset, which a pipe refuses at once; and the server itself would
-    // find that the segment is gone.
+    // A poller's reads have an offset, which a pipe refuses at once. The server's own check is off,
+    // because it would notice that the segment is gone.
     let unwatched = "state.check.max.bytes.per.second=0";
     let configs = ["stop.max.ms=8000", "io.driver=io_uring", unwatched];
     let mut server = Server::with_few_descriptors(directory.path(), OPEN_FILES, 1, &configs);
@@ -129,7 +130,7 @@ fn fetch(partitions: impl IntoIterator<Item = i32>) -> FetchRequest<'static> {
     FetchRequest { max_bytes: 50 << 20, topics: vec![topic], ..Default::default() }
 }
 
-/// The number of partitions of which one fetch returns records.
+/// The number of partitions from which a fetch returns records.
 fn fetched(client: &mut Client, partitions: impl IntoIterator<Item = i32>) -> usize {
     let Response::Fetch(body) = client.call(FETCH, fetch(partitions).into()) else { panic!() };
     let partitions = body.responses.iter().flat_map(|topic| &topic.partitions);
@@ -140,7 +141,7 @@ fn fetched(client: &mut Client, partitions: impl IntoIterator<Item = i32>) -> us
     partitions.filter(has_records).count()
 }
 
-/// The partitions that a node leads.
+/// The partitions that this node leads.
 fn led_by(client: &mut Client, node: i32) -> Vec<i32> {
     let topic = MetadataRequestTopic { name: Some("t".into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };

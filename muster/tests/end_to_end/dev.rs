@@ -1,4 +1,4 @@
-//! `muster dev` and data in memory: what a developer starts, and what is left of it.
+//! `muster dev` and data in memory: how a developer starts them, and what they leave behind.
 
 use crate::support::sessions::join_alone;
 use crate::support::{Server, binary, command_with, create_topic, free_ports, produce, said};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server for a developer, whose temporary files are in `place`.
+/// A server for a developer. Its temporary files are in `place`.
 fn dev(place: &Path, port: u16, shards: u16, arguments: &[&str]) -> Server {
     let listen = format!("127.0.0.1:{port}");
     let mut command = binary();
@@ -20,7 +20,7 @@ fn entries(directory: &Path) -> usize {
     std::fs::read_dir(directory).unwrap().count()
 }
 
-/// The time until the first member of a group may continue.
+/// How long the first member of a group has to wait for its join.
 fn joined_after(server: &Server) -> Duration {
     let began = Instant::now();
     let mut client = server.coordinator("readers");
@@ -74,7 +74,7 @@ fn the_next_server_removes_what_a_killed_one_left() {
     assert_eq!(entries(place.path()), 0);
 }
 
-/// The bytes that the files below a directory take of the disk, without the reserve.
+/// The disk space that the files below a directory take, without the reserve.
 fn taken(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let bytes = entries.filter(|it| it.file_name() != "reserve").map(|entry| {
@@ -90,7 +90,7 @@ fn an_empty_data_directory_takes_little_of_the_disk() {
     let mut server = Server::start(data.path(), 2, &[]);
     assert!(server.stop().success());
     let taken = taken(data.path());
-    // Two segments of 1 MiB a shard, and a few small files beside them.
+    // Two segments of 1 MiB per shard, and a few small files.
     assert!(taken <= 2 * (2 << 20) + (128 << 10), "{taken}");
 }
 

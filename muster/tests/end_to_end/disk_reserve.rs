@@ -1,5 +1,5 @@
-//! A file system that others fill: produces are refused while groups, fetches and deletions are
-//! served, and a server that starts on it makes room by a deletion. Where the machine cannot mount
+//! A file system that other programs fill. Produces are refused while groups, fetches and deletions
+//! are served. A server that starts on it can free space by a deletion. If the machine cannot mount
 //! file systems, the test is skipped.
 
 use crate::support::offsets::{commit, committed};
@@ -35,7 +35,7 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
         std::fs::metadata(data.join("reserve")).is_ok_and(|file| file.len() == RESERVE_BYTES)
     });
 
-    // Half of the reserve is left beside its file.
+    // Outside of the reserve file, half of the reserve is still free.
     let first = volume.path().join("first");
     fill(volume.path(), &first, RESERVE_BYTES / 2 + (1 << 20));
     server.says("produces get KAFKA_STORAGE_ERROR");
@@ -44,7 +44,8 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
     server.says("produces are served");
     assert_eq!(try_produce(&mut server.client(0), TOPIC), (ErrorCode::None, 1));
 
-    // Nothing is left, under the running server and for the next one: its file is given up.
+    // No space is left, neither for the running server nor for the next one, which gives up its
+    // reserve file.
     assert!(server.stop().success());
     fill(volume.path(), &first, 0);
     let mut server = server.restart();
@@ -57,7 +58,7 @@ fn a_disk_that_others_fill_stops_produces_and_nothing_else() {
     assert!(server.stop().success());
 }
 
-/// Commits this offset.
+/// Expects that produces are refused, and commits of this offset and other requests succeed.
 fn serves_all_but_produces(server: &Server, offset: i64) {
     let mut client = server.client(0);
     assert_eq!(try_produce(&mut client, TOPIC), (ErrorCode::KafkaStorageError, -1));
@@ -67,7 +68,7 @@ fn serves_all_but_produces(server: &Server, offset: i64) {
     assert_eq!(fetched(&mut client), 0);
 }
 
-/// The first offset.
+/// The first offset of the fetched records.
 fn fetched(client: &mut Client) -> i64 {
     let topic_id = topic_id(client, TOPIC);
     let partition = FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() };

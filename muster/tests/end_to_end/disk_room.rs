@@ -1,4 +1,4 @@
-//! A disk that fills is seen before it is full: as metrics, and as a warning of `/readyz`.
+//! A disk that fills up is reported before it is full: by metrics, and by a warning of `/readyz`.
 
 use crate::support::http::get;
 use crate::support::{PATIENCE, Server, command_with, free_ports};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// A server whose data directory is a file system of 200 MiB, in a mount namespace of its own; None
-/// where the machine permits none.
+/// A server whose data directory is a file system of 200 MiB in its own mount namespace. `None` if
+/// the machine does not permit that.
 fn server(data: &Path, admin: u16) -> Option<Server> {
     let tried = Command::new("unshare").args(["--mount", "true"]).output();
     if !tried.is_ok_and(|output| output.status.success()) {
@@ -28,7 +28,7 @@ fn server(data: &Path, admin: u16) -> Option<Server> {
     Some(Server::of(command, data, port, 1))
 }
 
-/// The value of a metric of the data directory, once there is one.
+/// The value of a metric of the data directory. Waits until there is one.
 fn bytes(admin: u16, name: &str, data: &Path) -> u64 {
     let line = format!("{name}{{path=\"{}\"}} ", data.join("data").display());
     let began = Instant::now();
@@ -72,7 +72,8 @@ fn a_disk_that_fills_is_seen_before_it_is_full() {
     let free = bytes(admin, "muster_disk_free_bytes", &data);
     assert!(free < 200 * MIB && free > 100 * MIB, "{free}");
 
-    // From outside of its namespace the file system is below the root of the process.
+    // From outside its namespace, the file system can be reached below the root directory of the
+    // process.
     let inside = PathBuf::from(format!("/proc/{}/root{}", server.pid(), data.display()));
     let filler = available(&inside) - 15 * MIB;
     std::fs::write(inside.join("filler"), vec![1; filler as usize]).unwrap();

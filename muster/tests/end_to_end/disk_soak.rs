@@ -1,8 +1,8 @@
-//! A disk that rots, hangs and fills in turn, under all kinds of load at once: the server serves,
-//! and after each round a kill or a clean stop has lost nothing that was acknowledged.
+//! A disk that rots, hangs and fills up in turn, under all kinds of load at once. The server
+//! continues to serve. After each round a kill or a clean stop loses no acknowledged data.
 //!
-//! `MUSTER_DISK_SOAK_MINUTES` sets the duration (each trouble once by default), `MUSTER_SEED` what
-//! is drawn. Where the machine has no FUSE, no loop devices or no root, the test is skipped.
+//! `MUSTER_DISK_SOAK_MINUTES` sets the duration (by default each fault occurs once), `MUSTER_SEED`
+//! seeds the random choices. Without FUSE, loop devices or root, the test is skipped.
 
 use crate::support::http::{get, metric_until};
 use crate::support::mixed::{CONFIGS, Mixed};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 512 << 20;
 
-/// With the next round the server has a new directory: the load only adds records.
+/// After this number of rounds the server gets a new directory, because the load only adds records.
 const ROUNDS_OF_A_DIRECTORY: u64 = 8;
 
 const HANG: Duration = Duration::from_secs(3);
@@ -80,7 +80,7 @@ struct Stand<'v> {
     operator: u16,
     server: Option<Server>,
     load: Option<Mixed>,
-    /// The offset that was committed last beside the load.
+    /// The last offset that was committed in addition to the load.
     committed: i64,
 }
 
@@ -129,7 +129,7 @@ impl<'v> Stand<'v> {
         (self.server, self.load) = (Some(server), Some(load));
     }
 
-    /// Flips a bit of a log, and waits until nothing of the damage is left.
+    /// Flips a bit of a log, and waits until the damage is repaired.
     fn damage(&self, random: &mut Random) {
         let shard = random.next() % u64::from(SHARDS);
         let metric = format!("muster_log_rewritten_total{{shard=\"{shard}\"}}");
@@ -137,7 +137,7 @@ impl<'v> Stand<'v> {
         let log = self.data.join(format!("shards-{SHARDS}/{shard}"));
         let (path, inode) = flip(&log, random);
         let deadline = Instant::now() + PATIENCE;
-        // Compaction may have replaced the file before anything read the damage.
+        // Compaction may have replaced the file before the damage was read.
         let is_rewritten = || value(self.operator, &metric).is_some_and(|times| times > before);
         while !is_rewritten() && inode_of(&path) == Some(inode) {
             assert!(Instant::now() < deadline, "nothing has mended {}", path.display());
@@ -148,7 +148,7 @@ impl<'v> Stand<'v> {
         });
     }
 
-    /// Fills the disk: produces are refused, and all else is served.
+    /// Fills the disk. Produces are refused, and all other requests are served.
     fn fill(&mut self, server: &Server) {
         let filler = self.volume.path().join("filler");
         fill(self.volume.path(), &filler, RESERVE_BYTES / 2 + (1 << 20));
@@ -166,7 +166,7 @@ impl<'v> Stand<'v> {
         assert_eq!(offset, self.committed);
     }
 
-    /// Ends the server; returns what was acknowledged.
+    /// Ends the server. Returns a description of the acknowledged data.
     fn finish(mut self) -> String {
         let mut server = self.server.take().unwrap();
         assert!(server.stop().success());
@@ -174,7 +174,7 @@ impl<'v> Stand<'v> {
     }
 }
 
-/// Waits until produces get this error code.
+/// Waits until produces are answered with this error code.
 #[track_caller]
 fn produces_are(server: &Server, wanted: ErrorCode) {
     let mut client = server.client(leader(server, TOPIC, 0));
@@ -189,7 +189,7 @@ fn produces_are(server: &Server, wanted: ErrorCode) {
     }
 }
 
-/// None where the shard is too busy to answer.
+/// `None` if the shard is too busy to answer.
 fn value(operator: u16, metric: &str) -> Option<f64> {
     let (_, _, text) = get(operator, "/metrics", "text/plain");
     text.lines().find(|line| line.starts_with(metric)).map(number)
@@ -199,8 +199,8 @@ fn number(line: &str) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Flips a bit of a block of a segment that takes no more; returns which. Compaction may replace
-/// the file at any time.
+/// Flips a bit in a block of a segment that takes no more blocks. Returns the file and the offset.
+/// Compaction may replace the file at any time.
 fn flip(log: &Path, random: &mut Random) -> (PathBuf, u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,6 +1,6 @@
-//! `muster doctor` on machines that are broken on purpose: limits, a filter of system calls, a file
-//! system without O_DIRECT, one from which nothing is executed, little locked memory; and on this
-//! one, whatever it is. What needs root is skipped without.
+//! `muster doctor` on machines that are broken on purpose: with limits, a filter of system calls, a
+//! file system without O_DIRECT, a noexec file system, or little locked memory. It is also run on
+//! this machine as it is. Cases that need root are skipped without it.
 
 use crate::support::driver::{EPERM, refuse_io_uring};
 use crate::support::{Server, binary, free_ports};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The doctor's command for a data directory, wrapped in another command.
+/// The doctor's command for a data directory, run by another command.
 fn doctor(wrapper: &[&str], data: &Path, more: &[&str]) -> Command {
     let doctor = binary();
     let mut words = wrapper.iter().copied();
@@ -26,7 +26,7 @@ fn doctor(wrapper: &[&str], data: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// The state and the value of a rule.
+/// The state and the value of a rule in the output.
 fn says(output: &Output, rule: &str) -> (String, String) {
     let text = String::from_utf8_lossy(&output.stdout);
     let answer: Value = serde_json::from_str(&text)
@@ -44,7 +44,7 @@ fn finding(output: &Output, rule: &str) -> String {
     value
 }
 
-/// Limits that root has not.
+/// Root without the privilege to exceed the limit of locked memory.
 const WITHOUT_LOCK: [&str; 3] = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"];
 
 #[test]
@@ -79,8 +79,8 @@ fn a_filter_of_system_calls_is_found() {
     assert_eq!(finding(&output, "kernel.seccomp"), "2");
 }
 
-/// In a mount namespace of its own, with a file system mounted on the data directory. None where
-/// the machine permits none: the test is skipped.
+/// Runs the doctor in its own mount namespace, with a file system mounted on the data directory.
+/// `None` if the machine does not permit that: the test is skipped then.
 fn mounted(kind: &str, options: &str) -> Option<Output> {
     let data = tempfile::tempdir().unwrap();
     let script = format!("mount -t {kind} -o {options} none \"$0\" || exit 99; exec \"$@\"");
@@ -130,14 +130,14 @@ fn a_server_that_runs_with_the_directory_is_named_and_not_in_the_way() {
     let line = format!("muster (pid {}) runs with this directory", server.pid());
     assert!(text.contains(&line), "{text}");
 
-    // Beside the server of another directory the ports are in use.
+    // The ports are in use, because the server of another directory runs.
     let other = tempfile::tempdir().unwrap();
     let output = ask(other.path(), "json");
     assert_eq!(says(&output, "data.unlocked").0, "fine");
     let ports = finding(&output, "port.in_use");
     let next = format!("127.0.0.1:{}", server.port + 1);
     assert!([&listen, &next].iter().all(|it| ports.contains(&format!("{it} (Addr"))), "{ports}");
-    // The process that has the lock is no server.
+    // The process that has locked the directory is not a server.
     let directory = std::fs::File::open(other.path()).unwrap();
     directory.lock().unwrap();
     assert_eq!(finding(&ask(other.path(), "json"), "data.unlocked"), "no");

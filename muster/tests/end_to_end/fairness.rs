@@ -1,8 +1,8 @@
-//! A well-behaved group beside a client that requests as much as it can, by each API, and reads its
-//! answers in each wrong way: no member is lost, and every heartbeat and commit is answered.
+//! A well-behaved group next to a client that requests as much as it can, by each API, and reads
+//! its answers in each wrong way. No member is removed, and every heartbeat and commit is answered.
 //!
-//! Latencies are printed, not judged, as they depend on the machine. `MUSTER_FAIRNESS_MS` sets the
-//! duration of each attack, `MUSTER_FAIRNESS_ALL=1` tries each API with each way to read.
+//! Latencies are printed but not judged, because they depend on the machine. `MUSTER_FAIRNESS_MS`
+//! sets the duration of each attack. `MUSTER_FAIRNESS_ALL=1` tries each API with each way to read.
 
 use crate::support::attacks::dense::Target;
 use crate::support::attacks::floods::{Sizes, dense_frames, prepare};
@@ -45,7 +45,7 @@ fn no_member_is_lost_beside_a_client_that_requests_all_it_can() {
     }
 }
 
-/// Each API with one of the ways to read, or with all of them.
+/// Each API with one of the ways to read, or with all ways.
 fn attacks() -> Vec<(ApiKey, Reading)> {
     let count = Reading::ALL.len();
     let ways = if variable("MUSTER_FAIRNESS_ALL", 0) > 0 { count } else { 1 };
@@ -56,7 +56,7 @@ fn attacks() -> Vec<(ApiKey, Reading)> {
     ApiKey::ALL.iter().enumerate().flat_map(of).collect()
 }
 
-/// The notes of members during an attack, and until its last answers have left.
+/// The notes of members during an attack, and until the attack's last answers have been sent.
 fn beside<T: Send>(
     server: &Server,
     time: Duration,
@@ -79,8 +79,8 @@ fn undisturbed(notes: Notes) -> String {
     notes.report()
 }
 
-/// The longest attack: one connection lists groups in a state that none has, for longer than a
-/// session timeout.
+/// The longest attack: for longer than a session timeout, a connection lists groups in a state that
+/// no group has.
 #[test]
 fn sessions_outlast_a_client_that_lists_groups_without_end() {
     let directory = tempfile::tempdir().unwrap();

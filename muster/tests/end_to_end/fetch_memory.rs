@@ -1,5 +1,5 @@
-//! Fetches and look-ups on a real server: the memory that their answers take, and answers under way
-//! when something else happens.
+//! Fetches and look-ups on a real server: the memory that their answers take, and answers that are
+//! being sent while something else happens.
 
 use crate::support::liveness::assert_alive_in_each_kind;
 use crate::support::{Client, Server, create_topic, frame, produce, produce_to_all};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const PARTITIONS: i32 = 64;
 const RECORD_BYTES: usize = 880_000;
 
-/// A topic of 64 partitions with a large record in each.
+/// A server with a topic of 64 partitions, each with a large record.
 fn wide_server() -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), 1, &[]);
@@ -29,7 +29,7 @@ fn value(partition: i32) -> Vec<u8> {
     (0..RECORD_BYTES).map(|at| (at * 7 + partition as usize) as u8).collect()
 }
 
-/// The default request of Java's consumer: 50 MB, 1 MB of each partition.
+/// The default fetch of Java's consumer: at most 50 MB, and 1 MB per partition.
 fn fetch() -> Request<'static> {
     let partition = |partition| FetchPartition {
         partition,

@@ -1,5 +1,5 @@
-//! A new user's first contacts: addresses, configuration, the first and the last lines of the log,
-//! and their messages.
+//! A new user's first contacts with muster: addresses, configuration, the first and last lines of
+//! the log, and their messages.
 
 use crate::support::{
     Client, Server, binary, command, command_with, create_topic, free_ports, produce_to, said,
@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The addresses of all brokers in the answers of each API that has them.
+/// The addresses of all brokers, from the answers of each API that contains them.
 fn advertised(port: u16) -> Vec<String> {
     let mut client = Client::connect(port);
     let Response::Metadata(body) = client.call(12, MetadataRequest::default().into()) else {
@@ -35,7 +35,7 @@ fn host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
 }
 
-/// Runs a server that must end by itself; returns its output.
+/// Runs a server that must end by itself. Returns its output.
 #[track_caller]
 fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
@@ -73,7 +73,7 @@ fn answers_have_the_host_name_if_all_interfaces_are_listened_on() {
         let server = Server::with_arguments(data.path(), port, 1, &["--listen", &listen]);
         assert_eq!(advertised(port), [format!("{}:{port}", host_name())], "{listen}");
         server.says(&format!("clients connect to {}:{port}", host_name()));
-        // The log names an IPv4 client by its IPv4 address, even if the listener serves both
+        // The log shows an IPv4 client by its IPv4 address, even if the listener serves both
         // address families.
         std::io::Write::write_all(&mut server.client(0).stream(), b"what").unwrap();
         server.says("closed the connection of 127.0.0.1:");
@@ -196,8 +196,8 @@ fn all_invalid_lines_of_a_config_file_are_reported_at_once() {
     server.says("WARN min.insync.replicas=2: not kept, as with one replica");
 }
 
-/// The files that Kafka 4.3 ships, and those that a cluster in production may have: keys and values
-/// only.
+/// The files that ship with Kafka 4.3, and files as production clusters may have them. They contain
+/// only keys and values.
 #[test]
 fn files_of_kafka_start_a_server_or_list_what_must_change() {
     let place = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ fn files_of_kafka_start_a_server_or_list_what_must_change() {
         let checked = muster(&["serve", "--check-config", path.to_str().unwrap()]);
         let text = said(&checked);
         assert_eq!(checked.status.success(), fatal.is_empty(), "{file}: {text}");
-        // The others are on one line, and the last one sums up.
+        // The other findings are on one line, and the last line is a summary.
         assert_eq!(text.lines().count(), fatal.len() + promises + 2, "{file}: {text}");
         for key in fatal {
             assert!(text.contains(&format!(": {key}")), "{file}, {key}: {text}");
@@ -258,7 +258,7 @@ fn errors_go_to_the_standard_error() {
     assert!(!String::from_utf8_lossy(&output.stdout).contains("junk"));
 }
 
-/// Wraps the server's command in `prlimit` with these arguments, as root has no limits.
+/// Runs the server's command under `prlimit` with these arguments, because root has no limits.
 fn limited(limits: &[&str], server: &Command) -> Command {
     let mut command = Command::new("prlimit");
     command.args(limits).args(["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"]);
@@ -272,7 +272,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     let data = tempfile::tempdir().unwrap();
     let port = free_ports(6);
     let server = command(data.path(), port, 6, &["io.driver=io_uring".to_owned()]);
-    // A third of the memory of six rings of full size.
+    // A third of the memory for six rings of full size.
     let memory = limited(&["--memlock=854016"], &server);
     let server = Server::of(memory, data.path(), port, 6);
     server.says("RLIMIT_MEMLOCK (ulimit -l) allows no full rings for 6 shards");
@@ -293,7 +293,7 @@ fn too_few_descriptors_are_reported_with_a_number_of_shards_that_starts() {
     assert!(text.contains("RLIMIT_NOFILE allows 1500") && text.contains("`--shards 3`"), "{text}");
 }
 
-/// The errors of a heartbeat that joins a consumer group, and of its description.
+/// The error of a heartbeat that joins a consumer group, and that of the group's description.
 fn consumer_group_errors(client: &mut Client) -> [i16; 2] {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "g".into(),

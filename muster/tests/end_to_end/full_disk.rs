@@ -1,9 +1,9 @@
 //! A file system that fills up under load, while segments, compacted segments and snapshots are
-//! written: the server ends with a message, or skips what it can do without; with free space again
-//! it has all acknowledged data.
+//! written. The server ends with a message, or skips work that is not essential. Once space is free
+//! again, it has all acknowledged data.
 //!
 //! `MUSTER_FULL_DISKS` sets the number of rounds (3 by default), `MUSTER_SEED` seeds the amounts of
-//! free space. Where the machine cannot mount file systems, the test is skipped.
+//! free space. If the machine cannot mount file systems, the test is skipped.
 
 use crate::support::mixed::{CONFIGS, Interrupted, Mixed};
 use crate::support::power::PowerSupply;
@@ -15,22 +15,22 @@ use std::time::{Duration, Instant};
 const SHARDS: u16 = 2;
 const DISK_BYTES: u64 = 512 << 20;
 
-/// The most that is left free: a part of a segment.
+/// The maximum space that is left free: less than a segment.
 const FREE_BYTES_MAX: u64 = 2 << 20;
 
-/// The least free space between two rounds.
+/// The minimum free space between two rounds.
 const ROOM_BYTES: u64 = 128 << 20;
 
-/// The load itself must not fill the disk, however long a round takes.
+/// Limits the load's own disk usage, so that it does not fill the disk even in a long round.
 const RETENTION: &[&str] = &[
-    // Produces, too, meet the end of the disk.
+    // The reserve is off, so that produces fill the disk, too.
     "disk.reserve.bytes=0",
     "log.segment.bytes=1048576",
     "log.retention.bytes=4194304",
     "log.retention.check.interval.ms=200",
 ];
 
-/// The time for which a server with enough space runs before it is killed.
+/// How long a server with enough space runs before it is killed.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 #[test]
@@ -66,10 +66,11 @@ fn nothing_that_was_acknowledged_is_lost_on_a_full_disk() {
     assert!(rounds < 3 || ended > 0, "no disk was full");
 }
 
-/// Leaves about this number of bytes of the file system free.
+/// Fills the file system until about `free` bytes are left.
 fn fill(volume: &Path, filler: &Path, free: u64) {
     let length = available(volume).saturating_sub(free).max(1).to_string();
-    // The length may be too large by what the server takes meanwhile: then all there is.
+    // The server may take space meanwhile. Then the length is too large, and the file takes all
+    // that is left.
     let _ = Command::new("fallocate").args(["-l", &length]).arg(filler).output().unwrap();
     assert!(filler.exists());
 }
@@ -80,7 +81,8 @@ fn available(volume: &Path) -> u64 {
     text.lines().last().unwrap().trim().parse().unwrap()
 }
 
-/// Kills the server if it runs for too long. One that ends must do so with a message.
+/// Returns whether the server ended by itself, which it must do with a message. Kills it if it runs
+/// for too long.
 fn ends_by_itself(server: &mut Server) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {

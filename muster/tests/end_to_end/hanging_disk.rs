@@ -1,9 +1,10 @@
-//! A disk that hangs: what needs no disk is answered as fast as before, and all else once the disk
-//! is back. The server is on an ext4 file system of its own, on a disk whose reads, writes and
-//! flushes do not end for a while; another process syncs there, so that the journal hangs, too.
+//! A disk that hangs. Requests that need no disk are answered as fast as before, and all others
+//! once the disk works again. The server is on its own ext4 file system, on a disk whose reads,
+//! writes and flushes do not end for a while. Another process syncs there, so that the journal
+//! hangs, too.
 //!
-//! `MUSTER_HANG_SECONDS` sets the length of the hang (10 by default). Where the machine has no
-//! FUSE, no loop devices or no root, the test is skipped with a message.
+//! `MUSTER_HANG_SECONDS` sets the length of the hang (10 by default). Without FUSE, loop devices or
+//! root, the test is skipped with a message.
 
 use crate::support::offsets::{commit, commit_request, committed};
 use crate::support::power::{Hang, PowerSupply};
@@ -20,21 +21,22 @@ use std::time::{Duration, Instant};
 
 const DISK_BYTES: u64 = 512 << 20;
 
-/// Two records of this size do not fit in a segment.
+/// Segments are so small that two of the test's records do not fit in one.
 const CONFIGS: &[&str] = &["log.segment.bytes=1048576"];
 const LARGE: usize = 600_000;
 
-/// The partitions of the topic of which none has a directory yet.
+/// The number of partitions of the topic whose partitions have no directory yet.
 const NEW_PARTITIONS: i32 = 16;
 
-/// A probe that is answered later than this after all others is slower, even on a busy machine.
+/// How much longer an answer may take while the disk hangs, on top of `TIMES_SLOWER`. This allows
+/// for a busy machine.
 const TOLERANCE: Duration = Duration::from_millis(100);
 const TIMES_SLOWER: u32 = 10;
 
-/// Between two rounds of probes.
+/// The pause between two rounds of probes.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// After this time without an answer the server stands still.
+/// Time without an answer after which the server counts as hung.
 const STANDSTILL: Duration = Duration::from_secs(10);
 
 #[test]
@@ -73,8 +75,9 @@ fn what_needs_no_disk_is_answered_while_the_disk_hangs() {
     assert!(server.stop().success());
 }
 
-/// Has the disk hang, again and again until the journal is writing a block that the next directory
-/// of a partition changes. Returns the thread that found so, too: it makes one.
+/// Makes the disk hang, repeatedly, until the journal is writing a block that the creation of a
+/// partition's directory changes. Returns the thread that detected this: it is blocked while it
+/// creates a directory.
 fn hang_with_the_journal<'v>(
     volume: &'v PowerSupply,
     neighbour: &Neighbour,
@@ -93,8 +96,8 @@ fn hang_with_the_journal<'v>(
     panic!("the journal never hangs");
 }
 
-/// A server with records in the page cache, which was started again since: no file of a partition
-/// is open.
+/// A server with records in the page cache. It was restarted after they were written, so no
+/// partition's file is open.
 fn prepare(data: &Path) -> Server {
     let server = Server::start(data, 1, CONFIGS);
     for (topic, partitions) in
@@ -115,10 +118,10 @@ fn prepare(data: &Path) -> Server {
     server.restart()
 }
 
-/// Requests that may wait for the disk, each on a connection and thread of its own: a commit, the
-/// first batches of partitions (a directory is made), a batch for which a segment is begun, and the
-/// deletion of records with their segment. Where the journal is not writing what they change, the
-/// last two need no disk.
+/// Sends requests that may wait for the disk, each on its own connection and thread: a commit, the
+/// first batches of partitions (which create a directory), a batch that begins a segment, and the
+/// deletion of records with their segment. The last two need no disk, unless the journal is writing
+/// the blocks that they change.
 fn begin_what_needs_the_disk(server: &Server) -> Vec<JoinHandle<()>> {
     let mut asked = vec![ask(server, commits), ask(server, rolls), ask(server, deletes)];
     for partition in 0..NEW_PARTITIONS {
@@ -150,7 +153,7 @@ fn deletes(client: &mut Client) {
     let request = DeleteRecordsRequest { topics, timeout_ms: 10_000 };
     let Response::DeleteRecords(body) = client.call(2, request.into()) else { panic!() };
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
-    // The answer does not wait for the disk, as in Kafka: this commit is behind the deletion.
+    // As in Kafka, the answer does not wait for the disk. This commit is after the deletion.
     commits(client);
 }
 
@@ -161,7 +164,7 @@ fn fetch_of_a_closed_segment(server: &Server) -> Duration {
     began.elapsed()
 }
 
-/// Requests that are sent again and again, each kind on a connection of its own.
+/// Requests that are repeated, each kind on its own connection.
 struct Probes {
     member: Member,
     others: Vec<(&'static str, Client)>,
@@ -176,7 +179,7 @@ impl Probes {
         Self { member, others: others.into() }
     }
 
-    /// The 99th percentile of the time to each answer.
+    /// For each kind of request, the 99th percentile of the time to its answer.
     fn ask_for(&mut self, length: Duration) -> Vec<(&'static str, Duration)> {
         let deadline = Instant::now() + length;
         let mut times = vec![Vec::new(); self.others.len() + 1];
@@ -241,9 +244,9 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[times.len() * 99 / 100]
 }
 
-/// Another process of the machine, which makes and removes a directory beside those of partitions,
-/// and syncs, again and again: while the disk hangs, the journal is writing what the next
-/// directory there changes.
+/// Another process on the machine. It repeatedly creates and removes a directory next to those of
+/// partitions, and syncs. So while the disk hangs, the journal is writing the blocks that the next
+/// new directory changes.
 struct Neighbour {
     shared: Arc<Rounds>,
     thread: JoinHandle<()>,
@@ -274,7 +277,7 @@ impl Neighbour {
         Self { shared, thread }
     }
 
-    /// Returns once it waits for the disk, which hangs.
+    /// Waits until the process is blocked by the disk, which hangs.
     fn wait_until_stuck(&self) {
         let done = || self.shared.done.load(Ordering::Relaxed);
         let mut before = done();
