@@ -1,5 +1,5 @@
 //! AlterPartitionReassignments, as Kafka's `ReplicationControlManager` decides it. A partition
-//! stays on the shard that leads it: that it be there is granted, anything else is refused.
+//! never moves: a request is accepted only if it names the shard that leads the partition already.
 
 use super::{View, is_timed_out};
 use crate::cluster::{Refused, leader, only_replica};

@@ -1,4 +1,4 @@
-//! AlterReplicaLogDirs (KIP-113): a shard has one directory, in which all of its partitions stay.
+//! AlterReplicaLogDirs (KIP-113). A shard has one directory, so no partition can move.
 
 use super::View;
 use crate::cluster::leader;
@@ -9,7 +9,7 @@ use muster_codec::messages::{
 };
 use std::collections::BTreeMap;
 
-/// `data` is the directory, as in answers to clients.
+/// `data` is the data directory, written as in other answers to clients.
 pub fn alter_replica_log_dirs(
     view: &View<'_>,
     data: &str,
@@ -34,7 +34,7 @@ pub fn alter_replica_log_dirs(
     })
 }
 
-/// The answer that refuses the whole request: all that it names, as often as it does.
+/// Refuses the whole request: every partition gets the error, once for each time it is named.
 pub fn refused(
     request: &AlterReplicaLogDirsRequest<'_>,
     error: ErrorCode,
@@ -47,14 +47,14 @@ pub fn refused(
     AlterReplicaLogDirsResponse { results, ..Default::default() }
 }
 
-/// Whether the name of the directory in which Kafka would gather the copy is too long for a file
-/// system: `TOPIC-INDEX.`, 32 digits and `-future`.
+/// Whether Kafka could not create the directory of the copy because its name exceeds 255
+/// characters: `TOPIC-INDEX.`, 32 digits and `-future`.
 fn is_too_long(topic: &str, index: i32) -> bool {
     let name = format!("{topic}-{index}.");
     name.encode_utf16().count() + 32 + "-future".len() > 255
 }
 
-/// A partition that is named twice counts once, with the later directory.
+/// A partition that is named twice is answered once, for the later directory.
 fn answer(
     request: &AlterReplicaLogDirsRequest<'_>,
     outcome: impl Fn(&AlterReplicaLogDir<'_>, &AlterReplicaLogDirTopic<'_>, i32) -> ErrorCode,

@@ -10,32 +10,31 @@ use muster_codec::{ApiKey, ErrorCode};
 /// The feature of consumer groups (KIP-848).
 const GROUP_VERSION: &str = "group.version";
 
-/// The feature of transactions. At level 2 producers have an epoch for each transaction, and add
-/// partitions and groups by what they send to them (KIP-890).
+/// The feature of transactions. At level 2, each transaction has its own producer epoch, and a
+/// produce or an offset commit adds its partition or group to the transaction (KIP-890).
 const TRANSACTION_VERSION: &str = "transaction.version";
 
-/// The feature of share groups (KIP-932). At level 2 they may have a dead letter queue (KIP-1191).
+/// The feature of share groups (KIP-932). Level 2 adds dead letter queues (KIP-1191).
 const SHARE_VERSION: &str = "share.version";
 
 /// The feature of streams groups (KIP-1071).
 const STREAMS_VERSION: &str = "streams.version";
 
-/// The features with their highest levels, which are finalized, in the order in which Kafka names
-/// the finalized ones.
+/// The features with their highest levels, which are also the finalized levels. The order is that
+/// of Kafka's list of finalized features.
 const FEATURES: [(&str, i16); 4] =
     [(GROUP_VERSION, 1), (STREAMS_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)];
 
-/// The first version whose clients accept a feature with minimum level 0 (KAFKA-17492).
+/// The first version in which clients accept a feature with minimum level 0 (KAFKA-17492).
 const FEATURES_AT_ZERO_FROM: i16 = 4;
 
-/// The node id of a client that names none.
+/// The node id in a request that addresses no specific node.
 const NO_NODE: i32 = -1;
 
-/// The APIs and features that are served.
+/// The APIs and features of this server, without APIs that the config switches off.
 ///
-/// Each of Kafka's other features makes clients rely on APIs that are not in the table. Without it
-/// clients behave as with a broker that has not finalized it. APIs that the config switches off are
-/// left out.
+/// Kafka has more features, but each one would make clients use APIs that muster does not serve.
+/// Clients treat a missing feature like one that the broker has not finalized.
 pub fn api_versions(
     view: &View<'_>,
     version: i16,
@@ -72,8 +71,8 @@ pub fn api_versions(
     }
 }
 
-/// A client that means another cluster, or another node of it, is to look the nodes up again: its
-/// address has come to this server since it learned it.
+/// Refuses a client that expects another cluster id or node id (KIP-1242): the address belonged to
+/// another broker when the client learned it. The client then fetches metadata again.
 fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Result<(), ErrorCode> {
     let node = (request.node_id != NO_NODE).then_some(request.node_id);
     if request.cluster_id.is_some() != node.is_some() {
@@ -91,7 +90,8 @@ fn check(view: &View<'_>, version: i16, request: &ApiVersionsRequest<'_>) -> Res
     }
 }
 
-/// The level at which a feature is finalized, if muster has it.
+/// The finalized level of a feature; 0 if the config switches it off, None if muster does not have
+/// it.
 pub(super) fn finalized_level(config: &Config, feature: &str) -> Option<i16> {
     let found = FEATURES.iter().find(|(name, _)| *name == feature);
     found.map(|feature| if is_on(config, feature) { feature.1 } else { 0 })
@@ -111,7 +111,8 @@ pub fn api_version(api: ApiKey) -> ApiVersion {
     ApiVersion { api_key: api as i16, min_version, max_version }
 }
 
-/// `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`, Kafka's pattern of a client's name and version.
+/// Kafka's pattern of client software names and versions:
+/// `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
 fn is_software(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };

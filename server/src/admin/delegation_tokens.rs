@@ -1,5 +1,5 @@
-//! Delegation tokens: there are none. Requests are answered as by a Kafka without
-//! `delegation.token.secret.key`, which refuses clients without an identity first.
+//! Delegation tokens, which muster does not support. It answers like a Kafka broker without
+//! `delegation.token.secret.key`. Such a broker first refuses clients without an identity.
 
 use crate::security::Principal;
 use muster_codec::messages::{
@@ -10,7 +10,7 @@ use muster_codec::{ErrorCode, Str};
 
 const USER: &str = "User";
 
-/// `may_create`: whether the client may create tokens for this user.
+/// `may_create` returns whether the client may create tokens for a user.
 pub fn create_delegation_token<'r>(
     request: &'r CreateDelegationTokenRequest<'_>,
     requester: &'r Principal,
@@ -69,7 +69,7 @@ pub fn describe_delegation_token(
     DescribeDelegationTokenResponse { error_code: error.code(), ..Default::default() }
 }
 
-/// The times of a token in an answer: those of Kafka's broker, and those of its controller.
+/// A token's times in refusals: -1 if Kafka's broker refuses, 0 if its controller does.
 const NEVER: i64 = -1;
 const DISABLED: (ErrorCode, i64) = (ErrorCode::DelegationTokenAuthDisabled, 0);
 

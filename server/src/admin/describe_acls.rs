@@ -1,4 +1,4 @@
-//! DescribeAcls: by resource.
+//! DescribeAcls: the ACLs that match a filter, by resource.
 
 use super::View;
 use crate::security::acls::{AclFilter, Entry};
@@ -7,7 +7,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str};
 
-/// Without an authorizer there are none to be seen, as in Kafka.
+/// Without an authorizer the answer is SECURITY_DISABLED, as in Kafka.
 pub fn describe_acls<'r>(
     view: &View<'r>,
     request: &DescribeAclsRequest<'_>,

@@ -43,9 +43,9 @@ pub fn describe_client_quotas<'r>(
     }
 }
 
-/// The names of a kind that a filter asks for.
+/// The names that a filter accepts for one kind of entity.
 enum Asked<'f> {
-    /// None is the default.
+    /// This name; None is the default entity.
     Name(Option<&'f str>),
     Any,
 }
@@ -54,10 +54,10 @@ const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;
 const SPECIFIED: i8 = 2;
 
-/// A filter by kind.
+/// The filter's parts by kind of entity.
 ///
 /// # Errors
-/// Kafka's, with its words.
+/// Kafka's error code and message for an invalid filter.
 fn filter<'f>(
     components: &'f [QuotaFilterComponent<'_>],
 ) -> Result<BTreeMap<&'f str, Asked<'f>>, (ErrorCode, String)> {

@@ -11,7 +11,7 @@ use muster_codec::{ErrorCode, Str};
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
-/// The brokers, which are the shards. No listener is the controller's.
+/// The brokers, which are the shards. There are no separate controller listeners to describe.
 pub fn describe_cluster<'r>(
     view: &View<'r>,
     request: &DescribeClusterRequest,

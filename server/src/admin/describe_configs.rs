@@ -1,5 +1,5 @@
-//! DescribeConfigs of topics, brokers, groups and subscriptions to metrics of clients (
-//! KIP-226, KIP-569 without the documentation).
+//! DescribeConfigs of topics, brokers, groups and client metrics subscriptions (KIP-226; KIP-569
+//! without documentation).
 
 use super::View;
 use crate::cluster::{
@@ -16,12 +16,12 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 use std::collections::{BTreeMap, HashSet};
 
-/// The configs of resources: value, source, synonyms.
+/// The configs of resources, with value, source and synonyms.
 ///
-/// A resource that is named again is refused, unlike in Kafka, unless it was refused for another
-/// reason: the answer is much larger than the request, and shall not grow with repetitions. A
-/// resource beyond the answer's budget is refused with UNKNOWN_SERVER_ERROR: any name is a group
-/// that has configs.
+/// The answer is much larger than the request, so it must not grow with repetitions. A resource
+/// that is named again is therefore refused, unlike in Kafka, unless it was refused for another
+/// reason. Any name is a group with configs, so the answer has a budget, too: a resource beyond it
+/// gets UNKNOWN_SERVER_ERROR.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
@@ -33,14 +33,14 @@ pub fn describe_configs<'r>(
     describe_configs_of(view, request, |resource_type, name| seen.insert((resource_type, name)))
 }
 
-/// The first resource type that muster does not know: then all resources are refused.
+/// The first unknown resource type of a request. As in Kafka, it makes all resources fail.
 pub fn unknown_type(request: &DescribeConfigsRequest<'_>) -> Option<i8> {
     let mut types = request.resources.iter().map(|resource| resource.resource_type);
     types.find(|resource_type| !is_known(*resource_type))
 }
 
-/// Like [`describe_configs`], for a part of a request; `is_new` returns whether a resource was not
-/// named before.
+/// Like [`describe_configs`], for a part of a request. `is_new` returns whether the resource is
+/// named for the first time.
 pub fn describe_configs_of<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,
@@ -101,7 +101,7 @@ fn describe(
     let name = &*resource.resource_name;
     let asked: HashSet<&str> =
         resource.configuration_keys.iter().flatten().map(|key| &**key).collect();
-    // No list and an empty one both ask for all keys.
+    // A missing list and an empty list both ask for all keys.
     let is_asked = |name: &str| asked.is_empty() || asked.contains(name);
     let described = Config::KEYS.iter().filter(|key| !key.flags.internal);
     let broker_keys = described.filter(|key| is_asked(key.name));
@@ -117,7 +117,7 @@ fn describe(
         GROUP_RESOURCE if name.is_empty() => Err(invalid("Group name must not be empty")),
         GROUP_RESOURCE => {
             let describer = describers.of_broker(view.shard);
-            // Internal ones are described if the group sets them, as in Kafka.
+            // An internal key is described only if the group overrides it, as in Kafka.
             let keys = GroupConfig::KEYS.iter().filter(|key| {
                 is_asked(key.name) && (!key.flags.internal || overrides.contains_key(key.name))
             });
@@ -227,7 +227,7 @@ fn config(described: Described, with_synonyms: bool) -> DescribeConfigsResourceR
     }
 }
 
-/// The value of a secret is null.
+/// A secret's value is null in answers.
 fn synonym(synonym: Synonym, is_sensitive: bool) -> DescribeConfigsSynonym<'static> {
     DescribeConfigsSynonym {
         name: synonym.name,

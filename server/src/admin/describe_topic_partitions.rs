@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions (KIP-966): topics in the order of their names, a page at a time.
+//! DescribeTopicPartitions (KIP-966): topics in the order of their names, page by page.
 
 use super::{NO_LEADER, View};
 use crate::cluster::{Topic, check_topic_name, is_reserved, leader};
@@ -11,8 +11,9 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str};
 use std::collections::BTreeSet;
 
-/// All topics or the named ones, from the cursor on, with as many partitions as the client,
-/// `max.request.partition.size.limit` and the answer's budget allow, but at least one.
+/// A page of all topics, or of the named topics, from the cursor on. The number of partitions is
+/// limited by the client, by `max.request.partition.size.limit` and by the answer's budget, but is
+/// at least one.
 pub fn describe_topic_partitions<'r>(
     view: &View<'r>,
     request: &'r DescribeTopicPartitionsRequest<'_>,
@@ -23,7 +24,7 @@ pub fn describe_topic_partitions<'r>(
         return refused(&request.topics, ErrorCode::InvalidRequest);
     }
     if cursor.is_none() && names.contains("") {
-        // Kafka takes the empty name for the topic of a cursor, and fails.
+        // Kafka mistakes the empty name for the topic of a cursor, and fails.
         return refused(&request.topics, ErrorCode::UnknownServerError);
     }
     let budget = AnswerBudget::of_answer();
@@ -68,7 +69,7 @@ fn refused<'r>(
 
 struct Page<'v, 'r> {
     view: &'v View<'r>,
-    /// The partitions that still fit.
+    /// How many partitions still fit in the page.
     left: i32,
     budget: AnswerBudget,
     topics: Vec<DescribeTopicPartitionsResponseTopic<'r>>,
@@ -76,7 +77,7 @@ struct Page<'v, 'r> {
 }
 
 impl<'r> Page<'_, 'r> {
-    /// None once the page is full.
+    /// Adds a topic from its partition `first` on. Returns None once the page is full.
     fn add(&mut self, name: &'r str, first: i32) -> Option<()> {
         if self.left == 0 {
             self.next_cursor = Some(ResponseCursor { topic_name: name.into(), partition_index: 0 });
@@ -88,7 +89,7 @@ impl<'r> Page<'_, 'r> {
         }
     }
 
-    /// Adds a topic, unless it exceeds the budget: then the next page begins with it.
+    /// Adds a topic, or makes it the first of the next page if it exceeds the budget.
     fn push(
         &mut self,
         name: &'r str,
@@ -146,7 +147,7 @@ fn partition(
     index: i32,
 ) -> DescribeTopicPartitionsResponsePartition {
     let leader = leader(topic, index, view.placement) as i32;
-    // Kafka has no error for this here, unlike in Metadata; the leader is missing.
+    // An offline partition has no leader. Unlike in Metadata, Kafka sets no error for it here.
     let is_offline = view.offline.has(topic, index);
     DescribeTopicPartitionsResponsePartition {
         partition_index: index,

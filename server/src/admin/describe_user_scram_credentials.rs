@@ -1,4 +1,4 @@
-//! DescribeUserScramCredentials: which mechanisms users have credentials for, without these.
+//! DescribeUserScramCredentials: each user's SCRAM mechanisms and iteration counts, no secrets.
 
 use super::View;
 use crate::cluster::ClusterImage;
@@ -10,7 +10,7 @@ use muster_codec::messages::{
 };
 use std::collections::BTreeMap;
 
-/// The mechanisms of users that are named, or of all.
+/// Describes the named users, or all users.
 pub fn describe_user_scram_credentials<'r>(
     view: &View<'r>,
     request: &'r DescribeUserScramCredentialsRequest<'_>,

@@ -1,5 +1,5 @@
-//! ElectLeaders, as Kafka's `ReplicationControlManager` decides it. A partition has one replica: an
-//! election is not needed, or its leader is not available.
+//! ElectLeaders, as Kafka's `ReplicationControlManager` decides it. A partition has one replica, so
+//! an election is either not needed or impossible because the leader is not available.
 
 use super::{View, is_timed_out};
 use crate::cluster::Topic;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-/// A request for all partitions is answered with those that have no leader, by topic.
+/// A request for all partitions is answered with the partitions that have no leader, by topic.
 pub fn elect_leaders(
     view: &View<'_>,
     request: &ElectLeadersRequest<'_>,
@@ -61,7 +61,7 @@ fn elect(view: &View<'_>, topic: Option<&Topic>, index: i32, failed: ErrorCode) 
     }
 }
 
-/// The partitions of a request with the outcome for each.
+/// All partitions of a request, each with its outcome.
 fn each(
     request: &ElectLeadersRequest<'_>,
     outcome: impl Fn(&str, i32) -> ErrorCode,
@@ -97,7 +97,7 @@ fn result(partition_id: i32, error: ErrorCode) -> PartitionElectionResult<'stati
     PartitionElectionResult { partition_id, error_code: error.code(), error_message }
 }
 
-/// Constant, so that an answer is not much longer than its request.
+/// The error message. It is a constant, so that the answer is not much longer than the request.
 fn words(error: ErrorCode) -> Option<&'static str> {
     const WORDS: [(ErrorCode, &str); 6] = [
         (ErrorCode::InvalidRequest, "Unknown election type."),

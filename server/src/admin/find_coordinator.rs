@@ -5,15 +5,15 @@ use crate::cluster::leader;
 use muster_codec::messages::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 
-/// Kinds of keys.
+/// The key types of the protocol.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
-/// The first version with share partitions.
+/// The first version with the key type of share partitions.
 const SHARE_FROM: i16 = 6;
 
-/// The coordinator of one key, or of several from version 4 on (KIP-699).
+/// The coordinator of one key, or of several keys from version 4 on (KIP-699).
 pub fn find_coordinator<'r>(
     view: &View<'r>,
     version: i16,
@@ -46,7 +46,8 @@ fn coordinator<'r>(view: &View<'r>, version: i16, key_type: i8, key: &'r str) ->
             Some((topic_id, partition)) => {
                 let topic = view.image.topic_by_id(topic_id);
                 let shard = topic.map(|topic| leader(topic, partition, view.placement));
-                // Any shard says that a topic does not exist.
+                // For an unknown topic this shard is named. Any shard answers that the topic does
+                // not exist.
                 return at(view, key, shard.unwrap_or(view.shard));
             }
             None => "A share partition key is group:topic id:partition.",
@@ -59,7 +60,7 @@ fn coordinator<'r>(view: &View<'r>, version: i16, key_type: i8, key: &'r str) ->
     no_coordinator(key, ErrorCode::InvalidRequest, words)
 }
 
-/// The topic id and partition of `group:topicId:partition`. A group id may have colons.
+/// The topic id and partition of a key `group:topicId:partition`. The group id may contain colons.
 fn share_partition(key: &str) -> Option<(Uuid, i32)> {
     let (rest, partition) = key.rsplit_once(':')?;
     let (group_id, topic_id) = rest.rsplit_once(':')?;
@@ -68,7 +69,7 @@ fn share_partition(key: &str) -> Option<(Uuid, i32)> {
     (!group_id.is_empty()).then_some((topic_id, partition))
 }
 
-/// The shard that coordinates a key.
+/// The answer that names a shard as the coordinator of a key.
 fn at<'r>(view: &View<'r>, key: &'r str, shard: u32) -> Coordinator<'r> {
     let Some(endpoint) = view.endpoints.get(shard as usize) else {
         return no_coordinator(key, ErrorCode::CoordinatorNotAvailable, "");

@@ -1,4 +1,4 @@
-//! ListConfigResources (KIP-1142): the resources that have configs, or may have.
+//! ListConfigResources (KIP-1142): resources that have configs or can have them.
 
 use super::{View, nodes};
 use crate::cluster::{
@@ -13,9 +13,9 @@ use muster_codec::{AnswerBudget, ErrorCode, Str};
 const LISTED: [i8; 5] =
     [GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE];
 
-/// Topics and brokers, and the groups and subscriptions that have configs. Version 0 asks for
-/// subscriptions alone; no types stand for all types. UNKNOWN_SERVER_ERROR if the answer exceeds
-/// its budget.
+/// Lists all topics and brokers, and those groups and client metrics subscriptions that have
+/// configs. Version 0 asks for subscriptions alone. A request without types asks for all types. The
+/// answer is UNKNOWN_SERVER_ERROR if it exceeds its budget.
 pub fn list_config_resources<'r>(
     view: &View<'r>,
     version: i16,
@@ -27,12 +27,12 @@ pub fn list_config_resources<'r>(
 /// A list of resources that is produced in parts.
 #[derive(Debug)]
 pub struct ResourceList {
-    /// The types that are left, the next one last.
+    /// The resource types that are not finished, in reverse order: the next type is the last item.
     types: Vec<i8>,
-    /// The name from which on those of the next type are left.
+    /// The name at which the list continues within the next type.
     from: String,
     budget: AnswerBudget,
-    /// A type is asked for that there is not.
+    /// Whether the request names an unknown resource type.
     is_refused: bool,
 }
 
@@ -50,7 +50,7 @@ impl ResourceList {
         self.types.is_empty()
     }
 
-    /// At most `count` of the next resources, or the error that takes the place of all.
+    /// At most `count` of the next resources, or one error that refuses the whole request.
     pub fn next<'r>(&mut self, view: &View<'r>, count: usize) -> ListConfigResourcesResponse<'r> {
         if self.is_refused {
             return refused(ErrorCode::UnsupportedVersion);
@@ -81,7 +81,8 @@ fn refused(error: ErrorCode) -> ListConfigResourcesResponse<'static> {
     ListConfigResourcesResponse { error_code: error.code(), ..Default::default() }
 }
 
-/// The names of the resources of a type, in order, from one on. (There are few brokers.)
+/// The names of a type's resources in order, starting at `from`. (Brokers are few, so those before
+/// `from` are skipped one by one.)
 fn names<'r>(
     view: &View<'r>,
     resource_type: i8,

@@ -12,12 +12,12 @@ use muster_codec::messages::{
 use muster_codec::{AnswerBudget, ErrorCode, Str, Uuid};
 use std::collections::BTreeSet;
 
-/// The protocol has ids from version 10 on, but only from 12 on may a topic have no name.
+/// Topic ids exist from version 10 on, but a topic may be named by id alone only from version 12
+/// on.
 const FIRST_VERSION_WITH_IDS: i16 = 12;
 
-/// The answer, and the topics that are to be created because the client asked for them: they are
-/// answered as unknown, and the client asks again. A topic that exceeds the answer's budget gets
-/// UNKNOWN_SERVER_ERROR.
+/// The answer, and the topics to create automatically. A topic to create is answered as unknown,
+/// and the client asks again. A topic that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR.
 pub fn metadata<'r>(
     view: &View<'r>,
     version: i16,
@@ -51,8 +51,8 @@ pub fn asks_for_all(version: i16, request: &MetadataRequest<'_>) -> bool {
     request.topics.as_ref().is_none_or(|topics| version == 0 && topics.is_empty())
 }
 
-/// The error with which all topics are refused: the version does not allow ids, or a topic has
-/// neither id nor name, on which Kafka fails.
+/// The error that refuses all topics: the version does not allow ids, or a topic has neither id nor
+/// name. (The latter makes Kafka fail.)
 pub fn refusal_of_metadata(version: i16, request: &MetadataRequest<'_>) -> Option<ErrorCode> {
     let topics = request.topics.as_deref().unwrap_or_default();
     let has_id = topics.iter().any(|topic| !topic.topic_id.is_zero());
@@ -96,7 +96,8 @@ struct Answer<'v, 'r> {
 }
 
 impl<'r> Answer<'_, 'r> {
-    /// One id makes it a request by ids: topics with only a name are ignored, as in Kafka.
+    /// A request with at least one id is a request by ids: topics with only a name are ignored, as
+    /// in Kafka.
     fn ids(&mut self, topics: &[MetadataRequestTopic<'_>]) {
         let ids = topics.iter().map(|topic| topic.topic_id).filter(|id| !id.is_zero());
         for id in ids.collect::<BTreeSet<Uuid>>() {

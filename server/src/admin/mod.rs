@@ -1,5 +1,5 @@
-//! Answers from the image of the cluster and the configs: every shard answers these requests by
-//! itself. Requests that change the cluster are in [`cluster`](crate::cluster).
+//! Requests that any shard answers by itself, from the image of the cluster and the configs.
+//! Requests that change the cluster are in [`cluster`](crate::cluster).
 
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
@@ -52,10 +52,10 @@ pub use update_features::{refused as refused_features, update_features};
 
 pub(crate) use crate::cluster::is_timed_out;
 
-/// The leader of an offline partition.
+/// The leader id of an offline partition.
 const NO_LEADER: i32 = -1;
 
-/// The operations if the request asks for them.
+/// The authorized operations if the request asks for them, else the protocol's "not asked".
 fn operations(asked: bool, operations: i32) -> i32 {
     if asked { operations } else { i32::MIN }
 }

@@ -1,5 +1,5 @@
-//! SaslHandshake and SaslAuthenticate of clients that do not authenticate: they are refused, as in
-//! Kafka.
+//! SaslHandshake and SaslAuthenticate of clients that have no reason to authenticate: both are
+//! refused, as in Kafka.
 
 use muster_codec::ErrorCode;
 use muster_codec::messages::{SaslAuthenticateResponse, SaslHandshakeResponse};

@@ -1,4 +1,4 @@
-//! Requests about the cluster, with the answers of Kafka 4.3.
+//! Requests for the cluster's metadata, with the expected answers of Kafka 4.3.
 
 mod describe_configs;
 mod moves;
@@ -214,7 +214,7 @@ fn the_cluster_is_described() {
 
 type Page<'a> = (&'a [&'static str], i32, Option<(&'static str, i32)>);
 
-/// The page as text: each topic with its error or its partitions, then the cursor.
+/// One page as text: each topic with its error or its partitions, then the cursor.
 fn page(cluster: &Cluster, (topics, limit, cursor): Page<'_>) -> String {
     let request = DescribeTopicPartitionsRequest {
         topics: topics.iter().map(|name| TopicRequest { name: (*name).into() }).collect(),

@@ -1,4 +1,5 @@
-//! UnregisterBroker: a shard is a broker while the server runs, and no other is registered.
+//! UnregisterBroker. All shards are registered while the server runs, and there are no other
+//! brokers.
 
 use super::{View, nodes};
 use muster_codec::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};

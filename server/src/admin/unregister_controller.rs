@@ -1,5 +1,4 @@
-//! UnregisterController: shard 0 is the controller while the server runs, and no other is
-//! registered.
+//! UnregisterController. Shard 0 is the controller while the server runs, and there is no other.
 
 use crate::placement::CONTROLLER;
 use muster_codec::messages::{UnregisterControllerRequest, UnregisterControllerResponse};

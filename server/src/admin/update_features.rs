@@ -1,5 +1,5 @@
 //! UpdateFeatures, as Kafka's `FeatureControlManager` decides it. All features are finalized at
-//! their highest levels, and stay there. As in Kafka the timeout does not count.
+//! their highest levels, and no request changes a level. The timeout is ignored, as in Kafka.
 
 use super::View;
 use super::api_versions::finalized_level;
@@ -13,7 +13,7 @@ const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
-/// The first version that has no results by feature.
+/// The first version that has one result for the request instead of one for each feature.
 const ONE_RESULT_FROM: i16 = 2;
 
 pub fn update_features<'r>(
@@ -40,7 +40,7 @@ pub fn refused(error: ErrorCode, words: Option<Str<'static>>) -> UpdateFeaturesR
 }
 
 /// # Errors
-/// Why the update is refused.
+/// The reason why the update is refused.
 fn check(view: &View<'_>, version: i16, update: &FeatureUpdateKey<'_>) -> Result<(), &'static str> {
     let Some(present) = finalized_level(view.config, &update.feature) else {
         return Err("The feature is not one that muster has.");

@@ -1,4 +1,4 @@
-//! DescribeConfigs: values, where they come from, and what they would be without.
+//! DescribeConfigs: each value, its source and its synonyms.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn subscriptions_to_metrics_have_their_own_values_and_defaults() {
     assert_eq!(describe(&cluster, 16, "", &[]), Err((InvalidRequest, words)));
 }
 
-/// A config of a topic, as it is described.
+/// The described value of a topic config that was set to `text`.
 fn topic_value(key: &'static str, text: &str) -> String {
     let mut cluster = Cluster::new(&[]);
     cluster.set(2, "t1", key, text);

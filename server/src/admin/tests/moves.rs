@@ -1,4 +1,4 @@
-//! Elections, moves of partitions and levels of features: requests for what muster never does.
+//! ElectLeaders, reassignments and UpdateFeatures: requests that change nothing in muster.
 
 use super::*;
 use crate::cluster::leader;
@@ -8,7 +8,7 @@ use ErrorCode::{
     RequestTimedOut,
 };
 
-/// Partition 1 of t1 is offline.
+/// A cluster in which partition 1 of t1 is offline.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new(&[]);
     cluster.offline.set(1, [(T1, 1)].into());
@@ -116,7 +116,7 @@ fn a_replica_stays_in_its_directory() {
     assert_eq!((long(213), long(214)), (LogDirNotFound, InvalidTopicException));
 }
 
-/// As Kafka's `AlterReplicaLogDirsRequest.getErrorResponse` does.
+/// The expected answer is that of Kafka's `AlterReplicaLogDirsRequest.getErrorResponse`.
 #[test]
 fn a_request_that_is_refused_is_answered_as_it_was_asked() {
     let topic = |partitions: &[i32]| AlterReplicaLogDirTopic {

@@ -1,4 +1,4 @@
-//! Offline partitions in answers.
+//! Offline partitions in answers to requests for metadata.
 
 use super::*;
 

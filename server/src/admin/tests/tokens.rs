@@ -1,4 +1,4 @@
-//! Delegation tokens and brokers that are unregistered: nothing of which there is any.
+//! Delegation tokens, and unregistering brokers and controllers: both are always refused.
 
 use super::*;
 use crate::security::Principal;
