@@ -1,5 +1,5 @@
-//! `muster backup`: takes over what a running server has linked, or the files of a directory that
-//! no server uses.
+//! `muster backup`: collects the files that a running server has linked, or the files of a data
+//! directory that no server uses.
 
 use crate::backup::{Extents, FileExtent, Stage, give};
 use crate::data_dir::{
@@ -20,27 +20,27 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The time in which a server answers.
+/// How long to wait for the server's answer.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The longest answer: a million files.
+/// The longest answer of the server: about a million files.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
-/// A directory to back up, and the target.
+/// The source, the target and the options of a backup.
 #[derive(Debug)]
 pub struct Backup<'b> {
     pub data: &'b Path,
-    /// A directory that does not exist.
+    /// A directory that does not exist yet.
     pub target: &'b Path,
-    /// The admin listener of the server, and its token if it asks for one.
+    /// The server's admin listener, and its token if it requires one.
     pub admin: SocketAddr,
     pub token: Option<&'b str>,
-    /// Whether all files are copied. Otherwise those that are never written again are linked, where
+    /// Whether to copy all files. Otherwise files that are never written again are hard-linked if
     /// both directories are on one file system.
     pub copies: bool,
 }
 
-/// A backup that was made.
+/// The result of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupDone {
     pub source: Source,
@@ -50,12 +50,12 @@ pub struct BackupDone {
     pub copied_bytes: u64,
 }
 
-/// The origin of the files.
+/// Where the files came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A running server.
     Server,
-    /// A directory that no server used meanwhile.
+    /// A data directory that no server used.
     Directory,
 }
 
@@ -63,7 +63,7 @@ impl Backup<'_> {
     /// Makes the backup.
     ///
     /// # Errors
-    /// Why there is none, for the operator: the target is as it was.
+    /// The reason why the backup failed, for the operator. The target is then unchanged.
     pub fn make(&self) -> Result<BackupDone, String> {
         let owner = fs::metadata(self.data).map_err(|error| failed("read", self.data, &error))?;
         let target = Target::make(self.target, owner)?;
@@ -76,7 +76,7 @@ impl Backup<'_> {
         Ok(done)
     }
 
-    /// Takes the files of a directory that is held.
+    /// Takes the files of a data directory that this process has locked.
     fn take_directory(&self, target: &Target) -> Result<BackupDone, String> {
         let mut taking = self.taking(target, Source::Directory, Extents::default());
         for (name, entry) in entries(self.data).map_err(|it| failed("read", self.data, &it))? {
@@ -101,7 +101,8 @@ impl Backup<'_> {
         let id = RandomIds::new().map_err(|error| format!("no random numbers: {error}"))?.next_id();
         let stage = Stage::make(self.data, id)
             .map_err(|error| failed("make a backup in", self.data, &error))?;
-        // Before the server may write a later one: what that says of the logs is not in the backup.
+        // Read the stamp first: the server may write a newer one, which names logs that the backup
+        // lacks.
         let (stamp, starts) = (self.stamp()?, self.starts()?);
         let extents = self.begin(&stage.ticket)?;
         let mut taking = self.taking(target, Source::Server, extents);
@@ -110,7 +111,8 @@ impl Backup<'_> {
             return Err(format!("the server has lost {missing}: see docs/damage-and-recovery.md"));
         }
         taking.put_stamp(&stamp)?;
-        // A server that starts uses files again that this one has sealed.
+        // A server that was restarted may write in files that the previous process treated as
+        // closed.
         if self.starts()? != starts {
             return Err("the server was started again meanwhile".to_owned());
         }
@@ -170,15 +172,15 @@ impl Backup<'_> {
     }
 }
 
-/// The directory that becomes the target once it is whole; until then it is removed with this
-/// value.
+/// The target directory, which has another name (`partial`) until it is complete. Dropping an
+/// incomplete target removes it.
 #[derive(Debug)]
 struct Target {
     path: PathBuf,
     partial: PathBuf,
-    /// The owner of the data directory, and of the backup.
+    /// The owner of the data directory, who will also own the backup.
     owner: Metadata,
-    /// Held until the target is whole.
+    /// Locked until the target is complete.
     _lock: File,
 }
 
@@ -190,7 +192,7 @@ impl Target {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        // One may be left by a backup that was killed.
+        // An incomplete target may be left from a backup that was killed.
         if partial.join(MARK).exists() {
             let _held = lock(&partial)?;
             fs::remove_dir_all(&partial).map_err(|error| failed("remove", &partial, &error))?;
@@ -215,7 +217,8 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
-        // It is gone if it was renamed. What cannot be removed is by the next backup.
+        // After the rename there is nothing to remove. What cannot be removed now, the next backup
+        // removes.
         drop(fs::remove_dir_all(&self.partial));
     }
 }
@@ -225,24 +228,24 @@ fn lock(partial: &Path) -> Result<File, String> {
     data_dir::lock(partial).map_err(held)
 }
 
-/// The file in a target that is not whole.
+/// The file that marks a target as incomplete.
 const MARK: &str = "backup-under-way";
 
 /// A backup under way.
 struct Taking<'t> {
     target: &'t Path,
-    /// The owner of the data directory, and of the backup.
+    /// The owner of the data directory, who will also own the backup.
     owner: &'t Metadata,
     copies: bool,
     logs: BTreeSet<PathBuf>,
     extents: BTreeMap<String, FileExtent>,
-    /// The segments of logs that were not taken yet.
+    /// The log segments in `extents` that have not been taken yet.
     untaken: BTreeSet<String>,
     done: BackupDone,
 }
 
 impl Taking<'_> {
-    /// Takes a directory, by its path below `from`, with all that is in it.
+    /// Takes the directory `from`/`directory` with everything in it.
     fn take_all(&mut self, from: &Path, directory: &Path) -> Result<(), String> {
         let (source, target) = (from.join(directory), self.target.join(directory));
         fs::create_dir_all(&target).map_err(|error| failed("make", &target, &error))?;
@@ -258,7 +261,8 @@ impl Taking<'_> {
                 names.push(path);
             }
         }
-        // A server appends to the last segment of a partition, even after another start.
+        // A server appends to a partition's last segment, even after a restart, so this one is
+        // copied.
         let last = names.iter().filter(|path| is_segment(path)).max().cloned();
         for path in names {
             self.take(from, &path, Some(&path) == last.as_ref())?;
@@ -281,7 +285,7 @@ impl Taking<'_> {
         }
         self.untaken.remove(&*name);
         let (source, target) = (from.join(path), self.target.join(path));
-        // Others than closed segments of partitions may be written in place.
+        // Only closed segments of partitions are certain never to be written in place.
         let is_written = if is_segment {
             is_last || !path.starts_with(TOPICS)
         } else {
@@ -306,9 +310,9 @@ impl Taking<'_> {
         }
     }
 
-    /// Copies a file, or its first bytes and zeros up to a length.
+    /// Copies a file, or only its first bytes, followed by zeros up to a length.
     fn copy(&mut self, source: &Path, target: &Path, extent: Option<(u64, u64)>) -> io::Result<()> {
-        // No link that the user of the server may have made is followed.
+        // The user of the server may have put a symbolic link here: do not follow it.
         let no_link = OFlags::NOFOLLOW.bits().cast_signed();
         let source = File::options().read(true).custom_flags(no_link).open(source)?;
         let mut copy = File::create_new(target)?;
@@ -326,7 +330,7 @@ impl Taking<'_> {
         copy.sync_all()
     }
 
-    /// Writes the stamp, without which a directory is none of a server's.
+    /// Writes the stamp, which makes the directory a data directory.
     fn put_stamp(&mut self, stamp: &[u8]) -> Result<(), String> {
         let path = self.target.join(STAMP_FILE_NAME);
         let put = File::create_new(&path).and_then(|mut file| {
@@ -340,7 +344,7 @@ impl Taking<'_> {
     }
 }
 
-/// Whether files of the two directories cannot be one, but may be copied.
+/// Whether a hard link is impossible between the two directories, so that the file must be copied.
 fn cannot_link(error: &io::Error) -> bool {
     use ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)

@@ -1,4 +1,4 @@
-//! Second names for the files of a shard.
+//! Hard links to the files of a shard, for a backup.
 
 use super::Extents;
 use crate::directories::absent_is_fine;
@@ -9,19 +9,20 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// An order to the thread that makes a shard's calls of the file system. Paths are relative to the
-/// data directory.
+/// An order to the thread that makes a shard's file system calls. Paths are relative to the data
+/// directory.
 #[derive(Debug)]
 pub struct Links {
-    /// The directories whose files get second names; one that is missing has none.
+    /// The directories whose files are linked. A missing directory is skipped.
     pub(crate) directories: Vec<PathBuf>,
-    /// Further files; one that is missing gets none.
+    /// Further files to link. A missing file is skipped.
     pub(crate) files: Vec<PathBuf>,
-    /// Files of recovery points from this shard's on get second names, too.
+    /// Also link the recovery-point files of shards with this number or a higher one. They are left
+    /// from when the server had more shards.
     pub(crate) former_points_from: Option<u32>,
-    /// The directory for the second names.
+    /// The directory for the links.
     pub(crate) into: PathBuf,
-    /// How far the files are written, for the answer.
+    /// How many bytes of each file are written. The answer returns them.
     pub(crate) extents: Extents,
     pub(crate) to: Sender<Result<Extents, String>>,
 }
@@ -30,7 +31,7 @@ impl Links {
     /// Makes the links below a data directory, and answers.
     pub(crate) fn make(self, data: &Path) {
         let made = self.link_all(data).map_err(|error| error.to_string());
-        // The admin side no longer waits if it does not receive this.
+        // If no one receives the answer, the admin side has given up waiting.
         drop(self.to.send(made.map(|()| self.extents)));
     }
 
@@ -45,7 +46,7 @@ impl Links {
         self.link_directory(data, Path::new(layout::RECOVERY_POINTS), is_former)
     }
 
-    /// Links the files of a directory whose names are wanted.
+    /// Links those files of a directory for whose name `is_wanted` is true.
     fn link_directory(
         &self,
         data: &Path,
@@ -67,8 +68,7 @@ impl Links {
         Ok(())
     }
 
-    /// Makes a directory for second names. The one for all of them is there, unless the backup was
-    /// given up.
+    /// Makes a directory for links. Its parent `into` exists unless the backup was given up.
     fn make_below(&self, data: &Path, directory: &Path) -> io::Result<()> {
         let mut path = data.join(&self.into);
         for part in directory {
@@ -81,11 +81,12 @@ impl Links {
         Ok(())
     }
 
-    /// A file may be missing: another thread removes the directories of deleted topics.
+    /// Links a file. The file may be missing, as another thread removes the directories of deleted
+    /// topics.
     fn link(&self, data: &Path, file: &Path) -> io::Result<()> {
         let (from, to) = (data.join(file), data.join(&self.into).join(file));
         absent_is_fine(if file.ends_with(START_OFFSET_FILE) {
-            // It is written in place, and as short as a block.
+            // This file is written in place, so it is copied; it is at most a block long.
             fs::copy(from, to).map(drop)
         } else {
             fs::hard_link(from, to)

@@ -1,4 +1,4 @@
-//! The moment of a backup.
+//! The meeting of all shards that makes a backup consistent.
 
 use super::Extents;
 use crossbeam_channel::Sender;
@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An order to a shard.
+/// An order to a shard to take part in a backup.
 #[derive(Debug, Clone)]
 pub struct BackupOrder {
     pub(crate) meeting: Arc<Meeting>,
-    /// The directory for second names, relative to the data directory.
+    /// The directory for hard links, relative to the data directory.
     pub(crate) into: PathBuf,
-    /// Receives how far the files are written once they have their second names.
+    /// Receives the extents once the files are linked.
     pub(crate) to: Sender<Result<Extents, String>>,
 }
 
-/// A place where the threads of all shards wait for one another.
+/// A barrier at which the threads of all shards wait for one another.
 #[derive(Debug)]
 pub(crate) struct Meeting {
     shards: usize,
@@ -27,21 +27,21 @@ pub(crate) struct Meeting {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// This number has come.
+    /// The number of shards that have arrived.
     Waiting(usize),
     Complete,
     GivenUp,
 }
 
 impl Meeting {
-    /// A meeting of a number of shards, which have to come within this time.
+    /// A meeting of `shards` shards, which must all arrive within `patience`.
     pub(crate) fn of(shards: usize, patience: Duration) -> Self {
         let until = Instant::now() + patience;
         let state = Mutex::new(State::Waiting(0));
         Self { shards, until, state, changed: Condvar::new() }
     }
 
-    /// Waits until all shards have come; false if one has not come in time: then none takes part.
+    /// Waits until all shards have arrived. Returns false, to every shard, if one is late.
     pub(crate) fn attend(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Waiting(came) = *state {

@@ -1,21 +1,20 @@
-//! A backup of a running server: the files as `kill -9` of the process would leave them at one
-//! moment.
+//! A backup of a running server. It has the files as `kill -9` of the process would leave them at
+//! one moment.
 //!
 //! `muster backup` (`backup_tool.rs`) makes the directory `backup` in the data directory, with a
-//! ticket, and sends the ticket to the admin listener. A client that can do this may write in the
-//! data directory anyway. Then, within the server:
+//! ticket, and sends the ticket to the admin listener. The ticket proves that the client can write
+//! in the data directory. Then the server acts:
 //!
-//! 1. The threads of all shards meet ([`Meeting`]), so that no shard has done anything that another
-//!    one does not know yet: a commit of an offset, for example, of a record that is not in the
-//!    backup.
-//! 2. Each shard says how far its files are written ([`Extents`]), and its thread for files gives
-//!    them a second name below `backup/files` ([`Links`]), after all changes of names that the
-//!    shard has asked for, and before those that follow.
-//! 3. The answer has the extents. From then on the server does what it likes with its files: it
-//!    removes names, and appends behind the extents. It writes nothing else in files that have a
-//!    second name; those that would be reused are removed instead.
+//! 1. The threads of all shards meet ([`Meeting`]). So no shard is ahead of another: the backup has
+//!    no commit of an offset, for example, whose record it lacks.
+//! 2. Each shard notes how far its files are written ([`Extents`]). Its thread for files then makes
+//!    hard links below `backup/files` ([`Links`]), in order with the shard's other operations on
+//!    names.
+//! 3. The answer has the extents. The server continues: it removes names, and appends after the
+//!    extents. It never changes a linked file in another way; a file that it would reuse is removed
+//!    instead.
 //!
-//! The tool takes the files over, up to their extents, and removes `backup`.
+//! The tool then copies or links the files, up to their extents, and removes `backup`.
 
 mod extents;
 mod links;
@@ -27,5 +26,5 @@ pub(crate) use links::Links;
 pub(crate) use meeting::{BackupOrder, Meeting};
 pub(crate) use stage::{Stage, give, is_under_way, names_in, remove_left, ticket_of};
 
-/// The directory in the data directory in which a backup is made.
+/// The directory, in the data directory, in which a backup is made.
 pub(crate) const BACKUP: &str = "backup";

@@ -1,5 +1,5 @@
-//! The directory in the data directory in which a backup is made: `backup/ticket` has the name of
-//! the directory in `backup` in which the server gives files their second names.
+//! The directory `backup` in the data directory, in which a backup is made. The file
+//! `backup/ticket` names the subdirectory for the server's hard links.
 
 use super::BACKUP;
 use crate::directories::absent_is_fine;
@@ -11,23 +11,23 @@ use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-/// More than a ticket has.
+/// A limit for reading tickets, which are shorter.
 const TICKET_BYTES_MAX: u64 = 64;
 
-/// The directory of a backup under way, which is removed with this value.
+/// The directory of a backup under way. Dropping this value removes the directory.
 #[derive(Debug)]
 pub(crate) struct Stage {
     path: PathBuf,
     pub(crate) ticket: String,
-    /// The files with their second names.
+    /// The directory of the hard links.
     pub(crate) names: PathBuf,
-    /// Held for as long as the backup is under way.
+    /// Locked while the backup is under way.
     _lock: File,
 }
 
 impl Stage {
-    /// Makes the directory for the owner of the data directory; one that a tool has left that is
-    /// gone is removed.
+    /// Makes the directory and gives it to the owner of the data directory. A directory that a
+    /// killed tool has left is removed first.
     ///
     /// # Errors
     /// Another backup is under way, or the file system refuses.
@@ -47,13 +47,14 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // The next backup, or the next start of the server, removes the rest.
+        // The next backup or the next startup removes the rest.
         drop(fs::remove_dir_all(&self.path));
     }
 }
 
 /// Writes a ticket. The server may run as another user, the owner of the data directory, who gets
-/// the directory and the ticket: neither is reached through a link that this user has made.
+/// the directory and the ticket. That user may have put a symbolic link here, so no link is
+/// followed.
 fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = File::from(open(path, flags, Mode::empty())?);
@@ -64,7 +65,7 @@ fn write_ticket(path: &Path, ticket: &str, owner: &Metadata) -> io::Result<()> {
     give(&directory, owner)
 }
 
-/// Gives a file of this process to the owner of another one.
+/// Changes the owner of a file of this process to the owner of another file.
 pub(crate) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
     let own = file.metadata()?;
     if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
@@ -73,12 +74,12 @@ pub(crate) fn give(file: &File, owner: &Metadata) -> io::Result<()> {
     fchown(file, Some(owner.uid()), Some(owner.gid()))
 }
 
-/// Whether a backup of the data directory is under way, or was cut short.
+/// Whether a backup of the data directory is under way, or was interrupted.
 pub(crate) fn is_under_way(data: &Path) -> bool {
     data.join(BACKUP).exists()
 }
 
-/// Removes a directory that a tool has left that is gone.
+/// Removes the directory that a killed tool has left.
 pub(crate) fn remove_left(data: &Path) {
     let path = data.join(BACKUP);
     let removed = match lock(&path) {
@@ -93,7 +94,7 @@ pub(crate) fn remove_left(data: &Path) {
 /// The ticket in a data directory.
 ///
 /// # Errors
-/// There is none.
+/// There is no ticket, or it is invalid.
 pub(crate) fn ticket_of(data: &Path) -> io::Result<String> {
     let file = File::open(data.join(BACKUP).join(TICKET))?;
     let mut ticket = String::new();
