@@ -1,6 +1,7 @@
-//! The keys and certificates of listeners, and the keys by which tokens are checked: loaded at
-//! startup, and again when a file has changed or on SIGHUP. Those that cannot be used leave the old
-//! ones in place. Clients may alter those of one shard, in place of what the server's configs say.
+//! The keys and certificates of listeners, and the keys that verify tokens. They are loaded at
+//! startup, and again on SIGHUP or when a file has changed. If new keys or certificates cannot be
+//! used, the old ones stay. Clients may alter the certificates of single shards; these override the
+//! server's configs.
 
 mod listeners;
 mod loaded;
@@ -23,28 +24,28 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The interval in which files are looked at.
+/// How often the files are checked for changes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The interval in which the log warns of certificates that expire soon.
+/// How often the log warns of certificates that expire soon.
 const WARN_INTERVAL_SECONDS: i64 = 24 * 60 * 60;
 
-/// The TLS of the listeners, and what it was loaded from.
+/// The TLS settings of the listeners and their sources.
 pub(crate) struct Certificates {
     listeners: ListenerCertificates,
     token_keys: TokenKeySources,
-    /// The shards, once they have started.
+    /// All shards, once they have started.
     peers: Vec<Peer>,
-    /// Fetches are timed from here.
+    /// The zero of the monotonic times at which keys are fetched.
     began: Instant,
     warned_at: i64,
 }
 
 impl Certificates {
-    /// Loads those of all listeners with TLS or tokens.
+    /// Loads the certificates and token keys of all listeners.
     ///
     /// # Errors
-    /// One cannot be used: the text names listener, config, file and reason.
+    /// A certificate or key cannot be used. The text names listener, config, file and reason.
     pub(crate) fn load(config: &Config, listeners: &[ServedListener]) -> Result<Self, Failure> {
         let now = seconds();
         let began = Instant::now();
@@ -58,7 +59,7 @@ impl Certificates {
         self.token_keys.of_listeners()
     }
 
-    /// The TLS of each listener by the server's configs.
+    /// The TLS of each listener as the server's configs set it.
     pub(crate) fn of_listeners(&self) -> Arc<[Option<Tls>]> {
         self.listeners.of_configs()
     }
@@ -79,7 +80,7 @@ impl Certificates {
         self.peers = peers;
     }
 
-    /// Loads what has changed, or all.
+    /// Loads what has changed, or everything if `is_asked`.
     fn look(&mut self, is_asked: bool) {
         let now = seconds();
         if self.listeners.reload(is_asked, now) {
@@ -93,8 +94,8 @@ impl Certificates {
         self.warn(now);
     }
 
-    /// Answers the controller which of these cannot be used. Files of those that are in use already
-    /// are loaded again if they have changed.
+    /// Answers the controller which of these replacements cannot be used. If all can be used, files
+    /// in use that have changed are loaded again.
     fn check(&mut self, number: u64, replacements: &[ShardTls]) {
         let now = seconds();
         let refused = self.listeners.refused(replacements, now);
@@ -106,7 +107,7 @@ impl Certificates {
         }
     }
 
-    /// Takes over what clients have altered.
+    /// Applies the certificates that clients have set for a shard.
     fn take(&mut self, order: &ShardTls) {
         let is_new = self.listeners.take(order, seconds());
         if let (true, Some(peer)) = (is_new, self.peers.get(order.shard as usize)) {
@@ -120,7 +121,7 @@ impl Certificates {
         }
     }
 
-    /// The time until files are looked at again, or keys are to be fetched.
+    /// The time until the next check of the files or the next fetch of keys.
     fn next_look(&self) -> Duration {
         let until = self.token_keys.next_fetch().map(|at| at.saturating_sub(self.elapsed_ms()));
         let until = until.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
@@ -131,7 +132,7 @@ impl Certificates {
         i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Warns of certificates that expire soon, from time to time.
+    /// Warns of certificates that expire soon, at most once per interval.
     fn warn(&mut self, now: i64) {
         if now - self.warned_at >= WARN_INTERVAL_SECONDS {
             self.warned_at = now;

@@ -1,5 +1,5 @@
-//! Clients of HTTP for what the server fetches and sends, each time within a time. They block, so
-//! shards have none.
+//! HTTP clients for what the server fetches and sends, with a time limit. They block, so shards do
+//! not use them.
 
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-/// A client that trusts these authorities, and follows no redirection: what is meant for a URL is
-/// for that one, or for none. An answer with any status is one.
+/// A client that trusts these authorities. It follows no redirects, so that data goes only to the
+/// given URL. An answer with an error status is not an error.
 pub(crate) fn agent(
     authorities: &[CertificateDer<'_>],
     https_only: bool,
@@ -32,8 +32,10 @@ pub(crate) fn agent(
     config.build().into()
 }
 
+/// The certificate authorities of the system.
+///
 /// # Errors
-/// The system has none.
+/// The system has no authorities.
 pub(crate) fn authorities_of_system() -> Result<Vec<CertificateDer<'static>>, String> {
     match rustls_native_certs::load_native_certs().certs {
         none if none.is_empty() => Err("the system has no certificate authorities".into()),

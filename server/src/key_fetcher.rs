@@ -1,5 +1,5 @@
-//! Fetches the keys by which tokens are checked over HTTPS, each time within a time and with a
-//! bounded answer. It blocks, so shards never do it.
+//! Fetches the keys that verify tokens over HTTPS, with limits on time and size. It blocks, so
+//! shards never use it.
 
 use crate::http_agent;
 use muster_tls::TrustStore;
@@ -7,13 +7,13 @@ use rustls::pki_types::CertificateDer;
 use std::time::Duration;
 use ureq::Agent;
 
-/// The longest answer.
+/// The longest answer, in bytes.
 pub(crate) const KEYS_BYTES_MAX: u64 = 1 << 20;
 
-/// The time from the look-up of the name to the end of the answer.
+/// The time limit, from the name look-up to the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The place that keys are fetched from, how often, and the authorities that vouch for it.
+/// Where keys are fetched from, how often, and which authorities are trusted.
 #[derive(Clone)]
 pub(crate) struct KeysUrl {
     pub(crate) url: String,
@@ -23,12 +23,12 @@ pub(crate) struct KeysUrl {
     pub(crate) backoff_ms: i64,
     /// `sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms`
     pub(crate) backoff_max_ms: i64,
-    /// None for the authorities of the system.
+    /// None for the system's authorities.
     pub(crate) trust: Option<TrustStore>,
 }
 
 impl KeysUrl {
-    /// The next time after a number of failures in a row, in ms from now.
+    /// The time to wait in milliseconds before the next fetch, after a number of failures in a row.
     pub(crate) fn wait_ms(&self, failures: u32) -> i64 {
         match failures.checked_sub(1) {
             None => self.refresh_ms,
@@ -39,10 +39,11 @@ impl KeysUrl {
         }
     }
 
-    /// The bytes at the URL. `now` is in seconds since 1970.
+    /// Fetches the keys. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The server is not reached, not trusted, answers anything but 200, or too much.
+    /// The server is not reachable or not trusted, its status is not 200, or its answer is too
+    /// long.
     pub(crate) fn fetch(&self, now: i64) -> Result<Vec<u8>, String> {
         let named = |why: String| format!("{}: {why}", self.url);
         let fetched = self.agent(now).map_err(named)?.get(&self.url).call();
@@ -55,7 +56,7 @@ impl KeysUrl {
         body.read_to_vec().map_err(|error| named(error.to_string()))
     }
 
-    /// Made each time, as the authorities may have changed.
+    /// Makes a client. It is not kept, as the authorities may change.
     fn agent(&self, now: i64) -> Result<Agent, String> {
         Ok(http_agent::agent(&self.authorities(now)?, true, PATIENCE))
     }

@@ -1,5 +1,5 @@
-//! The keys by which listeners check tokens (`sasl.oauthbearer.jwks.endpoint.url`): from files, or
-//! over HTTPS.
+//! The keys with which listeners verify tokens (`sasl.oauthbearer.jwks.endpoint.url`). They come
+//! from files or over HTTPS.
 
 use crate::Failure;
 use crate::config::{Config, KeysSource, ListenerSecurity, ServedListener};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// The keys of the listeners, and what they were loaded from.
+/// The keys of the listeners and their sources.
 pub(crate) struct TokenKeySources(Vec<Option<Loaded>>);
 
 struct Loaded {
@@ -26,10 +26,10 @@ enum Place {
     Https { url: KeysUrl, bytes: Vec<u8>, next_at: i64, failures: u32 },
 }
 
-/// The time of a look at the places.
+/// The time and kind of a check of the sources.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
-    /// Whether all are to be loaded, whether they have changed or not.
+    /// Whether to load all keys even if they have not changed.
     pub(crate) is_asked: bool,
     /// Monotonic, in ms.
     pub(crate) now: i64,
@@ -38,10 +38,10 @@ pub(crate) struct Look {
 }
 
 impl TokenKeySources {
-    /// Loads those of all listeners with OAUTHBEARER.
+    /// Loads the keys of all listeners with OAUTHBEARER.
     ///
     /// # Errors
-    /// One cannot be used: the text names listener, place and reason.
+    /// Keys cannot be used. The text names listener, source and reason.
     pub(crate) fn load(
         config: &Config,
         listeners: &[ServedListener],
@@ -67,13 +67,13 @@ impl TokenKeySources {
         self.0.iter().map(|loaded| loaded.as_ref().map(|it| Arc::clone(&it.keys))).collect()
     }
 
-    /// Loads those again that may have changed, or all. Returns whether there are new ones.
+    /// Loads keys again that may have changed, or all. Returns whether any keys are new.
     pub(crate) fn reload(&mut self, look: Look) -> bool {
         let loaded = self.0.iter_mut().flatten();
         loaded.filter_map(|loaded| loaded.reload(look).then_some(())).count() > 0
     }
 
-    /// When keys are to be fetched again.
+    /// When keys must be fetched next, in monotonic ms.
     pub(crate) fn next_fetch(&self) -> Option<i64> {
         let times = self.0.iter().flatten().filter_map(|loaded| match loaded.place {
             Place::Https { next_at, .. } => Some(next_at),
@@ -104,7 +104,8 @@ impl Loaded {
         Ok(Self { listener: listener.to_owned(), place, keys: keys.into() })
     }
 
-    /// The old keys stay if the new ones are bad, or the same.
+    /// Loads the keys again. Returns false, and keeps the old keys, if the new ones are invalid or
+    /// the same.
     fn reload(&mut self, look: Look) -> bool {
         let Some(read) = self.place.read_again(look) else { return false };
         let listener = &self.listener;
@@ -132,8 +133,8 @@ impl Place {
         }
     }
 
-    /// The bytes that are there now; None if they have not changed, or it is too early to look. A
-    /// file that is being written may be incomplete: the next look finds it changed again.
+    /// Reads the source again. None if it has not changed, or it is too early. A file that is being
+    /// written may be incomplete; the next check finds that it has changed again.
     fn read_again(&mut self, look: Look) -> Option<Result<Vec<u8>, String>> {
         match self {
             Self::File { file, state: before } => {
@@ -148,7 +149,7 @@ impl Place {
                 if !look.is_asked && look.now < *next_at {
                     return None;
                 }
-                // Bad ones are tried again as if they were not there.
+                // Invalid keys count as a failed fetch, so that the fetch is retried.
                 let name = url.url.as_str();
                 let fetched = url.fetch(look.wall).and_then(|it| parse(name, &it).map(|_| it));
                 *failures = if fetched.is_ok() { 0 } else { failures.saturating_add(1) };
@@ -159,7 +160,7 @@ impl Place {
                         bytes.clone_from(&fetched);
                         Some(Ok(fetched))
                     }
-                    // One line in the log for all failures in a row.
+                    // Only the first of several failures in a row is logged.
                     Err(_) if *failures > 1 => None,
                     Err(why) => Some(Err(why)),
                 }

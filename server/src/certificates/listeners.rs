@@ -1,5 +1,4 @@
-//! The TLS of all listeners: by the server's configs, and in place of that where clients have
-//! altered it.
+//! The TLS of all listeners: from the server's configs, or from what clients have set instead.
 
 use super::loaded::Loaded;
 use crate::config::{Config, ListenerIndex, Replacement, ServedListener, ShardTls};
@@ -10,15 +9,16 @@ use tracing::{info, warn};
 
 pub(super) struct ListenerCertificates {
     listeners: Vec<Option<Loaded>>,
-    /// In place of those, where clients have altered them: by shard and listener.
+    /// Certificates that clients have set instead, by shard and listener.
     altered: BTreeMap<(u32, usize), Loaded>,
 }
 
 impl ListenerCertificates {
-    /// Loads those of all listeners with TLS. `now` is in seconds since 1970, here and below.
+    /// Loads the certificates of all listeners with TLS. `now` is in seconds since 1970, here and
+    /// below.
     ///
     /// # Errors
-    /// One cannot be used: the text names listener, config, file and reason.
+    /// A certificate cannot be used. The text names listener, config, file and reason.
     pub(super) fn load(
         config: &Config,
         listeners: &[ServedListener],
@@ -39,7 +39,7 @@ impl ListenerCertificates {
         !self.listeners.iter().any(Option::is_some)
     }
 
-    /// The TLS of each listener by the server's configs.
+    /// The TLS of each listener as the server's configs set it.
     pub(super) fn of_configs(&self) -> Arc<[Option<Tls>]> {
         let tls = |loaded: &Option<Loaded>| loaded.as_ref()?.tls.clone();
         self.listeners.iter().map(tls).collect()
@@ -50,15 +50,15 @@ impl ListenerCertificates {
         (0..self.listeners.len()).map(|at| self.used(shard, at).cloned()).collect()
     }
 
-    /// The TLS of a listener of a shard.
+    /// The TLS that a shard's listener uses: what clients have set, else what the configs set.
     fn used(&self, shard: u32, at: usize) -> Option<&Tls> {
         let altered = self.altered.get(&(shard, at)).and_then(|it| it.tls.as_ref());
         let fixed = self.listeners.get(at).and_then(Option::as_ref);
         altered.or(fixed.and_then(|it| it.tls.as_ref()))
     }
 
-    /// Why shards cannot have what clients set for them, in place of what they have: the first
-    /// reason for each shard.
+    /// The reasons why shards cannot use the certificates that clients want to set for them: the
+    /// first reason for each shard.
     pub(super) fn refused(&self, all: &[ShardTls], now: i64) -> BTreeMap<u32, String> {
         let why = |of: &ShardTls| {
             let mut errors = of.replacements.iter().filter_map(|it| self.why(of.shard, it, now));
@@ -67,7 +67,7 @@ impl ListenerCertificates {
         all.iter().filter_map(why).collect()
     }
 
-    /// Why a listener of a shard cannot have this TLS in place of its own.
+    /// The reason why a listener of a shard cannot use a replacement of its certificate.
     fn why(&self, shard: u32, replacement: &Replacement, now: i64) -> Option<String> {
         let Replacement { listener: ListenerIndex(at), settings } = replacement;
         let name = &self.listeners.get(*at)?.as_ref()?.listener;
@@ -75,8 +75,8 @@ impl ListenerCertificates {
         Some(format!("listener {name}: {error}"))
     }
 
-    /// Takes over what clients have altered, and returns whether anything is new. What cannot be
-    /// loaded leaves that which is in use.
+    /// Applies the certificates that clients have set for a shard, and returns whether anything
+    /// changed. A certificate that cannot be loaded leaves the present one in use.
     pub(super) fn take(&mut self, order: &ShardTls, now: i64) -> bool {
         let shard = order.shard;
         let is_altered = |at: usize| order.replacements.iter().any(|it| it.listener.0 == at);
@@ -89,7 +89,7 @@ impl ListenerCertificates {
         is_new
     }
 
-    /// Returns whether the listener has another TLS.
+    /// Applies a replacement, and returns whether the listener's TLS changed.
     fn replace(&mut self, shard: u32, replacement: &Replacement, now: i64) -> bool {
         let Replacement { listener: ListenerIndex(at), settings } = replacement;
         let Some(Some(fixed)) = self.listeners.get(*at) else { return false };
@@ -112,7 +112,7 @@ impl ListenerCertificates {
         outcome.is_ok()
     }
 
-    /// Loads those again whose files have changed, or all. Returns whether there are new ones.
+    /// Loads the certificates whose files have changed, or all. Returns whether any is new.
     pub(super) fn reload(&mut self, all: bool, now: i64) -> bool {
         let loaded = self.listeners.iter_mut().flatten().chain(self.altered.values_mut());
         loaded.filter_map(|loaded| loaded.reload(all, now).then_some(())).count() > 0

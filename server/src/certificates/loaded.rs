@@ -1,4 +1,4 @@
-//! The TLS of one listener, and what it was loaded from.
+//! The TLS of one listener and its source.
 
 use crate::file_state::{FileState, state};
 use muster_tls::{LoadError, Settings, Tls};
@@ -7,7 +7,8 @@ use tracing::{info, warn};
 pub(super) struct Loaded {
     pub(super) listener: String,
     pub(super) settings: Settings,
-    /// None if a client has set what could not be used since: that of the server's configs is.
+    /// None if the client's certificate cannot be used. The listener then uses that of the server's
+    /// configs.
     pub(super) tls: Option<Tls>,
     files: Vec<FileState>,
 }
@@ -20,8 +21,8 @@ impl Loaded {
         Ok(Self { listener: listener.to_owned(), settings, tls: Some(tls), files })
     }
 
-    /// The same, or with the reason what was in use before: the settings may be used once their
-    /// files have changed.
+    /// Loads the certificate. If that fails, keeps `before` and returns the reason, too: the
+    /// settings may become usable once their files have changed.
     pub(super) fn load_or_keep(
         listener: &str,
         settings: Settings,
@@ -38,7 +39,8 @@ impl Loaded {
         }
     }
 
-    /// A file that is being written may be incomplete: the next look finds it changed again.
+    /// Loads the files again if they have changed. A file that is still being written may be
+    /// incomplete; the next check finds that it has changed again.
     pub(super) fn reload(&mut self, is_asked: bool, now: i64) -> bool {
         let files = states(&self.settings);
         if !is_asked && files == self.files {

@@ -1,4 +1,4 @@
-//! The check of certificates for a change of configs while no server runs.
+//! Checks certificates for a change of configs while no server runs.
 
 use super::listeners::ListenerCertificates;
 use super::seconds;
@@ -8,11 +8,11 @@ use crate::config::ShardTls;
 use muster_codec::messages::IncrementalAlterConfigsRequest;
 use std::collections::BTreeMap;
 
-/// Why brokers could not have the certificates that they would have after a request, by node id: as
-/// a server with the configs of the view decides it.
+/// The reasons why brokers could not use their certificates after a request, by node id. The
+/// decision is that of a server with the configs of the view.
 ///
 /// # Errors
-/// The server would not start with its configs, or they are not known.
+/// The server would not start with its configs, or the configs are not known.
 pub fn refused_offline(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,
@@ -33,8 +33,8 @@ pub fn refused_offline(
     Ok(certificates.refused(&altered, now))
 }
 
-/// Without the server's configs certificates can only be removed, all of a listener at once: they
-/// are used together with what the configs say.
+/// Without the server's configs a request may only remove all certificates of a listener: others
+/// cannot be checked, as they are used together with the configs.
 fn without_configs(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,

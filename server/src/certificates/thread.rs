@@ -1,4 +1,4 @@
-//! The thread that loads certificates and keys of tokens: what others ask of it, and its loop.
+//! The thread that loads certificates and token keys: its messages and its loop.
 
 use super::Certificates;
 use crate::config::ShardTls;
@@ -10,17 +10,18 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// The way to the thread. Where no listener has TLS or tokens there is none, and nothing to ask.
+/// The channel to the thread. If no listener has TLS or tokens, there is no thread, and messages
+/// are dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct CertificateThread(Sender<Ask>);
 
 pub(super) enum Ask {
-    /// Load all again.
+    /// Load everything again.
     Reload,
     /// The mailboxes of all shards.
     Peers(Vec<Peer>),
     Order(CertificateOrder),
-    /// The TLS of the listeners of a shard that begins, with what clients have altered.
+    /// A shard starts: returns the TLS of its listeners, including what clients have set.
     Begin {
         altered: ShardTls,
         reply: Sender<Arc<[Option<Tls>]>>,
@@ -28,7 +29,7 @@ pub(super) enum Ask {
 }
 
 impl CertificateThread {
-    /// Starts the thread, which ends with the process.
+    /// Starts the thread, which runs until the process ends.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -41,7 +42,7 @@ impl CertificateThread {
         Ok(Self(sender))
     }
 
-    /// Has all loaded again; false if there is nothing to load.
+    /// Makes the thread load everything again. Returns false if there is nothing to load.
     pub(crate) fn reload(&self) -> bool {
         self.0.send(Ask::Reload).is_ok()
     }
@@ -54,7 +55,7 @@ impl CertificateThread {
         self.send(Ask::Order(order));
     }
 
-    /// Waits for what the listeners of a shard have; None if that is what the server has.
+    /// The TLS of the listeners of a shard; None if it is that of the server's configs.
     pub(crate) fn begin(&self, altered: ShardTls) -> Option<Arc<[Option<Tls>]>> {
         if altered.replacements.is_empty() {
             return None;
@@ -65,7 +66,7 @@ impl CertificateThread {
     }
 
     fn send(&self, ask: Ask) {
-        // Without the thread there is nothing to do.
+        // A send fails only if the thread does not run: then no listener needs it.
         let _ = self.0.send(ask);
     }
 }
@@ -81,7 +82,7 @@ fn run(mut certificates: Certificates, receiver: &Receiver<Ask>) {
             Ok(Ask::Order(CertificateOrder::Take(altered))) => certificates.take(&altered),
             Ok(Ask::Begin { altered, reply }) => {
                 certificates.take(&altered);
-                // A shard that could not start needs none.
+                // The receiver is gone if the shard failed to start.
                 let _ = reply.send(certificates.listeners.of_shard(altered.shard));
             }
             Err(RecvTimeoutError::Timeout) => certificates.look(false),
