@@ -1,4 +1,4 @@
-//! The ACLs of the image, and its version of access.
+//! The ACLs of the image, and the version of access rights.
 
 use super::ClusterImage;
 use crate::security::acls::{
@@ -7,13 +7,13 @@ use crate::security::acls::{
 use muster_codec::records::{AclKey, AclValue, ClusterRecord};
 use muster_coordinator::Topics;
 
-/// ACLs.
+/// ACLs of the image.
 impl ClusterImage {
     pub fn acls(&self) -> &Acls {
         &self.acls
     }
 
-    /// An ACL of a kind that this server does not know has no effect.
+    /// Adds or removes an ACL. A record with kinds that this server does not know has no effect.
     pub(super) fn put_acl(&mut self, key: &AclKey<'_>, value: Option<&AclValue>) {
         match (acl_of(key), value) {
             (Some(acl), Some(_)) => self.acls.add(acl),
@@ -27,9 +27,9 @@ impl ClusterImage {
     }
 }
 
-/// The version of access.
+/// The version of access rights.
 impl ClusterImage {
-    /// The version of what clients may do; it ascends over restarts, too.
+    /// The version of all access rights. It also increases across restarts.
     pub fn access_version(&self) -> i64 {
         self.access_version
     }
@@ -39,7 +39,8 @@ impl ClusterImage {
         self.version() < other.version() || self.access_version < other.access_version
     }
 
-    /// The records of an operation are applied: sets the version if they change access.
+    /// Called with the records of an applied operation: updates the version if they change access
+    /// rights.
     pub(super) fn date_access(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
         let is_of_access = |record: &ClusterRecord<'_>| match record {
             ClusterRecord::Acl(..) | ClusterRecord::ScramCredential(..) => true,
@@ -56,7 +57,7 @@ impl ClusterImage {
     }
 }
 
-/// The record that adds an ACL, or removes it.
+/// The record that adds or removes an ACL.
 pub(super) fn record(
     pattern: &Pattern,
     entry: &Entry,

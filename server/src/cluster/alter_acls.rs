@@ -16,7 +16,7 @@ use muster_codec::records::AclValue;
 use muster_codec::{ErrorCode, Str};
 use std::collections::BTreeSet;
 
-/// An ACL that is there already is created again without an effect.
+/// Creates ACLs. Creating an existing ACL succeeds without effect.
 pub fn create_acls(
     view: &View<'_>,
     request: &CreateAclsRequest<'_>,
@@ -38,7 +38,7 @@ pub fn create_acls(
     Change { records: records.collect(), response }
 }
 
-/// The ACL to add; None if it is there. `added` is the number of those that the request adds.
+/// The ACL to add; None if it exists. `added` counts the ACLs that the request has added so far.
 fn decide(
     view: &View<'_>,
     creation: &AclCreation<'_>,
@@ -92,7 +92,7 @@ fn acl(creation: &AclCreation<'_>) -> Result<Acl, Refused> {
     Ok(Acl { pattern, entry })
 }
 
-/// A principal is a type and a name (`SecurityUtils.parseKafkaPrincipal`).
+/// Checks that a principal is a type and a name (`SecurityUtils.parseKafkaPrincipal`).
 fn principal<'t>(text: &'t Str<'_>) -> Result<&'t str, Refused> {
     let is_whole = text.split_once(':').is_some_and(|(kind, _)| !kind.is_empty());
     is_whole.then_some(&**text).ok_or_else(|| {
@@ -101,8 +101,8 @@ fn principal<'t>(text: &'t Str<'_>) -> Result<&'t str, Refused> {
     })
 }
 
-/// Each filter is answered with the ACLs that it removes, some of them more than once. If that is
-/// too much, all of them are refused, as Kafka does beyond 10,000 removed ACLs.
+/// Deletes ACLs. Each filter is answered with its matches, so an ACL may occur more than once. If
+/// the answer would be too long, all filters are refused, as Kafka does beyond 10,000 removed ACLs.
 pub fn delete_acls(
     view: &View<'_>,
     request: &DeleteAclsRequest<'_>,
@@ -131,14 +131,14 @@ pub fn delete_acls(
     Change { records: records.collect(), response }
 }
 
-/// The rest of the limits of one request.
+/// The remaining limits of one request.
 struct Left {
     to_look_at: usize,
     to_answer: usize,
 }
 
 impl Left {
-    /// None if it is too much.
+    /// The ACLs that a filter matches; None if a limit of the request is exceeded.
     fn matching<'a>(
         &mut self,
         acls: &'a Acls,

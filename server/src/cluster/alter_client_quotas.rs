@@ -15,10 +15,11 @@ use muster_codec::{ErrorCode, Str};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// The parts of an entity as they came, by kind; None stands for the default.
+/// The parts of an entity in the request, by kind; None is the default entity.
 type Parts<'r> = BTreeMap<&'r str, Option<&'r str>>;
 
-/// An entity that is named twice is changed by its first alteration, and refused.
+/// Changes quotas. If an entity is named twice, its first alteration is applied and it is answered
+/// with an error.
 pub fn alter_client_quotas(
     view: &View<'_>,
     request: &AlterClientQuotasRequest<'_>,
@@ -46,7 +47,7 @@ pub fn alter_client_quotas(
     Change { records, response: AlterClientQuotasResponse { entries, throttle_time_ms: 0 } }
 }
 
-/// A kind that is named twice has the last name.
+/// If a kind is named twice, its last name counts.
 fn parts_of<'r>(alteration: &'r QuotaAlteration<'_>) -> Parts<'r> {
     let parts = alteration.entity.iter();
     parts.map(|it| (&*it.entity_type, it.entity_name.as_deref())).collect()
@@ -62,7 +63,7 @@ fn result(parts: &Parts<'_>, refused: Option<Refused>) -> QuotaAlterationResult<
     QuotaAlterationResult { error_code: error.code(), error_message, entity: entity.collect() }
 }
 
-/// The records of an alteration. `added` has the entities that the request adds.
+/// The records of an alteration. `added` collects the entities that the request adds.
 fn decide(
     view: &View<'_>,
     parts: &Parts<'_>,
@@ -90,7 +91,7 @@ fn decide(
     Ok(records)
 }
 
-/// The number of entities is limited, and the length of their names.
+/// Checks the limits on the number of entities and on the length of their names.
 fn admit(view: &View<'_>, entity: Entity, added: &mut BTreeSet<Entity>) -> Result<(), Refused> {
     let quotas = view.image.client_quotas();
     if quotas.of(&entity).is_some() {
@@ -114,7 +115,7 @@ fn admit(view: &View<'_>, entity: Entity, added: &mut BTreeSet<Entity>) -> Resul
     Ok(())
 }
 
-/// The entity, checked in Kafka's order.
+/// Checks an entity in Kafka's order.
 fn checked(parts: &Parts<'_>) -> Result<Entity, Refused> {
     if parts.is_empty() {
         return Err(invalid("Invalid empty client quota entity"));
@@ -134,20 +135,20 @@ fn checked(parts: &Parts<'_>) -> Result<Entity, Refused> {
         return Err(invalid(words));
     };
     let Entity::Ip(Name::Of(ip)) = &entity else { return Ok(entity) };
-    // An address has several spellings, of which one is looked up.
+    // An address has several spellings; the canonical one is stored and looked up.
     match ip.parse::<IpAddr>() {
         Ok(ip) => Ok(Entity::Ip(Name::of(&ip.to_canonical().to_string()))),
         Err(_) => Err(invalid(format!("{ip} is not a valid IP or resolvable host."))),
     }
 }
 
-/// The new value of a quota.
+/// The new bound of a quota.
 fn bound(key: Option<QuotaKey>, op: &QuotaOp<'_>) -> Result<Bound, Refused> {
     let (name, value) = (&op.key, op.value);
     let Some(key) = key else {
         return Err(invalid(format!("Invalid configuration key {name}")));
     };
-    // Kafka takes a NaN, which no rate exceeds.
+    // Kafka accepts NaN, which no rate exceeds.
     let Some(bound) = Bound::new(value).filter(|_| value > 0.0) else {
         return Err(invalid(format!("Quota {name} must be greater than 0")));
     };

@@ -1,6 +1,5 @@
-//! IncrementalAlterConfigs and AlterConfigs of topics, brokers, groups and subscriptions to metrics
-//! of clients, as Kafka's `ConfigurationControlManager` and `DynamicBrokerConfig` decide them
-//! (KIP-339).
+//! IncrementalAlterConfigs (KIP-339) and AlterConfigs of topics, brokers, groups and client metrics
+//! subscriptions, as Kafka's `ConfigurationControlManager` and `DynamicBrokerConfig` decide them.
 
 use super::change::{Change, Creator, Refused, check_length, config_record};
 use super::client_metrics::SubscriptionBudget;
@@ -22,7 +21,7 @@ use muster_codec::messages::{
 use muster_codec::records::ClusterRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Changes configs: all that the request has for a resource, or none.
+/// Changes configs. For each resource, all of its operations are applied or none.
 pub fn incremental_alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
@@ -34,7 +33,8 @@ pub fn incremental_alter_configs(
     change.map(|responses| IncrementalAlterConfigsResponse { responses, ..Default::default() })
 }
 
-/// Sets all configs of resources: those that the request does not name return to their defaults.
+/// Replaces all configs of resources: configs that the request does not name return to their
+/// defaults.
 pub fn alter_configs(
     view: &View<'_>,
     creator: &mut Creator<'_>,
@@ -46,7 +46,7 @@ pub fn alter_configs(
     change.map(|responses| AlterConfigsResponse { responses, ..Default::default() })
 }
 
-/// The names of configs of brokers that records set and that change nothing, for the log.
+/// The names of broker configs in records that have no effect in muster, for the log.
 pub fn set_without_effect(records: &[ClusterRecord<'_>]) -> impl Iterator<Item = String> {
     records.iter().filter_map(|record| {
         let ClusterRecord::Config(key, Some(_)) = record else { return None };
@@ -55,7 +55,7 @@ pub fn set_without_effect(records: &[ClusterRecord<'_>]) -> impl Iterator<Item =
     })
 }
 
-/// The configs that resources are to have, as operations that set them.
+/// Converts an AlterConfigs request to operations that set each config.
 pub(super) fn setting_all<'r>(
     request: &'r AlterConfigsRequest<'_>,
 ) -> Vec<AlterConfigsResource<'r>> {
@@ -78,10 +78,10 @@ fn sets_all<'r>(resource: &'r ReplacedConfigsResource<'_>) -> AlterConfigsResour
 /// How a request alters resources.
 #[derive(Clone, Copy)]
 struct How<'r> {
-    /// Configs that it does not name return to their defaults.
+    /// Whether configs that the request does not name return to their defaults.
     replaces: bool,
     validate_only: bool,
-    /// Why the certificates that brokers would have cannot be used.
+    /// The reasons why brokers' new certificates cannot be used, by node id.
     refused: &'r BTreeMap<u32, String>,
 }
 
@@ -97,7 +97,7 @@ fn alter_all(
     }
     let is_repeated = |resource: &&AlterConfigsResource<'_>| times[&identity(resource)] > 1;
     let describer = Describer::new(view.config, view.image, view.shard);
-    // A resource that is named twice does not reach the controller.
+    // The broker refuses a resource that is named twice, so it does not reach the controller.
     let mut named_once = resources.iter().filter(|resource| !is_repeated(resource));
     let is_senseless = named_once.any(|resource| is_senseless(view, &describer, resource));
     let groups = view.image.configured_count(GROUP_RESOURCE);
@@ -128,7 +128,7 @@ fn invalid(words: impl Into<String>) -> Refused {
     Refused::new(ErrorCode::InvalidRequest, words)
 }
 
-/// Words as Kafka's, without the classes of Java around them.
+/// The message is Kafka's, without the Java class names around it.
 fn check_certificates(
     resource: &AlterConfigsResource<'_>,
     refused: &BTreeMap<u32, String>,
@@ -178,7 +178,7 @@ fn alter(
     Ok(difference(resource_type, name, before, &after))
 }
 
-/// Any number of names may be altered, as Kafka takes those that it does not know.
+/// Limits the bytes of configs that muster only stores. Their names are arbitrary, as in Kafka.
 fn check_unserved_bytes(after: &Overrides) -> Result<(), Refused> {
     let unserved = after.iter().filter(|(name, _)| Config::is_altered_unserved(name));
     let bytes: usize = unserved.map(|(name, value)| name.len() + value.len()).sum();
@@ -192,7 +192,7 @@ fn check_unserved_bytes(after: &Overrides) -> Result<(), Refused> {
     Err(Refused::new(ErrorCode::PolicyViolation, words))
 }
 
-/// The configs that a resource would have, whose values are not checked.
+/// The configs that a resource would have after a request. Their values are not checked.
 pub(super) fn altered(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -206,13 +206,14 @@ pub(super) fn altered(
     apply(describer, resource_type, kept.unwrap_or(&none), &resource.configs)
 }
 
-/// The room that is left for a request to add to.
+/// The groups and subscriptions that a request may still add.
 struct Budgets<'r, 'c, 'i> {
     groups: GroupBudget<'r, 'c>,
     subscriptions: SubscriptionBudget<'i>,
 }
 
-/// Counts the groups with configs (which need not exist), and limits how many a client may add.
+/// Counts the groups with configs (the groups need not exist), and limits how many a client may
+/// add.
 struct GroupBudget<'r, 'c> {
     groups: usize,
     creator: &'r mut Creator<'c>,
@@ -248,9 +249,9 @@ const DELETE: i8 = 1;
 const APPEND: i8 = 2;
 const SUBTRACT: i8 = 3;
 
-/// The error for a resource of a request with an operation that Kafka's controller does not know:
-/// the controller fails on all that reaches it; resources that its broker refuses before have their
-/// own errors.
+/// The error for a resource of a request that has an operation unknown to Kafka's controller. The
+/// controller fails for all resources that reach it. Resources that the broker refuses before have
+/// their own errors.
 fn senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -258,15 +259,16 @@ fn senseless(
     resource: &AlterConfigsResource<'_>,
 ) -> Refused {
     let refused = match resource.resource_type {
-        // Values are checked by the broker, too.
+        // For broker resources the broker also checks the values.
         BROKER_RESOURCE => alter(view, describer, budgets, resource, false).err(),
         _ => check_at_broker(view, resource).err(),
     };
     refused.unwrap_or_else(|| Refused::without_message(ErrorCode::UnknownServerError))
 }
 
-/// Whether an unknown operation would reach the controller: a broker refuses one for brokers, and
-/// an operation that a config does not allow refuses the resource first.
+/// Whether an unknown operation reaches the controller. It does not if the broker refuses the
+/// resource first: because it is a broker resource, or because its config does not allow another
+/// operation.
 fn is_senseless(
     view: &View<'_>,
     describer: &Describer<'_>,
@@ -409,7 +411,7 @@ fn apply(
     Ok(after)
 }
 
-/// The text of a list at present, set or default; None if the config is no list.
+/// The present text of a list, set or default; None if the config is not a list.
 fn list(
     describer: &Describer<'_>,
     resource_type: i8,
@@ -419,7 +421,7 @@ fn list(
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
         GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
-        // Kafka's controller does not know their types.
+        // Kafka's controller does not know the types of these configs.
         CLIENT_METRICS_RESOURCE => return None,
         _ => match Config::key(name) {
             Some(key) => describer.broker(key),
@@ -430,8 +432,8 @@ fn list(
     (config.config_type == ConfigType::List).then_some(text)
 }
 
-/// Items are compared as they are written, with the blanks around them, as in Kafka. APPEND ignores
-/// items that the list has; SUBTRACT takes the first that is the same.
+/// Applies APPEND or SUBTRACT to a list. Items are compared including blanks, as in Kafka. APPEND
+/// skips items that the list has; SUBTRACT removes the first equal item.
 fn changed_list(list: &str, operation: i8, value: &str) -> String {
     let mut items: Vec<&str> = list.split(',').filter(|item| !item.is_empty()).collect();
     for item in items_of_operation(value) {
@@ -445,8 +447,8 @@ fn changed_list(list: &str, operation: i8, value: &str) -> String {
     items.join(",")
 }
 
-/// The items of an operation in Java's split: without empty ones at the end, but an empty text is
-/// one empty item.
+/// The items of an operation, as Java's `split` returns them: empty items at the end are dropped,
+/// but an empty text is one empty item.
 fn items_of_operation(value: &str) -> impl Iterator<Item = &str> {
     let items = value.trim_end_matches(',');
     let has_items = value.is_empty() || !items.is_empty();

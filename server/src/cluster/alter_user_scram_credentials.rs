@@ -14,7 +14,7 @@ use muster_codec::messages::{
 use muster_codec::records::ClusterRecord;
 use std::collections::BTreeMap;
 
-/// A user that a request names twice is refused as a whole.
+/// Changes credentials. If a request names a user twice, all changes of this user are refused.
 pub fn alter_user_scram_credentials(
     view: &View<'_>,
     request: &AlterUserScramCredentialsRequest<'_>,

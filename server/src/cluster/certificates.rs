@@ -1,4 +1,5 @@
-//! The certificates that a change of configs leads to, which are checked before it is decided.
+//! The certificates that would result from a change of configs. They are checked before the change
+//! is decided.
 
 use super::alter_configs::{altered, setting_all};
 use super::{BROKER_RESOURCE, View};
@@ -8,8 +9,8 @@ use crate::config::{
 use muster_codec::ControllerRequest;
 use muster_codec::messages::{AlterConfigsResource, IncrementalAlterConfigsRequest};
 
-/// The TLS that brokers would have after a request: of the listeners whose certificates it names,
-/// or changes. What is refused for another reason is left out.
+/// The TLS that brokers would have after a request, for the listeners whose certificates the
+/// request names or changes. Resources that are refused for another reason are left out.
 pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) -> Vec<ShardTls> {
     match request {
         ControllerRequest::IncrementalAlterConfigs(body) => {
@@ -29,8 +30,8 @@ pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) 
     }
 }
 
-/// A listener whose certificates a request changes without removing all that is stored of them: in
-/// small letters, as its keys have it.
+/// A listener (in lower case, as in its keys) whose certificates a request changes without removing
+/// all stored certificates of the listener.
 pub(crate) fn listener_left_with_certificates(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,

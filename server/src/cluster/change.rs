@@ -18,17 +18,18 @@ impl<R> Change<R> {
     }
 }
 
-/// A client that creates a topic or a group's configs by naming them.
+/// A client that creates a topic or a group's configs by naming it.
 #[derive(Debug)]
 pub struct Creator<'c> {
     pub shares: &'c mut Shares,
     pub now: i64,
-    /// Its address in Kafka's form.
+    /// The client's address in Kafka's form.
     pub host: &'c str,
 }
 
 impl Creator<'_> {
-    /// Whether the client may create one more; `is_short` is set if little is left.
+    /// Checks that the client may create one more item. `is_short` is set if little is left for all
+    /// clients.
     pub(crate) fn admits(&mut self, is_short: bool) -> Result<(), Refused> {
         if self.shares.admits(self.now, self.host, is_short) {
             return Ok(());
@@ -48,8 +49,8 @@ pub(crate) struct Refused {
     pub(crate) message: Option<String>,
 }
 
-/// Whether the timeout is 0 or negative. As in Kafka such a change fails with REQUEST_TIMED_OUT
-/// before anything else is checked.
+/// Whether the timeout is 0 or negative. As in Kafka, REQUEST_TIMED_OUT then precedes all other
+/// checks.
 pub(crate) fn is_timed_out(timeout_ms: i32) -> bool {
     timeout_ms <= 0
 }
@@ -58,7 +59,7 @@ pub(super) fn timed_out() -> Refused {
     Refused::without_message(ErrorCode::RequestTimedOut)
 }
 
-/// The most bytes of an error message, which may quote a client.
+/// The longest error message in bytes. A message may quote text of a client.
 const MESSAGE_BYTES_MAX: usize = 2_000;
 
 impl Refused {
@@ -80,7 +81,7 @@ impl Refused {
 /// Checks that a record can hold the value of a config.
 ///
 /// # Errors
-/// INVALID_CONFIG.
+/// INVALID_CONFIG: the value is too long.
 pub(super) fn check_length(name: &str, value: &str) -> Result<(), Refused> {
     if value.len() <= STRING_BYTES_MAX {
         return Ok(());
@@ -90,7 +91,7 @@ pub(super) fn check_length(name: &str, value: &str) -> Result<(), Refused> {
     Err(Refused::new(ErrorCode::InvalidConfig, words))
 }
 
-/// The record that sets a config, or removes it.
+/// The record that sets or removes a config.
 pub fn config_record(
     resource_type: i8,
     resource_name: &str,

@@ -1,4 +1,4 @@
-//! Limits on subscriptions to the metrics of clients (KIP-714).
+//! Limits on client metrics subscriptions (KIP-714).
 
 use super::change::Refused;
 use super::limits::{
@@ -9,10 +9,10 @@ use crate::config::{ClientMetricsConfig, ClientPatterns};
 use muster_codec::ErrorCode;
 use std::collections::BTreeMap;
 
-/// The sizes of all subscriptions, those that a request changes as they would be.
+/// The sizes of all subscriptions, including the changes of the request so far.
 pub(super) struct SubscriptionBudget<'i> {
     image: &'i ClusterImage,
-    /// The size of each, by name; None before the first change.
+    /// The size of each subscription, by name; None before the first change.
     uses: Option<BTreeMap<String, Use>>,
 }
 
@@ -27,7 +27,7 @@ impl<'i> SubscriptionBudget<'i> {
         Self { image, uses: None }
     }
 
-    /// Checks a subscription as it would be, and counts it.
+    /// Checks the new state of a subscription against the limits, and counts it.
     pub(super) fn check(&mut self, name: &str, after: &Overrides) -> Result<(), Refused> {
         if name.is_empty() {
             return Err(Refused::new(

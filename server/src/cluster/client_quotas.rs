@@ -5,13 +5,13 @@ use crate::quotas::{Bound, ClientQuotas, Entity, Name, QuotaKey};
 use muster_codec::records::{ClientQuotaEntity, ClientQuotaKey, ClientQuotaValue, ClusterRecord};
 use std::collections::BTreeMap;
 
-/// Client quotas.
+/// Client quotas of the image.
 impl ClusterImage {
     pub fn client_quotas(&self) -> &ClientQuotas {
         &self.client_quotas
     }
 
-    /// A quota of a kind that this server does not know has no effect; nor has NaN, which no rate
+    /// Sets or removes a quota. An unknown kind has no effect; neither has NaN, which no rate
     /// exceeds.
     pub(super) fn put_client_quota(
         &mut self,
@@ -33,7 +33,7 @@ impl ClusterImage {
     }
 }
 
-/// The entity with these parts, by Kafka's names of them; None if there is none.
+/// The entity with these parts, by Kafka's names of kinds; None if Kafka has no such entity.
 pub(super) fn entity(mut parts: BTreeMap<&str, Name>) -> Option<Entity> {
     use crate::quotas::{CLIENT_ID, IP, USER};
     let of_kinds = (parts.remove(USER), parts.remove(CLIENT_ID), parts.remove(IP));
@@ -49,12 +49,12 @@ pub(super) fn entity(mut parts: BTreeMap<&str, Name>) -> Option<Entity> {
     }
 }
 
-/// None is the default.
+/// The name of an entity; None is the default entity.
 pub(super) fn name_of(name: Option<&str>) -> Name {
     name.map_or(Name::Default, Name::of)
 }
 
-/// The record that sets a quota, or removes it.
+/// The record that sets or removes a quota.
 pub(crate) fn record(
     entity: &Entity,
     key: QuotaKey,

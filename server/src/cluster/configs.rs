@@ -1,5 +1,5 @@
-//! The overrides of brokers, topics and groups. Copies share their contents and a change copies one
-//! path of the tree, so that both are cheap with 100,000 groups that have configs.
+//! The config overrides of all resources. A persistent tree: a copy shares its contents, and a
+//! change copies one path. Both are cheap even with 100,000 groups that have configs.
 
 use crate::config::Overrides;
 use imbl::OrdMap;
@@ -25,7 +25,7 @@ impl Configs {
         of_type.map(|(name, overrides)| (name.as_str(), &**overrides))
     }
 
-    /// The names of those of a type that have any, from one on.
+    /// The names of a type's resources with overrides, starting at `first`.
     pub(super) fn names_from<'c>(
         &'c self,
         resource_type: i8,
@@ -41,7 +41,7 @@ impl Configs {
         self.0.get(&resource_type).map_or(0, OfType::len)
     }
 
-    /// The types with overrides.
+    /// The resource types with overrides.
     pub(super) fn types(&self) -> impl Iterator<Item = i8> {
         self.0.keys().copied()
     }
@@ -62,8 +62,8 @@ impl Configs {
         }
     }
 
-    /// The names of resources of a type that differ between two tables, one of which was derived
-    /// from the other. It takes time in proportion to the changes.
+    /// The names of a type's resources that differ between two tables, one of which was derived
+    /// from the other. The cost is proportional to the number of changes.
     pub(super) fn changed<'c>(&'c self, before: &'c Self, resource_type: i8) -> Vec<&'c str> {
         match (before.0.get(&resource_type), self.0.get(&resource_type)) {
             (Some(before), Some(after)) => before.diff(after).map(name).collect(),
@@ -80,7 +80,7 @@ fn name<'c, V>(item: DiffItem<'c, 'c, String, V>) -> &'c str {
     }
 }
 
-/// The records that turn the initial configs of a resource into these.
+/// The records that change a resource's configs from `before` to `after`.
 pub(super) fn config_records(
     resource_type: i8,
     resource: &str,

@@ -1,4 +1,4 @@
-//! The internal topics of streams groups are created as by a CreateTopics of their members.
+//! Creates the internal topics of streams groups, like a CreateTopics request of their members.
 
 use super::{Change, MutationQuota, View, create_topics};
 use muster_codec::messages::{
@@ -8,13 +8,13 @@ use muster_codec::{ErrorCode, Str};
 use muster_coordinator::{Ids, MissingTopic};
 use std::sync::Arc;
 
-/// The version of CreateTopics, in which answers have no configs.
+/// A version of CreateTopics whose answers have no configs.
 const VERSION: i16 = 4;
 
-/// Any timeout that has not passed.
+/// Any positive timeout: the request has not timed out.
 const TIMEOUT_MS: i32 = 1;
 
-/// Creates topics. The response has those that failed, with the reason.
+/// Creates topics. The response lists the topics that failed, each with the reason.
 pub fn create_missing(
     view: &View<'_>,
     (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),

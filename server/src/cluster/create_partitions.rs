@@ -14,8 +14,8 @@ use muster_codec::messages::{
 use muster_codec::records::{ClusterRecord, TopicKey, TopicValue};
 use std::collections::BTreeMap;
 
-/// Adds partitions to topics. A topic that is named twice is answered once, with an error; of a
-/// request that has timed out each entry is answered.
+/// Adds partitions to topics. A topic that is named twice is answered once, with an error. If the
+/// request has timed out, each entry is answered.
 pub fn create_partitions(
     view: &View<'_>,
     quota: &mut MutationQuota<'_>,
@@ -49,7 +49,7 @@ pub fn create_partitions(
     Change { records, response: CreatePartitionsResponse { results, throttle_time_ms } }
 }
 
-/// The number of partitions that may still be created.
+/// How many partitions may still be created.
 struct Budget {
     in_request: i64,
     in_cluster: i64,
@@ -105,7 +105,7 @@ fn increase(name: &str, partitions: i32, count: i32) -> Result<i64, Refused> {
     Err(Refused::new(ErrorCode::InvalidPartitions, words))
 }
 
-/// The node of each new partition.
+/// The node of each new partition, as the request assigns them.
 fn assigned(
     view: &View<'_>,
     added: i64,

@@ -21,8 +21,8 @@ use muster_coordinator::Ids;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Creates topics. A topic that is named twice is answered once, with an error; a request that has
-/// timed out is answered for each entry.
+/// Creates topics. A topic that is named twice is answered once, with an error. If the request has
+/// timed out, each entry is answered.
 pub fn create_topics(
     view: &View<'_>,
     (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),
@@ -56,9 +56,9 @@ pub fn create_topics(
     Change { records, response: CreateTopicsResponse { topics, throttle_time_ms } }
 }
 
-/// Creates topics that a client named in Metadata, with the defaults. Topics that cannot be
-/// created, or exist by now, are left out: the client asks again and gets the error. Also returns
-/// the reason for the operator if a limit refuses more topics.
+/// Creates topics that a client named in Metadata, with default configs. Topics that exist by now
+/// or cannot be created are left out: the client asks again and gets the error. Also returns the
+/// reason, for the operator, if a limit refuses further topics.
 pub fn auto_create(
     view: &View<'_>,
     ids: &mut dyn Ids,
@@ -85,7 +85,8 @@ pub fn auto_create(
     (creation.records, None)
 }
 
-/// The partitions of a request, which is refused as a whole over the limit, as in Kafka.
+/// The number of partitions in a request. As in Kafka, a request over the limit is refused as a
+/// whole.
 fn partitions_asked(view: &View<'_>, request: &CreateTopicsRequest<'_>) -> i64 {
     let of_topic = |topic: &CreatableTopic<'_>| match topic.num_partitions {
         -1 if topic.assignments.is_empty() => i64::from(view.config.num_partitions),
@@ -95,16 +96,16 @@ fn partitions_asked(view: &View<'_>, request: &CreateTopicsRequest<'_>) -> i64 {
     request.topics.iter().map(of_topic).sum()
 }
 
-/// The topics of a request, created one after the other.
+/// Creates the topics of a request one after the other.
 struct Creation<'v> {
     view: &'v View<'v>,
-    /// With the topics created so far.
+    /// The image including the topics created so far.
     image: ClusterImage,
     describer: Describer<'v>,
     records: Vec<ClusterRecord<'static>>,
 }
 
-/// The number of a topic's partitions, and the nodes assigned to them if that was asked for.
+/// The number of a topic's partitions, and their nodes if the request assigns them.
 struct Partitions {
     count: i32,
     assigned: Option<Vec<i32>>,
@@ -160,7 +161,7 @@ impl<'v> Creation<'v> {
             let words = format!("Topic '{name}' already exists.");
             return Err(Refused::new(ErrorCode::TopicAlreadyExists, words));
         }
-        // As in Kafka, topics that collide with each other are created if one request names both.
+        // As in Kafka, names that collide are both created if one request has both.
         if let Some(other) = self.view.image.colliding(name) {
             let words = format!("Topic '{name}' collides with existing topic: {other}");
             return Err(Refused::new(ErrorCode::InvalidTopicException, words));
@@ -204,7 +205,8 @@ impl<'v> Creation<'v> {
         Ok(())
     }
 
-    /// While there are few topics, any client may create one by naming it.
+    /// Checks limits for a topic that a client creates by naming it. While there are few topics,
+    /// any client may create one.
     fn check_limits_by_name(&self, creator: &mut Creator<'_>) -> Result<(), Refused> {
         let (topics, partitions) = (self.image.topic_count(), self.image.partition_count());
         if topics >= AUTO_TOPICS_MAX || partitions >= AUTO_PARTITIONS_MAX {
@@ -271,7 +273,7 @@ fn overrides(topic: &CreatableTopic<'_>) -> Result<Overrides, Refused> {
     Ok(overrides)
 }
 
-/// Each partition has one replica, on the shard that leads it.
+/// Refuses a replication factor above 1: only the shard that leads a partition has a replica.
 fn check_replicas(factor: i16) -> Result<(), Refused> {
     if factor <= 1 {
         return Ok(());
@@ -283,13 +285,14 @@ fn check_replicas(factor: i16) -> Result<(), Refused> {
 const ONE_REPLICA: &str =
     "muster keeps one replica of each partition, whatever the number of brokers.";
 
-/// The slots of new partitions.
+/// The slots of new partitions by the default placement.
 pub(super) fn slots(view: &View<'_>, topic_id: Uuid, partitions: Range<i32>) -> Vec<i32> {
     let slot = |partition| view.placement.partition_slot(topic_id, partition);
     partitions.map(slot).map(|slot| slot.0 as i32).collect()
 }
 
-/// The node of each partition, by index, after Kafka's checks. It leads the slot of its number.
+/// The node of each partition, by index, after Kafka's checks. The partition gets the slot with the
+/// number of the node, which that node leads.
 fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<i32>, Refused> {
     let set = [
         ("replication factor", i32::from(topic.replication_factor)),
@@ -316,7 +319,7 @@ fn manual_assignment(view: &View<'_>, topic: &CreatableTopic<'_>) -> Result<Vec<
     Ok(nodes.into_values().collect())
 }
 
-/// The one broker of a partition.
+/// The single broker that a request assigns to a partition.
 pub(crate) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refused> {
     const WHERE: &str = "The manual partition assignment includes";
     let mut sorted = brokers.to_vec();

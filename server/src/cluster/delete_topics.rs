@@ -7,12 +7,12 @@ use muster_codec::records::{ClusterRecord, TopicKey};
 use muster_codec::{ErrorCode, Uuid, Wall};
 use std::collections::BTreeMap;
 
-/// The number of times that a request has each name or id.
+/// How often a request has each name or id.
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
-/// Deletes topics by name, or by id from version 6 on, at the time `wall`. A topic that is named
-/// twice is answered once. Entries with neither name nor id, or both, and those of a request that
-/// has timed out, are each answered.
+/// Deletes topics by name, or from version 6 on also by id, at the time `wall`. A topic that is
+/// named twice is answered once. Each entry is answered if it has both name and id or neither, or
+/// if the request has timed out.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,
@@ -59,7 +59,7 @@ pub fn delete_topics(
     Change { records, response: DeleteTopicsResponse { responses, throttle_time_ms } }
 }
 
-/// Whether a topic is named by its name or by its id, and not by both or neither.
+/// Whether an entry has either a name or an id, not both or neither.
 fn is_one_name((name, id): (Option<&str>, Uuid)) -> bool {
     name.is_some() == id.is_zero()
 }
@@ -72,7 +72,8 @@ fn names<'a>(
     states.chain(names)
 }
 
-/// The topics that a request may delete: others of its entries are refused, whatever they name.
+/// The topics that a request may delete. Its other entries are refused whether the topic exists or
+/// not.
 pub(crate) fn named_once<'a>(
     request: &'a DeleteTopicsRequest<'_>,
 ) -> impl Iterator<Item = (Option<&'a str>, Uuid)> {
@@ -88,8 +89,8 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
     asked
 }
 
-/// Whether a topic is given by its id and by its name: it is answered once, with an error. A name
-/// that is given several times is refused by itself, so that the id counts.
+/// Whether a topic is named both by its id and by its name: it is then answered once, with an
+/// error. A name that occurs several times is refused by itself, and the id counts.
 fn is_named_once_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
     topic.is_some_and(|topic| asked.get(&(Some(&*topic.name), Uuid::ZERO)) == Some(&1))
@@ -138,7 +139,7 @@ fn invalid(message: &str) -> Refused {
     Refused::new(ErrorCode::InvalidRequest, message)
 }
 
-/// The configs are deleted first: a later topic of the same name has none of them.
+/// Deletes the configs first, so that a later topic of the same name does not inherit them.
 fn delete(view: &View<'_>, wall: Wall, topic: &Topic, records: &mut Vec<ClusterRecord<'static>>) {
     let configs = view.image.configs(TOPIC_RESOURCE, &topic.name).into_iter().flatten();
     records.extend(configs.map(|(name, _)| config_record(TOPIC_RESOURCE, &topic.name, name, None)));

@@ -1,4 +1,4 @@
-//! DescribeQuorum: the controller, shard 0, is the only voter on the cluster's log.
+//! DescribeQuorum: shard 0, the controller, is the only voter of the cluster's log.
 
 use super::{Change, View};
 use crate::placement::CONTROLLER;
@@ -8,13 +8,13 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str, Wall};
 
-/// Kafka's topic of the cluster's records.
+/// The name of Kafka's topic for metadata records.
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
-/// Kafka's name of the listener of controllers.
+/// The name of Kafka's controller listener.
 const LISTENER: &str = "CONTROLLER";
 
-/// `end` is the position of the last change of the cluster, which is durable when this is answered.
+/// `end` is the position of the cluster's last change. It is durable before the answer leaves.
 pub fn describe_quorum(
     view: &View<'_>,
     (end, wall): (u64, Wall),

@@ -1,8 +1,8 @@
-//! The response to a change of the cluster that was not written.
+//! The response to a request whose change of the cluster was not written.
 
 use muster_codec::{ControllerResponse, ErrorCode};
 
-/// Turns a response into one of failure: the records of its request were not written.
+/// Sets an error in a response because the records of its request were not written.
 pub(crate) fn fail(response: &mut ControllerResponse<'_>, error: ErrorCode) {
     let error_code = error.code();
     match response {

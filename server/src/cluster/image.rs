@@ -1,4 +1,4 @@
-//! The image of the cluster on each shard: topics, configs, the next producer id.
+//! The image of the cluster, which all shards share: topics, configs, ACLs, quotas, producer ids.
 
 use super::configs::{Configs, config_records};
 use super::internal_topic::InternalTopic;
@@ -24,18 +24,18 @@ pub struct Topic {
     pub id: Uuid,
     pub name: Arc<str>,
     pub partitions: i32,
-    /// The slots of its partitions, as in the topic's record.
+    /// The slot of each partition, by index, as in the topic's record.
     slots: Arc<[i32]>,
 }
 
 impl Topic {
-    /// The slot of a partition; None if it was created without one.
+    /// The slot of a partition; None if the partition was created without a slot.
     pub fn slot(&self, partition: i32) -> Option<Slot> {
         let slot = self.slots.get(usize::try_from(partition).ok()?)?;
         u32::try_from(*slot).ok().map(Slot)
     }
 
-    /// The slots with those of new partitions appended; empty if no partition has one.
+    /// The topic's slots followed by those of new partitions; empty if no partition has a slot.
     pub(super) fn slots_with(&self, added: Vec<i32>) -> Vec<i32> {
         let mut all = self.slots.to_vec();
         if !added.is_empty() {
@@ -45,7 +45,7 @@ impl Topic {
         all
     }
 
-    /// Whether the server itself writes it.
+    /// Whether this is an internal topic, which only the server writes.
     pub fn is_internal(&self) -> bool {
         InternalTopic::of_id(self.id).is_some()
     }
@@ -57,22 +57,22 @@ pub(crate) fn cluster_id_record(id: &str) -> ClusterRecord<'static> {
     ClusterRecord::ClusterId(ClusterIdKey {}, Some(value))
 }
 
-/// Stands for the slot of a partition without one.
+/// Takes the place of a slot for partitions without one.
 const NO_SLOT: i32 = -1;
 
-/// A deleted topic, for as long as groups may have offsets of it.
+/// A deleted topic. It is kept until all shards have removed their groups' offsets of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeletedTopic {
     pub name: Arc<str>,
     /// In milliseconds since the epoch.
     pub deleted_at: i64,
-    /// The first version of the topics without it.
+    /// The first version of the topics that lacks this one.
     pub version: i64,
 }
 
-/// All topics and configs at one point in shard 0's log.
+/// All topics, configs and other shared state at one position of shard 0's log.
 ///
-/// A clone shares everything, and a change copies the few nodes that it affects.
+/// A clone shares all nodes of the trees; a change copies the few nodes that it affects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterImage {
     topics: OrdMap<Arc<str>, Topic>,
@@ -84,20 +84,22 @@ pub struct ClusterImage {
     pub(super) acls: Acls,
     pub(super) client_quotas: ClientQuotas,
     next_producer_id: i64,
-    /// The id of the cluster, once the log has it.
+    /// The cluster id, once it is in the log.
     cluster_id: Option<Arc<str>>,
-    /// At least the position of the last change of topics in shard 0's log, so that it ascends over
-    /// restarts, too; and its value when the newest topic was created.
+    /// The version of the topics: at least the position of their last change in shard 0's log, so
+    /// that it also increases across restarts.
     topics_version: i64,
+    /// The version at which the newest topic was created.
     newest_topic_version: i64,
-    /// At least the position of the last change of what clients may do: ACLs and credentials.
+    /// The version of access rights (ACLs and credentials): at least the position of their last
+    /// change.
     pub(super) access_version: i64,
-    /// The partitions of user topics.
+    /// The number of partitions of user topics.
     partition_count: i64,
 }
 
 impl ClusterImage {
-    /// A cluster with the internal topics alone.
+    /// A cluster that has only the internal topics.
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
         for topic in InternalTopic::ALL {
@@ -111,7 +113,7 @@ impl ClusterImage {
         image
     }
 
-    /// The id of the cluster, if the log has it.
+    /// The cluster id, if it is in the log.
     pub fn cluster_id(&self) -> Option<&str> {
         self.cluster_id.as_deref()
     }
@@ -147,17 +149,18 @@ impl ClusterImage {
         self.partition_count
     }
 
-    /// The deleted topics of which groups may have offsets, by id.
+    /// The deleted topics whose offsets groups may still have, by id.
     pub fn deleted(&self) -> impl ExactSizeIterator<Item = (Uuid, &DeletedTopic)> {
         self.deleted.iter().map(|(id, topic)| (*id, topic))
     }
 
-    /// A topic whose name differs from this one only in `.` and `_`: metrics would confuse them.
+    /// A topic whose name differs only in `.` and `_`, which metrics do not distinguish.
     pub fn colliding(&self, name: &str) -> Option<&str> {
         self.metric_names.colliding(name)
     }
 
-    /// The overrides of a resource: Kafka's type number (2 topic, 4 broker, 32 group) and name.
+    /// The overrides of a resource. `resource_type` is Kafka's number (2 topic, 4 broker, 32
+    /// group).
     pub fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides> {
         self.configs.get(resource_type, name)
     }
@@ -172,12 +175,12 @@ impl ClusterImage {
         self.configs.count(resource_type)
     }
 
-    /// Whether both have the same topics.
+    /// Whether both images share one tree of topics, so that no topic differs.
     pub fn shares_topics_with(&self, other: &Self) -> bool {
         self.topics.ptr_eq(&other.topics)
     }
 
-    /// The names of all resources of a type with overrides, in order, from one on.
+    /// The names of a type's resources with overrides, in order, starting at `from`.
     pub fn configured<'a>(&'a self, of: i8, from: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.configs.names_from(of, from)
     }
@@ -240,7 +243,7 @@ impl ClusterImage {
         }
     }
 
-    /// Sets the version from which on a deleted topic is missing.
+    /// Sets the version of the topics at which a topic was deleted.
     fn date_deleted(&mut self, record: &ClusterRecord<'_>) {
         if let ClusterRecord::DeletedTopic(key, Some(_)) = record
             && let Some(topic) = Arc::make_mut(&mut self.deleted).get_mut(&key.topic_id)
@@ -249,7 +252,7 @@ impl ClusterImage {
         }
     }
 
-    /// The only way in which an image changes.
+    /// Applies a record. An image changes in no other way.
     pub fn apply(&mut self, record: &ClusterRecord<'_>) {
         match record {
             ClusterRecord::Topic(key, Some(value)) => self.put_topic(key, value),
@@ -274,16 +277,16 @@ impl ClusterImage {
         self.insert(Topic { id: key.topic_id, name, partitions: value.partitions, slots });
     }
 
-    /// Sets the versions to the position that a load of shard 0's log has reached: the replay has
-    /// counted changes, which may be more than operations. The version never goes back, as records
-    /// of groups have that of their regular expressions.
+    /// Sets the versions to the position at which the load of shard 0's log ended. During the
+    /// replay they counted changes, which may be more than operations. A version never goes back,
+    /// as records of groups hold the version for which their regular expressions were resolved.
     pub(crate) fn loaded_at(&mut self, position: u64) {
         self.date_all(position.cast_signed());
         self.access_version = position.cast_signed();
     }
 
-    /// Makes all versions newer than those of `before`, the image before a shard was loaded again,
-    /// so that shards that hold that image treat all topics as new, and missing ones as deleted.
+    /// Makes all versions newer than those of `before`, the image before shard 0 was loaded again.
+    /// Shards with the old image then treat all topics as new, and missing topics as deleted.
     pub(crate) fn changed_since(&mut self, before: &Self) {
         self.date_all(self.topics_version.max(before.topics_version + 1));
     }
@@ -309,7 +312,7 @@ impl ClusterImage {
         }
     }
 
-    /// Configs have tombstones of their own.
+    /// Removes a topic. Its configs have tombstones of their own.
     fn remove_topic(&mut self, key: &TopicKey) {
         let Some(name) = self.names.remove(&key.topic_id) else { return };
         if MetricNames::has(&name) {
@@ -343,7 +346,7 @@ impl ClusterImage {
     }
 }
 
-/// The record of a topic that was deleted, or a tombstone once its offsets are removed.
+/// The record of a deleted topic, or its tombstone once no group has offsets of the topic.
 pub(crate) fn deleted_topic_record(
     topic_id: Uuid,
     deleted: Option<(&str, i64)>,

@@ -1,21 +1,22 @@
-//! The names of topics in Kafka's metrics, where `.` is `_`: two topics with the same one collide.
+//! Topic names as Kafka's metrics show them, with `_` for `.`. Topics with the same name there
+//! collide.
 
 use imbl::OrdMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Topics with a `.` or `_`, by their names in metrics. Several have the same one if they were
-/// created by one request.
+/// Topics with a `.` or `_` in their names, by their names in metrics. Topics that one request
+/// created may share a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct MetricNames(OrdMap<String, BTreeSet<Arc<str>>>);
 
 impl MetricNames {
-    /// Whether a topic is among them: its name in metrics may be another topic's, too.
+    /// Whether the table has a topic: names without `.` and `_` cannot collide.
     pub(super) fn has(name: &str) -> bool {
         name.contains(['.', '_'])
     }
 
-    /// A topic with the same name in metrics; it may be the topic itself.
+    /// A topic with the same name in metrics, possibly the topic itself.
     pub(super) fn colliding(&self, name: &str) -> Option<&str> {
         if !Self::has(name) {
             return None;

@@ -1,8 +1,9 @@
-//! The state that all shards share: topics, configs, producer ids, credentials of users, ACLs,
-//! client quotas. One immutable image, changed on shard 0 through its log and sent to the others.
+//! The state that all shards share: topics, configs, producer ids, credentials, ACLs, client
+//! quotas. It is one immutable image. Shard 0 changes it through its log, and sends it to the other
+//! shards.
 //!
-//! The functions here decide: a request and a [`View`] in, a [`Change`] out. The caller writes the
-//! records to the log, applies them to its image, and answers once they are durable.
+//! Functions here only decide: they turn a request and a [`View`] into a [`Change`]. The caller
+//! writes the records to the log, applies them to its image, and answers once they are durable.
 
 mod acls;
 mod alter_acls;

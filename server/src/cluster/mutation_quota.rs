@@ -1,4 +1,4 @@
-//! The quota of a client's changes of topics (KIP-599).
+//! The quota on changes of topics by a client (KIP-599).
 
 use super::change::Refused;
 use crate::quotas::{Buckets, Limit, QuotaKey};
@@ -6,7 +6,7 @@ use muster_codec::ErrorCode;
 
 const KEY: QuotaKey = QuotaKey::ControllerMutationRate;
 
-/// The quota of the client of a request (`ControllerMutationQuota`).
+/// The quota of a request's client (Kafka's `ControllerMutationQuota`).
 #[derive(Debug, Default)]
 pub struct MutationQuota<'q> {
     limited: Option<Limited<'q>>,
@@ -17,22 +17,22 @@ pub struct MutationQuota<'q> {
 struct Limited<'q> {
     buckets: &'q mut Buckets,
     limit: Limit,
-    /// Whether changes are refused while the quota is exceeded, as newer clients expect.
+    /// Whether changes are refused while the quota is exceeded. Older clients are only throttled.
     is_strict: bool,
     now: i64,
 }
 
 impl<'q> MutationQuota<'q> {
-    /// The quota of a client, or of one without any.
+    /// The quota of a client; `limit` is None for a client without a quota.
     pub fn new(buckets: &'q mut Buckets, limit: Option<Limit>, is_strict: bool, now: i64) -> Self {
         let limited = limit.map(|limit| Limited { buckets, limit, is_strict, now });
         Self { limited, throttle_ms: 0 }
     }
 
-    /// Takes a number of partitions that are created or deleted.
+    /// Charges the quota with partitions that are created or deleted.
     ///
     /// # Errors
-    /// THROTTLING_QUOTA_EXCEEDED.
+    /// THROTTLING_QUOTA_EXCEEDED: the quota is exceeded, and the client expects a refusal.
     pub(crate) fn take(&mut self, partitions: i64) -> Result<(), Refused> {
         let Some(Limited { buckets, limit, is_strict, now }) = &mut self.limited else {
             return Ok(());
@@ -52,7 +52,7 @@ impl<'q> MutationQuota<'q> {
         Ok(())
     }
 
-    /// How long the client is to be throttled, in ms.
+    /// How long to throttle the client, in milliseconds.
     pub(crate) fn throttle_time_ms(&self) -> i32 {
         i32::try_from(self.throttle_ms).unwrap_or(i32::MAX)
     }

@@ -1,21 +1,21 @@
-//! Offline partitions, as reported by their shards.
+//! The offline partitions that shards have reported.
 
 use super::Topic;
 use muster_codec::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Partitions by the ids of their topics, in order.
+/// Partitions as topic id and index, in order.
 pub type OfflineList = Arc<[(Uuid, i32)]>;
 
-/// The offline partitions, by the shard that leads them.
+/// The offline partitions, by their leading shard.
 #[derive(Debug, Clone, Default)]
 pub struct OfflinePartitions {
     by_shard: BTreeMap<u32, OfflineList>,
 }
 
 impl OfflinePartitions {
-    /// Replaces the report of a shard.
+    /// Replaces what a shard has reported.
     pub fn set(&mut self, shard: u32, partitions: OfflineList) {
         self.by_shard.insert(shard, partitions);
         self.by_shard.retain(|_, partitions| !partitions.is_empty());

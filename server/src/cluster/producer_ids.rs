@@ -1,4 +1,4 @@
-//! Allocates producer ids to shards in blocks, so that one record serves a number of producers.
+//! Allocates producer ids to shards in blocks: one record for many producers.
 
 use super::ClusterImage;
 use muster_codec::records::{ClusterRecord, ProducerIdsKey, ProducerIdsValue};
@@ -14,7 +14,7 @@ pub struct ProducerIdBlock {
     pub count: i32,
 }
 
-/// The next block, and the record that allocates it; the block may be used once the record is
+/// The next block, and the record that allocates it. The block may be used once the record is
 /// durable.
 pub fn allocate_producer_ids(
     image: &ClusterImage,

@@ -1,5 +1,5 @@
-//! The records after which a cluster is as a new one, but for its users: clients that are connected
-//! have logged in as these.
+//! The records that reset a cluster to its initial state. Users keep their credentials, as
+//! connected clients have authenticated with them.
 
 use super::change::config_record;
 use super::{ClusterImage, deleted_topic_record};
@@ -8,7 +8,7 @@ use muster_codec::Wall;
 use muster_codec::records::{ClusterRecord, TopicKey};
 
 impl ClusterImage {
-    /// See the head of the file.
+    /// The records of a reset, which runs at the time `wall`.
     pub(crate) fn reset_records(&self, config: &Config, wall: Wall) -> Vec<ClusterRecord<'static>> {
         let new = Self::new(config);
         let mut records = Vec::new();

@@ -6,7 +6,7 @@ use imbl::OrdMap;
 use muster_codec::records::{ClusterRecord, ScramCredentialKey, ScramCredentialValue};
 use std::sync::Arc;
 
-/// The credentials by the name of the user and the mechanism. Copies share their contents.
+/// Credentials by user name and mechanism. Copies share their contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ScramCredentials(OrdMap<(Arc<str>, ScramMechanism), Arc<ScramCredential>>);
 
@@ -19,12 +19,12 @@ impl ScramCredentials {
         self.0.len()
     }
 
-    /// Ordered by name.
+    /// All credentials, ordered by user name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, ScramMechanism, &ScramCredential)> {
         self.0.iter().map(|((name, mechanism), it)| (&**name, *mechanism, &**it))
     }
 
-    /// A mechanism that this server does not know has no effect.
+    /// Sets or removes a credential. A mechanism that this server does not know has no effect.
     pub(super) fn apply(
         &mut self,
         key: &ScramCredentialKey<'_>,
@@ -47,7 +47,7 @@ impl ScramCredentials {
     }
 }
 
-/// Users.
+/// Users of the image.
 impl ClusterImage {
     /// The credential of a user for a mechanism.
     pub fn scram_credential(
@@ -66,7 +66,7 @@ impl ClusterImage {
         self.scram_credentials.apply(key, value);
     }
 
-    /// All credentials, by the name of the user.
+    /// All credentials, ordered by user name.
     pub fn scram_credentials(
         &self,
     ) -> impl Iterator<Item = (&str, ScramMechanism, &ScramCredential)> {
@@ -79,7 +79,7 @@ impl ClusterImage {
     }
 }
 
-/// The record that sets a credential, or removes it.
+/// The record that sets or removes a credential.
 pub(super) fn record(
     name: &str,
     mechanism: ScramMechanism,

@@ -1,8 +1,8 @@
-//! Valid names of topics: the rules and messages of Kafka's `Topic.validate`.
+//! Checks topic names, with the rules and messages of Kafka's `Topic.validate`.
 
 use super::limits::TOPIC_NAME_CHARS_MAX;
 
-/// Kafka's internal topics beside those that muster has.
+/// Names of Kafka's internal topics that muster does not have.
 const RESERVED: &[&str] = &["__cluster_metadata"];
 
 /// Whether it is the name of an internal topic that muster does not have.

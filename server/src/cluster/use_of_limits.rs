@@ -1,4 +1,4 @@
-//! How much of the limits on its size the cluster uses.
+//! How much of its size limits the cluster uses.
 
 use super::limits::{
     ACLS_MAX, CLIENT_METRICS_MAX, GROUP_CONFIGS_MAX, PARTITIONS_MAX, QUOTA_ENTITIES_MAX,
@@ -8,7 +8,7 @@ use super::{CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE};
 use crate::limit_gauges::{Limit, LimitGauges};
 
 impl ClusterImage {
-    /// Adds the use of the limits on its size.
+    /// Adds the cluster's use of each size limit.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let count = |count: i64| usize::try_from(count).unwrap_or(0);
         gauges.set(Limit::Topics, self.topic_count(), TOPICS_MAX);

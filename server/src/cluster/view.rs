@@ -5,15 +5,14 @@ use crate::config::{Config, ListenerIndex};
 use crate::placement::{Placement, Slot};
 use std::sync::Arc;
 
-/// The address of a shard.
+/// The address at which clients reach a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub host: String,
     pub port: u16,
 }
 
-/// The addresses of the shards: for each listener those that its clients are given, by shard
-/// number.
+/// The advertised addresses of all shards: for each listener a list by shard number.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoints(Arc<[Box<[Endpoint]>]>);
 
@@ -22,13 +21,13 @@ impl Endpoints {
         Self(of_listeners.into_iter().collect())
     }
 
-    /// Those for the clients of a listener.
+    /// The addresses for clients of this listener.
     pub fn of(&self, listener: ListenerIndex) -> &[Endpoint] {
         self.0.get(listener.0).map_or(&[], |endpoints| endpoints)
     }
 }
 
-/// Those of a server with one listener.
+/// The addresses of a server with one listener.
 impl FromIterator<Endpoint> for Endpoints {
     fn from_iter<I: IntoIterator<Item = Endpoint>>(endpoints: I) -> Self {
         Self::new([endpoints.into_iter().collect()])
@@ -40,18 +39,18 @@ impl FromIterator<Endpoint> for Endpoints {
 pub struct View<'a> {
     pub image: &'a ClusterImage,
     pub offline: &'a OfflinePartitions,
-    /// The config of file and command line, without altered configs.
+    /// The config of the file and the command line, without what clients altered.
     pub config: &'a Config,
     pub placement: Placement,
-    /// The endpoints by shard number, which is the node id, for the clients of one listener.
+    /// The addresses for clients of one listener, by shard number, which is the node id.
     pub endpoints: &'a [Endpoint],
-    /// The shard that answers.
+    /// The shard that answers the request.
     pub shard: u32,
     pub cluster_id: &'a str,
 }
 
-/// The shard that leads a partition of a topic, internal or not: the one that leads its slot, or,
-/// for a partition without a slot, the one that the formula determines.
+/// The shard that leads a partition of a topic, internal or not. It is the leader of the
+/// partition's slot; for a partition without a slot, the placement formula decides.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if let Some(internal) = InternalTopic::of_id(topic.id) {
         return placement.log_shard(internal.log_partition(partition));
@@ -62,17 +61,17 @@ pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     }
 }
 
-/// The slot in whose partition of `__share_group_state` the share partitions of a topic partition
-/// are, which the leader of that leads: the topic partition's own. A partition without a slot has
-/// the first one of its leader; None if that leads no slot.
+/// The slot whose partition of `__share_group_state` holds the share state of a topic partition. It
+/// is the partition's own slot. A partition without a slot uses the first slot of its leader; None
+/// if the leader has no slot.
 pub fn state_slot(topic: &Topic, partition: i32, placement: Placement) -> Option<Slot> {
     let of_leader = || placement.slots_of(leader(topic, partition, placement)).next();
     topic.slot(partition).or_else(of_leader)
 }
 
-/// The address of a partition in messages of transactions: one for all partitions of a shard, as
-/// they are loaded together. So each shard reports to each coordinator once at startup, not each
-/// slot, and the batches of a request need one question.
+/// The address of a partition in messages of transactions. All partitions of a shard share one
+/// address, as they are loaded together. So at startup each shard, not each slot, reports to the
+/// coordinators, and one question covers all batches of a request.
 pub fn transaction_slot(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     leader(topic, partition, placement)
 }

@@ -1,4 +1,4 @@
-//! ACLs: how much one DeleteAcls may ask for.
+//! The limits on the work of one DeleteAcls.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn controller(topics: usize) -> Controller {
     controller
 }
 
-/// A filter for the ACLs of a topic, or for all.
+/// A filter for the ACLs of one topic, or of all topics.
 fn filter(topic: Option<&'static str>) -> DeleteAclsFilter<'static> {
     DeleteAclsFilter {
         resource_type_filter: 2,

@@ -1,4 +1,4 @@
-//! Certificates of listeners that clients alter, with the answers of Kafka 4.3.
+//! Listener certificates that clients alter, with the expected answers of Kafka 4.3.
 
 use super::*;
 use crate::config::{Address, ListenerIndex, SecurityProtocol, Served, ServedListener, ShardTls};
@@ -10,7 +10,7 @@ const BROKER: i8 = 4;
 const LOCATION: &str = "listener.name.out.ssl.keystore.location";
 const CERTIFICATES: ListenerIndex = ListenerIndex(1);
 
-/// Two brokers, each with a listener without TLS and one with it.
+/// A controller of two brokers, each with a plaintext listener and a TLS listener.
 fn controller() -> Controller {
     let mut controller = Controller::new(&["ssl.keystore.location=/fixed.pem"]);
     let listener = |(name, protocol): (&str, SecurityProtocol)| {
@@ -24,7 +24,7 @@ fn controller() -> Controller {
     controller
 }
 
-/// The certificates that are checked before a request is decided.
+/// The certificates that must be checked before a request is decided.
 fn checked(controller: &mut Controller, resources: &[(i8, &str, &[Op])]) -> Vec<ShardTls> {
     let request: ControllerRequest<'_> = incremental(resources, false).into();
     let mut checked = Vec::new();
@@ -35,7 +35,7 @@ fn checked(controller: &mut Controller, resources: &[(i8, &str, &[Op])]) -> Vec<
     checked
 }
 
-/// The places of the key stores that are to be checked, by shard.
+/// The key store paths to check, with their shards.
 fn locations(checked: &[ShardTls]) -> Vec<(u32, &str)> {
     let all = checked.iter().flat_map(|of| of.replacements.iter().map(|it| (of.shard, it)));
     let location = |(shard, it): (u32, &crate::config::Replacement)| {
@@ -55,7 +55,8 @@ fn a_change_of_certificates_has_those_checked_that_it_leads_to() {
     let both = [(BROKER, "0", set), (BROKER, "1", &[("log.retention.ms", 0, Some("5"))])];
     assert_eq!(locations(&checked(&mut controller, &both)), [(0, "/new.pem")]);
     assert_eq!(controller.alter(BROKER, "1", set), Ok(()));
-    // Setting what is set has its file read again; removing it, that of the server's configs.
+    // Setting the present path again rereads the file. Removing it rereads the file of the server's
+    // config.
     assert_eq!(locations(&checked(&mut controller, &[(BROKER, "1", set)])), [(1, "/new.pem")]);
     let removed: &[Op] = &[(LOCATION, 1, None)];
     let both = [(BROKER, "0", removed), (BROKER, "1", removed)];
@@ -118,7 +119,7 @@ fn certificates_are_altered_for_a_listener_of_one_broker() {
         ("", LOCATION, per_broker.to_owned()),
         ("0", "ssl.client.auth", format!("{not_dynamic}: [ssl.client.auth]")),
         ("0", "ssl.allow.dn.changes", format!("{not_dynamic}: [ssl.allow.dn.changes]")),
-        // Kafka stores these three, and they have no effect.
+        // Kafka stores the next three without effect.
         (
             "0",
             "listener.name.out.ssl.client.auth",

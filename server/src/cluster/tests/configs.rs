@@ -1,4 +1,4 @@
-//! Altered configs, and allocated producer ids.
+//! Altered configs and allocated producer ids.
 
 use super::*;
 use ErrorCode::{
@@ -230,7 +230,7 @@ fn alterations_are_refused_with_kafkas_words() {
         controller.alter_all(&[(2, "t1", &[]), (2, "t1", &[])], false),
         [twice.clone(), twice.clone()]
     );
-    // Named twice, they do not come to the controller, which would fail on such an operation.
+    // A broker refuses resources that are named twice; the controller never sees them.
     let unknown = refused(UnknownTopicOrPartition, "The topic 'nope' does not exist.");
     assert_eq!(
         controller.alter_all(&[(2, "t1", senseless), (2, "nope", set), (2, "t1", set)], false),
@@ -304,7 +304,8 @@ fn a_dead_letter_queue_is_no_internal_topic() {
     let words = format!("{key}: DLQ topic name must not start with '__'");
     let refused = controller.alter(32, "g", &[(key, 0, Some("__dlq"))]);
     assert_eq!(refused, Err((InvalidConfig, words)));
-    // Neither its prefix nor whether it exists is looked at before a record is to be queued.
+    // The prefix and the existence of the topic are only checked when a dead letter is to be
+    // written.
     assert_eq!(controller.alter(32, "g", &[(key, 0, Some("any"))]), Ok(()));
 }
 
@@ -378,7 +379,7 @@ fn group_configs_are_within_the_bounds_of_their_broker() {
     assert_eq!(controller.value(32, "g", session), None);
 }
 
-/// Sets a config of a group.
+/// Sets a config of a group directly in the image.
 fn configure(image: &mut ClusterImage, group: String) {
     let name = "consumer.session.timeout.ms".into();
     let key = ConfigKey { resource_type: GROUP_RESOURCE, resource_name: group.into(), name };
@@ -424,7 +425,7 @@ fn subscriptions_to_metrics_are_kept_until_their_last_config_is_removed() {
     let set: &[Op] =
         &[("metrics", 0, Some("org.apache.kafka.consumer.")), ("match", 0, Some("client_id=a"))];
     assert_eq!(controller.alter(16, "slow", set), Ok(()));
-    // As in Kafka, whose controller does not know their types.
+    // As in Kafka, whose controller does not know the types of these configs.
     let words = "Can't APPEND to key match because its type is not LIST.";
     let appended: &[Op] = &[("match", 2, Some("client_source_port=1"))];
     assert_eq!(controller.alter(16, "slow", appended), refused(InvalidConfig, words));
@@ -480,7 +481,7 @@ fn of_the_configs_of_a_group_those_that_it_sets_are_checked() {
     assert_eq!(of_standbys, (InvalidConfig, standbys.to_owned()));
     let unknown = refused(&[(session, 0, Some("-1")), ("zzz", 0, Some("1"))]);
     assert_eq!(unknown, (InvalidConfig, "Unknown group config name: zzz".to_owned()));
-    // The broker's bounds leave no room between both.
+    // The broker's bounds leave no valid value between the two configs.
     let bounds =
         ["group.share.max.heartbeat.interval.ms=45000", "group.share.heartbeat.interval.ms=44999"];
     let mut controller = Controller::new(&bounds);

@@ -1,4 +1,4 @@
-//! Requests to the controller, with the answers of Kafka 4.3.
+//! Requests to the controller, with the expected answers of Kafka 4.3.
 
 mod acls;
 mod certificates;
@@ -18,17 +18,17 @@ use muster_coordinator::Ids;
 use muster_fairness::Shares;
 use std::collections::BTreeMap;
 
-/// A controller that writes its decisions at once.
+/// A controller that applies its decisions at once.
 struct Controller {
     image: ClusterImage,
     config: Config,
     next_id: u64,
     shares: Shares,
-    /// The address of the client.
+    /// The client's address.
     host: &'static str,
-    /// Why the certificates that brokers would have cannot be used.
+    /// The reasons why brokers' new certificates cannot be used, by node id.
     refused: BTreeMap<u32, String>,
-    /// The position of its log.
+    /// The position in the controller's log.
     position: u64,
 }
 
@@ -50,7 +50,8 @@ impl Controller {
         Self { image, config, next_id: 0, shares, host, refused, position: 0 }
     }
 
-    /// The reason why topics that a client named were not created.
+    /// Creates topics that a client named in Metadata. Returns the reason if not all could be
+    /// created.
     fn auto_create(&mut self, host: &str, topics: &[String]) -> Option<String> {
         let mut shares = self.shares.clone();
         let mut creator = Creator { shares: &mut shares, now: 0, host };
@@ -159,7 +160,7 @@ impl Controller {
         self.alter_all(&[(resource, name, configs)], false).remove(0)
     }
 
-    /// AlterConfigs, which replaces all configs of a resource.
+    /// Applies an AlterConfigs request, which replaces all configs of a resource.
     fn replace(&mut self, resource: i8, name: &str, all: &[(&str, &str)]) -> Result<(), Answer> {
         let config = |(name, value): &(&str, &str)| ReplacedConfig {
             name: (*name).to_owned().into(),
@@ -219,8 +220,7 @@ fn incremental(
 /// A config, the operation on it, and its value.
 type Op = (&'static str, i8, Option<&'static str>);
 
-/// Error and message; the message is empty where there is none.
-/// Without a quota.
+/// A mutation quota without a limit.
 fn free<'q>() -> MutationQuota<'q> {
     MutationQuota::default()
 }

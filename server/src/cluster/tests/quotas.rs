@@ -1,4 +1,4 @@
-//! Client quotas: what AlterClientQuotas changes and refuses, and DescribeClientQuotas shows.
+//! AlterClientQuotas and DescribeClientQuotas: changes, refusals and answers.
 
 use super::*;
 use crate::admin::describe_client_quotas;
@@ -33,10 +33,10 @@ fn alter(controller: &mut Controller, entries: Vec<QuotaAlteration<'_>>) -> Vec<
     response.entries.iter().map(|it| (code(it.error_code), text(&it.error_message))).collect()
 }
 
-/// An entity, its quotas, and why they are refused.
+/// An entity, its quotas, and the expected reason of the refusal.
 type Case<'c> = (Parts<'c>, &'c [(&'c str, f64)], &'c str);
 
-/// Entities and values as text; or the error.
+/// The described entities and values as text, or the error.
 fn describe(
     controller: &mut Controller,
     components: &[(&str, i8, Option<&str>)],

@@ -1,4 +1,4 @@
-//! Users: what AlterUserScramCredentials changes and refuses.
+//! AlterUserScramCredentials: changes and refusals.
 
 use super::*;
 use crate::admin::describe_user_scram_credentials;
@@ -8,7 +8,7 @@ use muster_codec::messages::*;
 
 const SHA_256: i8 = 1;
 
-/// A user with an error, or with mechanisms and iterations.
+/// A user, an error code, and mechanisms with their iterations.
 type Described = (String, i16, Vec<(i8, i32)>);
 
 fn upsertion(
@@ -29,7 +29,7 @@ fn deletion(name: &'static str, mechanism: i8) -> ScramCredentialDeletion<'stati
     ScramCredentialDeletion { name: name.into(), mechanism }
 }
 
-/// Applies a request; returns the users with their errors.
+/// Applies a request. Returns each user with its error.
 fn alter(
     controller: &mut Controller,
     deletions: Vec<ScramCredentialDeletion<'static>>,

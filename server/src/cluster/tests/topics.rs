@@ -1,4 +1,4 @@
-//! Topics created, deleted and grown.
+//! Creating and deleting topics, and adding partitions.
 
 use super::*;
 use ErrorCode::{
@@ -269,7 +269,7 @@ fn a_cluster_does_not_grow_without_end() {
     assert_eq!(controller.grow(10_001, None), refused(PolicyViolation, words));
 }
 
-/// This number of topic names, as a client may send them.
+/// `count` topic names, as a client may send them in Metadata.
 fn named(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}")).collect()
 }
@@ -394,7 +394,7 @@ fn deletions_are_refused_with_kafkas_words() {
         assert!(each.iter().all(|(error, _)| *error == InvalidRequest), "{each:?}");
     }
     assert!(controller.image.topic("t1").is_some());
-    // The name does not count if it is given several times, so that the id does.
+    // A name that occurs several times is refused by itself, and the id counts.
     let deleted = controller.delete(6, &[name, id, name]);
     assert_eq!(deleted, [(ErrorCode::None, String::new()), by_name]);
     assert!(controller.image.topic("t1").is_none());
@@ -480,7 +480,7 @@ fn messages_do_not_grow_with_what_a_client_sends() {
     assert!(message.len() <= 2_000 && message.starts_with("Topic name is invalid: the length"));
 }
 
-/// Groups record the version of the topics with which they resolved their regular expressions.
+/// Groups record the topics' version at which they resolved their regular expressions.
 #[test]
 fn a_start_does_not_lower_the_version_of_the_topics() {
     let mut controller = Controller::with_topic("kept");
