@@ -1,12 +1,12 @@
-//! An address of a host and a port, as operators write it.
+//! A host and a port, as operators write them.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The first shard's address; each further shard is one port higher.
+/// The address of the first shard; each further shard uses the next port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Empty: all interfaces, or the name of this host if it is advertised.
+    /// Empty for all interfaces; in an advertised address, for the name of this host.
     pub host: String,
     pub port: u16,
 }
@@ -17,10 +17,10 @@ const ADVERTISE_FORMS: &str =
     "HOST or HOST:PORT, such as kafka.example.org:9092 or [2001:db8::1]:9092";
 
 impl Address {
-    /// The value of `--listen`: `HOST:PORT`; a host that is empty or `*` is all interfaces.
+    /// Parses the value of `--listen`: `HOST:PORT`. An empty host or `*` means all interfaces.
     ///
     /// # Errors
-    /// The text has another form; the error names the valid forms.
+    /// The text has another form. The error lists the valid forms.
     pub fn of_listen(text: &str) -> Result<Self, String> {
         let malformed = || format!("--listen {text}: expected {LISTEN_FORMS}");
         let (host, port) = split(text).ok_or_else(malformed)?;
@@ -33,10 +33,10 @@ impl Address {
         }
     }
 
-    /// The value of `--advertise`: `HOST`, with the port that is listened on, or `HOST:PORT`.
+    /// Parses the value of `--advertise`: `HOST:PORT`, or `HOST` with the listener's port.
     ///
     /// # Errors
-    /// The text is of no such form, or an address that no client can connect to.
+    /// The text has another form, or no client can connect to the address.
     pub fn of_advertise(text: &str, listen_port: u16) -> Result<Self, String> {
         let malformed = || format!("--advertise {text}: expected {ADVERTISE_FORMS}");
         let (host, port) = split(text).ok_or_else(malformed)?;
@@ -52,7 +52,7 @@ impl Address {
     /// The address of a shard.
     ///
     /// # Errors
-    /// There is no such port.
+    /// The port would exceed 65535.
     pub fn of_shard(&self, number: u32) -> Result<Self, String> {
         let port = u32::from(self.port) + number;
         let port = u16::try_from(port).map_err(|_| {
@@ -65,23 +65,23 @@ impl Address {
         Ok(Self { host: self.host.clone(), port })
     }
 
-    /// `host:port`, where the host may be empty.
+    /// Parses `host:port`; the host may be empty.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (host, port) = split(text)?;
         Some(Self { host: host.to_owned(), port: parse_port(port?)? })
     }
 
-    /// Whether it is all interfaces.
+    /// Whether the address means all interfaces.
     pub fn is_wildcard(&self) -> bool {
         self.host.is_empty() || self.ip().is_some_and(|ip| ip.is_unspecified())
     }
 
-    /// The host, if it is an IP address and no name.
+    /// The host if it is an IP address, not a name.
     pub fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// As Kafka refuses the meta-address in `advertised.listeners`.
+    /// Refuses an address that means all interfaces, as Kafka does for `advertised.listeners`.
     pub(super) fn routable(self, what: &str) -> Result<Self, String> {
         if self.ip().is_some_and(|ip| ip.is_unspecified()) {
             Err(format!(
@@ -105,7 +105,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host, which may be an IPv6 address in brackets or, without a port, as it is; and a port.
+/// Splits a text into host and port. An IPv6 address is in brackets, or bare if there is no port.
 fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, port) = rest.split_once(']')?;
@@ -115,14 +115,14 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
     }
     match text.rsplit_once(':') {
         _ if text.parse::<Ipv6Addr>().is_ok() => Some((text, None)),
-        // Where an IPv6 address ends and a port begins is not to be guessed.
+        // Refuse to guess where a bare IPv6 address ends and the port begins.
         Some((host, _)) if host.contains(':') => None,
         Some((host, port)) => Some((host, Some(port))),
         None => Some((text, None)),
     }
 }
 
-/// Shards have the ports from this one on, so it cannot be left to the kernel.
+/// Parses a port. Port 0 is refused: shards use consecutive ports, so the kernel cannot choose.
 fn parse_port(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| *port != 0)
 }

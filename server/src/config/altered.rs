@@ -1,4 +1,4 @@
-//! Configs that clients altered while the server ran: by resource, in place of the defaults.
+//! Configs that clients altered at runtime: by resource, they override the server's values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 /// Config names and values that replace defaults.
 pub type Overrides = BTreeMap<String, String>;
 
-/// Kafka's number of topics among the resources that have configs.
+/// Kafka's resource type of topics.
 pub const TOPIC_RESOURCE: i8 = 2;
-/// Kafka's number of brokers; the name is the node id, or empty for all brokers.
+/// Kafka's resource type of brokers. The name is the node id, or empty for all brokers.
 pub const BROKER_RESOURCE: i8 = 4;
-/// Kafka's number of loggers, whose configs muster does not have.
+/// Kafka's resource type of loggers, which have no configs in muster.
 pub const LOGGER_RESOURCE: i8 = 8;
-/// Kafka's number of subscriptions to metrics of clients. Any name may have configs.
+/// Kafka's resource type of client metrics subscriptions. Any name is allowed.
 pub const CLIENT_METRICS_RESOURCE: i8 = 16;
-/// Kafka's number of groups; the name is the group id. The group need not exist.
+/// Kafka's resource type of groups. The name is the group id; the group need not exist.
 pub const GROUP_RESOURCE: i8 = 32;
 
-/// The configs of all resources that have any of their own.
+/// Access to the altered configs of all resources.
 pub trait Altered {
-    /// The altered configs of one resource, by Kafka's number of its type and its name.
+    /// The altered configs of one resource; `resource_type` is Kafka's number.
     fn configs(&self, resource_type: i8, name: &str) -> Option<&Overrides>;
 }
 

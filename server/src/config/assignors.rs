@@ -1,9 +1,8 @@
-//! The assignors of groups as configs name them: by their names, or by the classes that have them
-//! in Kafka.
+//! Assignors as configs name them: by name, or by the class name of Kafka's assignor.
 
 use muster_coordinator::assignors::Assignor;
 
-/// An assignor of consumer groups.
+/// The assignor of consumer groups with this name.
 pub(super) fn of_consumer_groups(name: &str) -> Option<Assignor> {
     match name {
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor" => Some(Assignor::Uniform),
@@ -12,7 +11,7 @@ pub(super) fn of_consumer_groups(name: &str) -> Option<Assignor> {
     }
 }
 
-/// Whether it is the assignor of share groups.
+/// Whether this is the name of the assignor of share groups; there is only one.
 pub(super) fn is_of_share_groups(name: &str) -> bool {
     matches!(name, "simple" | "org.apache.kafka.coordinator.group.assignor.SimpleAssignor")
 }

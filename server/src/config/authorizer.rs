@@ -1,18 +1,18 @@
-//! The configs of the authorizer, with those of Kafka's `StandardAuthorizer`.
+//! The configs of the authorizer, including those of Kafka's `StandardAuthorizer`.
 
 use super::Config;
 use crate::security::acls::AclRules;
 
-/// Kafka's authorizer, whose rules ours has.
+/// Kafka's authorizer, whose rules muster implements.
 const STANDARD: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 
 impl Config {
-    /// Whether clients need ACLs.
+    /// Whether requests are checked against ACLs.
     pub(crate) fn has_authorizer(&self) -> bool {
         !self.authorizer_class_name.is_empty()
     }
 
-    /// The rules beside the ACLs.
+    /// The rules of the authorizer apart from the ACLs.
     pub(crate) fn acl_rules(&self) -> AclRules {
         AclRules {
             super_users: super_users(self).map(str::to_owned).collect(),
@@ -20,7 +20,7 @@ impl Config {
         }
     }
 
-    /// A key whose value is invalid, and why.
+    /// The first invalid key of the authorizer, with the reason.
     pub(super) fn check_authorizer(&self) -> Option<(&'static str, String)> {
         let class = &self.authorizer_class_name;
         if self.has_authorizer() && class != STANDARD {
@@ -33,7 +33,7 @@ impl Config {
     }
 }
 
-/// They are separated by semicolons, as names in certificates have commas.
+/// The super users. They are separated by semicolons, as names in certificates contain commas.
 fn super_users(config: &Config) -> impl Iterator<Item = &str> {
     config.super_users.split(';').map(str::trim).filter(|user| !user.is_empty())
 }

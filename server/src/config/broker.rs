@@ -1,10 +1,10 @@
-//! The configs of a broker: one row each, and everything else is derived from the rows.
+//! The configs of a broker: one row for each key. All else is derived from these rows.
 //!
-//! A field is Kafka's key with underscores for dots. Types, defaults and ranges are those of
-//! Kafka 4.4 (`AbstractKafkaConfig.CONFIG_DEF`), but for `log.dir` and
-//! `offsets.topic.segment.bytes`, for the most partitions of internal topics, and for values that
-//! would lock out all clients. Keys of features that muster does not have at all (authorizers,
-//! tiered storage, plug-ins) are in `unserved`.
+//! A field is Kafka's key with `_` for `.`. Types, defaults and ranges are those of Kafka 4.4
+//! (`AbstractKafkaConfig.CONFIG_DEF`). Exceptions are `log.dir`, `offsets.topic.segment.bytes`, the
+//! maximum number of partitions of internal topics, and values that would lock out all clients.
+//! Keys of features that muster does not have (tiered storage, plug-ins and others) are in
+//! `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
@@ -18,22 +18,22 @@ use muster_storage::PARTITIONS_MAX;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// `shard.memory.max.bytes`: above the sum of the limits in [`crate::limits`].
+/// Default of `shard.memory.max.bytes`. It exceeds the sum of the limits in [`crate::limits`].
 pub(crate) const SHARD_BYTES_MAX: usize = 1_206 << 20;
 
-/// `disk.reserve.bytes`: some segments of shard logs.
+/// Default of `disk.reserve.bytes`: enough for several segments of shard logs.
 const RESERVE_BYTES: i64 = 64 << 20;
 
-/// `socket.request.max.bytes`
+/// Default of `socket.request.max.bytes`.
 pub(crate) const REQUEST_BYTES_DEFAULT: i32 = 100 << 20;
 
-/// `max.decompressed.message.bytes`: the longest array of Java.
+/// Maximum of `max.decompressed.message.bytes`: Java's longest array.
 pub(super) const RECORD_BYTES_MAX: i64 = 2_147_483_639;
 
-/// Kafka has no limit for partitions of internal topics.
+/// Maximum number of partitions of an internal topic. Kafka has no such limit.
 const LOG_PARTITIONS: i64 = PARTITIONS_MAX as i64;
 
-/// Kafka's own way of writing dead letters: the only one here.
+/// Kafka's default class for writing dead letters. muster accepts no other class.
 const DLQ_MANAGER: &str = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager";
 
 /// The defaults of the coordinator's configs.
@@ -49,17 +49,19 @@ macro_rules! broker_configs {
         #[derive(Debug, Clone, PartialEq)]
         pub struct Config {
             $(pub $field: $type,)*
-            /// The keys that the file or the command line set, with their texts.
+            /// The keys that the file or the command line set, with their values as text.
             pub(super) set: BTreeMap<&'static str, String>,
-            /// The keys that the command line set, and the keys of listeners.
+            /// Keys that clients cannot override: those of the command line, and the keys of
+            /// listeners.
             pub(super) pinned: BTreeSet<String>,
-            /// Keys of one listener or mechanism. Their texts are not printed.
+            /// Keys of single listeners or SASL mechanisms. Their values are not printed.
             pub(super) of_listeners: OfListeners,
-            /// Keys that were set of what muster does not have, and that change nothing.
+            /// Keys of features that muster does not have. They were set, and have no effect.
             pub(super) unserved: BTreeSet<String>,
-            /// Keys that were set and promise what muster does not do, each with a line about it.
+            /// Keys that were set and promise what muster does not do, each with a line that says
+            /// so.
             pub(super) promises: BTreeMap<String, String>,
-            /// Where the server serves, once that is decided.
+            /// The listeners and the data directory, once they are decided.
             pub served: Option<Served>,
         }
 
@@ -104,17 +106,17 @@ impl Config {
 broker_configs! {
     add_partitions_to_txn_retry_backoff_max_ms: i32 = 100, at_least(0), [obeyed];
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
-    // Our own: groups whose lag metrics always have; a star at the end of an id stands for any end.
+    // muster's own: group ids whose lag the metrics always show; `*` at the end matches any rest.
     admin_lag_groups: Vec<String> = Vec::new(), Valid::Any, [obeyed];
-    // Our own: how old the lag of all groups may be when someone asks for it.
+    // muster's own: the maximum age of a survey of all groups' lag when someone asks for it.
     admin_lag_interval_ms: i64 = 10_000, at_least(100), [obeyed];
-    // Our own: the number of groups, and of partitions, with the most lag that metrics have.
+    // muster's own: how many groups, and how many partitions, with the most lag the metrics show.
     admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
-    // Our own: where metrics, health and the page are served; empty for nowhere.
+    // muster's own: the address of metrics, health and the page; empty to switch them off.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
-    // Our own: whether POST /reset removes all topics, groups and configs, for tests.
+    // muster's own, for tests: whether POST /reset removes all topics, groups and configs.
     admin_reset_enable: bool = false, Valid::Any, [obeyed];
-    // Our own: the token that the admin listener asks for.
+    // muster's own: the token that clients of the admin listener must send.
     admin_token: Option<Password> = None, Valid::Any, [obeyed];
     advertised_listeners: Option<Vec<String>> = None, Valid::Any, [obeyed];
     allow_everyone_if_no_acl_found: bool = false, Valid::Any, [obeyed];
@@ -128,9 +130,9 @@ broker_configs! {
     broker_id: i32 = -1, Valid::Any, [];
     broker_rack: Option<String> = None, Valid::Any, [];
     broker_session_timeout_ms: i32 = 9_000, Valid::Any, [];
-    // Our own: whether `/metrics` shows what clients push (KIP-714).
+    // muster's own: whether `/metrics` shows the metrics that clients push (KIP-714).
     client_telemetry_metrics_enable: bool = true, Valid::Any, [obeyed];
-    // Our own: the URL to which it is forwarded by OTLP; empty for nowhere.
+    // muster's own: the OTLP URL to which pushed metrics are forwarded; empty for none.
     client_telemetry_otlp_endpoint: String = String::new(), Valid::Any, [obeyed];
     compression_gzip_level: i32 = -1, Valid::GzipLevel, [dynamic];
     compression_lz4_level: i32 = 9, between(1, 17), [dynamic];
@@ -158,8 +160,9 @@ broker_configs! {
     default_replication_factor: i32 = 1, Valid::Any, [];
     delete_records_purgatory_purge_interval_requests: i32 = 1, Valid::Any, [];
     delete_topic_enable: bool = true, Valid::Any, [obeyed];
-    // Our own: produces are refused while less is free on the volume of the data directory, and as
-    // much again is kept in a file for a volume that others fill.
+    // muster's own: produces are refused while the volume of the data directory has less free
+    // space. A file of this size holds further space in reserve, in case other programs fill the
+    // volume.
     disk_reserve_bytes: i64 = RESERVE_BYTES, at_least(0), [obeyed];
     errors_deadletterqueue_auto_create_topics_enable: bool = false, Valid::Any, [obeyed dynamic];
     errors_deadletterqueue_topic_name_prefix: String = "dlq.".into(), Valid::Any, [obeyed dynamic];
@@ -242,7 +245,7 @@ broker_configs! {
     group_streams_task_offset_interval_ms: i32 = 60_000, at_least(1), [obeyed internal];
     initial_broker_registration_timeout_ms: i32 = 60_000, Valid::Any, [];
     inter_broker_listener_name: Option<String> = None, Valid::Any, [obeyed];
-    // Our own: what carries out the I/O of the shards.
+    // muster's own: the driver for the shards' I/O.
     io_driver: String = "auto".into(), Valid::OneOf(&["auto", "io_uring", "poll"]), [obeyed];
     leader_imbalance_check_interval_seconds: i64 = 300, at_least(1), [];
     listener_security_protocol_map: String =
@@ -292,10 +295,10 @@ broker_configs! {
     log_roll_ms: Option<i64> = None, Valid::Any, [obeyed dynamic];
     log_segment_bytes: i32 = 1_073_741_824, at_least(1_048_576), [obeyed dynamic];
     log_segment_delete_delay_ms: i64 = 60_000, at_least(0), [dynamic];
-    // Kafka takes 0, which would admit no client.
+    // Kafka accepts 0, which would admit no client.
     max_connection_creation_rate: i32 = i32::MAX, at_least(1), [obeyed dynamic];
-    // Kafka takes 0, for which it has exceptions by listener and address; here it would lock out
-    // all.
+    // Kafka accepts 0, as it has exceptions by listener and address; in muster 0 would lock out all
+    // clients.
     max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip_overrides: String = String::new(), Valid::Any, [obeyed dynamic];
@@ -331,8 +334,8 @@ broker_configs! {
     offsets_topic_compression_codec: i32 = 0, Valid::Any, [];
     offsets_topic_num_partitions: i32 = 50, between(1, LOG_PARTITIONS), [obeyed];
     offsets_topic_replication_factor: i16 = 3, at_least(1), [];
-    // Kafka's 100 MiB would delay the first answer on a new data directory, and write as much for a
-    // server that does little: a segment is filled with zeros before it takes its first record.
+    // Kafka's 100 MiB would delay the first answer on a new data directory: a segment is filled
+    // with zeros before it takes its first record.
     offsets_topic_segment_bytes: i32 = SEGMENT_BYTES_DEFAULT as i32, at_least(1), [obeyed];
     process_roles: Option<Vec<String>> = None, Valid::EachOneOf(&["broker", "controller"]), [];
     producer_id_expiration_check_interval_ms: i32 = 600_000, at_least(1), [internal];
@@ -340,7 +343,7 @@ broker_configs! {
     producer_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
     queued_max_request_bytes: i64 = -1, Valid::Any, [obeyed];
     queued_max_requests: i32 = 500, at_least(1), [];
-    // Each client with a quota has this number of samples in memory.
+    // The upper limit bounds memory: each client with a quota has this number of samples.
     quota_window_num: i32 = 11, between(1, 1_000), [obeyed];
     quota_window_size_seconds: i32 = 1, at_least(1), [obeyed];
     replica_fetch_backoff_ms: i32 = 1_000, at_least(0), [];
@@ -366,8 +369,8 @@ broker_configs! {
     sasl_oauthbearer_scope_claim_name: String = "scope".into(), Valid::Any, [obeyed];
     sasl_oauthbearer_sub_claim_name: String = "sub".into(), Valid::Any, [obeyed];
     sasl_server_max_receive_size: i32 = 524_288, at_least(1), [obeyed];
-    // Our own: the memory that a shard holds for its clients beside their durable state. Limits
-    // in bytes that follow it are parts of it.
+    // muster's own: the memory that a shard uses for its clients apart from durable state. Other
+    // limits in bytes are fractions of this value.
     shard_memory_max_bytes: i64 = SHARD_BYTES_MAX as i64, at_least(SHARD_BYTES_MAX as i64 / 2),
         [obeyed];
     share_coordinator_append_linger_ms: i32 = -1, at_least(-1), [];
@@ -387,14 +390,14 @@ broker_configs! {
     share_coordinator_threads: i32 = 1, at_least(1), [];
     share_coordinator_write_timeout_ms: i32 = 5_000, at_least(1), [];
     share_fetch_purgatory_purge_interval_requests: i32 = 1_000, Valid::Any, [];
-    // Our own: the time that a clean stop may take to write the snapshot that is due, so that the
-    // next startup is quick.
+    // muster's own: how long a clean stop may take to write a due snapshot, which makes the next
+    // startup fast.
     snapshot_on_stop_max_ms: i64 = 5_000, at_least(0), [obeyed];
     socket_connection_setup_timeout_max_ms: i64 = 30_000, Valid::Any, [];
     socket_connection_setup_timeout_ms: i64 = 10_000, Valid::Any, [];
     socket_listen_backlog_size: i32 = 50, at_least(1), [];
     socket_receive_buffer_bytes: i32 = 102_400, Valid::Any, [];
-    // With less than this no client could even ask for the versions of the APIs.
+    // With a smaller value not even ApiVersions would fit.
     socket_request_max_bytes: i32 = REQUEST_BYTES_DEFAULT, at_least(1_024), [obeyed];
     socket_send_buffer_bytes: i32 = 102_400, Valid::Any, [];
     ssl_allow_dn_changes: bool = false, Valid::Any, [obeyed];
@@ -414,10 +417,10 @@ broker_configs! {
     ssl_truststore_location: Option<String> = None, Valid::Any, [obeyed dynamic];
     ssl_truststore_password: Option<Password> = None, Valid::Any, [obeyed dynamic];
     ssl_truststore_type: String = "JKS".to_owned(), Valid::Any, [obeyed dynamic];
-    // Our own: how fast the log is read back to check the state of the groups, and as fast the
-    // segments of partitions in search of damage; 0 for neither.
+    // muster's own: the rate at which the log is read back to check the state of groups, and also
+    // the rate at which partition segments are read to find damage. 0 switches off both.
     state_check_max_bytes_per_second: i64 = 4_194_304, at_least(0), [obeyed];
-    // Our own: the time that a stop may take in all, whatever hangs.
+    // muster's own: the longest time for a stop, even if something hangs.
     stop_max_ms: i64 = 50_000, at_least(1_000), [obeyed];
     super_users: String = String::new(), Valid::Any, [obeyed];
     telemetry_max_bytes: i32 = 1_048_576, at_least(1), [obeyed];
@@ -434,7 +437,7 @@ broker_configs! {
     transaction_state_log_segment_bytes: i32 = 104_857_600, at_least(1), [];
     transaction_two_phase_commit_enable: bool = false, Valid::Any, [obeyed];
     transactional_id_expiration_ms: i32 = 604_800_000, at_least(1), [obeyed];
-    // Our own: the time for which files stay in the trash; -1 is for ever.
+    // muster's own: how long files stay in the trash; -1 means forever.
     trash_retention_ms: i64 = 604_800_000, at_least(-1), [obeyed];
     unclean_leader_election_enable: bool = false, Valid::Any, [dynamic];
     unclean_leader_election_interval_ms: i64 = 300_000, at_least(1), [internal];

@@ -1,5 +1,5 @@
-//! The configs of a subscription to the metrics of clients (KIP-714; Kafka's
-//! `ClientMetricsConfigs`): which metrics they push, how often, and which clients.
+//! The configs of a client metrics subscription (KIP-714; Kafka's `ClientMetricsConfigs`): which
+//! clients push which metrics, and how often.
 
 use super::key::{Flags, Key, find, set_field};
 use super::value::{ConfigType, Valid};
@@ -9,7 +9,7 @@ use muster_coordinator::regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How often clients push if no subscription says otherwise.
+/// The push interval of clients without a matching subscription.
 pub const PUSH_INTERVAL_MS_DEFAULT: i32 = 300_000;
 
 const INTERVAL_MS: std::ops::RangeInclusive<i32> = 100..=3_600_000;
@@ -18,9 +18,9 @@ const INTERVAL_MS: std::ops::RangeInclusive<i32> = 100..=3_600_000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientMetricsConfig {
     pub interval_ms: i32,
-    /// `match`
+    /// Kafka's config `match`.
     pub matches: Vec<String>,
-    /// Beginnings of names; `*` is all metrics.
+    /// Prefixes of metric names; `*` selects all metrics.
     pub metrics: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl Default for ClientMetricsConfig {
     }
 }
 
-/// An attribute of a client that a subscription may look at. The names are Kafka's.
+/// A client attribute that a subscription can match, with Kafka's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClientAttribute {
     InstanceId,
@@ -54,11 +54,11 @@ impl ClientAttribute {
     ];
 }
 
-/// The clients of a subscription: every expression matches the whole attribute.
+/// Selects the clients of a subscription. Each expression must match the whole attribute.
 #[derive(Debug, Clone, Default)]
 pub struct ClientPatterns(BTreeMap<ClientAttribute, Regex>);
 
-/// A change of a subscription that Kafka refuses, too, with its code and words.
+/// An invalid change of a subscription, with Kafka's error code and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSubscription {
     pub error: ErrorCode,
@@ -123,10 +123,10 @@ impl ClientMetricsConfig {
         find(Self::KEYS, name)
     }
 
-    /// The configs of a subscription, and the clients that it is for.
+    /// Parses the configs of a subscription, and the patterns for its clients.
     ///
     /// # Errors
-    /// Kafka's answer to the first config that is wrong.
+    /// Kafka's answer to the first invalid config.
     pub fn parse(overrides: &Overrides) -> Result<(Self, ClientPatterns), InvalidSubscription> {
         if let Some(name) = overrides.keys().find(|name| Self::key(name).is_none()) {
             let words = format!("Unknown client metrics configuration: {name}");
@@ -166,7 +166,7 @@ impl ClientMetricsConfig {
 }
 
 impl ClientPatterns {
-    /// The last of several expressions for one attribute counts, as in Kafka.
+    /// Parses `match`. If an attribute has several expressions, the last one counts, as in Kafka.
     fn parse(items: &[String]) -> Result<Self, InvalidSubscription> {
         let parsed = items.iter().map(|item| {
             let illegal = || format!("Illegal client matching pattern: {item}");
@@ -175,19 +175,19 @@ impl ClientPatterns {
         Ok(Self(parsed.collect::<Result<_, _>>()?))
     }
 
-    /// Whether the client is one of them. `of` returns an attribute, if the client has it.
+    /// Whether a client matches all patterns. `of` returns an attribute of the client.
     pub fn match_all<'c>(&self, of: impl Fn(ClientAttribute) -> Option<&'c str>) -> bool {
         self.0.iter().all(|(attribute, regex)| of(*attribute).is_some_and(|it| regex.matches(it)))
     }
 
-    /// The size of the expressions, with which the work of matching a client grows.
+    /// The total size of the expressions. The cost of matching a client grows with it.
     pub fn instructions(&self) -> usize {
         self.0.values().map(Regex::instructions).sum()
     }
 }
 
-/// An attribute with its expression, as Java's `split("=")` takes them apart: empty parts at the
-/// end do not count.
+/// Splits an item into attribute and expression like Java's `split("=")`: `=` at the end is
+/// ignored.
 fn pattern(item: &str) -> Option<(ClientAttribute, Regex)> {
     let (name, expression) = item.trim_end_matches('=').split_once('=')?;
     let name = name.trim();

@@ -1,4 +1,4 @@
-//! The limits on new connections.
+//! Configs that limit connections and client rates.
 
 use super::Config;
 use crate::quotas::Window;
@@ -13,18 +13,19 @@ impl Config {
         overrides(self).filter_map(Result::ok).collect()
     }
 
-    /// Whether brokers connect to a listener, in Kafka: it is spared when all have no place left.
+    /// Whether brokers use this listener in Kafka. Its connections are spared when no more are
+    /// allowed.
     pub(crate) fn is_between_brokers(&self, listener: &str) -> bool {
         let name = self.inter_broker_listener_name.as_deref().unwrap_or("PLAINTEXT");
         listener.eq_ignore_ascii_case(name)
     }
 
-    /// A key whose value is invalid, and why.
+    /// The first invalid key about connections, with the reason.
     pub(super) fn check_connections(&self) -> Option<(&'static str, String)> {
         overrides(self).find_map(Result::err).map(|rule| (OVERRIDES, rule))
     }
 
-    /// The window of the rates of clients.
+    /// The window over which client rates are measured.
     pub(crate) fn quota_window(&self) -> Window {
         window(self.quota_window_num, self.quota_window_size_seconds)
     }
@@ -39,7 +40,7 @@ fn window(samples: i32, seconds: i32) -> Window {
     Window { samples: samples.unsigned_abs(), sample_ms: i64::from(seconds) * 1_000 }
 }
 
-/// Pairs of an address and a number, separated by commas. An address may have colons.
+/// Parses pairs `address:number`, separated by commas. An address may contain colons.
 fn overrides(config: &Config) -> impl Iterator<Item = Result<(IpAddr, usize), String>> {
     let pairs = config.max_connections_per_ip_overrides.split(',').map(str::trim);
     pairs.filter(|pair| !pair.is_empty()).map(|pair| {

@@ -1,5 +1,5 @@
-//! Values that follow from the configs: for the coordinator, for a topic, and with the alterations
-//! made while the server ran.
+//! Values derived from the configs: for the coordinators, for topics and groups, and with the
+//! changes that clients made at runtime.
 
 use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
@@ -20,11 +20,11 @@ use muster_storage::limits::{
 };
 use std::borrow::Cow;
 
-/// The name of the resource that stands for all brokers.
+/// The resource name that means all brokers.
 const ALL_BROKERS: &str = "";
 
 impl Config {
-    /// The placement with a number of shards.
+    /// The placement for a number of shards.
     pub fn placement(&self, shards: u32) -> Placement {
         Placement {
             shards,
@@ -34,13 +34,14 @@ impl Config {
         }
     }
 
-    /// The number of partitions of `__share_group_state`, at least one for each slot:
-    /// `share.coordinator.state.topic.num.partitions` may be less only if it is not set.
+    /// The number of partitions of `__share_group_state`, at least one for each slot. The default
+    /// of `share.coordinator.state.topic.num.partitions` may be lower than that; a value that was
+    /// set is not.
     pub fn share_state_partitions(&self) -> i32 {
         self.share_coordinator_state_topic_num_partitions.max(self.offsets_topic_num_partitions)
     }
 
-    /// A limit that follows `shard.memory.max.bytes`, given as it is by default.
+    /// Scales a limit that is `default` bytes at the default of `shard.memory.max.bytes`.
     pub(crate) fn of_memory(&self, default: usize) -> usize {
         let memory = u128::from(self.shard_memory_max_bytes.max(0).unsigned_abs());
         usize::try_from(default as u128 * memory / SHARD_BYTES_MAX as u128).unwrap_or(usize::MAX)
@@ -90,7 +91,7 @@ impl Config {
         }
     }
 
-    /// The configs of the coordinators of transactions.
+    /// The configs of the transaction coordinators.
     pub fn transactions(&self) -> muster_transactions::Config {
         muster_transactions::Config {
             transaction_max_timeout_ms: self.transaction_max_timeout_ms,
@@ -121,14 +122,14 @@ impl Config {
         self.client_telemetry_metrics_enable && !self.admin_listener.trim().is_empty()
     }
 
-    /// Whether there is a place for what clients push. Kafka asks clients to push under the same
-    /// condition: that a reporter is configured which receives it.
+    /// Whether pushed client metrics have a destination. Kafka has the same condition for asking
+    /// clients to push: a configured reporter that receives metrics.
     pub fn receives_telemetry(&self) -> bool {
         self.shows_telemetry() || !self.client_telemetry_otlp_endpoint.trim().is_empty()
     }
 
-    /// Whether an API is served. The APIs of consumer and streams groups may be switched off. The
-    /// APIs of telemetry are served if it is received.
+    /// Whether an API is served. The APIs of consumer and streams groups can be switched off. The
+    /// telemetry APIs are served if pushed metrics have a destination.
     pub fn serves(&self, api: ApiKey) -> bool {
         if matches!(api, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) {
             return self.receives_telemetry();
@@ -151,12 +152,12 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == name)
     }
 
-    /// Whether topics have their records flushed, unless they say otherwise.
+    /// Whether topics flush records by default.
     pub fn flushes_records(&self) -> bool {
         self.log_flush_interval_messages < i64::MAX
     }
 
-    /// `offsets.topic.segment.bytes`, as near to it as a shard's log can have it.
+    /// The valid segment size of a shard's log that is nearest to `offsets.topic.segment.bytes`.
     pub fn segment_bytes(&self) -> u32 {
         let wanted = self.offsets_topic_segment_bytes.unsigned_abs();
         wanted.next_multiple_of(BLOCK_BYTES_MAX).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
@@ -166,29 +167,29 @@ impl Config {
         MigrationPolicy::by_name(&self.group_consumer_migration_policy).unwrap_or_default()
     }
 
-    /// The configs of a topic that overrides nothing.
+    /// The configs of a topic without overrides.
     pub fn topic_defaults(&self) -> TopicConfig {
         TopicConfig::from(self)
     }
 
-    /// These configs with what IncrementalAlterConfigs changed for all brokers, and then for the
-    /// broker of this node id: what a shard runs with. To be derived again with each image.
+    /// The configs that a shard runs with: these configs, then the overrides for all brokers, then
+    /// those for this node id. Derived again for each image.
     pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
         let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);
         self.with_overrides([of(ALL_BROKERS), of(&node_id.to_string())].into_iter().flatten())
     }
 
-    /// These configs with overrides; a later override wins.
+    /// These configs with overrides; later ones win.
     pub(crate) fn with_overrides<'o>(&self, all: impl Iterator<Item = &'o Overrides>) -> Self {
         let mut config = self.clone();
         for (name, value) in all.flatten() {
-            // A refused value leaves the previous value; `unused_dynamic` reports it.
+            // An invalid override leaves the previous value; `unused_dynamic` reports it.
             let _ = config.alter(name, value);
         }
         config
     }
 
-    /// Values that are stored for a broker, or for all brokers, and not used, in words for the
+    /// Stored values of a broker, or of all brokers, that are not used: one message each, for the
     /// operator.
     pub fn unused_dynamic(&self, altered: &impl Altered, resource: &str) -> Vec<String> {
         let of = match resource {
@@ -204,14 +205,14 @@ impl Config {
         overrides.into_iter().flatten().filter_map(words).collect()
     }
 
-    /// The names that clients have altered for a broker, or for all, and that change nothing.
+    /// The altered configs of a broker, or of all brokers, that have no effect.
     pub fn altered_without_effect(altered: &impl Altered, resource: &str) -> Vec<String> {
         let overrides = altered.configs(BROKER_RESOURCE, resource).into_iter().flatten();
         let names = overrides.map(|(name, _)| name).filter(|it| Self::is_without_effect(it));
         names.map(|name| name.escape_debug().to_string()).collect()
     }
 
-    /// Takes a stored value over.
+    /// Applies a stored value.
     fn alter(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(key) = Self::key(name) else {
             let is_unserved = Self::is_altered_unserved(name);
@@ -236,26 +237,26 @@ impl Config {
         self.take_of_listener(name, value).unwrap_or(Ok(()))
     }
 
-    /// Whether a client may alter a name that is no key of muster's: the value is kept and shown,
-    /// and changes nothing.
+    /// Whether a client may alter this name although muster has no such key. The value is stored
+    /// and described, without effect.
     pub fn is_altered_unserved(name: &str) -> bool {
         Self::key(name).is_none() && unserved::alterable(name).is_some()
     }
 
-    /// The type of a config of a broker that clients may name.
+    /// The type of a broker config that clients may alter.
     pub fn altered_type(name: &str) -> Option<ConfigType> {
         Self::key(name).map(|key| key.config_type).or_else(|| unserved::alterable(name))
     }
 
-    /// Whether a config of a broker changes nothing.
+    /// Whether a broker config has no effect in muster.
     pub fn is_without_effect(name: &str) -> bool {
         Self::key(name).map_or_else(|| Self::is_altered_unserved(name), |key| !key.flags.obeyed)
     }
 
-    /// Whether these overrides could hold for a broker.
+    /// Checks overrides of a broker.
     ///
     /// # Errors
-    /// Kafka's words on the first that is wrong, to go with INVALID_REQUEST.
+    /// Kafka's message for the first invalid override; the error code is INVALID_REQUEST.
     pub fn validate_dynamic(&self, overrides: &Overrides) -> Result<(), String> {
         let mut config = self.clone();
         for (name, value) in overrides {
@@ -274,19 +275,20 @@ impl Config {
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))
     }
 
-    /// `log.retention.ms`, or the minutes or hours; -1 is for ever.
+    /// The retention from `log.retention.ms`, else from the minutes, else from the hours; -1 means
+    /// forever.
     pub fn log_retention_ms(&self) -> i64 {
         let minutes = || self.log_retention_minutes.map(|minutes| i64::from(minutes) * 60_000);
         let hours = || i64::from(self.log_retention_hours) * 3_600_000;
         self.log_retention_ms.or_else(minutes).unwrap_or_else(hours).max(-1)
     }
 
-    /// `log.roll.ms`, or the hours.
+    /// The value of `log.roll.ms`, else `log.roll.hours` in ms.
     pub fn log_roll_ms(&self) -> i64 {
         self.log_roll_ms.unwrap_or(i64::from(self.log_roll_hours) * 3_600_000)
     }
 
-    /// `log.roll.jitter.ms`, or the hours.
+    /// The value of `log.roll.jitter.ms`, else `log.roll.jitter.hours` in ms.
     pub fn log_roll_jitter_ms(&self) -> i64 {
         self.log_roll_jitter_ms.unwrap_or(i64::from(self.log_roll_jitter_hours) * 3_600_000)
     }
@@ -297,7 +299,7 @@ impl Config {
     }
 }
 
-/// The configs of a topic. `config` is the shard's config, with what was altered
+/// The configs of a topic. `config` is the shard's config with altered values
 /// ([`Config::with_dynamic`]).
 pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicConfig {
     let none = Overrides::new();
@@ -305,9 +307,9 @@ pub fn effective(config: &Config, altered: &impl Altered, topic: &str) -> TopicC
     config.topic_defaults().with(overrides)
 }
 
-/// The compaction of the log of each of `shards` shards: the compaction of the offsets topic, whose
-/// records the log holds. None if the topic is not compacted. `config` is the shard's config, with
-/// what was altered ([`Config::with_dynamic`]).
+/// The compaction config for the log of each of `shards` shards. The log holds the records of the
+/// offsets topic, so that topic's config counts; None if the topic is not compacted. `config` is
+/// the shard's config with altered values ([`Config::with_dynamic`]).
 pub fn compaction(
     config: &Config,
     altered: &impl Altered,
@@ -319,8 +321,8 @@ pub fn compaction(
     config.log_cleaner_enable.then(|| rules_of(config, &topic, shards))
 }
 
-/// The compaction of a partition of a user topic on each shard. `config` is the shard's config,
-/// with what was altered.
+/// The compaction config for a partition of a user topic on each shard. `config` is the shard's
+/// config with altered values.
 pub fn topic_compaction(
     config: &Config,
     topic: &TopicConfig,
@@ -343,16 +345,16 @@ fn rules_of(config: &Config, topic: &TopicConfig, shards: u32) -> CompactionConf
     }
 }
 
-/// The configs of a group, within the bounds of the broker. `config` is that of the shard, with
-/// altered configs ([`Config::with_dynamic`]).
+/// The configs of a group, limited to the broker's bounds. `config` is the shard's config with
+/// altered values ([`Config::with_dynamic`]).
 pub fn group_config(config: &Config, altered: &impl Altered, group: &str) -> GroupConfig {
     let none = Overrides::new();
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);
     GroupConfig::from(config).with(overrides).clamped(config)
 }
 
-/// The configs that a group has of its own, within the bounds of the broker. `config` is the
-/// shard's config, with what was altered ([`Config::with_dynamic`]).
+/// The configs that a group overrides, limited to the broker's bounds. `config` is the shard's
+/// config with altered values ([`Config::with_dynamic`]).
 pub fn group_overrides(config: &Config, altered: &impl Altered, group: &str) -> GroupOverrides {
     let none = Overrides::new();
     let overrides = altered.configs(GROUP_RESOURCE, group).unwrap_or(&none);

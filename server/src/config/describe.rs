@@ -1,5 +1,5 @@
-//! Configs as DescribeConfigs shows them: value, source, and the values that it overrides.
-//! The order of sources and the choice of synonyms are those of Kafka's `ConfigHelper`.
+//! Configs as DescribeConfigs shows them: value, source and synonyms (the values of all sources).
+//! The order of sources and the choice of synonyms follow Kafka's `ConfigHelper`.
 
 use super::{
     Altered, BROKER_RESOURCE, ClientMetricsConfig, Config, ConfigType, GroupConfig, Key, Overrides,
@@ -8,8 +8,8 @@ use super::{
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// Where a value comes from, with Kafka's numbers. The value of a topic or group wins, then the
-/// smaller number.
+/// The source of a value, with Kafka's number. The value of the topic or group takes precedence,
+/// then the smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum Source {
@@ -22,23 +22,23 @@ pub enum Source {
     DynamicGroup = 8,
 }
 
-/// One config as it is described.
+/// A described config.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Described {
     pub name: Cow<'static, str>,
-    /// The value in Kafka's form.
+    /// The value as Kafka formats it.
     pub value: Option<String>,
-    /// The value as it was set.
+    /// The text that was set.
     pub text: Option<String>,
     pub source: Source,
     pub config_type: ConfigType,
     pub read_only: bool,
-    /// All values that the config has somewhere. The first is the one that counts.
+    /// The values from all sources. The first one is in use.
     pub synonyms: Vec<Synonym>,
 }
 
-/// A value that a config has, or would have without the values before it. The value of a broker is
-/// shown as it was set.
+/// One value of a config: the one in use, or one that would be used without the values before it.
+/// Values of a broker are shown as they were set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
     pub name: Cow<'static, str>,
@@ -60,7 +60,7 @@ pub struct Describer<'a> {
 }
 
 impl<'a> Describer<'a> {
-    /// `fixed` is what the file and the command line gave.
+    /// `fixed` is the config of the file and the command line.
     pub fn new(fixed: &'a Config, altered: &'a impl Altered, node_id: u32) -> Self {
         let effective = fixed.with_dynamic(altered, node_id);
         Self {
@@ -75,19 +75,19 @@ impl<'a> Describer<'a> {
         }
     }
 
-    /// The configs of the broker.
+    /// The effective configs of the broker.
     pub fn config(&self) -> &Config {
         &self.effective
     }
 
-    /// Describes a config of a topic with these overrides.
+    /// Describes a topic config; `overrides` are those of the topic.
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
         let synonyms = self.overridden(key, Source::DynamicTopic, overrides);
         let described = described(key, synonyms, key.get(&self.topic_defaults), false);
         with_own_text(described, overrides)
     }
 
-    /// Describes a config of a group with these overrides.
+    /// Describes a group config; `overrides` are those of the group.
     pub fn group(&self, key: &Key<GroupConfig>, overrides: &Overrides) -> Described {
         let mut synonyms = self.overridden(key, Source::DynamicGroup, overrides);
         let default = key.get(&self.group_defaults);
@@ -97,7 +97,8 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, default, false), overrides)
     }
 
-    /// Describes a config of a subscription with these overrides.
+    /// Describes a config of a client metrics subscription; `overrides` are those of the
+    /// subscription.
     pub fn client_metrics(
         &self,
         key: &Key<ClientMetricsConfig>,
@@ -108,7 +109,7 @@ impl<'a> Describer<'a> {
         with_own_text(described(key, synonyms, key.get(&default), false), overrides)
     }
 
-    /// The value of the topic or group itself, then the values of its broker.
+    /// The value of the resource itself, followed by the values of its broker.
     fn overridden<C>(&self, key: &Key<C>, source: Source, overrides: &Overrides) -> Vec<Synonym> {
         let of_broker = key.synonyms.first().map(|first| self.synonyms(first, key.synonyms));
         let own = overrides.get(key.name).map(|text| key.printed(text));
@@ -116,7 +117,7 @@ impl<'a> Describer<'a> {
         own.into_iter().chain(of_broker.into_iter().flatten()).collect()
     }
 
-    /// A config of the broker.
+    /// Describes a broker config.
     pub fn broker(&self, key: &Key<Config>) -> Described {
         let of_topics = TopicConfig::KEYS.iter().map(|topic_key| topic_key.synonyms);
         let group = of_topics.into_iter().find(|group| group.contains(&key.name));
@@ -125,7 +126,7 @@ impl<'a> Describer<'a> {
         described(key, synonyms, key.get(&self.effective), read_only)
     }
 
-    /// A config that was altered for all brokers, as it was set; None if it was not altered.
+    /// Describes a config as it was altered for all brokers; None if it was not.
     pub fn all_brokers(&self, key: &Key<Config>) -> Option<Described> {
         let value = self.of_all_brokers?.get(key.name)?.clone();
         let source = Source::DynamicDefaultBroker;
@@ -134,14 +135,14 @@ impl<'a> Describer<'a> {
         Some(Described { value: described.text.clone(), ..described })
     }
 
-    /// The configs of listeners that were altered for the broker, or for all brokers.
+    /// Describes the listener configs that were altered for the broker or for all brokers.
     pub fn of_listeners(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = [self.of_broker, self.of_all_brokers].into_iter().flatten().flatten();
         let names: BTreeSet<_> = names.map(|(name, _)| name).filter(|it| is_asked(it)).collect();
         names.into_iter().filter_map(|name| self.of_listener(name)).collect()
     }
 
-    /// The configs of listeners that were altered for all brokers, as they were set.
+    /// Describes the listener configs that were altered for all brokers.
     pub fn of_listeners_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = self.of_all_brokers.into_iter().flatten();
         let described = names.filter(|(name, _)| is_asked(name)).filter_map(|(name, value)| {
@@ -153,22 +154,21 @@ impl<'a> Describer<'a> {
         described.collect()
     }
 
-    /// The configs that were altered for the broker, or for all brokers, and are no keys of
-    /// muster's.
+    /// Describes altered configs that are not keys of muster, for the broker or for all brokers.
     pub fn all_unserved(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = [self.of_broker, self.of_all_brokers].into_iter().flatten().flatten();
         let names: BTreeSet<_> = names.map(|(name, _)| name).filter(|it| is_asked(it)).collect();
         names.into_iter().filter_map(|name| self.unserved(name)).collect()
     }
 
-    /// Those that were altered for all brokers.
+    /// Describes altered configs that are not keys of muster, for all brokers.
     pub fn unserved_of_all(&self, is_asked: impl Fn(&str) -> bool) -> Vec<Described> {
         let names = self.of_all_brokers.into_iter().flatten().map(|(name, _)| name);
         let names = names.filter(|name| is_asked(name));
         names.filter_map(|name| self.unserved_by(name, &[Source::DynamicDefaultBroker])).collect()
     }
 
-    /// A config that a client may alter and that is no key of muster's.
+    /// Describes a config that clients may alter although it is not a key of muster.
     pub fn unserved(&self, name: &str) -> Option<Described> {
         self.unserved_by(name, &[Source::DynamicBroker, Source::DynamicDefaultBroker])
     }
@@ -189,7 +189,7 @@ impl<'a> Describer<'a> {
             text,
             source: synonyms.first().map_or(Source::Default, |first| first.source),
             config_type: Config::altered_type(name).unwrap_or(ConfigType::Unknown),
-            // As in Kafka, though they can be altered.
+            // Read-only as in Kafka, although clients can alter it.
             read_only: true,
             synonyms,
         })
@@ -206,7 +206,8 @@ impl<'a> Describer<'a> {
         Some(named(name, described(key, synonyms, Value::Null, true)))
     }
 
-    /// The values of a group of keys, source by source, from the first that is `name` itself.
+    /// The values of a group of keys, ordered by source, starting with the first value of `name`
+    /// itself.
     fn synonyms(&self, name: &'static str, group: &[&'static str]) -> Vec<Synonym> {
         use Source::{Default, DynamicBroker, DynamicDefaultBroker, StaticBroker};
         let sources = [DynamicBroker, DynamicDefaultBroker, StaticBroker, Default].into_iter();
@@ -236,7 +237,7 @@ impl<'a> Describer<'a> {
     }
 }
 
-/// The first synonym counts.
+/// Makes a description whose value is that of the first synonym, else `value`.
 fn described<C>(
     key: &Key<C>,
     synonyms: Vec<Synonym>,
@@ -252,12 +253,12 @@ fn described<C>(
     Described { name: name.into(), value, text, source, config_type, read_only, synonyms }
 }
 
-/// A config under the name that it has for a listener. As in Kafka such names count as read-only.
+/// Names a description after a listener's key. Kafka describes such keys as read-only.
 fn named(name: &str, described: Described) -> Described {
     Described { name: name.to_owned().into(), ..described }
 }
 
-/// Adds the text that was set for the topic or group itself, if there is one.
+/// Adds the text that was set for the topic or group itself.
 fn with_own_text(described: Described, overrides: &Overrides) -> Described {
     match overrides.get(&*described.name) {
         Some(own) => Described { text: Some(own.clone()), ..described },

@@ -1,12 +1,12 @@
-//! The findings about a configuration: all of them at once, each with its place.
+//! Errors and warnings about a configuration: all at once, each with its file and line.
 
 use super::{Config, TopicConfig, unserved};
 use std::fmt;
 
-/// An error about a key, or a key without effect, which may promise something.
+/// An error about a key, or a warning about a key without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The line in the file; None on the command line.
+    /// The line in the file; None for the command line.
     pub line: Option<usize>,
     pub key: String,
     pub kind: Kind,
@@ -14,22 +14,22 @@ pub struct Finding {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// The key changes nothing in muster.
+    /// The key has no effect in muster.
     WithoutEffect,
-    /// Nor does this one, and with its value it promises something; what muster does instead.
+    /// The key has no effect, but its value promises something. `instead` says what muster does.
     Promise { value: String, instead: &'static str },
-    /// Something would be counted on that muster does not have; what.
+    /// The operator would rely on a feature that muster does not have; the text names it.
     Refused(&'static str),
     /// The key is unknown to muster and to Kafka. `similar` is the most similar known key.
     Unknown { similar: Option<&'static str> },
-    /// The error, in words.
+    /// Another error; the text describes it.
     Wrong(String),
 }
 
-/// The findings of a file and a command line.
+/// All findings about a file and a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// The name of the file, for the places.
+    /// The name of the file, which the messages show.
     pub file: Option<String>,
     pub all: Vec<Finding>,
 }
@@ -43,13 +43,13 @@ impl Findings {
         })
     }
 
-    /// The findings about keys that promise what muster does not do.
+    /// The findings about keys that promise something that muster does not do.
     pub fn promises(&self) -> impl Iterator<Item = &Finding> {
         self.all.iter().filter(|finding| matches!(finding.kind, Kind::Promise { .. }))
     }
 
-    /// First what keeps a server from starting, then the promises, then the harmless keys on one
-    /// line, and what follows from all.
+    /// The report: errors that prevent startup, then promises, then the keys without effect on one
+    /// line, and a summary.
     pub fn report(&self) -> String {
         let file = self.file.as_deref().unwrap_or("the configs");
         let inert = self.all.iter().filter(|finding| finding.kind == Kind::WithoutEffect);
@@ -69,7 +69,7 @@ impl Findings {
         lines.join("\n") + "\n"
     }
 
-    /// A finding with its place, as compilers print it.
+    /// A finding with file and line, in the form that compilers use.
     pub fn line(&self, finding: &Finding) -> String {
         match (&self.file, finding.line) {
             (Some(file), Some(line)) => format!("{file}:{line}: {finding}"),
@@ -83,7 +83,7 @@ impl Findings {
     }
 }
 
-/// Prints the findings that prevent startup, a line each.
+/// Prints the findings that prevent startup, one on each line.
 impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.fatal().map(|finding| self.line(finding)).collect();
@@ -111,10 +111,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// As many characters may be wrong in a name that is taken for another.
+/// The most typing errors in a name for which a similar key is suggested.
 const TYPING_ERRORS_MAX: usize = 3;
 
-/// The key that a name was meant to be, if one is like it.
+/// A known key that the name was probably meant to be.
 pub(super) fn similar(name: &str) -> Option<&'static str> {
     if let Some(of_topics) = TopicConfig::key(name) {
         return of_topics.synonyms.first().copied();
@@ -125,13 +125,13 @@ pub(super) fn similar(name: &str) -> Option<&'static str> {
     }
     let errors_max = TYPING_ERRORS_MAX.min(name.len() / 4);
     let known = Config::KEYS.iter().map(|key| key.name).chain(unserved::names());
-    // Each character more or less is an error: of other lengths no distance is worked out.
+    // Each missing or additional character is an error, so other lengths need no distance.
     let near = known.filter(|known| known.len().abs_diff(name.len()) <= errors_max);
     let distances = near.map(|known| (strsim::damerau_levenshtein(&name, known), known));
     distances.min().filter(|(errors, _)| *errors <= errors_max).map(|(_, known)| known)
 }
 
-/// Longer than any name: nothing is like it, and looking would take long.
+/// No longer name is compared: it is not similar to any key, and the distance would be slow.
 const NAME_BYTES_MAX: usize = 128;
 
 #[cfg(test)]

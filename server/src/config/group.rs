@@ -1,5 +1,5 @@
 //! The configs of a group (KIP-848, KIP-932, KIP-1071; Kafka's `GroupConfig`), one row each, and
-//! the bounds that its broker sets.
+//! the bounds that the broker's configs set.
 
 use super::Config;
 use super::key::{derived_configs, find};
@@ -63,7 +63,7 @@ derived_configs! {
         at_least(1), [obeyed internal], from ["group.streams.task.offset.interval.ms"];
 }
 
-/// A key, and the keys of the broker that bound it; "" for no bound.
+/// A group config, and the broker keys for its minimum and maximum; "" for no bound.
 const BOUNDS: &[[&str; 3]] = &[
     [
         "consumer.heartbeat.interval.ms",
@@ -130,7 +130,7 @@ const BOUNDS: &[[&str; 3]] = &[
     ],
 ];
 
-/// The first is greater than the second.
+/// Pairs of keys whose first value must be greater than the second.
 const GREATER: &[[&str; 2]] = &[
     ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"],
     ["share.session.timeout.ms", "share.heartbeat.interval.ms"],
@@ -144,10 +144,10 @@ impl GroupConfig {
         find(Self::KEYS, name)
     }
 
-    /// The checks that Kafka makes before it takes overrides (`GroupConfig.validate`).
+    /// Checks overrides of a group, like Kafka's `GroupConfig.validate`.
     ///
     /// # Errors
-    /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.
+    /// Kafka's message for the first invalid override; the error code is INVALID_CONFIG.
     pub fn validate(defaults: &Config, overrides: &Overrides) -> Result<(), String> {
         if let Some(name) = overrides.keys().find(|name| Self::key(name).is_none()) {
             return Err(format!("Unknown group config name: {name}"));
@@ -176,8 +176,8 @@ impl GroupConfig {
         ))
     }
 
-    /// Only rules about values that the group sets are checked; those of the broker stand in for
-    /// others.
+    /// Checks the rules about values that the group sets. Values that the group does not set are
+    /// the broker's.
     fn check_rules(&self, broker: &Config, is_set: impl Fn(&str) -> bool) -> Result<(), String> {
         for [name, min, max] in BOUNDS.iter().filter(|[name, ..]| is_set(name)) {
             let Some(value) = self.number(name) else { continue };
@@ -203,8 +203,8 @@ impl GroupConfig {
         broken.map_or(Ok(()), |[more, less]| Err(format!("{more} must be greater than {less}")))
     }
 
-    /// Within the bounds of the broker, which may have changed after the group's values were set
-    /// (`GroupConfig.evaluate`).
+    /// Limits the values to the bounds of the broker, which may have changed since the values were
+    /// set (`GroupConfig.evaluate`).
     pub(super) fn clamped(mut self, broker: &Config) -> Self {
         for [name, min, max] in BOUNDS {
             let (Some(key), Some(value)) = (Self::key(name), self.number(name)) else { continue };
@@ -212,7 +212,7 @@ impl GroupConfig {
             let max = broker_number(broker, max).unwrap_or(i64::MAX);
             let within = value.min(max).max(min);
             if within != value {
-                // The bounds of a broker are valid values; rules and a test see to that.
+                // A bound is always a valid value; the broker's rules and a test ensure this.
                 let _: Result<(), InvalidValue> = key.set(&mut self, &within.to_string());
             }
         }

@@ -1,4 +1,4 @@
-//! The page of all keys, for the command line.
+//! The help text about all keys, for the command line.
 
 use super::unserved::{Unserved, names, unserved};
 use super::value::{ConfigType, Valid};
@@ -6,8 +6,8 @@ use super::{Config, Key};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All keys: those that are obeyed, with their defaults and bounds; those that change nothing; and
-/// those that are refused, with the reason.
+/// Lists all keys: those that muster obeys, with defaults and bounds; those without effect; and
+/// those that it refuses, with the reason.
 pub fn help() -> String {
     let mut out = String::from(
         "Keys that muster obeys. A key with a star can be altered while the server runs, for one\n\
@@ -62,7 +62,7 @@ impl ConfigType {
 }
 
 impl Valid {
-    /// The bounds in words, as they follow the type.
+    /// The bounds in words, to follow the type.
     fn bounds(self) -> String {
         match self {
             Self::Any => String::new(),

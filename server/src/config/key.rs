@@ -1,4 +1,4 @@
-//! A row of a table of configs, and how a table is declared.
+//! A row of a config table, and the macro that declares a table.
 
 use super::value::{
     ConfigType, ConfigValue, HIDDEN, Invalid, Valid, Value, printed, trimmed, words,
@@ -7,15 +7,15 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-/// The properties of a config beside its type and default.
+/// Properties of a config apart from its type and default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags {
-    /// muster does as it says. A config without this is taken because Kafka has it (its value is
-    /// checked all the same), and changes nothing.
+    /// muster obeys this config. Other configs are accepted because Kafka has them: their values
+    /// are checked, but have no effect.
     pub obeyed: bool,
-    /// May change while the server runs, for all brokers or for one.
+    /// Clients may alter this config at runtime, for all brokers or for one.
     pub dynamic: bool,
-    /// Kafka does not describe it to clients.
+    /// Kafka does not describe this config to clients.
     pub internal: bool,
 }
 
@@ -23,14 +23,15 @@ impl Flags {
     pub(super) const NONE: Self = Self { obeyed: false, dynamic: false, internal: false };
 }
 
-/// A config of `C`, which is [`Config`](super::Config) or [`TopicConfig`](super::TopicConfig).
+/// A config of the table `C`, for example [`Config`](super::Config) or
+/// [`TopicConfig`](super::TopicConfig).
 pub struct Key<C: 'static> {
     /// Kafka's name.
     pub name: &'static str,
     pub config_type: ConfigType,
     pub valid: Valid,
     pub flags: Flags,
-    /// The keys of the broker that give a config of topics its default, the strongest first.
+    /// The broker keys that a topic or group config inherits from, in order of precedence.
     pub synonyms: &'static [&'static str],
     pub(super) get: fn(&C) -> Value<'_>,
     pub(super) set: fn(&mut C, &str, Valid) -> Result<(), Invalid>,
@@ -41,10 +42,11 @@ impl<C> Key<C> {
         (self.get)(configs)
     }
 
-    /// Blanks around the text do not count, nor an item of a list that it has had, as in Kafka.
+    /// Sets the config from a text. As in Kafka, blanks around the text and repeated list items are
+    /// ignored.
     ///
     /// # Errors
-    /// The text is no value that this config can have.
+    /// The text is not a valid value of this config.
     pub fn set(&self, configs: &mut C, text: &str) -> Result<(), InvalidValue> {
         let text = match self.config_type {
             ConfigType::List => Cow::Owned(self.items(text).join(",")),
@@ -61,7 +63,7 @@ impl<C> Key<C> {
             .map_err(|invalid| InvalidValue { key: self.name, invalid })
     }
 
-    /// A text as Kafka prints its value. A text that is no value stays as it is.
+    /// The text as Kafka prints the value. An invalid text is returned unchanged.
     pub fn printed(&self, text: &str) -> String {
         let trimmed = trimmed(text);
         let printed = match self.config_type {
@@ -75,8 +77,8 @@ impl<C> Key<C> {
         printed.unwrap_or_else(|| text.to_owned())
     }
 
-    /// The items of a list: each once, unless the list is one of replicas. Empty items stay, for
-    /// the rules to refuse.
+    /// The items of a list without repetitions; a list of replicas keeps them. Empty items stay, so
+    /// that the rules refuse them.
     fn items(&self, text: &str) -> Vec<String> {
         let mut items = words(trimmed(text));
         if !matches!(self.valid, Valid::ThrottledReplicas(_)) {
@@ -98,14 +100,14 @@ pub(super) fn set_field<T: ConfigValue>(
     Ok(())
 }
 
-/// A value that a config cannot have.
+/// A value that is invalid for a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidValue {
     pub key: &'static str,
     pub invalid: Invalid,
 }
 
-/// The words of Kafka's `ConfigException`.
+/// Prints the message of Kafka's `ConfigException`.
 impl fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, invalid: Invalid { value, rule } } = self;
@@ -113,12 +115,12 @@ impl fmt::Display for InvalidValue {
     }
 }
 
-/// The config of a name, in a table in the order of names.
+/// Finds a config by name in a table that is sorted by name.
 pub(super) fn find<C>(keys: &'static [Key<C>], name: &str) -> Option<&'static Key<C>> {
     keys.binary_search_by(|key| key.name.cmp(name)).ok().map(|at| &keys[at])
 }
 
-/// Kafka's name of a field: dots where the field has underscores. No key of Kafka has both.
+/// Kafka's name of a field, with `.` for `_`. No Kafka key contains `_`.
 pub(super) const fn dotted<const N: usize>(field: &str) -> [u8; N] {
     let mut name = [b'.'; N];
     let mut at = 0;
@@ -131,7 +133,7 @@ pub(super) const fn dotted<const N: usize>(field: &str) -> [u8; N] {
     name
 }
 
-/// The name of a field as `&'static str`; see [`dotted`].
+/// Makes the config name of a field a `&'static str`; see [`dotted`].
 macro_rules! key_name {
     ($field:ident) => {
         const {
@@ -147,8 +149,8 @@ macro_rules! key_name {
 
 pub(super) use key_name;
 
-/// Declares configs that override those of the broker: a type, its table of keys in the order of
-/// names, and its defaults. The fields are Kafka's keys with underscores for dots.
+/// Declares configs that override the broker's: a type, its table of keys sorted by name, and the
+/// defaults. A field is Kafka's key with `_` for `.`.
 macro_rules! derived_configs {
     ($(#[$doc:meta])* $name:ident;
         $($field:ident: $type:ty = |$config:ident| $default:expr, $valid:expr, [$($flag:ident)*]
@@ -159,7 +161,7 @@ macro_rules! derived_configs {
             $(pub $field: $type,)*
         }
 
-        /// The defaults of a broker.
+        /// The defaults, taken from the broker's configs.
         impl From<&crate::config::Config> for $name {
             fn from(config: &crate::config::Config) -> Self {
                 Self {
@@ -192,13 +194,13 @@ macro_rules! derived_configs {
                 },
             )*];
 
-            /// These configs with the values that were set for the resource. They were checked when
-            /// they were set.
+            /// These configs with the overrides of a resource, which were checked when they were
+            /// set.
             pub(super) fn with(mut self, overrides: &crate::config::Overrides) -> Self {
                 for (name, value) in overrides {
                     if let Some(key) = Self::key(name) {
-                        // A value that is no longer valid, after an upgrade say, leaves the
-                        // default.
+                        // A value that is no longer valid, for example after an upgrade, is
+                        // ignored.
                         let _ = key.set(&mut self, value);
                     }
                 }
