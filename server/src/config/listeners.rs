@@ -1,11 +1,11 @@
-//! Where a server listens, and the addresses that clients are given: `listeners` and
-//! `advertised.listeners`, or `--listen` and `--advertise`.
+//! The addresses that a server listens on and advertises: `listeners` and `advertised.listeners`,
+//! or `--listen` and `--advertise`.
 
 use super::Config;
 use super::address::Address;
 use std::collections::HashSet;
 
-/// The way in which the clients of a listener connect.
+/// How the clients of a listener connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecurityProtocol {
     Plaintext,
@@ -14,7 +14,7 @@ pub enum SecurityProtocol {
     SaslSsl,
 }
 
-/// A listener of clients.
+/// A listener for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listener {
     pub name: String,
@@ -22,7 +22,7 @@ pub struct Listener {
     pub address: Address,
 }
 
-/// A listener, by its place among those of the server.
+/// The index of a listener among those of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerIndex(pub usize);
 
@@ -30,17 +30,17 @@ impl ListenerIndex {
     pub const FIRST: Self = Self(0);
 }
 
-/// A listener with the address that its clients are given.
+/// A listener with its advertised address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedListener {
     pub name: String,
     pub protocol: SecurityProtocol,
-    /// As it was asked for.
+    /// The address as it was configured.
     pub listen: Address,
     pub advertised: Address,
 }
 
-/// How a server is placed: what of its configs follows from the command line.
+/// The listeners and the data directory of a server, from the configs and the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// The listeners, at least one.
@@ -50,7 +50,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// The listeners with TLS.
+    /// The listeners that use TLS.
     pub(crate) fn encrypted(&self) -> impl Iterator<Item = (ListenerIndex, &ServedListener)> {
         let all = self.listeners.iter().enumerate().map(|(at, it)| (ListenerIndex(at), it));
         all.filter(|(_, listener)| listener.protocol.is_encrypted())
@@ -73,7 +73,7 @@ impl SecurityProtocol {
         }
     }
 
-    /// Whether all bytes of its connections are encrypted.
+    /// Whether connections are encrypted.
     pub fn is_encrypted(self) -> bool {
         match self {
             Self::Plaintext | Self::SaslPlaintext => false,
@@ -97,11 +97,11 @@ impl Default for Listener {
 }
 
 impl Config {
-    /// Those of `listeners` that clients connect to, at least one; muster's own default if the key
-    /// is not set.
+    /// The listeners for clients from `listeners`, at least one; muster's default if the key is not
+    /// set.
     ///
     /// # Errors
-    /// They are malformed, or there is none that muster can serve, or two are alike.
+    /// The value is malformed, muster can serve none of the listeners, or two are alike.
     pub fn client_listeners(&self) -> Result<Vec<Listener>, String> {
         const KEY: &str = "listeners";
         if self.set_text(KEY).is_none() {
@@ -117,10 +117,11 @@ impl Config {
         Ok(listeners)
     }
 
-    /// Those of `advertised.listeners` that clients are given; none if the key is not set.
+    /// The listeners from `advertised.listeners`; none if the key is not set.
     ///
     /// # Errors
-    /// They are malformed, or no client can connect to one of them, or it is none of `listeners`.
+    /// The value is malformed, clients cannot connect to an address, or a name is not in
+    /// `listeners`.
     pub fn advertised_client_listeners(&self) -> Result<Vec<Listener>, String> {
         const KEY: &str = "advertised.listeners";
         let Some(texts) = self.advertised_listeners.as_deref() else { return Ok(Vec::new()) };
@@ -137,7 +138,7 @@ impl Config {
     }
 
     /// The listeners of a key, without those in `controller.listener.names`: muster's controller is
-    /// its first shard, which needs no listener.
+    /// shard 0, which needs no listener of its own.
     fn listeners_of(&self, key: &str, texts: &[String]) -> Result<Vec<Listener>, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
         let mut found = Vec::new();
@@ -169,13 +170,13 @@ impl Config {
     }
 }
 
-/// `NAME://host:port`, where the host may be empty.
+/// Parses `NAME://host:port`; the host may be empty.
 fn name_and_address(text: &str) -> Option<(&str, Address)> {
     let (name, address) = text.split_once("://")?;
     Some((name, Address::parse(address)?))
 }
 
-/// The first item that was there before.
+/// The first item that occurs a second time.
 fn first_twice<T: Eq + std::hash::Hash + Clone>(items: impl Iterator<Item = T>) -> Option<T> {
     let mut seen = HashSet::new();
     items.into_iter().find(|item| !seen.insert(item.clone()))

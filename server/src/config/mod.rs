@@ -1,10 +1,10 @@
-//! The configs of brokers, topics, groups and subscriptions to metrics of clients: Kafka's keys,
-//! types, defaults and rules.
+//! Configs of brokers, topics, groups and client metrics subscriptions, with Kafka's keys, types,
+//! defaults and rules.
 //!
-//! Start with `broker`, `topic` and `group`, the tables from which all else is derived: parsing,
-//! checks, DescribeConfigs, the texts of errors. `value` holds the types, `rules` the rules that
-//! span several keys, `unserved` the keys of features that
-//! muster does not have, `findings` the errors and warnings about a configuration.
+//! Start with the tables in `broker`, `topic` and `group`. All else is derived from them: parsing,
+//! checks, DescribeConfigs, error messages. `value` has the types, `rules` the rules that involve
+//! several keys, `unserved` the keys of features that muster does not have, and `findings` the
+//! errors and warnings about a configuration.
 
 mod address;
 mod altered;
@@ -64,10 +64,10 @@ use rules::Broken;
 use std::collections::BTreeMap;
 use unserved::Unserved;
 
-/// The pairs of a text in the form of `server.properties`, in order.
+/// Parses a text in the form of `server.properties` into its pairs, in order.
 ///
 /// # Errors
-/// A line is no pair: its number and why.
+/// A line is not a valid pair. The error has the line number and the reason.
 pub fn pairs_of(text: &str) -> Result<Vec<(String, String)>, String> {
     let at = |(line, pair): properties::Parsed| pair.map_err(|why| format!("line {line}: {why}"));
     properties::parse(text).map(at).collect()
@@ -75,7 +75,8 @@ pub fn pairs_of(text: &str) -> Result<Vec<(String, String)>, String> {
 
 impl Config {
     /// Merges a file in the form of `server.properties` with `key=value` arguments. Arguments take
-    /// precedence, even over configs that clients alter; of a repeated key the last one counts.
+    /// precedence over the file, and over configs that clients alter. The last value of a repeated
+    /// key counts.
     ///
     /// # Errors
     /// All findings, if one of them prevents startup.
@@ -84,7 +85,7 @@ impl Config {
         if findings.fatal().next().is_some() { Err(findings) } else { Ok(config) }
     }
 
-    /// Like [`Self::load`], but returns all findings; invalid configs are left out.
+    /// Like [`Self::load`], but returns all findings and ignores invalid configs.
     pub fn read(file: &str, words: &[String]) -> (Self, Findings) {
         let (mut config, mut findings) = (Self::default(), Findings::default());
         let mut lines = BTreeMap::new();
@@ -117,7 +118,7 @@ impl Config {
         (config, findings)
     }
 
-    /// Sets keys that neither the file nor the command line has.
+    /// Sets keys that neither the file nor the command line sets.
     ///
     /// # Errors
     /// A value is invalid.
@@ -131,7 +132,7 @@ impl Config {
         Ok(())
     }
 
-    /// Takes a pair over, or finds why not.
+    /// Applies a pair, or adds a finding.
     fn take(&mut self, line: Option<usize>, name: &str, value: &str, findings: &mut Findings) {
         let Some(key) = Self::key(name) else {
             match self.take_of_listener(name, value) {
@@ -168,7 +169,7 @@ impl Config {
         }
     }
 
-    /// Notes a key without effect. If the key is repeated, the last value counts.
+    /// Records a key without effect. The last value of a repeated key counts.
     fn without_effect(&mut self, name: &str, value: &str) -> Kind {
         let Some(instead) = broken_promise(name, value) else {
             self.promises.remove(name);
@@ -180,7 +181,7 @@ impl Config {
         finding.kind
     }
 
-    /// Takes over the number of partitions of `__transaction_state` that a data directory has. It
+    /// Adopts the number of partitions of `__transaction_state` that a data directory has, which
     /// may differ from the default.
     ///
     /// # Errors
@@ -198,18 +199,18 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the command line set a key: it wins over what clients alter.
+    /// Whether the command line set a key. It then takes precedence over what clients alter.
     pub fn is_pinned(&self, key: &str) -> bool {
         self.pinned.contains(key)
     }
 
-    /// The text that the file or the command line gave a key.
+    /// The text that the file or the command line set for a key.
     pub fn set_text(&self, key: &str) -> Option<&str> {
         self.set.get(key).map(String::as_str)
     }
 
-    /// The text of a key as one broker has it, without what clients altered: as it was set, or as
-    /// the server is placed.
+    /// The text of a key for one broker, without what clients altered: as it was set, or as the
+    /// server's listeners and data directory were decided.
     pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
         let of_shard = |served: &Served, first: fn(&ServedListener) -> &Address| {
             let text = |it: &ServedListener| {
@@ -227,12 +228,12 @@ impl Config {
         }
     }
 
-    /// A line for each key that was set and promises what muster does not do.
+    /// A line for each key that was set and promises something that muster does not do.
     pub fn promises(&self) -> impl Iterator<Item = &str> {
         self.promises.values().map(String::as_str)
     }
 
-    /// The other keys that were set and change nothing, for a line in the log.
+    /// The other keys that were set and have no effect, for a line in the log.
     pub fn set_without_effect(&self) -> impl Iterator<Item = &str> {
         let keys = Self::KEYS.iter().filter(|key| !key.flags.obeyed).map(|key| key.name);
         let keys = keys.filter(|name| self.set.contains_key(name));

@@ -1,17 +1,18 @@
-//! Keys of one listener (`listener.name.NAME.KEY`), or of one SASL mechanism of it
+//! Keys of one listener (`listener.name.NAME.KEY`) or of one SASL mechanism
 //! (`listener.name.NAME.plain.KEY`, or `plain.KEY` for all listeners).
 
 use super::{Config, ConfigType, Key, Served, ServedListener};
 use crate::security::{Mechanism, Secret};
 use std::collections::BTreeMap;
 
-/// The texts by listener, in small letters and empty for all listeners, and by what follows it.
+/// The values by listener name and rest of the key. The listener name is in lower case; it is empty
+/// for all listeners.
 pub(super) type OfListeners = BTreeMap<(String, String), Secret>;
 
-/// The key of one listener begins with this and the name of the listener.
+/// The prefix of the keys of one listener; the listener's name follows it.
 const PREFIX: &str = "listener.name.";
 
-/// The keys of brokers that a listener may have of its own, beside those of TLS.
+/// The broker keys apart from TLS that a listener may override.
 const OF_LISTENER: [&str; 5] = [
     "connections.max.reauth.ms",
     "max.connection.creation.rate",
@@ -20,14 +21,14 @@ const OF_LISTENER: [&str; 5] = [
     "sasl.server.max.receive.size",
 ];
 
-/// The keys of listeners that Kafka alters for all brokers, too.
+/// The listener keys that can also be altered for all brokers, as in Kafka.
 const OF_ALL_BROKERS: [&str; 3] =
     ["max.connection.creation.rate", "max.connections", "num.network.threads"];
 
-/// The keys of listeners that clients may alter, for all brokers or for one.
+/// The listener keys that clients may alter for one broker or for all.
 const ALTERED: [&str; 2] = ["max.connection.creation.rate", "max.connections"];
 
-/// The keys that clients may alter for one broker, and only for a listener, which has TLS.
+/// The TLS keys that clients may alter for one listener of one broker.
 const OF_CERTIFICATES: [&str; 10] = [
     "ssl.key.password",
     "ssl.keystore.certificate.chain",
@@ -41,59 +42,60 @@ const OF_CERTIFICATES: [&str; 10] = [
     "ssl.truststore.type",
 ];
 
-/// Whether a key is one of certificates, which clients alter for one listener alone.
+/// Whether a key is one of [`OF_CERTIFICATES`].
 pub(crate) fn is_of_certificates(key: &str) -> bool {
     OF_CERTIFICATES.contains(&key)
 }
 
-/// The listener of a key of certificates, in small letters, by the whole name of the key.
+/// The listener, in lower case, of a full key name whose key is one of [`OF_CERTIFICATES`].
 pub(crate) fn listener_with_certificate_key(name: &str) -> Option<&str> {
     let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
     is_of_certificates(key).then_some(listener)
 }
 
-/// A key of one listener that clients may alter.
+/// A listener key that clients may alter.
 #[derive(Clone, Copy)]
 pub(crate) struct ListenerKey {
-    /// The key without the listener.
+    /// The key without the listener prefix.
     pub(crate) key: &'static Key<Config>,
 }
 
-/// The keys that a mechanism has, beside those of tokens.
+/// The keys that a SASL mechanism may override, apart from those of tokens.
 const OF_MECHANISM: [&str; 3] =
     ["connections.max.reauth.ms", "sasl.jaas.config", "sasl.server.callback.handler.class"];
 
-/// The keys of tokens begin with this: all of them may be those of a listener, or of a mechanism.
+/// The prefix of token keys, which a listener or a mechanism may override.
 const OF_TOKENS: &str = "sasl.oauthbearer.";
 
 impl Config {
-    /// These configs, with the keys of a listener in place of the common ones.
+    /// These configs, overridden by the keys of a listener.
     pub(crate) fn of_listener(&self, listener: &str) -> Self {
         let mut config = self.clone();
         let listener = listener.to_ascii_lowercase();
         for ((_, name), text) in self.of_listeners.iter().filter(|((of, _), _)| *of == listener) {
             if let Some(key) = Self::key(name) {
-                // The text was checked when it was taken.
+                // The value was checked when it was set.
                 let _ = key.set(&mut config, text.text());
             }
         }
         config
     }
 
-    /// These configs with those of a listener, and those of one of its mechanisms.
+    /// These configs, overridden by the keys of a listener, then by the keys of one of its
+    /// mechanisms.
     pub(crate) fn of_listener_and_mechanism(&self, listener: &str, mechanism: Mechanism) -> Self {
         let mut config = self.of_listener(listener);
         for key in Self::KEYS {
             if let Some(text) = self.of_mechanism(listener, mechanism, key.name) {
-                // The text was checked when it was taken.
+                // The value was checked when it was set.
                 let _ = key.set(&mut config, text.text());
             }
         }
         config
     }
 
-    /// The key of a listener that clients may alter, by its whole name; None if there is no such
-    /// key or listener. An offline change does not know the listeners.
+    /// Finds a listener key that clients may alter by its full name. None if there is no such key
+    /// or listener; an offline change does not know the listeners, and accepts any.
     pub(crate) fn altered_of_listener(&self, name: &str) -> Option<ListenerKey> {
         let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
         let key = Self::key(key)?;
@@ -109,14 +111,13 @@ impl Config {
         (is_known && is_altered).then_some(ListenerKey { key })
     }
 
-    /// Whether a name is that of a key of a listener which, as in Kafka, is altered for one broker
-    /// and not for all.
+    /// Whether a full name is a listener key that can be altered for one broker only, as in Kafka.
     pub(crate) fn is_of_one_broker(name: &str) -> bool {
         let key = name.strip_prefix(PREFIX).and_then(|rest| Some(rest.split_once('.')?.1));
         key.is_some_and(|key| !OF_ALL_BROKERS.contains(&key))
     }
 
-    /// The listener of a key of certificates, by the whole name of the key.
+    /// The listener of a full key name whose key is one of [`OF_CERTIFICATES`].
     pub(crate) fn listener_of_certificates(&self, name: &str) -> Option<&ServedListener> {
         let key = self.altered_of_listener(name)?.key;
         let (listener, _) = name.strip_prefix(PREFIX)?.split_once('.')?;
@@ -125,21 +126,21 @@ impl Config {
         listeners.next().filter(|_| is_of_certificates(key.name))
     }
 
-    /// Whether the text of a key, of a listener or of all, is to be shown to no client.
+    /// Whether no client may see the value of a key, with or without a listener prefix.
     pub fn is_secret(name: &str) -> bool {
         let own = name.strip_prefix(PREFIX).and_then(|rest| Some(rest.split_once('.')?.1));
         let key = Self::key(own.unwrap_or(name));
         key.is_some_and(|key| key.config_type == ConfigType::Password)
     }
 
-    /// The text of a key of a listener, by its whole name.
+    /// The value of a listener key, by its full name.
     pub(super) fn text_of_listener(&self, name: &str) -> Option<&str> {
         let (listener, key) = name.strip_prefix(PREFIX)?.split_once('.')?;
         let place = (listener.to_owned(), key.to_owned());
         self.of_listeners.get(&place).map(Secret::text)
     }
 
-    /// The text of a key of a mechanism, for a listener or else for all.
+    /// The value of a mechanism's key: for this listener, else for all listeners.
     pub(crate) fn of_mechanism(
         &self,
         listener: &str,
@@ -151,7 +152,7 @@ impl Config {
         of(listener.to_ascii_lowercase()).or_else(|| of(String::new()))
     }
 
-    /// Takes a key of a listener or mechanism; None for any other key.
+    /// Sets a key of a listener or mechanism; None if the name is another key.
     ///
     /// # Errors
     /// The value is invalid.
@@ -180,7 +181,7 @@ impl Config {
     }
 }
 
-/// All keys of TLS that brokers have, and some others.
+/// Whether a listener may override a key: all TLS and token keys, and a few others.
 fn is_of_listener(key: &str) -> bool {
     let is_named = key.starts_with("ssl.") || key.starts_with(OF_TOKENS);
     OF_LISTENER.contains(&key) || is_named && Config::key(key).is_some()

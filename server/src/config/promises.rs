@@ -1,11 +1,11 @@
-//! Keys that are taken for compatibility and promise something that muster does not do. A file for
-//! a cluster of Kafka has them; whoever counts on them has to know.
+//! Keys that muster accepts for compatibility although they promise something that it does not do.
+//! A Kafka cluster's file contains such keys, so the operator is warned.
 
 const ONE_REPLICA: &str = "muster keeps one replica of each partition";
 const ONE_ACKNOWLEDGES: &str = "with one replica an acknowledged record is on one machine alone";
 const OWN_METRICS: &str = "muster has no plug-ins: its metrics are at admin.listener";
 
-/// The keys, each with the number up to which it promises nothing, and what muster does instead.
+/// Numeric keys: the key, the highest number that promises nothing, and what muster does instead.
 const NUMBERS: &[(&str, i64, &str)] = &[
     ("default.replication.factor", 1, ONE_REPLICA),
     ("min.insync.replicas", 1, ONE_ACKNOWLEDGES),
@@ -16,12 +16,12 @@ const NUMBERS: &[(&str, i64, &str)] = &[
     ("transaction.state.log.replication.factor", 1, ONE_REPLICA),
 ];
 
-/// Keys that promise something with any value.
+/// Keys that promise something with any value, and what muster does instead.
 const TEXTS: &[(&str, &str)] =
     &[("kafka.metrics.reporters", OWN_METRICS), ("metric.reporters", OWN_METRICS)];
 
-/// The words on what muster does instead of what a key without effect promises with a value; None
-/// if it promises nothing.
+/// Muster's behavior in place of what a key without effect promises; None if the value promises
+/// nothing.
 pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let value = value.trim();
     let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);

@@ -1,4 +1,4 @@
-//! Rules that span several configs of a broker, with Kafka's texts where Kafka has them
+//! Rules that involve several broker configs. The messages are Kafka's where Kafka has the rule
 //! (`GroupCoordinatorConfig`, `ShareGroupConfig`, `KafkaConfig.validateValues`).
 
 use super::assignors::{is_of_share_groups, of_consumer_groups};
@@ -6,7 +6,7 @@ use super::value::has_duplicates;
 use super::{Address, Config, ListenerSecurity};
 use crate::placement::OFFSETS_PARTITIONS;
 
-/// `middle` lies between `min` and `max`, both included.
+/// Triples of keys: minimum, value, maximum. The bounds are inclusive.
 const RANGES: &[[&str; 3]] = &[
     [
         "group.consumer.min.heartbeat.interval.ms",
@@ -70,7 +70,7 @@ const RANGES: &[[&str; 3]] = &[
     ],
 ];
 
-/// The first is at least the second.
+/// Pairs of keys whose first value must be at least the second.
 const AT_LEAST: &[[&str; 2]] = &[
     ["group.streams.max.standby.replicas", "group.streams.num.standby.replicas"],
     ["group.streams.max.warmup.replicas", "group.streams.num.warmup.replicas"],
@@ -78,24 +78,24 @@ const AT_LEAST: &[[&str; 2]] = &[
     ["group.share.max.share.sessions", "group.share.max.size"],
 ];
 
-/// The first is less than the second.
+/// Pairs of keys whose first value must be less than the second.
 const LESS: &[[&str; 2]] = &[
     ["group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"],
     ["group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"],
     ["group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"],
 ];
 
-/// With a lower value a connection may be closed before its client has sent the first request.
+/// With a lower value a connection may be closed before its client sends the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
-/// A rule that configs break, and the key to blame: a key of the rule that was set.
+/// A violated rule, and the key to report: one that the rule involves and that was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) key: &'static str,
     pub(super) rule: String,
 }
 
-/// The rules that the configs break.
+/// The rules that the configs violate.
 pub(super) fn check(config: &Config) -> Vec<Broken> {
     let mut check = Check { config, broken: Vec::new() };
     for [min, middle, max] in RANGES {
@@ -148,7 +148,7 @@ impl Check<'_> {
         });
     }
 
-    /// Checks that each slot has a partition of `__share_group_state`, if their number was set.
+    /// Checks that `__share_group_state` has a partition for each slot, if the number was set.
     fn internal_topics(&mut self) {
         const KEY: &str = "share.coordinator.state.topic.num.partitions";
         if self.config.set_text(KEY).is_some() {
@@ -192,7 +192,7 @@ impl Check<'_> {
         self.require(&[TAGS], !is_twice, || format!("{TAGS} must not contain duplicate tag keys."));
     }
 
-    /// Checks that classic groups are not switched off, which Kafka does not allow either.
+    /// Checks that classic groups are not switched off; Kafka requires them, too.
     fn protocols(&mut self) {
         const KEY: &str = "group.coordinator.rebalance.protocols";
         let protocols = &self.config.group_coordinator_rebalance_protocols;
@@ -222,7 +222,7 @@ impl Check<'_> {
         self.admin_token();
     }
 
-    /// Checks that a token can be the value of a header, and is not too short.
+    /// Checks that the token is valid in an HTTP header and not too short.
     fn admin_token(&mut self) {
         const KEY: &str = "admin.token";
         let token = self.config.admin_token.as_ref().map_or("", |token| token.secret());
@@ -301,8 +301,7 @@ impl Check<'_> {
     }
 }
 
-/// None for a key that does not exist or holds no integer; a test sees to it that the rules name
-/// none of those.
+/// The value of an integer key. A test ensures that the rules name only existing integer keys.
 fn number(config: &Config, key: &str) -> Option<i64> {
     Config::key(key)?.get(config).integer()
 }

@@ -1,4 +1,4 @@
-//! The configs about the clients of a listener.
+//! The configs that decide how clients of a listener authenticate.
 
 use super::{Config, Listener, SecurityProtocol, ServedListener};
 use crate::key_fetcher::KeysUrl;
@@ -7,12 +7,12 @@ use muster_config_text::jaas::LoginModule;
 use muster_tls::TrustStore;
 use std::path::PathBuf;
 
-/// How the clients of a listener are let in.
+/// The security of a listener.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerSecurity {
     pub(crate) name: String,
     pub(crate) protocol: SecurityProtocol,
-    /// None if the listener asks for no password.
+    /// None if the listener does not use SASL.
     pub(crate) sasl: Option<Sasl>,
 }
 
@@ -23,15 +23,15 @@ const JWKS: &str = "sasl.oauthbearer.jwks.endpoint.url";
 const FILE_URL: &str = "file://";
 const HTTPS_URL: &str = "https://";
 
-/// Kafka's class that checks tokens by keys, and so the only one that muster stands in for.
+/// Kafka's class that verifies tokens with public keys. muster implements no other handler.
 const TOKEN_HANDLER: &str = "OAuthBearerValidatorCallbackHandler";
 const PLAIN_MODULE: &str = "PlainLoginModule";
 
-/// The options of the login module of PLAIN that name a user.
+/// The prefix of options of PLAIN's login module that define users.
 const USER_OPTION: &str = "user_";
 
 impl ListenerSecurity {
-    /// The security of each listener of a server, in order.
+    /// The security of all listeners of a server, in order.
     pub(crate) fn of_all(config: &Config) -> Vec<Self> {
         let listeners = config.served.iter().flat_map(|served| &served.listeners);
         let of = |it: &ServedListener| {
@@ -45,7 +45,7 @@ impl ListenerSecurity {
     }
 
     /// # Errors
-    /// A key, and what is wrong with its value.
+    /// The invalid key and the reason.
     pub(crate) fn of(config: &Config, listener: &Listener) -> Result<Self, (&'static str, String)> {
         let sasl = match listener.protocol {
             SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => {
@@ -90,7 +90,7 @@ fn not_served(listener: &str, name: &str) -> String {
     format!("{MECHANISMS}={name} for listener {listener}: muster serves {}", served.join(", "))
 }
 
-/// The rules for tokens; their keys are loaded later.
+/// The rules for tokens; the keys that verify tokens are loaded later.
 fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, String)> {
     let handler = config.of_mechanism(listener, Mechanism::OAuthBearer, HANDLER);
     if handler.is_some_and(|it| it.text().rsplit('.').next() != Some(TOKEN_HANDLER)) {
@@ -110,17 +110,17 @@ fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, Stri
     Ok(Bearer { rules, keys: Default::default() })
 }
 
-/// The place of the keys by which a listener checks tokens.
+/// Where the keys come from with which a listener verifies tokens.
 pub(crate) enum KeysSource {
     File(PathBuf),
     Https(KeysUrl),
 }
 
 impl Config {
-    /// The place of the keys with which a listener checks tokens.
+    /// The source of the keys with which a listener verifies tokens.
     ///
     /// # Errors
-    /// There is no place, or it is of an unknown kind.
+    /// No source is configured, or its kind is unknown.
     pub(crate) fn token_keys_source(&self, listener: &str) -> Result<KeysSource, String> {
         let own = self.of_listener_and_mechanism(listener, Mechanism::OAuthBearer);
         let url = own.sasl_oauthbearer_jwks_endpoint_url.clone().unwrap_or_default();
@@ -146,8 +146,8 @@ impl Config {
         ))
     }
 
-    /// The authorities that may sign the certificate of the server with the keys: options of the
-    /// login module, as in Kafka. None if the options name none.
+    /// The certificate authorities trusted for the server that provides the keys. They are options
+    /// of the login module, as in Kafka; None if the options name none.
     fn trust_of_keys(&self, listener: &str) -> Result<Option<TrustStore>, String> {
         let Some(text) = self.of_mechanism(listener, Mechanism::OAuthBearer, JAAS) else {
             return Ok(None);
@@ -170,7 +170,7 @@ impl Config {
     }
 }
 
-/// The rest of a URL after its scheme.
+/// The part of a URL after a scheme; None if the URL has another scheme.
 fn behind<'u>(url: &'u str, scheme: &str) -> Option<&'u str> {
     let (begins, rest) = url.split_at_checked(scheme.len())?;
     begins.eq_ignore_ascii_case(scheme).then_some(rest)

@@ -1,4 +1,4 @@
-//! Configs as a user writes them, and what a server makes of them.
+//! Configs as users write them, and the effective values.
 
 mod page;
 
@@ -440,7 +440,7 @@ fn a_group_has_its_own_configs_within_the_bounds_of_its_broker() {
     assert_eq!(session(&["group.consumer.max.session.timeout.ms=50000"], "g"), Some(50_000));
 }
 
-/// The keys take their defaults from the coordinator; this finds one that gets to another field.
+/// The keys' defaults come from the coordinator's; this test finds a key that sets the wrong field.
 #[test]
 fn defaults_of_the_coordinator_are_those_of_the_keys() {
     assert_eq!(Config::default().coordinator(), muster_coordinator::Config::default());

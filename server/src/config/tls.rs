@@ -1,4 +1,4 @@
-//! The keys of TLS, of all listeners or of one (`listener.name.NAME.ssl.keystore.location`).
+//! The TLS keys, of all listeners or of one (`listener.name.NAME.ssl.keystore.location`).
 
 use super::value::Password;
 use super::{Config, ListenerIndex, Served};
@@ -6,21 +6,21 @@ use muster_tls::{ClientAuth, KeyStore, NameChanges, Settings, TrustStore};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The TLS of listeners of a shard in place of what the server's configs say.
+/// TLS settings for listeners of a shard that replace those of the server's configs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardTls {
     pub shard: u32,
     pub replacements: Vec<Replacement>,
 }
 
-/// The TLS that a listener is to have.
+/// New TLS settings of a listener.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Replacement {
     pub listener: ListenerIndex,
     pub settings: Settings,
 }
 
-/// Leaves out the settings, which include passwords.
+/// Leaves out the settings, which contain passwords.
 impl fmt::Debug for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Replacement").field(&self.listener).finish()
@@ -28,7 +28,7 @@ impl fmt::Debug for Replacement {
 }
 
 impl Config {
-    /// The TLS of a listener: its own keys, and else those of all.
+    /// The TLS settings of a listener: its own keys, else the keys of all listeners.
     pub fn tls_settings(&self, listener: &str) -> Settings {
         let config = self.of_listener(listener);
         let path = |text: &Option<String>| text.as_deref().map(PathBuf::from);
@@ -63,7 +63,7 @@ impl Config {
         }
     }
 
-    /// The listeners whose TLS differs from that of other configs of the same server.
+    /// The TLS listeners whose settings differ from those in earlier configs of the same server.
     pub(crate) fn replaced_tls(&self, before: &Self) -> Vec<Replacement> {
         let encrypted = self.served.iter().flat_map(Served::encrypted);
         let replaced = encrypted.filter_map(|(listener, it)| {

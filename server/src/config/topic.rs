@@ -1,4 +1,4 @@
-//! The configs of a topic, one row each, and where their defaults come from.
+//! The configs of a topic, one row each, and the sources of their defaults.
 
 use super::broker::RECORD_BYTES_MAX;
 use super::key::{Key, derived_configs, find};
@@ -86,10 +86,10 @@ impl TopicConfig {
         find(Self::KEYS, name)
     }
 
-    /// The checks that Kafka makes before it takes overrides (`LogConfig.validate`).
+    /// Checks overrides of a topic, like Kafka's `LogConfig.validate`.
     ///
     /// # Errors
-    /// Kafka's words on the first override that is wrong, to go with INVALID_CONFIG.
+    /// Kafka's message for the first invalid override; the error code is INVALID_CONFIG.
     pub fn validate(defaults: &Config, overrides: &Overrides) -> Result<(), String> {
         let mut config = defaults.topic_defaults();
         for (name, value) in overrides {

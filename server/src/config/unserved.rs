@@ -1,17 +1,16 @@
-//! Keys of Kafka that muster has no use for, beside those of [`Config`]: those of Kafka 4.3, of
-//! earlier versions, and of its authorizer and plug-ins. Some change nothing. The others ask for a
-//! feature that muster lacks: the server refuses to start with them, so that no operator relies on
-//! the feature.
+//! Keys of Kafka that are not in [`Config`]: of Kafka 4.3, of earlier versions, of its authorizer
+//! and of plug-ins. Some keys have no effect. The others require a feature that muster lacks; with
+//! them the server refuses to start, so that no operator relies on the feature.
 
 use super::value::{ConfigValue, Invalid, Valid, at_least};
 use super::{Config, ConfigType};
 
-/// The handling of a key that [`Config`] does not have.
+/// How muster handles a key that is not in [`Config`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unserved {
-    /// The key changes nothing here.
+    /// The key is accepted without effect.
     WithoutEffect,
-    /// The feature that is missing, and the consequence.
+    /// The key is refused. The text names the missing feature and the consequence.
     Refused(&'static str),
 }
 
@@ -33,8 +32,8 @@ const DESCRIPTIONS: &str =
     "muster keeps the descriptions of topologies itself, without plug-ins of Java";
 const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
-/// Name, the missing feature if the key is anything but harmless, and the value that counts on
-/// nothing; an empty value never does.
+/// Each row has the key, the missing feature (None if the key is harmless), and a value that does
+/// not use the feature. An empty value never does.
 const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("advertised.host.name", Some(OLD_ADDRESS), ""),
     ("advertised.port", Some(OLD_ADDRESS), ""),
@@ -191,7 +190,7 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("unstable.metadata.versions.enable", None, ""),
 ];
 
-/// Keys of plug-ins and of products around Kafka, by how they begin.
+/// Keys of plug-ins and of products around Kafka, by prefix.
 const PREFIXES: &[(&str, Option<&str>)] = &[
     ("config.providers.", Some(PROVIDERS)),
     ("confluent.", None),
@@ -205,7 +204,7 @@ const PREFIXES: &[(&str, Option<&str>)] = &[
     ("zookeeper.", None),
 ];
 
-/// A key that clients may alter in Kafka.
+/// A key that clients can alter in Kafka.
 struct Alterable {
     name: &'static str,
     config_type: ConfigType,
@@ -218,7 +217,7 @@ impl Alterable {
     }
 }
 
-/// The keys of a broker that clients may alter in Kafka, without those of [`Config`].
+/// The broker keys that clients can alter in Kafka, apart from those in [`Config`].
 const ALTERABLE: &[Alterable] = &[
     Alterable::new("cordoned.log.dirs", ConfigType::List, Valid::Any),
     Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
@@ -236,8 +235,8 @@ const ALTERABLE: &[Alterable] = &[
     Alterable::new("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType::Long, at_least(0)),
 ];
 
-/// The type of a key that clients may alter, and that [`Config`] does not have: Kafka also takes
-/// names that it does not know, for plug-ins. None if the key cannot be altered.
+/// The type of a key that clients may alter although it is not in [`Config`]. Like Kafka, muster
+/// also accepts unknown names, which may belong to plug-ins. None if the key cannot be altered.
 pub(super) fn alterable(name: &str) -> Option<ConfigType> {
     let known = ALTERABLE.iter().find(|it| it.name == name).map(|it| it.config_type);
     let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
@@ -247,7 +246,7 @@ pub(super) fn alterable(name: &str) -> Option<ConfigType> {
 /// Checks the value of a key that clients may alter.
 ///
 /// # Errors
-/// The text is no value that it can have.
+/// The text is not a valid value of the key.
 pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
     let Some(Alterable { config_type, valid, .. }) = ALTERABLE.iter().find(|it| it.name == name)
     else {
@@ -266,10 +265,10 @@ pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
     }
 }
 
-/// The key of one listener begins with this and the name of the listener.
+/// The prefix of the keys of one listener; the listener's name follows it.
 const OF_LISTENER: &str = "listener.name.";
 
-/// The handling of a key that [`Config`] does not have; None if it is not known at all.
+/// How muster handles a key that is not in [`Config`]; None if the key is unknown.
 pub(super) fn unserved(name: &str, value: &str) -> Option<Unserved> {
     match name.strip_prefix(OF_LISTENER) {
         Some(rest) => of_listener(rest.split_once('.')?.1, value),
@@ -281,7 +280,8 @@ fn of_all(name: &str, value: &str) -> Option<Unserved> {
     by_name(name, value).or_else(|| by_prefix(name))
 }
 
-/// A key for one listener. That of one SASL mechanism has the mechanism before it.
+/// Handles a key of one listener. The keys of a SASL mechanism have the mechanism's name as a
+/// prefix.
 fn of_listener(key: &str, value: &str) -> Option<Unserved> {
     if key.contains(".sasl.") {
         return Some(Unserved::Refused(SASL));
@@ -303,7 +303,7 @@ fn by_prefix(name: &str) -> Option<Unserved> {
     Some(missing.map_or(Unserved::WithoutEffect, Unserved::Refused))
 }
 
-/// All names, for suggestions.
+/// All names, to suggest similar ones.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|(name, ..)| *name)
 }

@@ -1,14 +1,13 @@
-//! How a config is written and what it may be: Kafka's `ConfigDef` types and validators, with
-//! their messages.
+//! The types and validators of configs: Kafka's `ConfigDef`, with its messages.
 
 use muster_codec::record_batch::TimestampType;
 use std::fmt;
 
-/// Kafka's types of configs; the numbers are those of DescribeConfigs.
+/// Kafka's config types; the numbers are those of DescribeConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigType {
-    /// That of a name that Kafka does not know: it hides the value, as it may be a secret.
+    /// The type of a name that Kafka does not know. The value is hidden, as it may be a secret.
     Unknown = 0,
     Boolean = 1,
     String = 2,
@@ -21,21 +20,20 @@ pub enum ConfigType {
 }
 
 impl ConfigType {
-    /// Whether a value of this type is hidden.
+    /// Whether values of this type are hidden.
     pub fn is_secret(self) -> bool {
         matches!(self, Self::Password | Self::Unknown)
     }
 }
 
-/// The text of a password or key, which no log and no answer shows.
+/// A password or key. Logs and answers do not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
-/// The text in place of a password, as Kafka has it.
+/// Kafka's text in place of a password.
 pub const HIDDEN: &str = "[hidden]";
 
 impl Password {
-    /// The secret itself.
     pub fn secret(&self) -> &str {
         &self.0
     }
@@ -47,7 +45,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// A value, as its text shows it; null is a config that is not set and has no default.
+/// A value to be shown. Null is a config that is not set and has no default.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     Null,
@@ -59,12 +57,12 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// None for a value of another type.
+    /// The integer; None for a value of another type.
     pub(crate) fn integer(self) -> Option<i64> {
         if let Self::Integer(number) = self { Some(number) } else { None }
     }
 
-    /// None for null.
+    /// The text of the value; None for null.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Null => None,
@@ -77,7 +75,7 @@ impl Value<'_> {
     }
 }
 
-/// A number in the form of Java's `Double.toString`.
+/// A number formatted like Java's `Double.toString`.
 fn double(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || (1e-3..1e7).contains(&size) || !value.is_finite() {
@@ -90,22 +88,22 @@ fn double(value: f64) -> String {
     }
 }
 
-/// A text without the characters around it that Java's `trim` takes for blank.
+/// A text without blanks around it, by the rules of Java's `trim`.
 pub(super) fn trimmed(text: &str) -> &str {
     text.trim_matches(|character| character <= ' ')
 }
 
-/// A text as Kafka prints the value of this type that it stands for; None if it stands for none.
+/// Parses a text, and formats the value as Kafka prints it. None if the text is invalid.
 pub(super) fn printed<T: ConfigValue>(text: &str) -> Option<String> {
     T::parse(text).ok()?.value().text()
 }
 
-/// A type of Rust that is the type of a config.
+/// A Rust type that represents values of a config.
 pub(super) trait ConfigValue: Sized {
     const TYPE: ConfigType;
 
     /// # Errors
-    /// Why the text is no value of this type, in Kafka's words.
+    /// The text is not a value of this type; the message is Kafka's.
     fn parse(text: &str) -> Result<Self, Invalid>;
 
     fn value(&self) -> Value<'_>;
@@ -137,7 +135,7 @@ integers! {
 impl ConfigValue for f64 {
     const TYPE: ConfigType = ConfigType::Double;
 
-    /// Parses a number, which may end with the letter of its type, as in Java.
+    /// Parses a number. As in Java it may end with `f` or `d`.
     fn parse(text: &str) -> Result<Self, Invalid> {
         let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
         let is_number = number.ends_with(|end: char| end.is_ascii_digit() || end == '.');
@@ -212,7 +210,7 @@ impl<T: ConfigValue> ConfigValue for Option<T> {
     }
 }
 
-/// The items of a list: separated by commas, without the blanks around them.
+/// Splits a list at commas, and trims its items.
 pub(crate) fn words(text: &str) -> Vec<String> {
     if text.is_empty() {
         return Vec::new();
@@ -220,14 +218,14 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     text.split(',').map(|word| trimmed(word).to_owned()).collect()
 }
 
-/// Whether an item of a list is there twice.
+/// Whether a list contains an item twice.
 pub(super) fn has_duplicates(list: &str) -> bool {
     let mut items = words(list);
     items.sort_unstable();
     items.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Declares a type whose values are words; its config is of type STRING.
+/// Implements a config type whose values are fixed words; its Kafka type is STRING.
 macro_rules! words_of {
     ($type:ty: $($variant:ident = $word:literal),* $(,)?) => {
         impl ConfigValue for $type {
@@ -249,7 +247,7 @@ macro_rules! words_of {
     };
 }
 
-/// `compression.type`: what a broker does with the batches that a producer sends.
+/// `compression.type`: how the broker compresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionType {
     Uncompressed,
@@ -257,7 +255,7 @@ pub enum CompressionType {
     Lz4,
     Snappy,
     Gzip,
-    /// Batches stay as producers send them.
+    /// Batches keep the producer's compression.
     Producer,
 }
 
@@ -266,7 +264,7 @@ words_of!(CompressionType: Uncompressed = "uncompressed", Zstd = "zstd", Lz4 = "
 
 words_of!(TimestampType: CreateTime = "CreateTime", LogAppendTime = "LogAppendTime");
 
-/// `cleanup.policy`: what becomes of old records. Neither: they stay for ever.
+/// `cleanup.policy`: what happens to old records. If both are false, they stay forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CleanupPolicy {
     pub delete: bool,
@@ -297,11 +295,11 @@ impl ConfigValue for CleanupPolicy {
     }
 }
 
-/// The rule for a value, beyond its type.
+/// The validator of a value, in addition to its type.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Valid {
     Any,
-    /// An integer, both bounds included.
+    /// An integer in this range, bounds included.
     Between(i64, i64),
     /// A number from 0 to 1.
     Ratio,
@@ -310,7 +308,7 @@ pub enum Valid {
     OneOf(&'static [&'static str]),
     OneOfIgnoringCase(&'static [&'static str]),
     EachOneOf(&'static [&'static str]),
-    /// `*` or a list of `partition:broker`, for the config of this name.
+    /// `*` or a list of `partition:broker`. The text is the config's name, for the error.
     ThrottledReplicas(&'static str),
     /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration, as in
     /// `share.auto.offset.reset`.
@@ -327,7 +325,7 @@ pub(super) const fn between(min: i64, max: i64) -> Valid {
 
 impl Valid {
     /// # Errors
-    /// The rule that the value breaks.
+    /// The rule that the value violates.
     pub fn check(self, value: Value<'_>) -> Result<(), Invalid> {
         match (self, value) {
             (Self::Between(min, max), Value::Integer(n)) => in_range(n, min, max),
@@ -350,7 +348,7 @@ impl Valid {
     }
 }
 
-/// A value that breaks a rule, and the rule.
+/// A value and the rule that it violates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
     pub value: String,
@@ -396,7 +394,7 @@ fn one_ignoring_case(text: &str, words: &[&str]) -> Result<(), Invalid> {
     Err(Invalid::new(text, format!("String must be one of (case insensitive): {words}")))
 }
 
-/// Empty items do not count.
+/// Checks a list of throttled replicas; empty items are allowed.
 fn throttled_replicas(name: &str, list: &[String]) -> Result<(), Invalid> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_replica = |item: &str| {
@@ -429,7 +427,7 @@ fn offset_reset(text: &str) -> Result<(), Invalid> {
     Err(Invalid::new(text, rule))
 }
 
-/// Whether this lower-case text is `PnDTnHnMn.nS`: some of the parts, in this order.
+/// Whether a lower-case text is an ISO 8601 duration `PnDTnHnMn.nS`; parts may be missing.
 fn is_duration(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('p') else { return false };
     let (days, times) = rest.split_once('t').map_or((rest, None), |(d, t)| (d, Some(t)));
@@ -447,8 +445,8 @@ fn is_duration(text: &str) -> bool {
     times.is_empty()
 }
 
-/// The text after a number with this unit and at most this number of decimals; None if there is no
-/// such number.
+/// The text after a number with this unit and at most `decimals_max` decimals; None if the text
+/// does not begin with such a number.
 fn after_number(text: &str, unit: char, decimals_max: usize) -> Option<&str> {
     let (number, rest) = text.split_once(unit)?;
     let (whole, decimals) = number.split_once(['.', ',']).unwrap_or((number, ""));

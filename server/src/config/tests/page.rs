@@ -1,5 +1,5 @@
-//! The page on configs has a row for each key that is obeyed, with its default and whether a change
-//! needs a restart, and names every other key in its section.
+//! The docs page on configs. It has a row for each obeyed key, with the default and whether a
+//! change needs a restart. It names every other key in the section for its kind.
 
 use super::{Config, Key, Unserved, unserved};
 
@@ -16,7 +16,7 @@ fn section<'p>(page: &'p str, title: &str) -> &'p str {
     rest.split("\n## ").next().unwrap()
 }
 
-/// The key of a row, its default, and whether a change needs a restart.
+/// A row: the key, its default, and whether a change needs a restart.
 type Row = [String; 3];
 
 fn rows(section: &str) -> Vec<Row> {
@@ -24,7 +24,7 @@ fn rows(section: &str) -> Vec<Row> {
         let cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
         let cells: Vec<&str> = cells.collect();
         let [key, default, _effect, restart]: [&str; 4] = cells.try_into().ok()?;
-        // A remark in brackets follows some defaults: "`10000` (10 s)".
+        // Some defaults are followed by a remark in brackets: "`10000` (10 s)".
         let default = default.split(" (").next().unwrap_or_default();
         key.starts_with('`').then(|| [key, default, restart].map(str::to_owned))
     });
