@@ -1,5 +1,5 @@
-//! The addresses that shards listen on and those that clients connect to, from configs and
-//! arguments.
+//! The addresses that shards listen on and the addresses that clients connect to, from the configs
+//! and the command line.
 
 use crate::config::{Address, Config, Listener, Served, ServedListener};
 use std::fs;
@@ -9,9 +9,9 @@ use std::path::Path;
 use std::thread;
 use tracing::warn;
 
-/// The addresses of a server: the command line (`--listen`, `--advertise`) wins over the configs.
-/// Clients get the advertised address; else the host that is listened on, or for all interfaces the
-/// name of this host, as in Kafka.
+/// The addresses of a server. The command line (`--listen`, `--advertise`) overrides the configs.
+/// Clients connect to the advertised address. Without one they connect to the host that the server
+/// listens on; if it listens on all interfaces, to the name of this host, as in Kafka.
 ///
 /// # Errors
 /// An address is invalid.
@@ -35,7 +35,7 @@ pub fn served(
     Ok(Served { listeners: listeners.collect::<Result<_, _>>()?, data: data.display().to_string() })
 }
 
-/// The listener that an argument of the command line is about.
+/// The only listener of the server. `argument` is the command-line option that requires it.
 fn only<'l>(listeners: &'l mut [Listener], argument: &str) -> Result<&'l mut Listener, String> {
     match listeners {
         [listener] => Ok(listener),
@@ -47,7 +47,7 @@ fn only<'l>(listeners: &'l mut [Listener], argument: &str) -> Result<&'l mut Lis
     }
 }
 
-/// A listener that is not in `advertised` has its own address there.
+/// Adds the advertised address of a listener; without one in `advertised`, its own address.
 fn with_advertised(listener: Listener, advertised: &[Listener]) -> Result<ServedListener, String> {
     let Listener { name, protocol, address: listen } = listener;
     let found = advertised.iter().find(|it| it.name.eq_ignore_ascii_case(&name));
@@ -65,8 +65,8 @@ fn host_name() -> io::Result<String> {
     if name.is_empty() || name == "(none)" { Err(io::ErrorKind::NotFound.into()) } else { Ok(name) }
 }
 
-/// The address to listen on. No host stands for all interfaces, of both families where the host has
-/// both.
+/// The socket address to listen on. An empty host means all interfaces: IPv6 and IPv4 if the
+/// machine has IPv6, else IPv4.
 ///
 /// # Errors
 /// The host is unknown.
@@ -81,8 +81,8 @@ pub fn resolve(listen: &Address) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| format!("cannot listen on {listen}: no such address"))
 }
 
-/// Warns if clients on other hosts cannot use the advertised address. A resolver may take long, so
-/// it runs on a thread of its own.
+/// Warns if clients on other hosts cannot use the advertised address. Name resolution may be slow,
+/// so it runs on its own thread.
 ///
 /// # Errors
 /// No thread can be started.
@@ -101,7 +101,7 @@ pub fn warn_if_unreachable(listen: IpAddr, advertised: Address) -> io::Result<()
     thread::Builder::new().name("advertised".to_owned()).spawn(look).map(drop)
 }
 
-/// The reason why clients on other hosts cannot use an address; None if this host knows of none.
+/// The reason why clients on other hosts cannot use an address; None if the address looks usable.
 fn why_unreachable(advertised: &Address) -> Option<String> {
     match (advertised.host.as_str(), advertised.port).to_socket_addrs() {
         Err(error) => Some(format!("a name that this host cannot resolve ({error})")),

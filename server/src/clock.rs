@@ -1,4 +1,4 @@
-//! The wall clock, which may be set forward and back, and a monotonic clock for timers.
+//! The wall clock, which may be set forward or back, and a monotonic clock for timers.
 
 use muster_codec::Wall;
 use std::sync::LazyLock;
@@ -7,30 +7,30 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// A reading of both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// Monotonic, in milliseconds: for timers and deadlines. It starts at the wall clock's time,
-    /// but does not follow that later.
+    /// Monotonic, in milliseconds: for timers and deadlines. At startup it equals the wall clock;
+    /// later changes of the wall clock do not affect it.
     pub now: i64,
-    /// The time that records are stamped with and checked against.
+    /// The wall clock: records are stamped with it, and their times are checked against it.
     pub wall: Wall,
-    /// Monotonic, in microseconds: for measurements alone.
+    /// Monotonic, in microseconds: only for measurements.
     pub micros: u64,
-    /// How far the wall clock has jumped ahead of late, in milliseconds; see [`ClockWatch`].
+    /// How far the wall clock recently jumped ahead, in milliseconds; see [`ClockWatch`].
     pub jumped_ms: i64,
 }
 
 impl Times {
-    /// Both clocks at the same time.
+    /// A reading in which both clocks show the same time.
     pub fn both(ms: i64) -> Self {
         Self { now: ms, wall: Wall(ms), micros: ms.unsigned_abs() * 1_000, jumped_ms: 0 }
     }
 
-    /// The time by which offsets and records expire: a jump of late is left out.
+    /// The time by which offsets and records expire: the wall clock without a recent jump.
     pub fn expiry(&self) -> Wall {
         Wall(self.wall.0.saturating_sub(self.jumped_ms))
     }
 }
 
-/// The first of several deadlines. Each turn asks for many, most of which are None.
+/// The earliest of several deadlines. Each turn calls this often, and most deadlines are None.
 pub(crate) fn earliest<const N: usize>(deadlines: [Option<i64>; N]) -> Option<i64> {
     let mut first = None;
     for at in deadlines.iter().copied() {
@@ -64,31 +64,31 @@ impl Clock {
     }
 }
 
-/// Finds out that the wall clock was set: what it gained or lost against the monotonic one.
+/// Detects that the wall clock was set, by comparing it with the monotonic clock.
 ///
-/// A jump of [`JUMP_MS`] or more may be a mistake, by which all offsets and records would expire at
-/// once. So expiry continues by the earlier time for [`TRUST_MS`], or until the clock is set back.
+/// A jump of [`JUMP_MS`] or more may be a mistake, and all offsets and records would expire at
+/// once. So expiry ignores the jump for [`TRUST_MS`], or until the clock is set back.
 #[derive(Debug, Default)]
 pub(crate) struct ClockWatch {
-    /// How far the wall clock was ahead at the last reading, in milliseconds.
+    /// Wall clock minus monotonic clock at the last reading, in milliseconds.
     lead: Option<i64>,
-    /// A step that a later reading has to confirm.
+    /// A possible step that a later reading must confirm.
     unsure: Option<Unsure>,
     jump: Option<Jump>,
 }
 
-/// A jump ahead by which nothing expires yet.
+/// A jump ahead that expiry still ignores.
 #[derive(Debug, Clone, Copy)]
 struct Jump {
     lead_before: i64,
-    /// The monotonic time from which on the clock is believed.
+    /// The monotonic time from which expiry follows the wall clock again.
     until: i64,
 }
 
-/// The wall clock was set.
+/// A change of the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClockStep {
-    /// The times that it would have shown, and that it showed.
+    /// The time that the clock would have shown, and the time that it showed.
     pub(crate) before: i64,
     pub(crate) after: i64,
 }
@@ -100,17 +100,19 @@ struct Unsure {
     at: u64,
 }
 
-/// The least jump that expiry leaves out for a while.
+/// The smallest jump that expiry ignores for a while.
 const JUMP_MS: i64 = 60_000;
 
-/// How long it does, by the monotonic clock: an operator can set the clock back meanwhile.
+/// How long expiry ignores a jump, by the monotonic clock. An operator can set the clock back in
+/// this time.
 const TRUST_MS: i64 = 60 * 60 * 1_000;
 
-/// No clock that is only slewed gains or loses as much between two readings (`adjtimex`: 0.05 %).
+/// The smallest step. Slewing (`adjtimex`: 0.05 %) changes the clock by less between two readings.
 const STEP_MS: i64 = 1_000;
 
-/// A step is confirmed by a reading that comes later than the first of these times after it. It is
-/// none if a reading within the second one shows the clock as before: single readings may be wrong.
+/// A step is confirmed by a reading that comes at least the first of these times later. It is
+/// dropped if a reading within the second time shows the old clock again: a single reading may be
+/// wrong.
 const CONFIRM_MICROS: u64 = 1_000;
 const DOUBT_MICROS: u64 = 1_000_000;
 
@@ -119,15 +121,15 @@ impl ClockStep {
         self.after.saturating_sub(self.before)
     }
 
-    /// Whether expiry leaves it out for a while.
+    /// Whether expiry ignores the step for a while.
     pub(crate) fn is_jump(self) -> bool {
         self.by_ms() >= JUMP_MS
     }
 }
 
 impl ClockWatch {
-    /// A step of the wall clock that an earlier reading found, and that lasts. A machine that was
-    /// suspended looks alike: its monotonic clock stood still.
+    /// A confirmed step of the wall clock, found at an earlier reading. A suspended machine looks
+    /// the same, as its monotonic clock stands still.
     pub(crate) fn step(&mut self, times: Times) -> Option<ClockStep> {
         let lead = times.wall.0.saturating_sub(times.now);
         let lead_before = self.lead.replace(lead)?;
@@ -153,7 +155,7 @@ impl ClockWatch {
         confirmed
     }
 
-    /// How far the wall clock is ahead by jumps of late, at the last reading.
+    /// How far a recent jump put the wall clock ahead, at the last reading.
     pub(crate) fn jumped_ms(&self) -> i64 {
         let ahead = |jump: Jump| self.lead.map_or(0, |lead| lead.saturating_sub(jump.lead_before));
         self.jump.map_or(0, ahead)
@@ -178,7 +180,7 @@ pub fn stopwatch() -> u64 {
     STARTED.elapsed().as_nanos() as u64
 }
 
-/// The present time of the wall clock.
+/// The current time of the wall clock.
 pub fn wall() -> Wall {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since_epoch.as_millis() as i64)

@@ -1,4 +1,4 @@
-//! The place of a server's data: a directory that was named, or one that goes when the server ends.
+//! The place of a server's data: a given directory, or a temporary one that is removed at the end.
 
 use crate::data_dir::{lock, stamp_file};
 use crate::volume::volume;
@@ -9,22 +9,22 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tracing::{debug, info};
 
-/// The name that stands for a directory in memory.
+/// The value of `--data` that asks for a directory in memory.
 pub const IN_MEMORY: &str = ":memory:";
 
-/// The first part of the names of directories that go.
+/// The prefix of the names of temporary directories.
 const PREFIX: &str = "muster-dev-";
 
-/// The file in a directory that goes. A directory that was named stays, whatever its name.
+/// The file that marks a directory as temporary. A given directory stays, whatever its name.
 const MARK: &str = "goes-with-its-server";
 
-/// The type of a file system in memory (statfs(2)).
+/// The `statfs(2)` type of a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
 
-/// The most directories of one process.
+/// The most temporary directories of one process.
 const NAMES_MAX: u32 = 100;
 
-/// See the head of the file.
+/// The data directory of a server, which is removed on drop if it is temporary.
 #[derive(Debug)]
 pub struct DataPlace {
     path: PathBuf,
@@ -32,10 +32,10 @@ pub struct DataPlace {
 }
 
 impl DataPlace {
-    /// A directory that stays, though it may be one that a killed server has left.
+    /// A directory that the operator named. It stays even if a killed server left it as temporary.
     ///
     /// # Errors
-    /// There is no current directory, or the directory would be taken for one that goes.
+    /// There is no current directory, or the mark of a temporary directory cannot be removed.
     pub fn named(path: &Path) -> io::Result<Self> {
         match fs::remove_file(path.join(MARK)) {
             Err(error) if path.join(MARK).exists() => return Err(error),
@@ -44,7 +44,7 @@ impl DataPlace {
         Ok(Self { path: std::path::absolute(path)?, goes: false })
     }
 
-    /// A new directory for temporary files.
+    /// A new temporary directory where the system keeps temporary files.
     ///
     /// # Errors
     /// It cannot be made.
@@ -59,10 +59,10 @@ impl DataPlace {
         })
     }
 
-    /// A new directory on a file system in memory.
+    /// A new temporary directory on a file system in memory.
     ///
     /// # Errors
-    /// There is none that this process may write to.
+    /// This process can write to no file system in memory.
     pub fn in_memory() -> Result<Self, String> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let parents = [Some("/dev/shm".into()), runtime, Some(std::env::temp_dir())];
@@ -70,7 +70,7 @@ impl DataPlace {
         Self::in_memory_of(&parents)
     }
 
-    /// Makes it on the file system in memory with the most space.
+    /// Makes the directory on the file system in memory with the most free space.
     fn in_memory_of(parents: &[PathBuf]) -> Result<Self, String> {
         let mut found: Vec<_> = parents.iter().filter(|it| is_in_memory(it)).collect();
         found.sort_by_key(|it| std::cmp::Reverse(free_bytes(it)));
@@ -112,20 +112,20 @@ impl DataPlace {
         &self.path
     }
 
-    /// Whether it is removed at the end.
+    /// Whether the directory is removed at the end.
     pub fn goes(&self) -> bool {
         self.goes
     }
 
-    /// Removes directories of this user that servers have left that were killed. A server that
-    /// runs holds its own, and one that makes its own has not stamped it.
+    /// Removes temporary directories that killed servers of this user have left. The directory of a
+    /// running server is locked, and that of a starting server has no stamp yet, so both stay.
     fn remove_left(&self, parent: &Path) -> io::Result<()> {
         let user = fs::metadata(&self.path)?.uid();
         for entry in fs::read_dir(parent)? {
             let entry = entry?;
             let path = entry.path();
             let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
-                // One that has gone meanwhile is none.
+                // An entry that was removed meanwhile is skipped.
                 && entry.metadata().is_ok_and(|it| it.is_dir() && it.uid() == user)
                 && path.join(MARK).exists()
                 && stamp_file(&path).exists();
@@ -146,7 +146,7 @@ impl Drop for DataPlace {
     }
 }
 
-/// A directory that cannot be removed now is removed by the next server.
+/// Removes a directory. If this fails, the next server tries again.
 fn remove(path: &Path) {
     if let Err(error) = fs::remove_dir_all(path) {
         debug!("could not remove {}: {error}", path.display());

@@ -1,31 +1,34 @@
-//! Divides file descriptors between clients and files, so that clients cannot take those of files.
+//! Divides the file descriptors between connections and files, so that clients cannot use them up.
 
 use crate::files::Freeing;
 use muster_uring::{OpenFiles, SetupError};
 
-/// Descriptors reserved for each shard: ring, eventfd, the files of its log, partitions' files that
-/// are being closed, directories.
+/// Descriptors reserved for each shard: ring, eventfd, directories, the log's files, and partition
+/// files that are being closed.
 const PER_SHARD: u64 = 256;
 
-/// Bounds of the partitions' files that a shard keeps open.
+/// The least and the most partition files that a shard keeps open.
 const PARTITION_FILES_MIN: u64 = 8;
 const PARTITION_FILES_MAX: u64 = 4_096;
 
-/// One in this number of the other descriptors is for partitions' files, the rest for connections.
+/// The share of the remaining descriptors for partition files is 1 / this number; connections get
+/// the rest.
 const PARTITIONS_PART: u64 = 8;
 
 /// The limits on open files and connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptors {
-    /// For each shard.
+    /// The limit for each shard.
     pub(crate) partition_files: u32,
-    /// For all shards together: all connections of a large group go to one.
+    /// The limit for all shards together, as all connections of a large group go to one shard.
     pub(crate) connections: usize,
 }
 
 impl Descriptors {
+    /// Divides the descriptors among `shards` shards.
+    ///
     /// # Errors
-    /// There are too few descriptors; the error names a remedy.
+    /// There are too few descriptors. The error names a remedy.
     pub(crate) fn share(open_files: &OpenFiles, shards: u32) -> Result<Self, SetupError> {
         let shards = u64::from(shards);
         let least = PER_SHARD + PARTITION_FILES_MIN * PARTITIONS_PART;
@@ -39,7 +42,7 @@ impl Descriptors {
     }
 }
 
-/// A remedy for a limit that allows only this number of shards; None if it allows none.
+/// The remedy if the limit allows only `possible` shards; None if it allows none.
 pub(crate) fn fewer_shards(possible: u64) -> Option<String> {
     (possible > 0).then(|| format!("start with `--shards {possible}`"))
 }

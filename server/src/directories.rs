@@ -1,5 +1,4 @@
-//! Durable names: POSIX makes the name of a file or directory durable only once its parent
-//! directory is synced.
+//! Makes names durable: in POSIX the name of a file is durable only once its directory is synced.
 
 use rustix::fs::Mode;
 use std::fs::{self, File};
@@ -7,19 +6,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Permissions that a data directory never grants: it holds keys of SCRAM users and of TLS.
+/// Permissions that a data directory never grants, as it holds SCRAM credentials and TLS keys.
 const WITHHELD: Mode = Mode::WGRP.union(Mode::RWXO);
 
 /// Makes this process create directories with at most 0750 and files with at most 0640. A stricter
-/// umask is obeyed. To be called before other threads create files.
+/// umask is kept. Call this before other threads create files.
 pub fn withhold_permissions() {
     let inherited = rustix::process::umask(WITHHELD);
     rustix::process::umask(inherited | WITHHELD);
 }
 
-/// Makes this process create what the group may write (0770 and 0660), if the group may write in
-/// the data directory: whoever made it so has the next server run as another user of the group, as
-/// OpenShift does. A umask that withholds all from the group is obeyed.
+/// Lets the group write (0770 and 0660) in what this process creates if the group can write in the
+/// data directory. The next server may then run as another user of the group, as on OpenShift. A
+/// umask that withholds everything from the group is kept.
 pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
     let umask = rustix::process::umask(WITHHELD);
     let is_shared = !umask.contains(Mode::RGRP) && is_shared_with_group(data)?;
@@ -27,8 +26,8 @@ pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the group may write in a directory. One that does not exist will have the group of the
-/// directory around it, and its bits, if that is set to pass them on (setgid).
+/// Whether the group can write in a directory. A new directory inherits its group and permissions
+/// from the directory around it if that has the setgid bit.
 fn is_shared_with_group(data: &Path) -> io::Result<bool> {
     let has = |mode: Mode, bits: Mode| mode.contains(bits) && !mode.contains(Mode::SVTX);
     match fs::metadata(data) {
@@ -40,21 +39,21 @@ fn is_shared_with_group(data: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes the name of a file durable, and those of its parent directories below `data`. (A sync of
-/// an unchanged directory costs next to nothing.)
+/// Makes the name of a file durable, and the names of its parent directories below `data`. (Syncing
+/// an unchanged directory costs almost nothing.)
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub fn sync_names(data: &Path, file: &Path) -> io::Result<()> {
     let directories = file.ancestors().skip(1).take_while(|it| it.starts_with(data));
     directories.into_iter().try_for_each(|directory| File::open(directory)?.sync_all())
 }
 
-/// Makes names durable that a killed process may have left in a directory below `data`, if it
-/// exists.
+/// Makes durable the names that a killed process may have left in a directory below `data`, if the
+/// directory exists.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub(crate) fn sync_left(data: &Path, directory: &Path) -> io::Result<()> {
     if !directory.exists() { Ok(()) } else { sync_names(data, &directory.join("any")) }
 }
@@ -62,7 +61,7 @@ pub(crate) fn sync_left(data: &Path, directory: &Path) -> io::Result<()> {
 /// Makes the name of a file or directory durable.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub fn sync_name(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) if directory.as_os_str().is_empty() => File::open(".")?.sync_all(),
@@ -71,22 +70,22 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves a directory, and makes its new parent. The names are not durable yet.
+/// Moves a directory, and creates its new parent. The new names are not durable yet.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     to.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::rename(from, to)
 }
 
-/// Gives a file another name, too.
+/// Makes a hard link to a file, and creates the directory for it.
 pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
     name.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::hard_link(path, name)
 }
 
-/// The result of a removal, of which the target may be missing.
+/// The result of a removal; a missing target is not an error.
 pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,9 +1,9 @@
 //! The reserve of disk space for shard logs, the stamp and deletions.
 //!
-//! A thread looks at the volume. While less than `disk.reserve.bytes` is free, shards refuse
-//! produces, and serve groups, fetches and deletions as before. As others may fill the disk, too,
-//! as much again is taken by a file, which is given up when little else is left: a server that has
-//! no room for its stamp and the next segments of its logs could not even start to delete.
+//! A thread watches the volume. While it has less than `disk.reserve.bytes` free, shards refuse
+//! produces; groups, fetches and deletions work as before. Other programs may fill the disk, too,
+//! so a file occupies the same amount again. The file is removed when little else is left: without
+//! space for its stamp and the next log segments a server could not even start to delete.
 
 use crate::disk_space::DiskSpace;
 use crate::volume::{Volume, volume};
@@ -15,23 +15,25 @@ use std::thread;
 use std::time::Duration;
 use tracing::{debug, error, info, warn};
 
-/// The file that takes the space, in the data directory.
+/// The file that occupies the reserve, in the data directory.
 pub const RESERVE_FILE_NAME: &str = "reserve";
 
-/// The most of a volume that the reserve takes: one in this number of parts.
+/// The reserve takes at most 1 / this number of the volume.
 const PARTS_OF_VOLUME: u64 = 16;
 
-/// The time between two looks, and that while a fast writer could fill the disk between two.
+/// The normal time between two checks, and the time while a fast writer could fill the disk between
+/// two normal checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SHORT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// With less than this beyond the reserve, the thread looks more often.
+/// With less free space than this beyond the reserve, the thread checks more often.
 const NEAR_BYTES: u64 = 4 << 30;
 
-/// Looks at the volume of a data directory, and gives the file up if startup needs its space. A
-/// thread of its own keeps looking, and makes the file.
+/// Checks the volume of a data directory, and removes the file if startup needs its space. A thread
+/// keeps checking, and creates the file.
 ///
 /// # Errors
+/// The thread cannot be started.
 /// There can be no further thread.
 pub(crate) fn keep(data: &Path, configured: i64) -> io::Result<DiskSpace> {
     let mut reserve = Reserve::open(data, configured);
@@ -51,14 +53,14 @@ struct Reserve {
     data: PathBuf,
     /// `disk.reserve.bytes`
     configured: u64,
-    /// The bytes of the file.
+    /// The length of the file in bytes.
     held: u64,
     space: DiskSpace,
-    /// The file system cannot make the file, which was logged.
+    /// Whether the file system cannot make the file; this was logged.
     is_refused: bool,
 }
 
-/// The consequence of a look.
+/// The decision of a check: whether space is short, and the new length of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Decision {
     is_short: bool,
@@ -74,13 +76,13 @@ impl Reserve {
         let mut reserve = Self { data, configured, held, space, is_refused: false };
         if let Some(volume) = reserve.volume() {
             let decision = reserve.decide(volume);
-            // The file is not made here: this may take time.
+            // Making the file may take long, so only the thread does it.
             reserve.carry_out(volume, Decision { held: decision.held.min(held), ..decision });
         }
         reserve
     }
 
-    /// Looks at the volume; returns the time until the next look.
+    /// Checks the volume. Returns the time until the next check.
     fn look(&mut self) -> Duration {
         let Some(volume) = self.volume() else { return INTERVAL };
         let decision = self.decide(volume);
@@ -94,15 +96,15 @@ impl Reserve {
         volume(self.data.to_str()?)
     }
 
-    /// The bytes of the reserve on a volume.
+    /// The size of the reserve on a volume.
     fn bytes(&self, volume: Volume) -> u64 {
         self.configured.min(volume.total / PARTS_OF_VOLUME)
     }
 
     fn decide(&self, volume: Volume) -> Decision {
         let (bytes, was_short) = (self.bytes(volume), self.space.is_short());
-        // The file counts as free. A little more than it needs to begin ends it, so that it does
-        // not begin and end all the time.
+        // The file counts as free space. A shortage ends at a higher threshold than it begins, so
+        // that the state does not flap.
         let free = volume.usable + self.held;
         let enough = 2 * bytes + if was_short { bytes / 8 } else { 0 };
         let is_short = free < enough;
@@ -136,7 +138,7 @@ impl Reserve {
         }
     }
 
-    /// Gives the file this length.
+    /// Sets the length of the file.
     fn hold(&mut self, bytes: u64) {
         match resize(&self.data.join(RESERVE_FILE_NAME), bytes) {
             Ok(()) if bytes < self.held => {
@@ -153,7 +155,7 @@ impl Reserve {
     }
 }
 
-/// Has a file take this number of bytes of the volume.
+/// Makes a file occupy this number of bytes on the volume.
 fn resize(path: &Path, bytes: u64) -> io::Result<()> {
     let file = File::options().create(true).write(true).truncate(false).open(path)?;
     file.set_len(0)?;
@@ -174,7 +176,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const TOTAL: u64 = 10_240 * MIB;
 
-    /// A reserve of 64 MiB whose file has this length, and what it decides.
+    /// The decision of a 64 MiB reserve, with all sizes in MiB. `held` is the length of its file.
     fn decided(was_short: bool, usable: u64, held: u64) -> (bool, u64) {
         let space = DiskSpace::default();
         space.set(Volume { total: TOTAL, usable: 0 }, was_short);
@@ -195,7 +197,8 @@ mod tests {
             (false, 63, 64, (true, 64)),
             (true, 71, 64, (true, 64)),
             (true, 72, 64, (false, 64)),
-            // Others fill the disk on: the file is given up, and counts as free.
+            // Other programs continue to fill the disk: the file is removed, and its space counts
+            // as free.
             (true, 31, 64, (true, 0)),
             (true, 95, 0, (true, 0)),
             (true, 136, 0, (false, 0)),
@@ -229,7 +232,7 @@ mod tests {
         let len = || std::fs::metadata(&file).unwrap().len();
         assert_eq!((len(), reserve.held), (1 << 20, 1 << 20));
         assert!(reserve.space.volume().is_some() && !reserve.space.is_short());
-        // The next start finds it, and gives it up if the reserve is turned off.
+        // The next startup finds the file, and removes it if the reserve is switched off.
         assert_eq!(Reserve::open(data.path(), 1 << 20).held, 1 << 20);
         assert_eq!(Reserve::open(data.path(), 0).held, 0);
         assert_eq!(len(), 0);

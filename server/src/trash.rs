@@ -1,5 +1,5 @@
-//! `trash/`: at startup, files that are no longer needed, or that nothing explains, are moved there
-//! under the current date, and removed `trash.retention.ms` later.
+//! The directory `trash/`. At startup, files that are not needed any more or that nothing explains
+//! are moved there under the current date. They are removed `trash.retention.ms` later.
 
 use crate::calendar::{civil_date, days};
 use crate::clock::wall;
@@ -11,19 +11,19 @@ use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// The name of the directory in the data directory.
+/// The name of the trash in the data directory.
 pub(crate) const TRASH: &str = "trash";
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// The interval in which old entries of the trash are removed.
+/// How often old entries are removed.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Moves a file or directory of a data directory into its trash, durably; returns the new path.
-/// `path` is relative to the data directory, `now` in milliseconds since the epoch.
+/// Moves a file or directory of a data directory into its trash, durably. Returns the new path.
+/// `path` is relative to the data directory, `now` is in milliseconds since the epoch.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
     let from = data.join(path);
     let place = free_place(data, &what(path), now)?;
@@ -33,10 +33,10 @@ pub fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Keeps bytes that are about to be overwritten, durably; returns the path.
+/// Saves bytes that will be overwritten to the trash, durably. Returns the path.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathBuf> {
     let place = free_place(data, what, now)?;
     let mut file = File::create_new(&place)?;
@@ -46,18 +46,17 @@ pub fn keep(data: &Path, what: &str, bytes: &[u8], now: i64) -> io::Result<PathB
     Ok(place)
 }
 
-/// The path of the entry for a file or directory of the data directory, relative to that.
+/// The path of the trash entry for a file or directory. Both are relative to the data directory.
 pub(crate) fn place_of(path: &Path, now: i64) -> PathBuf {
     place(&what(path), now)
 }
 
-/// The path of an entry of the trash, relative to the data directory.
+/// The path of a trash entry, relative to the data directory.
 pub(crate) fn place(what: &str, now: i64) -> PathBuf {
     Path::new(TRASH).join(format!("{}-{what}", date(now)))
 }
 
-/// Removes old entries of the trash now and from time to time, on a thread that ends with the
-/// process.
+/// Removes old entries now and regularly, on a thread that runs until the process ends.
 pub(crate) fn keep_emptying(data: &Path, retention_ms: i64) -> io::Result<()> {
     if retention_ms < 0 {
         return Ok(());
@@ -77,11 +76,11 @@ pub(crate) fn keep_emptying(data: &Path, retention_ms: i64) -> io::Result<()> {
     thread::Builder::new().name("trash".to_owned()).spawn(keep_emptying).map(drop)
 }
 
-/// Removes entries that are older than `retention_ms`; returns their paths. Entries whose names
-/// have no date are not muster's, and stay.
+/// Removes entries older than `retention_ms`, and returns their paths. Entries without a date in
+/// their name are not muster's, and stay.
 ///
 /// # Errors
-/// The file system refuses.
+/// A file system operation failed.
 pub(crate) fn empty(data: &Path, retention_ms: i64, now: i64) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(data.join(TRASH)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -104,7 +103,7 @@ fn remove(entry: &fs::DirEntry) -> io::Result<()> {
     if entry.file_type()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// A path that is not used yet; makes the trash if necessary.
+/// An unused path for an entry. Creates the trash if it does not exist.
 fn free_place(data: &Path, what: &str, now: i64) -> io::Result<PathBuf> {
     fs::create_dir_all(data.join(TRASH))?;
     let mut path = data.join(place(what, now));
@@ -117,12 +116,12 @@ fn free_place(data: &Path, what: &str, now: i64) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// A path as a part of a name.
+/// A path as a part of an entry's name.
 fn what(path: &Path) -> String {
     path.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "-")
 }
 
-/// `2026-11-22T17-14-38Z`
+/// A date in an entry's name: `2026-11-22T17-14-38Z`.
 fn date(ms: i64) -> String {
     let (days, seconds) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS) / 1_000);
     let (year, month, day) = civil_date(days);
@@ -130,13 +129,13 @@ fn date(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z")
 }
 
-/// The time at the start of a name.
+/// Parses the date at the start of an entry's name.
 fn date_of(name: &str) -> Option<i64> {
     let number = |at: std::ops::Range<usize>| name.get(at)?.parse::<i64>().ok();
     let days = days(number(0..4)?, number(5..7)?, number(8..10)?);
     let seconds = number(11..13)? * 3_600 + number(14..16)? * 60 + number(17..19)?;
     let ms = days * DAY_MS + seconds * 1_000;
-    // An invalid date does not format to the same text.
+    // An invalid date would be formatted differently.
     name.starts_with(&date(ms)).then_some(ms)
 }
 

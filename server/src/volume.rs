@@ -1,15 +1,14 @@
-//! The volume that the data directory is on.
+//! The volume of the data directory.
 
-/// Bytes of a volume.
+/// The size of a volume, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Volume {
     pub total: u64,
-    /// The bytes that a process without privileges may still take.
+    /// The bytes that an unprivileged process may still use.
     pub usable: u64,
 }
 
-/// Asks the file system for the volume of a path, which may wait for a disk; None if it cannot be
-/// asked.
+/// The volume of a path; None if the file system returns an error. This may wait for a disk.
 pub fn volume(path: &str) -> Option<Volume> {
     let it = rustix::fs::statvfs(path).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(it.f_frsize);

@@ -1,4 +1,4 @@
-//! Recognises the entries of a data directory by their names.
+//! Classifies the entries of a data directory by name.
 
 use super::stamp::{STAMP_ASIDE_FILE_NAME, STAMP_FILE_NAME};
 use crate::backup::BACKUP;
@@ -13,20 +13,20 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     Stamp,
-    /// A stamp that is being written, to replace the other.
+    /// A new stamp that was not yet renamed to replace the old one.
     StampAside,
-    /// The logs of this number of shards.
+    /// The logs of a server with this number of shards.
     ShardLogs(u32),
     Topics,
     RecoveryPoints,
     Trash,
-    /// The file that keeps space for a full disk.
+    /// The file that reserves disk space.
     Reserve,
-    /// A backup under way, or one that was cut short.
+    /// A backup that is under way or was interrupted.
     Backup,
-    /// A temporary file: no sign that the directory was in use.
+    /// A temporary file. It does not show that the directory was in use.
     Passing,
-    /// Not one of muster's: it is left alone.
+    /// A foreign file, which muster ignores.
     Unknown,
 }
 
@@ -47,16 +47,16 @@ impl Entry {
     }
 }
 
-/// The number of shards in the name of a directory of logs; None for any other name.
+/// The number of shards in the name of a directory for shard logs; None for another name.
 fn shards(name: &str) -> Option<u32> {
     let shards = name.strip_prefix("shards-")?.parse().ok()?;
     (name == format!("shards-{shards}")).then_some(shards)
 }
 
-/// The entries of a directory, in the order of their names.
+/// All entries of a directory, sorted by name.
 ///
 /// # Errors
-/// It cannot be read.
+/// The directory cannot be read.
 pub fn entries(directory: &Path) -> io::Result<Vec<(String, Entry)>> {
     let name =
         |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
@@ -75,13 +75,13 @@ pub(crate) fn traces_of_use(directory: &Path) -> io::Result<Vec<String>> {
     Ok(entries(directory)?.into_iter().filter(is_trace).map(|(name, _)| name).collect())
 }
 
-/// Whether Kafka makes such an entry in a log directory.
+/// Whether an entry looks like one of a Kafka log directory.
 fn is_kafkas(directory: &Path, name: &str) -> bool {
     let is_checkpoint = name.ends_with("-checkpoint") || name.ends_with(".checkpoint");
     is_checkpoint || name == ".kafka_cleanshutdown" || is_partition(&directory.join(name), name)
 }
 
-/// Whether a directory has segments in it and ends with the number of a partition.
+/// Whether a directory contains segments, and its name ends with a partition number.
 fn is_partition(path: &Path, name: &str) -> bool {
     let number = name.rsplit_once('-').map(|(_, number)| number.parse::<u32>());
     let is_segment = |entry: fs::DirEntry| {

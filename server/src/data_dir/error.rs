@@ -1,11 +1,11 @@
-//! The reasons why a data directory cannot be used, with a remedy each.
+//! The reasons why a data directory cannot be used, each with a remedy.
 
 use crate::shard::LoadError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a data directory cannot be used. It was not changed.
+/// The reason why a data directory cannot be used. The directory was not changed.
 #[derive(Debug)]
 pub enum DataDirError {
     Io {
@@ -16,12 +16,12 @@ pub enum DataDirError {
     Held {
         path: PathBuf,
     },
-    /// The stamp was altered.
+    /// The stamp is damaged.
     Damaged {
         path: PathBuf,
         what: String,
     },
-    /// There is no stamp, though the directory was in use.
+    /// There is no stamp, although the directory was in use.
     NoStamp {
         path: PathBuf,
         found: Vec<String>,
@@ -30,15 +30,15 @@ pub enum DataDirError {
     OfKafka {
         path: PathBuf,
     },
-    /// An internal topic has another number of partitions than the config of this key.
+    /// The number of partitions of an internal topic differs from the config `key`.
     Partitions {
         key: &'static str,
         written: u32,
         configured: u32,
     },
-    /// A log that the stamp names.
+    /// A log that the stamp names cannot be loaded.
     Log(LoadError),
-    /// The first records cannot be made, or not written.
+    /// The first records of a new directory cannot be made or written.
     First(String),
 }
 

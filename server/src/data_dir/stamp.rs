@@ -1,5 +1,5 @@
-//! `meta.properties`, the stamp of a data directory: the facts that its files depend on, the logs
-//! in it, and how far each was durable at the last clean stop.
+//! `meta.properties`, the stamp of a data directory. It has the settings that the files depend on,
+//! the list of logs, and the durable end of each log at the last clean stop.
 
 use super::DataDirError;
 use crate::placement::{OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 pub const STAMP_FILE_NAME: &str = "meta.properties";
 pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
-/// The first is of stamps whose internal topics have the same number of partitions: earlier servers
-/// knew one number, and refuse the second.
+/// Version 2 is for equal numbers of partitions in both internal topics; earlier servers assume
+/// that. Version 3 is for different numbers, and earlier servers refuse it.
 const VERSIONS: [&str; 2] = ["2", "3"];
 
 /// The contents of `meta.properties`.
@@ -22,35 +22,34 @@ const VERSIONS: [&str; 2] = ["2", "3"];
 pub struct Meta {
     pub state: State,
     pub cluster_id: String,
-    /// `offsets.topic.num.partitions`, which determines the partition of each group and never
-    /// changes.
+    /// `offsets.topic.num.partitions`. It determines the partition of each group and never changes.
     pub offsets_partitions: u32,
-    /// `transaction.state.log.num.partitions`, likewise for transactional ids.
+    /// `transaction.state.log.num.partitions`, the same for transactional ids.
     pub transactions_partitions: u32,
-    /// The number of starts of the server.
+    /// How often the server has started.
     pub starts: u32,
-    /// The run of the machine that has all writes since the last clean stop, by the kernel's boot
-    /// id; None if all are on stable storage.
+    /// The kernel's boot id under which all writes since the last clean stop were made. None if all
+    /// writes are on stable storage.
     pub boot: Option<String>,
-    /// The log of each shard, by its number.
+    /// The log of each shard, by shard number.
     pub logs: Vec<KnownLog>,
 }
 
-/// How often a shard may be loaded again between two starts, so that its lives are counted upward.
-/// The pauses between these loads grow to minutes.
+/// How often a shard may be loaded again between two starts, so that the numbers of its lives
+/// ascend. (The pauses between these loads grow to minutes.)
 const LIVES_PER_RUN: u32 = 1_024;
 
 /// Whether the logs that the stamp names must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// The directory is being made: logs may be missing, and none has records.
+    /// The directory is being created: logs may be missing, and none has records.
     Making,
-    /// All logs exist; the server does not start without one of them.
+    /// All logs exist. The server does not start if one is missing.
     Made,
 }
 
 impl Meta {
-    /// The stamp of a new directory, before its logs are made.
+    /// The stamp of a new directory whose logs do not exist yet.
     pub fn new(placement: Placement, ids: &mut dyn Ids) -> Self {
         let cluster_id = ids.next_id().to_string();
         let logs = (0..placement.shards).map(|_| KnownLog::new(ids)).collect();
@@ -70,8 +69,9 @@ impl Meta {
         self.logs.len() as u32
     }
 
-    /// The stamp does not have the number of partitions of `__share_group_state`: it may change,
-    /// as only those that have the number of a slot have records.
+    /// The placement of this directory. The stamp does not store the number of partitions of
+    /// `__share_group_state`. It may change: only partitions with the number of a slot have
+    /// records.
     pub fn placement(&self) -> Placement {
         let Self { offsets_partitions, transactions_partitions, .. } = *self;
         Placement {
@@ -82,8 +82,9 @@ impl Meta {
         }
     }
 
-    /// Counts a startup in a run of the machine; returns whether writes of an earlier one may be
-    /// missing. Then the earlier one stays recorded until that has been dealt with.
+    /// Counts the server's starts; `boot` is the kernel's boot id. Returns whether the machine was
+    /// rebooted since the last clean stop, so that writes may be missing. The old boot id then
+    /// stays recorded until this has been handled.
     pub fn begin_start(&mut self, boot: &str) -> bool {
         self.starts = self.starts.saturating_add(1);
         let is_lost = self.boot.as_deref().is_some_and(|before| before != boot);
@@ -93,7 +94,8 @@ impl Meta {
         is_lost
     }
 
-    /// The first life of the shards after this start: see [`Common::life`](crate::shard::Common).
+    /// The number of the shards' first life after this start; see
+    /// [`Common::life`](crate::shard::Common).
     pub fn first_life(&self) -> i32 {
         i32::try_from(self.starts.saturating_mul(LIVES_PER_RUN)).unwrap_or(i32::MAX)
     }
@@ -105,7 +107,7 @@ impl Meta {
         }
     }
 
-    /// Reads the stamp of a directory, whether a server holds it or not.
+    /// Reads the stamp of a directory, even while a server holds the directory.
     ///
     /// # Errors
     /// The stamp does not exist, or is damaged.
@@ -119,10 +121,10 @@ impl Meta {
         Self::parse(&text).map_err(|what| DataDirError::Damaged { path, what })
     }
 
-    /// Replaces the stamp, durably and atomically.
+    /// Replaces the stamp durably and atomically.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file system operation failed.
     pub fn write(&self, directory: &Path) -> Result<(), DataDirError> {
         let (file, fresh) = (stamp_file(directory), directory.join(STAMP_ASIDE_FILE_NAME));
         let write = || {
@@ -135,7 +137,7 @@ impl Meta {
     }
 
     /// # Errors
-    /// The reason, in words.
+    /// The reason as text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let version = value(text, "version")?;
         if !VERSIONS.contains(&version) {
@@ -162,10 +164,10 @@ impl Meta {
             state,
             cluster_id: value(text, "cluster.id")?.to_owned(),
             offsets_partitions,
-            // Earlier servers had as many of both.
+            // Earlier servers had the same number of partitions in both topics.
             transactions_partitions: value(text, TRANSACTIONS_PARTITIONS)
                 .map_or(Ok(offsets_partitions), |_| partitions(text, TRANSACTIONS_PARTITIONS))?,
-            // Earlier servers, which had no transactions, have not written these.
+            // Earlier servers without transactions did not write these keys.
             starts: value(text, "starts").map_or(Ok(0), |_| parsed(text, "starts"))?,
             boot: value(text, "boot").ok().filter(|boot| *boot != "none").map(str::to_owned),
             logs: (0..shards).map(log).collect::<Result<_, String>>()?,
@@ -198,10 +200,10 @@ pub fn stamp_file(directory: &Path) -> PathBuf {
     directory.join(STAMP_FILE_NAME)
 }
 
-/// The value of a key in a stamp, damaged or not.
+/// The value of a key in a stamp, which may be damaged.
 ///
 /// # Errors
-/// The key is missing, in words.
+/// The key is missing.
 pub fn value<'t>(text: &'t str, key: &str) -> Result<&'t str, String> {
     let of = |line: &'t str| line.strip_prefix(key)?.strip_prefix('=');
     text.lines().find_map(of).ok_or_else(|| format!("{key}= is missing"))
@@ -212,31 +214,31 @@ fn parsed<T: std::str::FromStr>(text: &str, key: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{key}={value}"))
 }
 
-/// The value of a key that is a positive number.
+/// The value of a key as a positive number.
 ///
 /// # Errors
-/// The key is missing, or the value is none, in words.
+/// The key is missing, or its value is not a positive number.
 fn positive(text: &str, key: &str) -> Result<u32, String> {
     let number = parsed(text, key)?;
     if number == 0 { Err(format!("{key}=0")) } else { Ok(number) }
 }
 
-/// The value of a key that is the number of partitions of an internal topic.
+/// The value of a key as the number of partitions of an internal topic.
 ///
 /// # Errors
-/// The key is missing, or the value is none, in words.
+/// The key is missing, or its value is not such a number.
 pub fn partitions(text: &str, key: &str) -> Result<u32, String> {
     let count = positive(text, key)?;
     let is_possible = count as usize <= PARTITIONS_MAX;
     is_possible.then_some(count).ok_or_else(|| format!("{key}={count}"))
 }
 
-/// The last line: the checksum of all lines before it.
+/// The last line of a stamp: the checksum of all lines before it.
 fn checksum_line(text: &str) -> String {
     format!("checksum={:08x}\n", crc32c::crc32c(text.as_bytes()))
 }
 
-/// Whether the file is Kafka's, which has one of this name in each log directory.
+/// Whether the file is Kafka's: each Kafka log directory has a `meta.properties`, too.
 fn is_kafkas(text: &str) -> bool {
     ["node.id", "broker.id"].iter().any(|key| value(text, key).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Directories that are new, in use, damaged, or not of muster.
+//! Data directories that are new, in use, damaged, or not muster's.
 
 use super::*;
 use crate::random::RandomIds;
@@ -62,7 +62,7 @@ fn an_interrupted_creation_of_a_directory_is_repeated() {
             fs::create_dir_all(segment(dir.path(), 0).parent().unwrap()).unwrap();
             fs::write(segment(dir.path(), 0), &log[..len]).unwrap();
         }
-        // A segment is short only until its header is written.
+        // Only a segment whose header was not written yet is shorter.
         if left.is_some_and(|len| len < log.len()) {
             fs::write(segment(dir.path(), 0), vec![0; left.unwrap()]).unwrap();
         }
@@ -139,7 +139,7 @@ fn ends_only_grow() {
 fn an_existing_directory_needs_no_access_to_its_parent() {
     let directory = tempfile::tempdir().unwrap();
     let held = File::open(directory.path()).unwrap();
-    // A path whose parent directory cannot be synced, not even by root.
+    // A path whose parent directory cannot be synced, even by root.
     let path = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
     assert!(directories::sync_name(&path).is_err());
     drop(open(&path, 1).unwrap());
