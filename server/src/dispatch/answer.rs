@@ -1,5 +1,5 @@
-//! The responses of coordinators: how answers to parts of a request are joined, and the errors of
-//! one whose records were not written.
+//! Responses of coordinators: how answers to the parts of a request are merged, and the errors for
+//! a request whose records were not written.
 
 use muster_codec::{ErrorCode, Str};
 
@@ -8,17 +8,17 @@ pub(super) trait CoordinatorAnswer {
     /// Adds the answer to another part of the same request.
     fn merge(&mut self, other: Self);
 
-    /// Replaces results by `error`, because the records of the request were not written.
+    /// Sets `error` in the results, because the records of the request were not written.
     fn fail(&mut self, error: ErrorCode);
 }
 
-/// Defines the function that joins two responses of one of these APIs.
+/// Defines a function that merges two responses of one of these APIs.
 macro_rules! merge_responses {
     ($($name:ident),*) => {
         /// Adds the answer to another part of the same request.
         ///
         /// # Panics
-        /// If they are responses of different APIs.
+        /// If the responses are of different APIs.
         pub(crate) fn merge<'r>(response: &mut Response<'r>, other: Response<'r>) {
             match (response, other) {
                 $((Response::$name(body), Response::$name(other)) => body.merge(other),)*
@@ -33,7 +33,7 @@ macro_rules! merge_responses {
 
 pub(super) use merge_responses;
 
-/// A name of a request, for its answer.
+/// Copies a name of a request for its answer.
 pub(super) fn owned(text: &Str<'_>) -> Str<'static> {
     Str::Owned(text.to_string())
 }

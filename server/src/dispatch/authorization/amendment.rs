@@ -1,4 +1,4 @@
-//! The change of an answer before it leaves.
+//! Changes an answer before it leaves, as the authorizer requires.
 
 use super::join::join;
 use super::restrict::restrict;
@@ -8,22 +8,22 @@ use crate::security::acls::{Permissions, ResourceType};
 use muster_codec::{GroupRequest, Response, Routed};
 use std::sync::Arc;
 
-/// A change of an answer, by the permissions and the image at the time of the request.
+/// How to change an answer, by the permissions and the image at the time of the request.
 #[derive(Debug)]
 pub(crate) struct Amendment {
-    /// None if there is no authorizer: the client may do everything.
+    /// None without an authorizer, when the client may do everything.
     restriction: Option<(Arc<Permissions>, Arc<ClusterImage>)>,
-    /// Whether the client wants to know the operations that it may perform on groups, which their
-    /// coordinator does not know.
+    /// Whether the client asked for the operations that it may perform on groups. The groups'
+    /// coordinator does not know them.
     asks_for_operations: bool,
     /// The answer to the denied part of the request.
     refused: Option<Response<'static>>,
-    /// The bytes that it takes, about.
+    /// The approximate size of `refused` in memory, in bytes.
     held: usize,
 }
 
 impl Amendment {
-    /// That of a request of which some part may be denied.
+    /// The amendment for a request that may be denied in part.
     pub(crate) fn new(
         request: &Routed<'_>,
         restriction: (Arc<Permissions>, Arc<ClusterImage>),
@@ -34,7 +34,7 @@ impl Amendment {
         Self { restriction: Some(restriction), asks_for_operations, refused, held }
     }
 
-    /// That of a request without an authorizer; None if its answer needs none.
+    /// The amendment for a request without an authorizer; None if the answer does not change.
     pub(crate) fn unrestricted(request: &Routed<'_>) -> Option<Self> {
         asks_for_operations(request).then_some(Self {
             restriction: None,
@@ -63,11 +63,11 @@ impl Amend for Amendment {
     }
 }
 
-/// Elements take more in memory than on the wire.
+/// Estimates the size of an answer in memory, where elements take more than on the wire.
 fn held(refused: &Response<'_>, version: i16) -> usize {
     const IN_MEMORY: usize = 4;
     let mut bytes = Vec::new();
-    // One that cannot be written is never sent either.
+    // A response that cannot be written is never sent either.
     let _ = refused.write(version, &mut bytes);
     IN_MEMORY * bytes.len()
 }
@@ -92,7 +92,7 @@ fn asks_for_operations(request: &Routed<'_>) -> bool {
     }
 }
 
-/// All operations that there are, of groups that are described.
+/// Fills in all operations for the described groups.
 fn fill_operations(response: &mut Response<'_>) {
     let operations = ResourceType::Group.operations();
     if let Response::DescribeGroups(body) = response {

@@ -1,4 +1,4 @@
-//! The other APIs that any broker answers.
+//! The remaining APIs that any broker answers.
 
 use super::Verdict;
 use super::by::{By, take_denied};
@@ -17,13 +17,13 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::InitProducerId(body) => {
             let allowed = match &body.transactional_id {
                 Some(id) => by.transactional_id(Write, id),
-                // A client that may write to some topic may do so idempotently (KIP-679).
+                // A client that may write to any topic may use an idempotent producer (KIP-679).
                 None if by.any_topic(Write) => Ok(()),
                 None => by.cluster(IdempotentWrite),
             };
             Verdict::whole(allowed, InitProducerIdResponse::refused)
         }
-        // As in Kafka anyone may ask and push: what is asked for are metrics of the client itself.
+        // As in Kafka, any client may ask and push, as these are the client's own metrics.
         BrokerRequest::GetTelemetrySubscriptions(_) | BrokerRequest::PushTelemetry(_) => {
             Verdict::Passed
         }
@@ -33,7 +33,7 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::DescribeLogDirs(_) => Verdict::whole(by.cluster(Describe), |error| {
             DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
         }),
-        // As in Kafka, it is first asked if a client may use tokens at all.
+        // As in Kafka, the first check is whether the client may use tokens at all.
         BrokerRequest::CreateDelegationToken(_)
         | BrokerRequest::RenewDelegationToken(_)
         | BrokerRequest::ExpireDelegationToken(_)
@@ -41,8 +41,9 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
     }
 }
 
-/// All topics are restricted to those that may be described. Of those that are named, the denied
-/// ones are refused, and so are those that would have to be created and may not.
+/// A request for all topics is allowed; its answer shows only topics that the client may describe.
+/// In a request that names topics, denied topics are refused, and so are new topics that the client
+/// may not create.
 fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
     if asks_for_all(by.version, body) {
         return Verdict::Restricted;
@@ -56,8 +57,8 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
             || by.permissions.allow(Create, ResourceType::Topic, name)
     };
     let topics = body.topics.get_or_insert_default();
-    // As in `admin::metadata`, one id makes it a request by ids, and names alone are ignored: they
-    // must not be what is left of it.
+    // As in `admin::metadata`, one id makes it a request by ids. Topics with only a name are then
+    // ignored; drop them, so that no request by names remains.
     let is_by_ids = topics.iter().any(|it| !it.topic_id.is_zero());
     topics.retain(|it| !is_by_ids || !it.topic_id.is_zero());
     let is_allowed = |it: &MetadataRequestTopic<'_>| {
@@ -87,7 +88,8 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
         seen.insert((it.topic_id, name))
     });
     let refused = MetadataResponse { topics: once.map(of).collect(), ..Default::default() };
-    // No topics would be all of them in version 0: the answer leaves out those that are denied.
+    // An empty list would ask for all topics in version 0. Keep the denied topics instead; the
+    // answer leaves them out.
     if topics.is_empty() && by.version == 0 {
         *topics = denied;
         body.allow_auto_topic_creation = false;

@@ -1,4 +1,4 @@
-//! The permissions and the state that a request is checked by.
+//! The input of a request's authorization.
 
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -7,17 +7,17 @@ use crate::security::acls::{Operation, Permissions, ResourceType};
 use muster_codec::{ApiKey, ErrorCode, Str, Uuid};
 use std::cell::RefCell;
 
-/// The permissions of a client, and what a check needs beside them.
+/// The permissions of a client, and further input of the checks.
 pub(crate) struct By<'b> {
     pub(crate) version: i16,
     pub(crate) permissions: &'b Permissions,
     pub(crate) image: &'b ClusterImage,
     pub(crate) config: &'b Config,
-    /// The first denial.
+    /// The first denied operation, for the log.
     pub(crate) denied: RefCell<Option<Denial>>,
 }
 
-/// An operation that a client was not allowed.
+/// An operation that was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) operation: Operation,
@@ -47,8 +47,8 @@ impl By<'_> {
         self.allow(operation, ResourceType::Topic, name).is_some()
     }
 
-    /// For a topic that is named by its id, depending on the version. An unknown id is allowed:
-    /// there is nothing to protect, and the answer says that it is unknown.
+    /// Whether an operation is allowed on a topic that is named by id in newer versions. An unknown
+    /// id is allowed: there is nothing to protect, and the answer says that the id is unknown.
     pub(super) fn named_topic(
         &self,
         operation: Operation,
@@ -62,7 +62,7 @@ impl By<'_> {
         topic.is_none_or(|topic| self.topic(operation, &topic.name))
     }
 
-    /// The operation on some topic, whichever.
+    /// Whether the operation is allowed on at least one topic.
     pub(super) fn any_topic(&self, operation: Operation) -> bool {
         self.permissions.allow_on_any(operation, ResourceType::Topic)
     }
@@ -85,7 +85,7 @@ impl By<'_> {
     }
 }
 
-/// Takes out the elements that are denied; None if there are none.
+/// Removes and returns the elements that are denied; None if there are none.
 pub(super) fn take_denied<T>(
     elements: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
@@ -93,7 +93,7 @@ pub(super) fn take_denied<T>(
     extract(elements, |element| !is_allowed(element))
 }
 
-/// Kafka's words for the errors of authorization, and for what is not known (`Errors`).
+/// Kafka's messages for errors of authorization and for unknown topics (`Errors`).
 const WORDS: [(ErrorCode, &str); 6] = [
     (ErrorCode::UnknownTopicId, "This server does not host this topic ID."),
     (ErrorCode::UnknownTopicOrPartition, "This server does not host this topic-partition."),
@@ -103,7 +103,7 @@ const WORDS: [(ErrorCode, &str); 6] = [
     (ErrorCode::TransactionalIdAuthorizationFailed, "The transactional id authorization failed."),
 ];
 
-/// Kafka's words for such an error.
+/// Kafka's message for such an error.
 pub(super) fn words(error: ErrorCode) -> Option<Str<'static>> {
     let found = WORDS.iter().find(|(of, _)| *of == error);
     found.map(|(_, words)| Str::Borrowed(*words))

@@ -1,4 +1,4 @@
-//! The APIs that read the cluster.
+//! The APIs that read the state of the cluster.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -93,7 +93,7 @@ fn no_reassignment(
     }
 }
 
-/// The first version of FindCoordinator that names several keys.
+/// The first version of FindCoordinator that can name several keys.
 const KEYS_FROM: i16 = 4;
 
 fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdict {
@@ -101,7 +101,7 @@ fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdi
     const TRANSACTION: i8 = 1;
     const SHARE: i8 = 2;
     let of_type = body.key_type;
-    // Other types are refused by what answers them.
+    // The handler refuses other key types.
     let allowed = |key: &str| match of_type {
         GROUP => by.group(Describe, key),
         TRANSACTION => by.transactional_id(Describe, key),
@@ -132,7 +132,7 @@ fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::of_parts(denied, body.coordinator_keys.is_empty())
 }
 
-/// A type that does not exist is refused for all resources.
+/// An unknown resource type is refused by the handler, for all resources.
 fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdict {
     if unknown_type(body).is_some() {
         return Verdict::Passed;
@@ -158,15 +158,15 @@ fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::of_parts(denied, body.resources.is_empty())
 }
 
-/// A request for all topics becomes one for those that may be described, so that a page has as many
-/// partitions as it may, and its cursor names no other topic.
+/// Replaces a request for all topics by one for the topics that the client may describe. A page
+/// then has as many partitions as it may, and its cursor names no other topic.
 fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -> Verdict {
     let is_negative = body.cursor.as_ref().is_some_and(|cursor| cursor.partition_index < 0);
     if body.topics.is_empty() && !is_negative {
         let from = body.cursor.as_ref().map_or("", |cursor| &cursor.topic_name);
         let topics = by.image.all_topics_from(from);
         let topics = topics.filter(|it| by.permissions.allow_on_topic(Describe, &it.name));
-        // Each has a partition of the page at least, and one more is the next cursor.
+        // Each topic has at least one partition on the page; one more topic is for the next cursor.
         let most = body.response_partition_limit.min(by.config.max_request_partition_size_limit);
         let topics = topics.take(most.max(1) as usize + 1);
         body.topics = topics.map(|it| TopicRequest { name: it.name.to_string().into() }).collect();
@@ -183,7 +183,7 @@ fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -
         name: Some(owned(&topic.name)),
         ..Default::default()
     };
-    // The topics before the cursor are not answered, and none is answered twice.
+    // Denied topics before the cursor are not answered, and no topic is answered twice.
     let mut seen = HashSet::new();
     let from = body.cursor.as_ref().map(|cursor| cursor.topic_name.clone()).unwrap_or_default();
     let denied = take_denied(&mut body.topics, |it| by.topic(Describe, &it.name));
@@ -198,7 +198,7 @@ fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -
     Verdict::of_parts(denied, body.topics.is_empty()).restricted()
 }
 
-/// Whether the request is refused as a whole, whatever it names.
+/// Whether the request is refused as a whole, whichever topics it names.
 fn is_invalid(body: &DescribeTopicPartitionsRequest<'_>) -> bool {
     let mut names = body.topics.iter().map(|it| &it.name);
     body.cursor.as_ref().is_some_and(|cursor| {
@@ -206,7 +206,8 @@ fn is_invalid(body: &DescribeTopicPartitionsRequest<'_>) -> bool {
     })
 }
 
-/// The topic of the cursor may be gone, or denied by now: the page begins with the next one.
+/// The topic of the cursor may be deleted, or denied by now. Then the page begins with the next
+/// topic.
 fn skip_to_first(body: &mut DescribeTopicPartitionsRequest<'_>) -> Verdict {
     if let (Some(cursor), Some(first)) = (&mut body.cursor, body.topics.first())
         && cursor.topic_name != first.name

@@ -82,11 +82,11 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     if by.permissions.allow_on_cluster(Create) {
         return Verdict::Passed;
     }
-    // A request whose time is over is refused for that, if it gets to the controller.
+    // If a request with an expired timeout reaches the controller, it is refused for the timeout.
     if body.timeout_ms <= 0 && body.topics.iter().any(|it| by.topic(Create, &it.name)) {
         return Verdict::Passed;
     }
-    // A topic that is named twice is refused for that.
+    // A topic that is named twice is refused for that reason.
     let twice = named_twice(body.topics.iter().map(|it| owned(&it.name)));
     let denied =
         take_denied(&mut body.topics, |it| twice.contains(&it.name) || by.topic(Create, &it.name));
@@ -103,13 +103,14 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
-/// The answer about an id has the name of the topic if the client may describe it.
+/// Checks the deletion of topics. The answer about an id includes the topic's name only if the
+/// client may describe the topic.
 fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
-    // A request whose time is over is refused for that: the controller looks topics up.
+    // A request with an expired timeout is refused for that, once the controller looks topics up.
     if by.permissions.allow_on_cluster(Delete) || body.timeout_ms <= 0 {
         return Verdict::Passed;
     }
-    // Entries that are named twice, or not as they should be, are refused for that.
+    // Entries that are named twice, or malformed, are refused for that reason.
     let once: BTreeSet<_> =
         cluster::named_once(body).map(|(name, id)| (name.map(str::to_owned), id)).collect();
     let refusal = |name: Option<&str>, id| {
@@ -137,14 +138,14 @@ fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::of_parts(Some(DeleteTopicsResponse { responses, ..Default::default() }), is_empty)
 }
 
-/// The name of a topic with an id, if the client may know it.
+/// The name of the topic with an id, if the client may describe the topic.
 fn shown_name<'b>(id: Uuid, by: &'b By<'_>) -> Option<&'b str> {
     let topic = by.image.topic_by_id(id)?;
     by.topic(Describe, &topic.name).then_some(&topic.name)
 }
 
-/// Why a topic is not to be deleted, if it is not. One that this shard does not know is not: the
-/// controller may know it already, and does not ask what the client may do.
+/// The error if a client may not delete a topic. A topic that this shard does not know yet needs
+/// the permission, too: the controller may know the topic, and does not check permissions.
 fn refusal_of_deletion(name: Option<&str>, id: Uuid, by: &By<'_>) -> Option<ErrorCode> {
     let topic = name.map_or_else(|| by.image.topic_by_id(id), |name| by.image.topic(name));
     let Some(name) = name.or(topic.map(|topic| &*topic.name)) else {
@@ -174,20 +175,20 @@ fn create_partitions(body: &mut CreatePartitionsRequest<'_>, by: &By<'_>) -> Ver
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
-/// The names that a request has more than once: such parts of it are refused for that.
+/// The names that occur more than once in a request. Such entries are refused for that reason.
 fn named_twice<K: Ord + Clone>(names: impl Iterator<Item = K>) -> BTreeSet<K> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(name.clone())).collect()
 }
 
-/// A resource whose configs are to be altered.
+/// A resource whose configs a request alters.
 trait Altered {
-    /// Whether a refusal has a message if it is about loggers, as in Kafka.
+    /// Whether a refusal about loggers has a message, as in Kafka.
     const HAS_WORDS_ON_LOGGERS: bool;
 
     fn named(&self) -> (i8, &Str<'_>);
 
-    /// Whether a config stands twice, or has no value and should: Kafka refuses it for that first.
+    /// Whether a config is named twice or lacks a required value. Kafka refuses that first.
     fn is_malformed(&self) -> bool;
 }
 
@@ -220,7 +221,7 @@ impl Altered for AlterConfigsResource<'_> {
     }
 }
 
-/// Leaves the resources whose configs may be altered; returns the refusals of the others.
+/// Keeps the resources that the client may alter, and returns the refusals of the others.
 fn take_allowed<T: Altered>(
     resources: &mut Vec<T>,
     by: &By<'_>,
@@ -250,7 +251,8 @@ fn take_allowed<T: Altered>(
 }
 
 impl By<'_> {
-    /// An operation on the configs of a resource. A type that does not exist is refused as such.
+    /// Checks an operation on the configs of a resource. The handler refuses unknown resource
+    /// types.
     pub(super) fn configs(
         &self,
         operation: crate::security::acls::Operation,

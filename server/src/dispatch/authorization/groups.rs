@@ -11,14 +11,14 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, GroupRequest, Response, Str};
 use muster_shares::sessions::is_member_id;
 
-/// The first version of SyncGroup that is invalid without a protocol.
+/// The first version of SyncGroup in which a request without a protocol is invalid.
 const PROTOCOL_FROM: i16 = 5;
 
 const TOPIC_DENIED: ErrorCode = ErrorCode::TopicAuthorizationFailed;
 const GROUP_DENIED: ErrorCode = ErrorCode::GroupAuthorizationFailed;
 
 pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
-    // As in Kafka, that an API is switched off comes first.
+    // As in Kafka, an API that is switched off is refused before authorization.
     if !by.config.serves(request.api_key()) {
         return Verdict::Passed;
     }
@@ -27,7 +27,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
         GroupRequest::JoinGroup(body) => by.group(Read, &body.group_id),
         GroupRequest::Heartbeat(body) => by.group(Read, &body.group_id),
         GroupRequest::LeaveGroup(body) => by.group(Read, &body.group_id),
-        // As in Kafka, that it is invalid comes first.
+        // As in Kafka, an invalid request is refused before authorization.
         GroupRequest::SyncGroup(body)
             if by.version >= PROTOCOL_FROM
                 && (body.protocol_type.is_none() || body.protocol_name.is_none()) =>
@@ -63,7 +63,7 @@ pub(super) fn screen(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
     }
 }
 
-/// Takes out the groups of a list, and the topics, that are denied.
+/// Removes denied groups and topics from the lists in a request.
 fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
     match request {
         GroupRequest::JoinGroup(_)
@@ -109,7 +109,7 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             let of = |groups_names| DeleteGroupsRequest { groups_names }.into();
             take_groups(&mut body.groups_names, (Delete, |id| id), by, of)
         }
-        // A subscription is denied as a whole. That names are not allowed in it comes first.
+        // A subscription is denied as a whole. Invalid topic names are refused first.
         GroupRequest::StreamsGroupHeartbeat(body) => {
             let is_invalid = streams_topics::refused(body).is_some();
             if is_invalid || streams_topics::names(body).all(|name| by.topic(Describe, name)) {
@@ -117,7 +117,7 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
             }
             Verdict::Refused(refused(request, by.version, TOPIC_DENIED))
         }
-        // As in Kafka, that the id of the member is invalid comes first.
+        // As in Kafka, an invalid member id is refused before authorization.
         GroupRequest::ShareGroupHeartbeat(body) if !is_member_id(&body.member_id) => {
             Verdict::Passed
         }
@@ -138,7 +138,8 @@ fn screen_parts(request: &mut GroupRequest<'_>, by: &By<'_>) -> Verdict {
     }
 }
 
-/// Takes out the groups on which a client may not do something; `of` makes a request of them.
+/// Removes the groups on which the client may not perform the operation. `of` makes a request of
+/// the removed groups, which is then refused.
 fn take_groups<'r, T>(
     groups: &mut Vec<T>,
     (operation, id): (Operation, impl Fn(&T) -> &Str<'r>),
@@ -150,7 +151,7 @@ fn take_groups<'r, T>(
     Verdict::of_parts(denied.map(refuse), groups.is_empty())
 }
 
-/// The group is checked even if no topic remains.
+/// Checks the deletion of share offsets. The group is checked even if no topic remains.
 fn delete_share_offsets(body: &mut DeleteShareGroupOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
     let Some(denied) = take_denied(&mut body.topics, |it| by.topic(Read, &it.topic_name)) else {
         return Verdict::Passed;
@@ -165,7 +166,8 @@ fn delete_share_offsets(body: &mut DeleteShareGroupOffsetsRequest<'_>, by: &By<'
     Verdict::InPart(DeleteShareGroupOffsetsResponse { responses, ..Default::default() }.into())
 }
 
-/// Topics that are not named are left out of the answer.
+/// Checks a description of share offsets. If the request names no topics of a group, the answer
+/// leaves out denied topics.
 fn describe_share_offsets(body: &mut DescribeShareGroupOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
     let denied = take_denied(&mut body.groups, |it| by.group(Describe, &it.group_id).is_ok());
     let of_group =
@@ -209,7 +211,7 @@ fn txn_commit(body: &mut TxnOffsetCommitRequest<'_>, by: &By<'_>) -> Verdict {
     })
 }
 
-/// Takes out the topics that are denied; `of` makes a request of them, and an empty response.
+/// Removes denied topics from a commit. `of` makes a request of them, and an empty response.
 fn take_commits<'r, T>(
     topics: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
@@ -225,7 +227,7 @@ fn take_commits<'r, T>(
     Verdict::of_parts(denied, topics.is_empty())
 }
 
-/// The group is checked even if no topic remains.
+/// Checks the deletion of offsets. The group is checked even if no topic remains.
 fn delete_offsets(body: &mut OffsetDeleteRequest<'_>, by: &By<'_>) -> Verdict {
     let Some(topics) = take_refused(&mut body.topics, |it| by.topic(Read, &it.name)) else {
         return Verdict::Passed;
@@ -233,7 +235,8 @@ fn delete_offsets(body: &mut OffsetDeleteRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::InPart(OffsetDeleteResponse { topics, ..Default::default() }.into())
 }
 
-/// Topics that are not named are left out of the answer.
+/// Checks a fetch of offsets. If the request names no topics of a group, the answer leaves out
+/// denied topics.
 fn fetch(body: &mut OffsetFetchRequest<'_>, by: &By<'_>) -> Verdict {
     if by.version < OFFSET_FETCH_OF_GROUPS_FROM {
         let is_allowed = |it: &OffsetFetchRequestTopic<'_>| by.topic(Describe, &it.name);

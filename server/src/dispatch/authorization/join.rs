@@ -1,11 +1,11 @@
-//! The answer to the denied parts of a request, added to that of the others.
+//! Adds the answer to the denied parts of a request to the answer to its other parts.
 
 use crate::dispatch::{group_apis, transaction_apis};
 use muster_codec::Response;
 use muster_codec::messages::{DescribeShareGroupOffsetsResponse, OffsetFetchResponse};
 
-/// The topics of a group are put together; an error of the group is all of its answer. Returns the
-/// groups that a later part may have.
+/// Merges answers by group. If a group has an error, its topics are dropped. Returns the groups
+/// that are not in this part of the answer but may be in a later part.
 macro_rules! join_groups {
     ($body:ident, $refused:ident, $is_last:ident) => {{
         let mut later = Vec::new();
@@ -21,11 +21,11 @@ macro_rules! join_groups {
     }};
 }
 
-/// Adds what refuses a part of a request to the answer, or to a part of it; returns what is to be
-/// added to a later part.
+/// Adds the refusals to an answer, or to a part of a long answer. Returns the refusals that belong
+/// to a later part.
 ///
 /// # Panics
-/// If they are responses of different APIs.
+/// If the responses are of different APIs.
 pub(super) fn join(
     response: &mut Response<'_>,
     refused: Response<'static>,

@@ -1,10 +1,9 @@
-//! The permissions that each API needs, as Kafka's `KafkaApis` and `ControllerApis` check them:
-//! which operation on which resource, which error, and which parts are left out of an answer.
+//! The permissions that each API requires, as in Kafka's `KafkaApis` and `ControllerApis`: the
+//! operation and the resource, the error, and what an answer leaves out.
 //!
-//! [`screen`] takes the parts of a request that are denied out of it, before anything else sees
-//! them; [`Amendment`] adds the answer to them, and takes out of the answer what the client may not
-//! see. Both are by the permissions at the time of the request. The APIs of each role have a file,
-//! with a line for each API.
+//! [`screen`] removes denied parts from a request before it is handled. [`Amendment`] then adds the
+//! refusals to the answer, and removes what the client may not see. Both use the permissions at the
+//! time of the request. Each file covers the APIs of one role, with a line for each API.
 
 mod amendment;
 mod broker;
@@ -26,20 +25,20 @@ pub(crate) use by::{By, Denial};
 
 use muster_codec::{Response, Routed};
 
-/// The decision about a request.
+/// The result of authorizing a request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// All of it is allowed, and so is all of its answer.
+    /// The whole request is allowed, and its answer does not change.
     Passed,
-    /// All of it is allowed; of its answer, what the client may see.
+    /// The whole request is allowed; the answer shows only what the client may see.
     Restricted,
-    /// A part of it is allowed, and remains; this response refuses the other part.
+    /// Part of the request is allowed, and remains. This response refuses the denied part.
     InPart(Response<'static>),
-    /// Nothing of it is allowed: this response is the answer.
+    /// The whole request is denied with this response.
     Refused(Response<'static>),
 }
 
-/// Takes out the parts of a request that are denied.
+/// Removes the denied parts of a request.
 pub(crate) fn screen(request: &mut Routed<'_>, by: &By<'_>) -> Verdict {
     match request {
         Routed::Group(request) => groups::screen(request, by),
@@ -53,7 +52,7 @@ pub(crate) fn screen(request: &mut Routed<'_>, by: &By<'_>) -> Verdict {
 }
 
 impl Verdict {
-    /// For a request that is allowed or denied as a whole.
+    /// The verdict on a request that is allowed or denied as a whole.
     fn whole<R: Into<Response<'static>>, E>(
         allowed: Result<(), E>,
         refused: impl FnOnce(E) -> R,
@@ -64,7 +63,8 @@ impl Verdict {
         }
     }
 
-    /// For a request of which some parts are denied, and others remain or not.
+    /// The verdict on a request of which `denied` refuses some parts. `is_rest_empty`: no others
+    /// remain.
     fn of_parts<R: Into<Response<'static>>>(denied: Option<R>, is_rest_empty: bool) -> Self {
         match denied {
             None => Self::Passed,
@@ -73,7 +73,7 @@ impl Verdict {
         }
     }
 
-    /// The same, with an answer that is restricted.
+    /// The same verdict, but with a restricted answer.
     fn restricted(self) -> Self {
         if let Self::Passed = self { Self::Restricted } else { self }
     }

@@ -26,8 +26,8 @@ pub(super) fn screen(request: &mut PartitionRequest<'_>, by: &By<'_>) -> Verdict
     }
 }
 
-/// A request without transactional records needs no transactional id, as in Kafka; one that is
-/// invalid is refused as such.
+/// Checks a produce. As in Kafka, only transactional records require permission for a transactional
+/// id. The handler refuses invalid requests.
 fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
     let Some(is_transactional) = is_transactional(body) else { return Verdict::Passed };
     if is_transactional && body.transactional_id.is_none() {
@@ -46,7 +46,7 @@ fn produce(body: &mut ProduceRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::of_parts(denied, body.topic_data.is_empty())
 }
 
-/// Names each topic once, and each partition of it, as Kafka does.
+/// Merges the topics so that each topic and each partition occurs once, as Kafka does.
 fn once_each<T: OfTopic>(topics: Vec<T>) -> Vec<T>
 where
     T::Partition: Indexed,
@@ -60,7 +60,7 @@ where
     topics
 }
 
-/// The answer for a partition.
+/// An answer for one partition.
 trait Indexed {
     fn index(&self) -> i32;
 }
@@ -119,9 +119,9 @@ impl OfTopic for FetchableTopicResponse<'static> {
     }
 }
 
-/// A fetch of a session is refused anyway, and so is one of an isolation level that does not exist
-/// if it names a partition that exists and is allowed: then nothing of its answer follows from
-/// those that are denied. A replica needs the cluster instead of topics.
+/// Checks a fetch. Two kinds are passed on to be refused: fetches of a session, and fetches with an
+/// invalid isolation level that name an existing, allowed partition. (Their answer then does not
+/// depend on denied topics.) A replica needs permission on the cluster instead of topics.
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
         return Verdict::Passed;
@@ -140,7 +140,7 @@ fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::of_parts(denied, body.topics.is_empty())
 }
 
-/// Whether a partition that is to be fetched exists.
+/// Whether the topic to fetch has one of the partitions.
 fn is_there(asked: &FetchTopic<'_>, by: &By<'_>) -> bool {
     let topic = if Fetch.has_topic_ids(by.version) {
         by.image.topic_by_id(asked.topic_id)
@@ -152,8 +152,8 @@ fn is_there(asked: &FetchTopic<'_>, by: &By<'_>) -> bool {
     })
 }
 
-/// A request with an isolation level that does not exist is refused for that if it has an allowed
-/// topic, as in Kafka.
+/// Checks ListOffsets. As in Kafka, if at least one topic is allowed, an invalid isolation level is
+/// refused by the handler.
 fn list_offsets(body: &mut ListOffsetsRequest<'_>, by: &By<'_>) -> Verdict {
     let is_valid = ISOLATION_LEVELS.contains(&body.isolation_level);
     if !is_valid && body.topics.iter().any(|it| by.topic(Describe, &it.name)) {

@@ -1,23 +1,23 @@
-//! Topics of requests whose partitions are refused one by one: the same shape in several APIs.
+//! Refuses the partitions of denied topics one by one. Several APIs have this shape.
 
 use super::by::{take_denied, words};
 use crate::dispatch::answer::owned;
 use muster_codec::ErrorCode;
 use muster_codec::messages::*;
 
-/// The offset in an answer that has none.
+/// The offset in refusals.
 const NONE: i64 = -1;
 
-/// A topic of a request.
+/// A topic in a request.
 pub(super) trait Refusable {
-    /// The topic of the answer.
+    /// The topic in the answer.
     type Refusal;
 
-    /// The answer that refuses each of its partitions.
+    /// The answer in which each partition of the topic has the error.
     fn refused(self, error: ErrorCode) -> Self::Refusal;
 }
 
-/// Takes out the topics that are denied, and refuses them; None if there are none.
+/// Removes denied topics, and returns their refusals; None if there are none.
 pub(super) fn take_refused<T: Refusable>(
     topics: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,
@@ -26,8 +26,9 @@ pub(super) fn take_refused<T: Refusable>(
     Some(denied.map(|topic| topic.refused(ErrorCode::TopicAuthorizationFailed)).collect())
 }
 
-/// A row has the topic of the request with the field of its partitions, that of the answer, its
-/// name, what else it copies and what it leaves at its default, and the answer for a partition.
+/// Implements [`Refusable`]. A row names the type of the topic in the request and its field of
+/// partitions, the same for the answer, the field of the name, fields to copy and to leave at their
+/// default, and the answer for a partition.
 macro_rules! refusals {
     ($($topic:ident . $partitions:ident => $refusal:ident . $refused:ident
         ($name:ident $(, $id:ident)? $(; $left:ident)?),

@@ -1,5 +1,4 @@
-//! The answer without the parts that a client may not see, and with the operations that it may
-//! perform.
+//! Removes from an answer what the client may not see, and the operations that it may not perform.
 
 use crate::cluster::ClusterImage;
 use crate::security::CLUSTER_NAME;
@@ -11,10 +10,11 @@ use muster_codec::{ErrorCode, Response, Str};
 const HIDDEN_TOPICS: &str =
     "The group has described topic(s) that the client is not authorized to describe.";
 
-/// The value of a field of authorized operations that was not asked for.
+/// The value of authorized operations if the client did not ask for them.
 const NOT_ASKED: i32 = i32::MIN;
 
-/// A group with a topic that may not be described is not described.
+/// Replaces the description of a group by an error if the client may not describe one of its
+/// topics.
 macro_rules! hide_members {
     ($group:ident, $by:ident, |$member:ident| $assigned:expr) => {
         let is_described = |name: &Str<'_>| $by.allow_on_topic(Describe, name);
@@ -30,7 +30,7 @@ macro_rules! hide_members {
     };
 }
 
-/// `image` has the names of topics that are answered by their ids.
+/// Restricts a response. `image` has the names of topics that the response identifies by id.
 pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &ClusterImage) {
     match response {
         Response::Metadata(body) => {
@@ -103,7 +103,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
             let created = body.topics.iter_mut().filter(|it| it.error_code == 0);
             created.filter(|it| is_denied(&it.name)).for_each(hide_configs);
         }
-        // Their parts are allowed or denied by the request.
+        // The parts of these APIs were authorized with the request.
         Response::OffsetCommit(_)
         | Response::JoinGroup(_)
         | Response::Heartbeat(_)
@@ -172,7 +172,7 @@ pub(super) fn restrict(response: &mut Response<'_>, by: &Permissions, image: &Cl
     }
 }
 
-/// A topic without a name is unknown.
+/// Whether the client may describe a topic. A topic without a name is unknown, and may be shown.
 fn is_described(name: Option<&Str<'_>>, by: &Permissions) -> bool {
     name.is_none_or(|name| by.allow_on_topic(Describe, name))
 }
@@ -189,7 +189,7 @@ fn of_group(operations: &mut i32, name: &str, by: &Permissions) {
     }
 }
 
-/// No operation on the cluster is shown to a client that may not describe it.
+/// A client that may not describe the cluster sees no operations on it.
 fn of_cluster(operations: &mut i32, by: &Permissions) {
     if *operations != NOT_ASKED {
         let all = if by.allow_on_cluster(Describe) { *operations } else { 0 };
@@ -197,7 +197,7 @@ fn of_cluster(operations: &mut i32, by: &Permissions) {
     }
 }
 
-/// As in Kafka, nothing is said of a group with a topic that is hidden.
+/// As in Kafka, the topology is hidden if the client may not describe one of its topics.
 fn hide_topology(group: &mut DescribedStreamsGroup<'_>, by: &Permissions) {
     let mut topology = group.topology.iter().flat_map(|it| it.subtopologies.iter().flatten());
     let is_described = |name: &Str<'_>| by.allow_on_topic(Describe, name);

@@ -1,5 +1,5 @@
-//! The APIs of share partitions. Topics of a ShareFetch are checked when it is handled, as its
-//! session has more of them than the request names.
+//! The APIs of share partitions. The topics of a ShareFetch are checked later, when it is handled:
+//! its share session has more topics than the request names.
 
 use super::Verdict;
 use super::by::{By, words};
@@ -20,12 +20,12 @@ pub(super) fn screen(request: &mut ShareRequest<'_>, by: &By<'_>) -> Verdict {
     Verdict::whole(allowed, |error| refused(request, error))
 }
 
-/// A request without a group is refused for that.
+/// Whether the client may read the group. The handler refuses a request without a group.
 fn may_read(group_id: Option<&Str<'_>>, by: &By<'_>) -> Result<(), ErrorCode> {
     group_id.map_or(Ok(()), |group_id| by.group(Read, group_id))
 }
 
-/// The response in which each partition has an error; `$rest` are the other fields of a result.
+/// A response in which each partition has the error. `$rest` are further fields of each result.
 macro_rules! all_refused {
     ($body:ident, $error:ident, $response:ident, $topic:ident, $partition:ident $($rest:tt)*) => {{
         let topics = $body.topics.iter().map(|topic| $topic {
@@ -45,7 +45,7 @@ macro_rules! all_refused {
     }};
 }
 
-/// The answer to a request that is refused as a whole.
+/// The answer to a request that is denied as a whole.
 fn refused(request: &ShareRequest<'_>, error: ErrorCode) -> Response<'static> {
     let error_code = error.code();
     match request {

@@ -1,4 +1,4 @@
-//! Checks by a shard whose image is older than that of the controller.
+//! Authorization by a shard whose image is older than the controller's.
 
 use super::{By, Verdict, screen};
 use crate::cluster::ClusterImage;
@@ -13,7 +13,7 @@ use muster_codec::{ControllerRequest, ErrorCode, Response, Routed, Uuid};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The permissions of a client that may do this with the topic `late`.
+/// The permissions of a client that may perform only this operation on the topic `late`.
 fn permissions(operation: Operation) -> Permissions {
     let (resource_type, pattern_type) = (ResourceType::Topic, PatternType::Literal);
     let pattern = Pattern { resource_type, pattern_type, name: "late".into() };
@@ -24,7 +24,7 @@ fn permissions(operation: Operation) -> Permissions {
     Permissions::new(Arc::new(AclRules::default()), acls, &Principal::user("a"), "/10.0.0.1")
 }
 
-/// The errors of a deletion that goes no further; empty if it does.
+/// The errors of a deletion that is refused here; empty if it is passed to the controller.
 fn refused(topic: DeleteTopicState<'_>, operation: Operation) -> Vec<i16> {
     let config = Config::default();
     let by = By {
@@ -45,7 +45,7 @@ fn refused(topic: DeleteTopicState<'_>, operation: Operation) -> Vec<i16> {
     }
 }
 
-/// The controller would delete a topic that it has created a moment ago.
+/// Otherwise the controller would delete a topic that it has just created.
 #[test]
 fn a_topic_that_is_not_known_yet_is_not_deleted_by_a_client_that_may_describe_it() {
     let by_name = || DeleteTopicState { name: Some("late".into()), topic_id: Uuid::ZERO };

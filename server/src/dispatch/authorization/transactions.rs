@@ -7,7 +7,8 @@ use crate::security::acls::Operation::{ClusterAction, Describe, Read, Write};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Str, TransactionRequest};
 
-/// The first version of AddPartitionsToTxn that brokers send, for several transactions.
+/// The first version of AddPartitionsToTxn that only brokers send, for several transactions at
+/// once.
 const OF_BROKERS_FROM: i16 = 4;
 
 pub(super) fn screen(request: &mut TransactionRequest<'_>, by: &By<'_>) -> Verdict {
@@ -35,7 +36,7 @@ pub(super) fn screen(request: &mut TransactionRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::whole(allowed, |error| refused(request, by.version, error))
 }
 
-/// If a topic is denied, partitions of others are not added either.
+/// If one topic is denied, no partitions of the other topics are added either.
 fn denied_topics(
     body: &AddPartitionsToTxnRequest<'_>,
     by: &By<'_>,
