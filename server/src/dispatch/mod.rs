@@ -1,4 +1,4 @@
-//! Requests as they are read, before they get to the part of a shard that answers them.
+//! Decodes requests, and passes each one to the part of a shard that answers it.
 
 mod answer;
 pub(crate) mod authorization;
@@ -18,25 +18,25 @@ use muster_coordinator::RequestId;
 pub(crate) struct Call<'r> {
     pub(crate) request: RequestId,
     pub(crate) version: i16,
-    /// The listener that the client has connected to.
+    /// The listener to which the client is connected.
     pub(crate) listener: ListenerIndex,
     pub(crate) client_id: Str<'r>,
-    /// The body as it came.
+    /// The encoded body.
     pub(crate) body: &'r [u8],
 }
 
-/// A frame as it was read.
+/// A decoded frame.
 pub(crate) struct Read<'r> {
     pub(crate) header: RequestHeader<'r>,
     pub(crate) body: &'r [u8],
-    /// None for a version of ApiVersions that is not served.
+    /// None for an ApiVersions request whose version is not served.
     pub(crate) request: Option<Request<'r>>,
 }
 
-/// Reads a frame, without its length.
+/// Decodes a frame, which comes without its length.
 ///
 /// # Errors
-/// Why the connection is to be closed: it is no request that can be answered.
+/// The reason to close the connection: the frame is not a request that can be answered.
 pub(crate) fn read(frame: &[u8]) -> Result<Read<'_>, String> {
     let mut reader = Reader::of_request(frame);
     let header = RequestHeader::read(&mut reader).map_err(|error| error.to_string())?;
@@ -52,7 +52,7 @@ pub(crate) fn read(frame: &[u8]) -> Result<Read<'_>, String> {
     Ok(Read { header, body, request: Some(request) })
 }
 
-/// Names each group and each key once.
+/// Removes repeated groups and keys from a request.
 pub(crate) fn name_once(request: Request<'_>, version: i16) -> Routed<'_> {
     let mut request = Routed::from(request);
     match &mut request {

@@ -1,10 +1,10 @@
-//! Requests that the image of the cluster and the config answer.
+//! Requests that are answered from the image of the cluster and the config.
 
 use crate::admin::{self, View};
 use muster_codec::messages::*;
 use muster_codec::{ClusterRequest, Response};
 
-/// The response to one of them.
+/// The response to such a request.
 pub(crate) fn cluster_response<'r>(
     view: &View<'r>,
     version: i16,

@@ -1,5 +1,5 @@
-//! APIs of transactions in front of their coordinators: which transactional ids a request names,
-//! how it is refused, how its answer fails. Ids of other shards are refused here.
+//! Transaction requests before they reach a coordinator: which transactional ids a request names,
+//! how it is refused, and how its answer fails. Ids of other shards are refused here.
 
 use super::answer::{CoordinatorAnswer, merge_responses, owned};
 use crate::placement::TransactionsPartition;
@@ -7,15 +7,15 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Str, TransactionRequest};
 use muster_transactions::{Request, Response as Answered};
 
-/// The first version of AddPartitionsToTxn with several transactions.
+/// The first version of AddPartitionsToTxn that holds several transactions.
 const TRANSACTIONS_FROM: i16 = 4;
 
-/// A request of an API of transactions.
+/// A request of a transaction API.
 trait TransactionApi {
     /// The transactional ids that a request of this version names.
     fn named(&self, version: i16) -> Named<'_>;
 
-    /// The response that refuses all of it.
+    /// The response that refuses the whole request.
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static>;
 }
 
@@ -31,16 +31,17 @@ enum Named<'m> {
 pub(crate) enum Destination<'r> {
     /// To the coordinator of a partition.
     Partition(TransactionsPartition, Request<'r>),
-    /// To the coordinators of several partitions, which answer at once. The response is about the
+    /// To the coordinators of several partitions, which answer at once. The response refuses the
     /// ids of other shards.
     Partitions(Vec<(TransactionsPartition, Request<'r>)>, Option<Response<'static>>),
-    /// To all coordinators of the shard. The response is for a shard without any.
+    /// To all coordinators of the shard. The response is the answer of a shard without
+    /// coordinators.
     Shard(Request<'r>, Response<'static>),
-    /// Nowhere: all of it is refused.
+    /// Answered at once: the whole request is refused.
     Answered(Response<'static>),
 }
 
-/// The one list of these APIs: first those whose requests may name several ids.
+/// All transaction APIs. Those whose requests may name several ids come first.
 macro_rules! transaction_apis {
     (of several: $($several:ident),*; of one: $($one:ident),*) => {
         fn api<'m>(request: &'m TransactionRequest<'_>) -> &'m dyn TransactionApi {
@@ -57,7 +58,7 @@ macro_rules! transaction_apis {
             }
         }
 
-        /// The part of a request for each partition, and those of other shards.
+        /// The parts of a request by partition; None has the ids of other shards.
         fn by_partition<'r>(
             request: TransactionRequest<'r>,
             partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
@@ -71,7 +72,7 @@ macro_rules! transaction_apis {
             }
         }
 
-        /// The response of a coordinator.
+        /// Converts the answer of a coordinator to a response.
         pub(crate) fn response(answered: Answered) -> Response<'static> {
             match answered {
                 Answered::InitProducerId(body) => body.into(),
@@ -108,7 +109,7 @@ pub(super) fn refused(
     api(request).refused(version, error)
 }
 
-/// Finds the coordinators of a request; `partition_of` is None for ids of other shards.
+/// Finds the coordinators for a request. `partition_of` returns None for ids of other shards.
 pub(crate) fn route<'r>(
     request: TransactionRequest<'r>,
     version: i16,
@@ -142,8 +143,8 @@ pub(crate) fn route<'r>(
     }
 }
 
-/// The places in a request for descriptions of the ids that its parts name, one part after the
-/// other; empty for other requests.
+/// For each described id, in the order in which the answers of the parts are joined, its index in
+/// the DescribeTransactions request. Empty for other requests.
 pub(crate) fn places(
     request: &TransactionRequest<'_>,
     partition_of: &dyn Fn(&str) -> Option<TransactionsPartition>,
@@ -154,8 +155,7 @@ pub(crate) fn places(
     parts.flat_map(|(_, part)| part).map(|(place, _)| place).collect()
 }
 
-/// Puts the descriptions of an answer that was joined of parts in the order of the request, as in
-/// Kafka.
+/// Sorts the descriptions in a joined answer by the order of the request, as in Kafka.
 pub(crate) fn put_in_order(response: &mut Response<'_>, places: &[usize]) {
     let Response::DescribeTransactions(body) = response else { return };
     if body.transaction_states.len() == places.len() {
@@ -166,7 +166,7 @@ pub(crate) fn put_in_order(response: &mut Response<'_>, places: &[usize]) {
     }
 }
 
-/// Groups elements by the partitions of their ids, in the order of the partitions.
+/// Groups elements by the partition of their transactional id, in the order of the partitions.
 fn grouped<T>(
     elements: Vec<T>,
     partition_of: impl Fn(&T) -> Option<TransactionsPartition>,
@@ -219,7 +219,7 @@ pub(super) fn of_topic(
     AddPartitionsToTxnTopicResult { name: owned(&topic.name), results_by_partition }
 }
 
-/// The parts of a request that names several ids.
+/// A request that names several ids, which can be split by partition.
 trait ByPartition: Sized {
     fn by_partition(
         self,
@@ -339,7 +339,7 @@ impl CoordinatorAnswer for DescribeTransactionsResponse<'_> {
 }
 
 impl CoordinatorAnswer for ListTransactionsResponse<'_> {
-    /// The filters are the same in all parts. An error is that of the whole list.
+    /// Adds the answer of another part, whose filters are the same. One error fails the whole list.
     fn merge(&mut self, other: Self) {
         if self.error_code == 0 {
             self.error_code = other.error_code;

@@ -54,7 +54,7 @@ impl CoordinatorAnswer for DeleteGroupsResponse<'_> {
     }
 }
 
-/// The response without the frame of its request.
+/// A copy of the response that does not borrow from the request.
 pub(super) fn detached(response: DeleteGroupsResponse<'_>) -> DeleteGroupsResponse<'static> {
     let results = response.results.iter().map(|result| DeletableGroupResult {
         group_id: owned(&result.group_id),

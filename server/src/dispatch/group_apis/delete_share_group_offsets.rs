@@ -19,7 +19,7 @@ impl GroupApi for DeleteShareGroupOffsetsRequest<'_> {
 }
 
 impl CoordinatorAnswer for DeleteShareGroupOffsetsResponse<'_> {
-    /// An error of the group is all of its answer.
+    /// Adds the refusals. If the group has an error, its answer has no topics.
     fn merge(&mut self, refused: Self) {
         if self.error_code == 0 {
             self.responses.extend(refused.responses);

@@ -49,6 +49,6 @@ impl CoordinatorAnswer for DescribeGroupsResponse<'_> {
         self.groups.extend(refused.groups);
     }
 
-    /// A description writes nothing.
+    /// DescribeGroups writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
 }

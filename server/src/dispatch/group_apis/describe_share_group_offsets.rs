@@ -52,11 +52,11 @@ impl CoordinatorAnswer for DescribeShareGroupOffsetsResponse<'_> {
         self.groups.extend(refused.groups);
     }
 
-    /// A description writes nothing.
+    /// DescribeShareGroupOffsets writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
 }
 
-/// The response without the frame of its request.
+/// A copy of the response that does not borrow from the request.
 pub(super) fn detached(
     response: DescribeShareGroupOffsetsResponse<'_>,
 ) -> DescribeShareGroupOffsetsResponse<'static> {

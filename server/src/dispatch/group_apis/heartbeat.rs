@@ -23,6 +23,6 @@ impl CoordinatorAnswer for HeartbeatResponse {
         *self = refused;
     }
 
-    /// A heartbeat writes nothing.
+    /// A heartbeat writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
 }

@@ -4,7 +4,7 @@ use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
 use muster_codec::messages::{JoinGroupRequest, JoinGroupResponse};
 use muster_codec::{ErrorCode, Response, Str};
 
-/// From this version on the name of the protocol may be null.
+/// The first version in which the protocol name may be null.
 const NULL_PROTOCOL_FROM: i16 = 7;
 
 impl GroupApi for JoinGroupRequest<'_> {

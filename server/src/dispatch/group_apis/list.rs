@@ -1,29 +1,29 @@
-//! Requests that name several groups: each is answered once, by the shard that has it.
+//! Requests that name several groups. Each group is answered once, by the shard that owns it.
 
 use super::{Destination, ScreenContext};
 use crate::placement::Slot;
 use muster_codec::{Response, Str};
 use std::collections::HashSet;
 
-/// A request with a list of groups.
+/// A request that lists groups.
 pub(in crate::dispatch) trait GroupList {
     fn is_empty(&self) -> bool;
 
-    /// Names each group once. Kafka answers each repetition, but for groups to be deleted; clients
-    /// look answers up by name, so it makes no difference to them.
+    /// Removes repeated groups. Kafka answers each repetition except in DeleteGroups. Clients look
+    /// answers up by group, so this makes no difference to them.
     fn name_once(&mut self);
 
-    /// Takes out the groups of other shards, and returns the response that refuses them; None if
+    /// Removes the groups of other shards, and returns the response that refuses them; None if
     /// there are none.
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>>;
 }
 
-/// Splits it into requests for groups of one slot each, in the order in which it names them.
+/// A request that can be split into requests for groups of one slot each, in its order.
 pub(super) trait BySlot: Sized {
     fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)>;
 }
 
-/// Refuses the groups of other shards. None if no group is named.
+/// Refuses the groups of other shards. None if the request names no group.
 pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> Option<Destination> {
     match list.refuse_foreign(context) {
         Some(refused) if list.is_empty() => Some(Destination::Answered(refused)),
@@ -32,7 +32,7 @@ pub(super) fn screen(list: &mut dyn GroupList, context: &ScreenContext<'_>) -> O
     }
 }
 
-/// Splits a list at each change of the slot.
+/// Splits a list into runs of elements with the same slot.
 pub(super) fn runs<T>(
     elements: Vec<T>,
     slot_of: impl Fn(&T) -> Slot,
@@ -48,7 +48,7 @@ pub(super) fn runs<T>(
     })
 }
 
-/// Takes out the elements that are to be refused; None if there are none.
+/// Removes and returns the elements that `refuse` selects; None if there are none.
 pub(in crate::dispatch) fn extract<T>(
     elements: &mut Vec<T>,
     refuse: impl Fn(&T) -> bool,
@@ -61,12 +61,12 @@ pub(in crate::dispatch) fn extract<T>(
     Some(refused)
 }
 
-/// Keeps each name where it comes first.
+/// Removes repetitions; the first occurrence of each name stays.
 pub(in crate::dispatch) fn once(names: &mut Vec<Str<'_>>) {
     once_by(names, Str::clone);
 }
 
-/// Keeps the element of each name that comes first.
+/// Removes elements with the same name; the first one stays.
 pub(super) fn once_by<'r, T>(elements: &mut Vec<T>, name: impl Fn(&T) -> Str<'r>) {
     if elements.len() > 1 {
         let mut seen = HashSet::with_capacity(elements.len());

@@ -19,6 +19,6 @@ impl CoordinatorAnswer for ListGroupsResponse<'_> {
         *self = refused;
     }
 
-    /// A list writes nothing.
+    /// ListGroups writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
 }

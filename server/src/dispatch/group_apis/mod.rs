@@ -1,7 +1,7 @@
-//! The checks of group requests before the coordinator: topics that do not exist are refused here,
-//! as in KafkaApis, and so are groups of other shards; the coordinator gets the rest. Each API has
-//! a file with the groups that a request names, the response that refuses a request, and the errors
-//! in an answer whose records were not written.
+//! Checks group requests before they reach the coordinator. Topics that do not exist and groups of
+//! other shards are refused here, as in Kafka's `KafkaApis`; the coordinator gets the rest. Each
+//! API's file says which groups a request names, how it is refused, and how its answer fails if its
+//! records were not written.
 
 mod alter_share_group_offsets;
 mod delete_groups;
@@ -42,19 +42,20 @@ pub(super) trait GroupApi {
     /// The response that refuses the whole request.
     fn refused(&self, version: i16, error: ErrorCode) -> Response<'static>;
 
-    /// The error of a request that is invalid whichever shard has its group; it takes precedence
-    /// over NOT_COORDINATOR.
+    /// The error of a request that is invalid on any shard. It takes precedence over
+    /// NOT_COORDINATOR.
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {
         None
     }
 
-    /// Takes out the topics and partitions that do not exist, and refuses them.
+    /// Removes topics and partitions that do not exist, and refuses them.
     fn screen_topics(&mut self, _version: i16, _topics: &dyn Topics) -> ScreenedTopics {
         ScreenedTopics::Passed
     }
 }
 
-/// INVALID_GROUP_ID if a request names no group; as in Kafka, whichever shard it came to.
+/// INVALID_GROUP_ID if a request names no group. As in Kafka, this does not depend on the
+/// coordinator.
 pub(super) fn without_group(group_id: &str) -> Option<ErrorCode> {
     group_id.is_empty().then_some(ErrorCode::InvalidGroupId)
 }
@@ -62,28 +63,28 @@ pub(super) fn without_group(group_id: &str) -> Option<ErrorCode> {
 /// The groups that a request names.
 pub(super) enum NamedGroups<'m> {
     One(&'m str),
-    /// A list of groups, out of which those of other shards are taken.
+    /// A list of groups, from which groups of other shards are removed.
     Each(&'m mut dyn GroupList),
     /// The request names no group: it is about all groups of this shard (ListGroups).
     OfShard,
 }
 
-/// The part of a request that remains for the coordinator after its topics were checked.
+/// The result of checking the topics of a request.
 #[derive(Debug)]
 pub(super) enum ScreenedTopics {
-    /// All of it.
+    /// All topics exist; the whole request remains.
     Passed,
-    /// A part of it; this response refuses the other part.
+    /// Part of the request remains; this response refuses the other part.
     InPart(Response<'static>),
-    /// No part of it: this response is the answer.
+    /// Nothing remains: this response is the answer.
     Refused(Response<'static>),
 }
 
-/// The state that requests are checked against.
+/// The state against which requests are checked.
 pub(crate) struct ScreenContext<'f> {
     pub(crate) version: i16,
     pub(crate) topics: &'f dyn Topics,
-    /// The slot of a group; None if another shard has it.
+    /// The slot of a group; None if another shard owns it.
     pub(crate) slot_of: &'f dyn Fn(&str) -> Option<Slot>,
 }
 
@@ -96,24 +97,24 @@ impl ScreenContext<'_> {
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// To the coordinator of the slot that has its group. The response is that to the part that was
-    /// refused, if any.
+    /// To the coordinator of the group's slot. The response refuses a part of the request, if any
+    /// was refused.
     Slot(Slot, Option<Response<'static>>),
-    /// To the coordinators of the slots of several groups: see [`by_slot`].
+    /// To the coordinators of several groups; see [`by_slot`]. The response is as in `Slot`.
     Slots(Option<Response<'static>>),
-    /// To all coordinators of the shard: it is about all groups.
+    /// To all coordinators of the shard, as the request is about all groups.
     Shard,
-    /// Nowhere: it is answered at once, because all of it is refused or it names no group.
+    /// Answered at once: the whole request is refused, or it names no group.
     Answered(Response<'static>),
 }
 
-/// The one list of group APIs: first those whose requests may name several groups.
+/// All group APIs. Those whose requests may name several groups come first.
 macro_rules! group_apis {
     (of several: $($several:ident),*; of one: $($one:ident),*) => {
         group_apis! { $($several),*, $($one),* }
 
-        /// Splits a request with a list of groups into requests for groups of one slot each, in the
-        /// order of the list; empty for a request without a list.
+        /// Splits a request that lists groups into requests for groups of one slot each, in the
+        /// order of the list. Empty for a request without a list.
         pub(crate) fn by_slot<'r>(
             request: GroupRequest<'r>,
             slot_of: impl Fn(&str) -> Slot,
@@ -157,8 +158,8 @@ group_apis! {
         AlterShareGroupOffsets, DeleteShareGroupOffsets, StreamsGroupTopologyDescriptionUpdate
 }
 
-/// Removes the parts of a request that the coordinator must not get (unknown topics, groups of
-/// other shards), answers them with errors, and returns where to send the rest.
+/// Removes what the coordinator must not get (unknown topics, groups of other shards), refuses it,
+/// and returns where to send the rest.
 pub(crate) fn screen(request: &mut GroupRequest<'_>, context: &ScreenContext<'_>) -> Destination {
     let (api, version) = (api(request), context.version);
     let absent = match api.screen_topics(version, context.topics) {
@@ -197,18 +198,18 @@ pub(crate) fn refused(
     api(request).refused(version, error)
 }
 
-/// Merges repetitions of a group in a request's list of groups: see [`GroupList::name_once`].
+/// Removes repeated groups from a request's list; see [`GroupList::name_once`].
 pub(super) fn name_once(request: &mut GroupRequest<'_>, version: i16) {
     if let NamedGroups::Each(list) = api(request).named(version) {
         list.name_once();
     }
 }
 
-/// The response without the frame of its request, for an API whose answers may wait for the leaders
-/// of partitions.
+/// A copy of a response that does not borrow from the request. It is for APIs whose answers may
+/// wait for the leaders of partitions.
 ///
 /// # Panics
-/// If it is one of another API.
+/// If the response is of another API.
 pub(crate) fn detached(response: Response<'_>) -> Response<'static> {
     let api = response.api_key();
     if let Response::DeleteGroups(body) = response {
@@ -220,8 +221,8 @@ pub(crate) fn detached(response: Response<'_>) -> Response<'static> {
     }
 }
 
-/// The response to a request whose records were not written. (The coordinator answers group APIs
-/// only.)
+/// The response to a request whose records were not written. (A coordinator answers only group
+/// APIs.)
 pub(crate) fn failed(response: Response<'_>, error: ErrorCode) -> Response<'_> {
     match GroupResponse::try_from(response) {
         Ok(mut response) => {

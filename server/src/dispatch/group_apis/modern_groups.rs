@@ -1,5 +1,5 @@
-//! The heartbeats and descriptions of consumer, share and streams groups, and the descriptions of
-//! topologies: requests and answers that differ in their names alone.
+//! Heartbeats and descriptions of consumer, share and streams groups, and updates of topology
+//! descriptions. The messages of these APIs differ only in their names.
 
 use super::list::{BySlot, GroupList, extract, once, runs};
 use super::{
@@ -94,7 +94,7 @@ macro_rules! describe {
                 self.groups.extend(refused.groups);
             }
 
-            /// A description writes nothing.
+            /// A description writes no records.
             fn fail(&mut self, _error: ErrorCode) {}
         }
     };
@@ -113,7 +113,7 @@ heartbeat!(
     invalid without_ids
 );
 
-/// INVALID_REQUEST if a description names no group or no member.
+/// INVALID_REQUEST if a topology description names no group or no member.
 fn without_ids(request: &StreamsGroupTopologyDescriptionUpdateRequest<'_>) -> Option<ErrorCode> {
     let is_named = !request.group_id.is_empty() && !request.member_id.is_empty();
     (!is_named).then_some(ErrorCode::InvalidRequest)

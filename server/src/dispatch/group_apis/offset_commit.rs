@@ -7,19 +7,19 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, ErrorCode, Response, Uuid};
 use muster_coordinator::Topics;
 
-/// The topic of a commit.
+/// A topic in a commit.
 trait CommitTopic {
     type Answer: OfTopic;
 
-    /// The answer that refuses its partitions.
+    /// The answer that refuses all partitions of the topic.
     fn refused(&self, error: ErrorCode) -> Self::Answer;
 
-    /// Takes out the partitions that it does not have; None if it has all.
+    /// Removes partitions from `count` on, which the topic does not have; None if there are none.
     fn take_absent(&mut self, count: i32) -> Option<Self::Answer>;
 }
 
-/// Takes out the partitions that do not exist, and the topics of which none remains. `count` is the
-/// number of partitions of a topic, or the error of one that does not exist.
+/// Removes partitions that do not exist, and topics without remaining partitions. `count` returns
+/// the number of partitions of a topic, or the error for a topic that does not exist.
 fn take_absent<T: CommitTopic>(
     requested: &mut Vec<T>,
     count: impl Fn(&T) -> Result<i32, ErrorCode>,
@@ -43,8 +43,9 @@ fn partitions_of(topics: &dyn Topics, id: Uuid) -> Option<i32> {
     topics.partitions(topics.name(id)?)
 }
 
-/// The two APIs, whose messages have the same fields. Offsets outside of transactions may be those
-/// of the group without a name.
+/// Implements both APIs, whose messages have the same fields. `invalid`: the group must have a
+/// name. (Offsets that are committed outside of a transaction may belong to the group with the
+/// empty name.)
 macro_rules! commits {
     ($(
         $api:ident $(($invalid:ident))?: $request:ident, $topic:ident, $partition:ident
@@ -66,8 +67,8 @@ macro_rules! commits {
                 }
             )?
 
-            /// A topic of which nothing remains goes with its partitions, so that a commit of
-            /// nothing else is answered whatever its group is.
+            /// Removes topics without remaining partitions, too. A commit that contains nothing
+            /// else is answered at once, whichever group it names.
             fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> ScreenedTopics {
                 let count = |topic: &$topic<'_>| {
                     if ApiKey::$api.has_topic_ids(version) {
@@ -174,7 +175,7 @@ mod tests {
         topics.iter().map(|topic| (topic.name.to_string(), partitions(topic))).collect()
     }
 
-    /// The answer to a commit, and what of it gets to the coordinator, which takes it all.
+    /// The answer to a commit, and the part that reaches a coordinator which accepts everything.
     fn committed(
         version: i16,
         topics: Vec<OffsetCommitRequestTopic<'static>>,

@@ -35,7 +35,7 @@ impl GroupApi for OffsetDeleteRequest<'_> {
 }
 
 impl CoordinatorAnswer for OffsetDeleteResponse<'_> {
-    /// An error of the group is the whole answer.
+    /// Adds the refusals. If the group has an error, its answer has no topics.
     fn merge(&mut self, refused: Self) {
         if self.error_code == ErrorCode::None.code() {
             self.topics = gather(refused.topics, std::mem::take(&mut self.topics));
@@ -47,7 +47,7 @@ impl CoordinatorAnswer for OffsetDeleteResponse<'_> {
     }
 }
 
-/// Takes out the partitions that do not exist, and the topics of which none remains.
+/// Removes partitions that do not exist, and topics without remaining partitions.
 fn take_absent(
     request: &mut OffsetDeleteRequest<'_>,
     topics: &dyn Topics,
@@ -99,7 +99,7 @@ mod tests {
         OffsetDeleteRequestTopic { name: name.into(), partitions }
     }
 
-    /// The request as it is left, and what was refused of it.
+    /// The remaining request, and the refusal of what was removed.
     fn screened(
         topics: Vec<OffsetDeleteRequestTopic<'static>>,
     ) -> (Vec<OffsetDeleteRequestTopic<'static>>, OffsetDeleteResponse<'static>) {

@@ -1,4 +1,4 @@
-//! OffsetFetch: of one group, or from version 8 on of several.
+//! OffsetFetch: the offsets of one group, or from version 8 on of several groups.
 
 use super::list::{BySlot, GroupList, extract, runs};
 use super::{CoordinatorAnswer, GroupApi, NamedGroups, ScreenContext, owned};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// The first version that names several groups.
 pub(crate) const GROUPS_FROM: i16 = 8;
 
-/// The first version whose response has an error of its own.
+/// The first version whose response has an error for the group.
 const ERROR_FROM: i16 = 2;
 
 impl GroupApi for OffsetFetchRequest<'_> {
@@ -69,11 +69,11 @@ impl CoordinatorAnswer for OffsetFetchResponse<'_> {
         self.groups.extend(refused.groups);
     }
 
-    /// A fetch writes nothing.
+    /// OffsetFetch writes no records.
     fn fail(&mut self, _error: ErrorCode) {}
 }
 
-/// The response of a version that has no error but those of partitions.
+/// The response of a version in which only partitions have errors.
 fn refused_partitions(
     request: &OffsetFetchRequest<'_>,
     error_code: i16,
@@ -98,7 +98,7 @@ fn refused_group(
     OffsetFetchResponseGroup { group_id: owned(&group.group_id), error_code, ..Default::default() }
 }
 
-/// Makes one entry of those of the same group: it asks for what each of them asks for.
+/// Merges the entries of each group into one, which requests the topics of all of them.
 fn merge_groups(groups: &mut Vec<OffsetFetchRequestGroup<'_>>) {
     if groups.len() < 2 {
         return;
@@ -117,7 +117,7 @@ fn merge_groups(groups: &mut Vec<OffsetFetchRequestGroup<'_>>) {
 
 type Topics<'r> = Option<Vec<OffsetFetchRequestTopics<'r>>>;
 
-/// None asks for all topics.
+/// The topics of both entries; None means all topics.
 fn both<'r>(first: Topics<'r>, second: Topics<'r>) -> Topics<'r> {
     let (mut topics, second) = first.zip(second)?;
     topics.extend(second);

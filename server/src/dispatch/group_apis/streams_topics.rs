@@ -1,5 +1,5 @@
-//! The topics of a StreamsGroupHeartbeat: names that no topology may have, and why internal topics
-//! that are missing are not created. The words are Kafka's, as clients show them.
+//! The topics in a StreamsGroupHeartbeat: names that a topology may not have, and why missing
+//! internal topics are not created. The messages are Kafka's, as clients show them.
 
 use super::ScreenedTopics;
 use crate::cluster::{InternalTopic, check_topic_name};
@@ -9,16 +9,16 @@ use muster_codec::messages::{
 use muster_codec::{ErrorCode, Str};
 use std::collections::HashSet;
 
-/// The status of a group that lacks internal topics.
+/// The status code of a group that lacks internal topics.
 const MISSING_INTERNAL_TOPICS: i8 = 3;
 
-/// Failed topics that are named in an answer, as in Kafka.
+/// How many failed topics an answer names, as in Kafka.
 const FAILED_NAMED: usize = 3;
 
-/// Denied topics that are named in an answer.
+/// How many denied topics an answer names.
 const DENIED_NAMED: usize = 100;
 
-/// The names of all topics in the topology of a member that joins.
+/// All topics in the topology of a member that joins.
 pub(in crate::dispatch) fn names<'n>(
     request: &'n StreamsGroupHeartbeatRequest<'_>,
 ) -> impl Iterator<Item = &'n str> {
@@ -26,7 +26,7 @@ pub(in crate::dispatch) fn names<'n>(
     subtopologies.flat_map(names_of)
 }
 
-/// The error of a topology with names that it may not have.
+/// The refusal of a topology that has internal or invalid topic names.
 pub(in crate::dispatch) fn refused(
     request: &StreamsGroupHeartbeatRequest<'_>,
 ) -> Option<StreamsGroupHeartbeatResponse<'static>> {
@@ -52,14 +52,14 @@ pub(super) fn screen(request: &StreamsGroupHeartbeatRequest<'_>) -> ScreenedTopi
     refused(request).map_or(ScreenedTopics::Passed, |it| ScreenedTopics::Refused(it.into()))
 }
 
-/// Adds to the status of missing topics that the client may not create these.
+/// Adds to the status of missing topics which of them the client may not create.
 pub(crate) fn explain_denied(body: &mut StreamsGroupHeartbeatResponse<'_>, denied: &[&str]) {
     let named = denied[..denied.len().min(DENIED_NAMED)].join(", ");
     let more = more(denied.len(), DENIED_NAMED);
     explain(body, &format!("Unauthorized to CREATE on topics {named}{more}."));
 }
 
-/// Adds to the status of missing topics why these could not be created.
+/// Adds to the status of missing topics why their creation failed.
 pub(crate) fn explain_failed<'f>(
     body: &mut StreamsGroupHeartbeatResponse<'_>,
     failed: impl Iterator<Item = (&'f str, &'f str)>,
@@ -80,7 +80,7 @@ fn names_of<'n>(subtopology: &'n StreamsGroupSubtopology<'_>) -> impl Iterator<I
     named.chain(internal.map(|topic| &topic.name)).map(|name| &**name)
 }
 
-/// The names, each once, with commas.
+/// The distinct names, separated by commas.
 fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut seen = HashSet::new();
     let names: Vec<_> = names.filter(|name| seen.insert(*name)).collect();

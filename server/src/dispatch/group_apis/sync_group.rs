@@ -4,7 +4,7 @@ use super::{CoordinatorAnswer, GroupApi, NamedGroups, without_group};
 use muster_codec::messages::{SyncGroupRequest, SyncGroupResponse};
 use muster_codec::{ErrorCode, Response};
 
-/// From this version on a request names the protocol (KIP-559).
+/// The first version whose requests name the protocol (KIP-559).
 const NAMES_PROTOCOL_FROM: i16 = 5;
 
 impl GroupApi for SyncGroupRequest<'_> {

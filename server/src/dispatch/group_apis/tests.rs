@@ -1,4 +1,4 @@
-//! Support for the tests of several APIs, and rules that hold for all of them.
+//! Helpers for the tests of several APIs, and rules for all APIs.
 
 use super::*;
 use crate::cluster::ClusterImage;
@@ -12,14 +12,14 @@ pub(super) const NONE: i16 = ErrorCode::None as i16;
 pub(super) const UNKNOWN_PARTITION: i16 = ErrorCode::UnknownTopicOrPartition as i16;
 pub(super) const UNKNOWN_ID: i16 = ErrorCode::UnknownTopicId as i16;
 
-/// Topics with the errors of their partitions.
+/// Topics with the error of each partition.
 pub(super) type Outcome = Vec<(String, Vec<(i32, i16)>)>;
 
 pub(super) fn of(name: &str, partitions: &[(i32, i16)]) -> (String, Vec<(i32, i16)>) {
     (name.to_owned(), partitions.to_vec())
 }
 
-/// The topic t with two partitions.
+/// An image with the topic t, which has two partitions.
 pub(super) fn image() -> ClusterImage {
     let mut image = ClusterImage::default();
     let value = TopicValue { name: "t".into(), partitions: 2, ..Default::default() };
@@ -73,7 +73,7 @@ fn a_request_without_a_group_is_refused_by_each_shard() {
     assert_eq!(error(named.into()), [ErrorCode::NotCoordinator.code()]);
 }
 
-/// They would be split into no parts, and get no answer.
+/// A list in such an API would be split into no parts, and get no answer.
 #[test]
 fn apis_of_one_group_name_no_list() {
     for mut request in requests_of_one() {

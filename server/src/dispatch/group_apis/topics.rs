@@ -1,15 +1,15 @@
-//! Topics and partitions that do not exist, in OffsetCommit and OffsetDelete: answered in front of
-//! the coordinator, which sees the others only.
+//! Topics and partitions that do not exist, in OffsetCommit and OffsetDelete. They are refused
+//! before the coordinator, which sees only the others.
 
 use muster_codec::Uuid;
 use std::collections::HashMap;
 
-/// Whether a topic of `count` partitions has this one.
+/// Whether a topic with `count` partitions has this partition.
 pub(super) fn has(count: i32, partition: i32) -> bool {
     (0..count).contains(&partition)
 }
 
-/// The part of an answer that is about one topic.
+/// The part of an answer about one topic.
 pub(in crate::dispatch) trait OfTopic {
     type Partition;
 
@@ -17,7 +17,7 @@ pub(in crate::dispatch) trait OfTopic {
     fn partitions(&mut self) -> &mut Vec<Self::Partition>;
 }
 
-/// All parts of an answer, those of the same topic put together where that topic comes first.
+/// Merges both lists. Parts about the same topic are joined where the topic occurs first.
 pub(in crate::dispatch) fn gather<T: OfTopic>(refused: Vec<T>, others: Vec<T>) -> Vec<T> {
     let mut places = HashMap::with_capacity(refused.len());
     let mut gathered: Vec<T> = Vec::with_capacity(refused.len() + others.len());
