@@ -1,5 +1,5 @@
-//! Makes the calls of a shard that may wait for a disk, one after the other, on a thread of its
-//! own.
+//! A thread that makes a shard's file system calls, one after the other, as they may wait for a
+//! disk.
 
 use super::{Call, CallDone, FileError, Freeing};
 use crate::directories::{self, absent_is_fine};
@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use tracing::warn;
 
-/// The end of a call.
+/// The result of a call.
 pub(super) type Ended = Result<CallDone<File>, FileError>;
 
-/// The shard's side of the thread, which ends when this is dropped.
+/// The shard's handle of the thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Caller {
     calls: Sender<(Call<File>, Wake)>,
     ended: Receiver<Ended>,
 }
 
-/// Wakes the shard when it is dropped: after a panic, too.
+/// Wakes the shard when it is dropped, even after a panic.
 #[derive(Debug)]
 struct Wake(Waker);
 
 impl Caller {
-    /// Starts the thread of a shard. `data` is the directory that paths are relative to.
+    /// Starts the thread of a shard. Paths are relative to `data`.
     ///
     /// # Errors
     /// No thread can be started.
@@ -37,7 +37,7 @@ impl Caller {
         let directory = Directory { data, freeing };
         let work = move || {
             for (call, _wake) in received {
-                // The shard has ended if it does not receive this.
+                // If no one receives the result, the shard has ended.
                 let _ = sender.send(directory.make(call));
             }
         };
@@ -45,13 +45,13 @@ impl Caller {
         Ok(Self { calls, ended })
     }
 
-    /// Makes a call after the calls before it, and then wakes the shard.
+    /// Queues a call, whose end will wake the shard.
     pub(super) fn call(&self, call: Call<File>, waker: Waker) {
-        // If the thread has ended, the shard is woken, and notices.
+        // If the thread has ended, dropping the message wakes the shard, which then notices.
         drop(self.calls.send((call, Wake(waker))));
     }
 
-    /// The end of the next call.
+    /// The result of the next call, if the call has ended.
     pub(super) fn ended(&self) -> Option<Ended> {
         match self.ended.try_recv() {
             Ok(ended) => Some(ended),
@@ -70,17 +70,17 @@ impl Drop for Wake {
     }
 }
 
-/// Opens a file, as [`Call::Open`] does, if no disk is needed: the file exists, and the kernel
-/// knows its name and inode.
+/// Opens a file like [`Call::Open`] if this needs no disk: the file exists, and its name and inode
+/// are in the kernel's cache.
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
     match mode {
         OpenMode::Cached | OpenMode::Existing => File::open_cached(&data.join(path)),
-        // Such files are rare, and others may be created in the same step.
+        // Such opens are rare, and may have to create the file first.
         OpenMode::Durable | OpenMode::Aside => None,
     }
 }
 
-/// The data directory.
+/// The data directory, in which calls are made.
 #[derive(Debug)]
 struct Directory {
     data: PathBuf,
@@ -103,8 +103,7 @@ impl Directory {
             }
             Call::Open { path, mode } => {
                 let path = data.join(path);
-                // If the data directory is gone, opening a new file must not begin a log of its
-                // own.
+                // If the data directory was removed, opening a file must not create it again.
                 let opened = fs::metadata(data).and_then(|_| open(data, &path, mode));
                 return opened.map(CallDone::Opened).map_err(|error| failed("open", &path, &error));
             }
@@ -183,7 +182,7 @@ fn failed(what: &str, path: &Path, error: &io::Error) -> FileError {
     FileError(format!("could not {what} {}: {error}", path.display()))
 }
 
-/// Whether a file has lost its name, or its directory has.
+/// Whether an error says that the file or its directory no longer exists.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -1,5 +1,5 @@
-//! Calls of the file system that may wait for a disk: they change names and lengths, and close
-//! files. They are made one after the other, while the shard continues.
+//! File system calls that may wait for a disk: they change names or lengths, or close files. They
+//! are made one after the other, while the shard continues.
 
 use super::{Call, Descriptor, FileIo};
 use hashbrown::HashMap;
@@ -7,16 +7,16 @@ use muster_storage::{FileId, FileToken};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// The purpose of a call, for its end.
+/// The purpose of a call, to handle its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Open(FileId),
     Truncate(FileId),
-    /// The change of a name.
+    /// A rename or another change of a name.
     Name {
         is_rename: bool,
     },
-    /// Looks at the file with this id, if it is open under this path when the look begins.
+    /// A look at the file with this id if that is open under this path when the look begins.
     Look {
         token: FileToken,
         file: Option<FileId>,
@@ -24,27 +24,28 @@ pub(super) enum Purpose {
     Close,
 }
 
-/// The calls of a shard, in the order of their requests.
+/// The calls of a shard, in the order of the requests.
 #[derive(Debug)]
 pub(super) struct Calls<F> {
-    /// The calls that have not begun. The first of them is an open that must wait.
+    /// The calls that have not begun. The first one is an open that must wait.
     waiting: VecDeque<(Purpose, Call<F>)>,
     under_way: VecDeque<(Purpose, Directories)>,
-    /// The directories in which calls change or look up names, and how many.
+    /// The directories in which calls change or look up names.
     busy: HashMap<PathBuf, Busy>,
     closes: usize,
     renames: usize,
     /// The number of the last rename; the first is 1.
     last_rename: u64,
-    /// When the first that waits became the first, and the first that is under way.
+    /// When the first waiting call became the first.
     waits_since: i64,
+    /// When the first call under way began.
     begun_at: i64,
 }
 
 #[derive(Debug, Default)]
 struct Busy {
     calls: usize,
-    /// The numbers of the renames among the waiting calls.
+    /// The numbers of the renames among these calls.
     renames: VecDeque<u64>,
 }
 
@@ -80,13 +81,13 @@ impl<F: Descriptor> Calls<F> {
         self.waiting.push_back((purpose, call));
     }
 
-    /// The next call that is not begun.
+    /// The first call that has not begun.
     pub(super) fn next(&self) -> Option<Purpose> {
         self.waiting.front().map(|(purpose, _)| *purpose)
     }
 
-    /// Gives the next call, a look, the file that is open. While it waits it keeps no file in use:
-    /// an open before it may wait until that is closed.
+    /// Sets the file of the next call, which is a look, to the open file. Only now: a waiting look
+    /// must not keep the file in use, as an open before it may wait until that file is closed.
     pub(super) fn look_at(&mut self, open: impl FnOnce(&Path) -> Option<F>) {
         if let Some((_, Call::Look { path, file })) = self.waiting.front_mut() {
             *file = open(path);
@@ -99,8 +100,8 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, purpose, call, now);
     }
 
-    /// Truncates a file, before calls that wait: the first may be an open of its id, which waits
-    /// for this.
+    /// Truncates a file, ahead of waiting calls. The first of those may be an open of the same id,
+    /// which waits for the truncation.
     pub(super) fn truncate<I: FileIo<File = F>>(
         &mut self,
         io: &mut I,
@@ -111,13 +112,13 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, Purpose::Truncate(id), call, now);
     }
 
-    /// Closes a file, before calls that wait: they may wait for this.
+    /// Closes a file, ahead of waiting calls, which may wait for this.
     pub(super) fn close<I: FileIo<File = F>>(&mut self, io: &mut I, file: F, now: i64) {
         self.closes += 1;
         self.begin(io, Purpose::Close, Call::Close { file }, now);
     }
 
-    /// The first call that is under way has ended.
+    /// The first call under way has ended; returns its purpose.
     pub(super) fn ended(&mut self, now: i64) -> Option<Purpose> {
         let (purpose, directories) = self.under_way.pop_front()?;
         self.begun_at = now;
@@ -137,12 +138,12 @@ impl<F: Descriptor> Calls<F> {
         Some(purpose)
     }
 
-    /// Whether a call that has not ended concerns names in the directory of a file.
+    /// Whether an unfinished call changes or looks up names in the directory of a file.
     pub(super) fn concern(&self, file: &Path) -> bool {
         !self.busy.is_empty() && file.parent().is_some_and(|it| self.busy.contains_key(it))
     }
 
-    /// The first rename of a file in the directory of this one that has not ended, by its number.
+    /// The number of the first unfinished rename in the directory of a file.
     pub(super) fn rename_beside(&self, file: &Path) -> Option<u64> {
         let busy = || file.parent().and_then(|directory| self.busy.get(directory));
         if self.renames == 0 { None } else { busy()?.renames.front().copied() }
@@ -153,22 +154,22 @@ impl<F: Descriptor> Calls<F> {
         self.last_rename
     }
 
-    /// When the first of those under way began. They are made one after the other.
+    /// When the first call under way began. Calls are made one after the other.
     pub(super) fn since(&self) -> Option<i64> {
         (!self.under_way.is_empty()).then_some(self.begun_at)
     }
 
-    /// The time since when the first that is not begun is the first.
+    /// The time since which the first waiting call has been the first.
     pub(super) fn waits_since(&self) -> Option<i64> {
         (!self.waiting.is_empty()).then_some(self.waits_since)
     }
 
-    /// Closes that have not ended.
+    /// The number of unfinished closes.
     pub(super) fn closes(&self) -> usize {
         self.closes
     }
 
-    /// Calls that have not ended, other than closes.
+    /// The number of unfinished calls other than closes.
     pub(super) fn others(&self) -> usize {
         self.waiting.len() + self.under_way.len() - self.closes
     }

@@ -1,5 +1,5 @@
-//! Files on a driver, which is a ring or a poller: what its operations need beside them. Calls that
-//! it does not make are made by the thread of a [`Caller`].
+//! [`FileIo`] on a driver (a ring or a poller): keeps what operations need until they end. The
+//! thread of a [`Caller`] makes the calls that the driver does not make.
 
 use super::caller::{Ended, open_at_once};
 use super::{Call, Caller, Descriptor, FileIo, Files, PartsTo};
@@ -11,28 +11,28 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most closing files before another one is opened: a part of the descriptors reserved for the
+/// How many files may be closing before opens wait. They use descriptors that are reserved for the
 /// shard ([`Descriptors`](crate::descriptors::Descriptors)).
 const CLOSING_MAX: usize = 64;
 
 const SPARE_BUFFERS_MAX: usize = 8;
 const SPARE_BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// A driver, with the data directory and buffers for its file operations.
+/// A driver with the data directory and buffers for file operations.
 pub struct DrivenIo<D> {
     pub driver: D,
-    /// All paths are relative to it.
+    /// The directory that all paths are relative to.
     data: PathBuf,
     caller: Caller,
-    /// The ends of calls that are not taken yet.
+    /// The results of calls that were not taken yet.
     ended: VecDeque<Ended>,
-    /// The parts of the next slice to send.
+    /// The parts of the next slice.
     slice: Option<Slice>,
     reading: HashMap<u64, Wanted>,
     spare: Vec<AlignedBuf>,
 }
 
-/// The requested part of an aligned read.
+/// Which part of an aligned read was requested.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     skip: usize,
@@ -52,12 +52,12 @@ impl<D: Driver> DrivenIo<D> {
         }
     }
 
-    /// No files yet, for a shard on this driver.
+    /// Makes an empty [`Files`] for a shard on this driver.
     pub fn files(now: i64) -> Files<Self> {
         Files::new(CLOSING_MAX, now)
     }
 
-    /// Whether a call has ended since the last time.
+    /// Whether a call has ended since this was last asked.
     pub(crate) fn has_ended(&mut self) -> bool {
         let ended = self.caller.ended();
         let has_ended = ended.is_some();
@@ -65,7 +65,7 @@ impl<D: Driver> DrivenIo<D> {
         has_ended
     }
 
-    /// The requested bytes of a read that has ended; None for an unknown token.
+    /// The requested bytes of a finished read; None for an unknown token.
     pub(crate) fn take_read(
         &mut self,
         token: u64,
@@ -79,7 +79,7 @@ impl<D: Driver> DrivenIo<D> {
         Some(data)
     }
 
-    /// Keeps a buffer for the next read or write.
+    /// Keeps a buffer for reuse by a later read or write.
     pub(crate) fn recycle(&mut self, mut aligned: AlignedBuf) {
         if self.spare.len() < SPARE_BUFFERS_MAX && aligned.capacity() <= SPARE_BUFFER_BYTES_MAX {
             aligned.clear();
@@ -156,7 +156,7 @@ impl Descriptor for File {
     }
 }
 
-/// The unit of durable writes to files in a directory, in bytes.
+/// The block size in bytes of durable writes to files in a directory.
 ///
 /// # Errors
 /// No file can be created in the directory.

@@ -1,6 +1,6 @@
-//! Slow work that no client waits for, on a thread of its own: frees the space of unlinked files
-//! piece by piece, and removes directories. The kernel keeps the core while it frees a file: half a
-//! gigabyte takes 100 ms.
+//! A thread for slow work that no client waits for: it frees the space of unlinked files in pieces,
+//! and removes directories. Freeing a file at once would block the core: half a gigabyte takes 100
+//! ms.
 
 use crate::directories::absent_is_fine;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -15,32 +15,34 @@ use std::thread;
 use std::time::Duration;
 use tracing::error;
 
-/// The bytes that are freed at once, before a pause for the core and the file system's journal.
+/// How many bytes are freed at once. A pause then gives time to the core and the file system's
+/// journal.
 ///
-/// Files are cut at multiples of it. Pages of a file that sendfile(2) has passed to a socket may
-/// still be on their way to the client: pages that are dropped whole stay intact until then, but in
-/// a page that is cut the kernel zeroes the rest, and it keeps up to 2 MiB of a file in one piece.
+/// Files are truncated at multiples of this size. The reason is sendfile(2): pages that it has
+/// passed to a socket may still be on their way to a client. Pages that are dropped whole stay
+/// intact until then. In a page that is cut, the kernel zeroes the rest, and a page may be as large
+/// as 2 MiB.
 const PIECE_BYTES: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The pause after each directory of small files.
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
 
-/// The most files held open for this; more files are freed at once.
+/// How many files the thread may hold open; further files are freed at once.
 const FILES_MAX: usize = 256;
 
-/// The most directories that wait; more directories are removed at once.
+/// How many directories may wait; further directories are removed at once.
 const DIRECTORIES_MAX: usize = 1 << 18;
 
-/// A directory with more bytes is removed before smaller ones: the disk may need the space.
+/// Directories with more bytes are removed first, as the disk may need the space.
 const MUCH_BYTES: u64 = 1 << 20;
 
-/// The sending side of the thread, which ends when the last clone is dropped.
+/// The handle of the thread, which ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Freeing {
     files: Sender<Removed>,
     directories: Sender<PathBuf>,
-    /// The number of directories that are not removed yet.
+    /// The number of directories that wait to be removed.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -53,16 +55,19 @@ pub(super) struct Held(Option<Removed>);
 #[derive(Debug)]
 struct Removed {
     file: File,
-    /// The directory of its name, if the file must be whole in case the name returns after a crash.
+    /// The directory of the file's former name. It is synced before the file is cut, in case a
+    /// crash brings the name back.
     directory: Option<PathBuf>,
 }
 
 impl Freeing {
-    /// The descriptors that it takes, for all shards together.
+    /// The descriptors that the thread needs, for all shards together.
     pub const DESCRIPTORS: u64 = FILES_MAX as u64 + 4;
 
+    /// Starts the thread.
+    ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub fn start() -> io::Result<Self> {
         let ((files, removed), (directories, paths)) = (unbounded(), unbounded());
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -72,7 +77,7 @@ impl Freeing {
         Ok(Self { files, directories, waiting })
     }
 
-    /// Opens the file at `path` if the limit allows it. A file that cannot be opened is ignored.
+    /// Opens the file at `path` if the limit allows it. Errors are ignored.
     pub(super) fn hold(&self, path: &Path) -> Held {
         let may_hold = self.files.len() < FILES_MAX;
         let file = may_hold.then(|| File::options().write(true).open(path).ok()).flatten();
@@ -80,7 +85,7 @@ impl Freeing {
         Held(file.map(|file| Removed { file, directory }))
     }
 
-    /// Frees the file, which was unlinked.
+    /// Frees a file that was unlinked meanwhile.
     pub(super) fn free(&self, held: Held) {
         // If the thread has ended, the file is closed here.
         held.0.into_iter().for_each(|removed| drop(self.files.send(removed)));
@@ -89,11 +94,11 @@ impl Freeing {
     /// Removes a directory in the background. After a crash its files may exist again.
     ///
     /// # Errors
-    /// The directory could not be removed at once, where too many wait.
+    /// Too many directories wait, and this one could not be removed at once.
     pub(super) fn remove_directory(&self, path: PathBuf) -> io::Result<()> {
         if self.waiting.load(Relaxed) < DIRECTORIES_MAX {
             self.waiting.fetch_add(1, Relaxed);
-            // If the thread has ended, the next start removes the directory.
+            // If the thread has ended, the next startup removes the directory.
             drop(self.directories.send(path));
             return Ok(());
         }
@@ -101,12 +106,12 @@ impl Freeing {
     }
 }
 
-/// Runs until all senders are gone.
+/// The thread's loop, which ends when all senders are gone.
 fn work(files: &Receiver<Removed>, mut directories: Directories) {
     loop {
         crossbeam_channel::select_biased! {
             recv(files) -> removed => match removed {
-                // A file that cannot be freed by pieces is freed when it is closed.
+                // Closing a file that cannot be freed in pieces frees it.
                 Ok(removed) => drop(free(&removed)),
                 Err(_) => return,
             },
@@ -140,7 +145,7 @@ impl Directories {
         }
     }
 
-    /// The time to wait for further paths before one is removed.
+    /// How long to wait for further paths before a directory is removed.
     fn patience(&self) -> Duration {
         if self.with_much.is_empty() && self.others.is_empty() {
             Duration::MAX
@@ -157,13 +162,13 @@ impl Directories {
     }
 }
 
-/// The bytes of the readable files in a directory.
+/// The total size of the files in a directory. Unreadable entries are ignored.
 fn bytes_in(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// Cuts a file shorter in steps, unless it has another name or is open or mapped elsewhere.
+/// Truncates a file in steps, unless it has another name, or is open or mapped elsewhere.
 fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
     let metadata = file.metadata()?;
     let mut left = metadata.len();
@@ -171,7 +176,8 @@ fn free(Removed { file, directory }: &Removed) -> io::Result<()> {
         return Ok(());
     }
     if let Some(directory) = directory {
-        // If the name returned after a power loss, the file would have to be whole.
+        // If a power loss brought the name back, the file would have to be whole: sync the removal
+        // first.
         File::open(directory)?.sync_all()?;
     }
     while left > PIECE_BYTES {
@@ -194,7 +200,7 @@ fn remove(directory: &Path) {
 fn remove_slowly(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        // Other entries are removed with the directory.
+        // Entries that are not files are removed with the directory.
         let Ok(file) = File::options().write(true).open(&path) else { continue };
         fs::remove_file(&path)?;
         drop(free(&Removed { file, directory: None }));
@@ -232,7 +238,7 @@ mod tests {
         assert_eq!(removed.file.metadata().unwrap().len(), PIECE_BYTES);
     }
 
-    /// Sends a part of a file to a socket; returns the other end.
+    /// Sends a part of a file to a socket. Returns the other end of the socket.
     fn sent(file: &File, offset: u64, len: u32) -> UnixStream {
         let mut ring = Ring::new(Config::default()).unwrap();
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -294,7 +300,7 @@ mod tests {
     fn the_number_of_held_files_is_limited() {
         let directory = tempfile::tempdir().unwrap();
         let path = file(directory.path(), "a");
-        // Nothing receives from these channels.
+        // Keep the receivers, which receive nothing.
         let (files, _removed) = unbounded();
         let (directories, _received) = unbounded();
         let freeing = Freeing { files, directories, waiting: Arc::default() };

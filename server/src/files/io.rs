@@ -1,5 +1,5 @@
-//! The interface of a shard's files to what carries out their operations: a ring and a thread, or a
-//! disk of the simulator.
+//! The interface between a shard's files and the I/O that carries out their operations: a driver
+//! with a thread, or the simulator's disk.
 
 use crate::backup::Links;
 use muster_storage::{FileDone, FileToken, OpenMode};
@@ -8,27 +8,27 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Carries out operations. No function waits for a disk: the ends of writes, reads, syncs and calls
-/// are passed to the [`Files`](super::Files) that started them.
+/// Carries out file operations. No function waits for a disk. The results of writes, reads, syncs
+/// and calls are passed to the [`Files`](super::Files) that started them.
 pub trait FileIo {
     type File: Descriptor;
     /// A connection to which parts of files are sent.
     type Conn: Copy + Eq;
 
-    /// Opens a file that exists, if no disk is needed to find it.
+    /// Opens an existing file if this needs no disk.
     fn open_at_once(&mut self, path: &Path, mode: OpenMode) -> Option<Self::File>;
 
-    /// Starts a call of the file system. Calls take effect, and end, in the order in which they
-    /// were started.
+    /// Starts a file system call. Calls take effect, and end, in the order in which they were
+    /// started.
     fn call(&mut self, call: Call<Self::File>);
 
-    /// The end of the next call.
+    /// The result of the next call, if the call has ended.
     ///
     /// # Errors
     /// The call failed.
     fn ended(&mut self) -> Option<Result<CallDone<Self::File>, FileError>>;
 
-    /// Starts a write in the mode in which the file was opened.
+    /// Starts a write. `mode` is that in which the file was opened.
     fn write(
         &mut self,
         file: &Self::File,
@@ -41,24 +41,24 @@ pub trait FileIo {
     /// Starts a read.
     fn read(&mut self, file: &Self::File, offset: u64, len: u32, token: FileToken);
 
-    /// Starts a sync, which covers the writes that have ended.
+    /// Starts a sync of all writes that have ended.
     fn sync(&mut self, file: &Self::File, token: FileToken);
 
-    /// Adds a part to the slice that [`Self::send`] sends.
+    /// Adds bytes to the slice that [`Self::send`] will send.
     fn put_bytes(&mut self, bytes: Vec<u8>);
 
-    /// Like [`Self::put_bytes`], with a part of a file.
+    /// Adds a part of a file to the slice that [`Self::send`] will send.
     fn put_file(&mut self, file: &Self::File, offset: u64, len: u32);
 
-    /// Sends or reads the slice of added parts, or drops it.
+    /// Sends the slice of added parts, reads it, or drops it.
     fn send(&mut self, to: PartsTo<Self::Conn>);
 }
 
 /// A call of the file system. Paths are relative to the data directory.
 #[derive(Debug)]
 pub enum Call<F> {
-    /// Opens a file for reading and writing, and creates it if it is missing, unless it has to
-    /// exist.
+    /// Opens a file for reading and writing. Creates a missing file unless the mode requires an
+    /// existing one.
     Open {
         path: PathBuf,
         mode: OpenMode,
@@ -71,53 +71,53 @@ pub enum Call<F> {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A missing file is not an error.
+    /// Removes a file; a missing file is not an error.
     RemoveFile {
         path: PathBuf,
     },
-    /// A missing directory is not an error.
+    /// Removes a directory; a missing directory is not an error.
     RemoveDir {
         path: PathBuf,
     },
-    /// A directory that cannot be moved stays.
+    /// Moves a directory; if this fails, the directory stays.
     MoveDir {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A file that cannot get another name is left as it is.
+    /// Makes a hard link `name` to a file; a failure is only logged.
     Keep {
         path: PathBuf,
         name: PathBuf,
     },
-    /// Looks at the file to which the path leads, which should be this one if it is open.
+    /// Looks up the file at a path. If `file` is open, the path should lead to it.
     Look {
         path: PathBuf,
         file: Option<F>,
     },
-    /// Gives files second names, for a backup, and answers by itself.
+    /// Makes hard links for a backup, and answers the backup itself.
     Link(Box<Links>),
     Close {
         file: F,
     },
 }
 
-/// The end of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub enum CallDone<F> {
     Opened(F),
-    /// A file that has to exist cannot be opened.
+    /// A file that must exist could not be opened.
     NotOpened(io::Error),
-    /// The length of the file; None if the path leads to no file, or to another than the open one.
+    /// The length of the file; None if the path leads to no file, or not to the open file.
     Looked(io::Result<Option<u64>>),
-    /// The end of any other call.
+    /// The result of any other call.
     Done,
 }
 
-/// A completion at the end of a call.
+/// The completion that follows from the end of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallEnd<C> {
     Done(FileDone),
-    /// A slice of this connection: a file of it cannot be opened.
+    /// The slice of this connection cannot be sent because a file of it cannot be opened.
     NotSent {
         conn: C,
         reason: String,
@@ -126,11 +126,12 @@ pub enum CallEnd<C> {
 
 /// An open file. Clones share the descriptor.
 pub trait Descriptor: Clone {
-    /// Whether an operation under way or another clone keeps it open.
+    /// Whether an operation under way, or another clone, still uses the file.
     fn is_in_use(&self) -> bool;
 }
 
-/// A file operation failed that must not fail: the operation, and the reason. The process must end.
+/// A file operation failed that must not fail. The text names the operation and the reason. The
+/// process must end.
 #[derive(Debug)]
 pub struct FileError(pub(crate) String);
 
@@ -142,13 +143,13 @@ impl fmt::Display for FileError {
 
 impl Error for FileError {}
 
-/// The destination of the parts of a slice.
+/// Where the parts of a slice go.
 #[derive(Debug, Clone, Copy)]
 pub enum PartsTo<C> {
     /// The socket of a connection.
     Socket(C),
-    /// The reactor gets the bytes, and encrypts them for the connection.
+    /// To the reactor, which encrypts the bytes for the connection.
     Reactor(C),
-    /// The connection is gone.
+    /// Nowhere, as the connection is gone.
     Nowhere,
 }

@@ -1,6 +1,5 @@
-//! A lane: a file id, the file that is open under it, and the operations that wait. Operations
-//! start in the order of their requests; an operation waits only for unfinished operations that it
-//! depends on.
+//! A lane: a file id, the file that is open under it, and the waiting operations. Operations start
+//! in the order of the requests, and wait only for unfinished operations on which they depend.
 
 use muster_storage::{FileOp, OpenMode};
 use std::collections::VecDeque;
@@ -13,19 +12,19 @@ pub(super) struct Lane<F> {
     /// The path of the file, for errors.
     path: PathBuf,
     queue: VecDeque<Waiting>,
-    /// The number of waiting operations that end with another file, or with none, under this id.
+    /// How many waiting operations close the file or open another file under this id.
     turns: usize,
-    /// Slices that wait for other files, and need this one to stay open.
+    /// How many slices wait for other files and need this file to stay open.
     users: usize,
 }
 
 #[derive(Debug)]
 enum State<F> {
     Closed,
-    /// The file is to be opened.
+    /// The file must be opened.
     Wanted,
     Opening,
-    /// It could not be opened; the next operation tries again.
+    /// The file could not be opened. The next operation tries again.
     Missing,
     Open(F),
     Truncating(F),
@@ -35,16 +34,16 @@ enum State<F> {
 pub(super) enum Waiting {
     Op {
         op: FileOp,
-        /// The last rename that was requested before the operation. Later renames do not delay it:
-        /// one of them may wait for an open that waits for this operation.
+        /// The number of the last rename requested before the operation. Later renames must not
+        /// delay it: one of them may wait for an open that waits for this operation.
         last_rename: u64,
     },
-    /// The number of a slice with a part of the file.
+    /// A slice, by its number, that has a part of the file.
     Slice(u64),
 }
 
 impl<F: Clone> Lane<F> {
-    /// A file that is to be opened.
+    /// The lane of a file that must be opened.
     pub(super) fn new(path: PathBuf, mode: OpenMode) -> Self {
         let (state, queue) = (State::Wanted, VecDeque::new());
         Self { state, mode, path, queue, turns: 0, users: 0 }
@@ -58,7 +57,7 @@ impl<F: Clone> Lane<F> {
         &self.path
     }
 
-    /// The file, if it is open.
+    /// The file, if open.
     pub(super) fn file(&self) -> Option<&F> {
         match &self.state {
             State::Open(file) | State::Truncating(file) => Some(file),
@@ -66,12 +65,12 @@ impl<F: Clone> Lane<F> {
         }
     }
 
-    /// Whether it takes a descriptor.
+    /// Whether the file uses a descriptor.
     pub(super) fn has_descriptor(&self) -> bool {
         !matches!(self.state, State::Closed | State::Wanted | State::Missing)
     }
 
-    /// Whether it is to be opened now.
+    /// Whether the file must be opened now.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.state, State::Wanted)
     }
@@ -85,9 +84,9 @@ impl<F: Clone> Lane<F> {
         self.turns == 0 && matches!(self.state, State::Open(_))
     }
 
-    /// Whether an operation starts now: before those that wait, or as the only one. Changes are
-    /// `held` while a file in the directory is being renamed: their durability may depend on its
-    /// name.
+    /// Whether an operation may start now. Reads may start before waiting operations; others may
+    /// not. Changes are `held` while a file in the same directory is being renamed, as their
+    /// durability may depend on the new name.
     pub(super) fn starts(&self, op: &FileOp, held: bool) -> bool {
         if matches!(op, FileOp::Read { .. }) {
             return self.is_readable();
@@ -100,8 +99,8 @@ impl<F: Clone> Lane<F> {
         self.queue.push_back(waiting);
     }
 
-    /// Takes the next of those that wait, if it may start; `rename` is the first one in the
-    /// directory that has not ended.
+    /// Takes the next waiting operation, if it may start. `rename` is the number of the first
+    /// unfinished rename in the directory.
     pub(super) fn next(&mut self, rename: Option<u64>) -> Option<Waiting> {
         let is_ready = match self.queue.front()? {
             Waiting::Op { op, last_rename } => {
@@ -114,7 +113,7 @@ impl<F: Clone> Lane<F> {
         Some(next)
     }
 
-    /// A slice keeps the file open, until [`Self::release`].
+    /// Keeps the file open for a slice, until [`Self::release`].
     pub(super) fn keep(&mut self) {
         self.users += 1;
     }
@@ -123,7 +122,7 @@ impl<F: Clone> Lane<F> {
         self.users -= 1;
     }
 
-    /// The id is used for another file.
+    /// Reuses the id for another file.
     pub(super) fn open_next(&mut self, path: PathBuf, mode: OpenMode) {
         (self.state, self.path, self.mode) = (State::Wanted, path, mode);
     }
@@ -136,7 +135,7 @@ impl<F: Clone> Lane<F> {
         self.state = State::Open(file);
     }
 
-    /// It could not be opened. Takes what waits for it, up to its close.
+    /// The file could not be opened. Takes the operations that wait for it, up to its close.
     pub(super) fn not_opened(&mut self) -> Vec<Waiting> {
         self.state = State::Missing;
         let end = self.queue.iter().position(Waiting::ends_file).unwrap_or(self.queue.len());
@@ -145,17 +144,17 @@ impl<F: Clone> Lane<F> {
         failed
     }
 
-    /// Whether it could not be opened.
+    /// Whether the file could not be opened.
     pub(super) fn is_missing(&self) -> bool {
         matches!(self.state, State::Missing)
     }
 
-    /// It is to be opened after it could not be.
+    /// Requests to open a missing file again.
     pub(super) fn open_again(&mut self) {
         self.state = State::Wanted;
     }
 
-    /// Returns the file that is to be truncated.
+    /// Returns the file to be truncated.
     pub(super) fn truncate(&mut self) -> Option<F> {
         let file = self.close()?;
         self.state = State::Truncating(file.clone());
@@ -168,7 +167,7 @@ impl<F: Clone> Lane<F> {
         }
     }
 
-    /// Returns the file that is to be closed.
+    /// Returns the file to be closed.
     pub(super) fn close(&mut self) -> Option<F> {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Open(file) | State::Truncating(file) => Some(file),
@@ -195,7 +194,7 @@ impl<F: Clone> Lane<F> {
 }
 
 impl Waiting {
-    /// Whether another file, or none, has the id after it.
+    /// Whether the id then belongs to another file or to none.
     fn ends_file(&self) -> bool {
         matches!(self, Self::Op { op: FileOp::Open { .. } | FileOp::Close { .. }, .. })
     }

@@ -1,5 +1,5 @@
-//! Files that have to exist and cannot be opened, as those that lost their names: what waits for
-//! one fails, and the next operation tries again.
+//! Files that must exist but cannot be opened, for example because they were removed. The
+//! operations that wait for such a file fail; the next operation tries again.
 
 use super::calls::Purpose;
 use super::lane::Waiting;
@@ -8,7 +8,7 @@ use super::{Call, CallEnd, FileError, FileIo, Files, PartsTo};
 use muster_storage::{FileDone, FileId, FileOp};
 
 impl<I: FileIo> Files<I> {
-    /// A file could not be opened: ends what waits for it.
+    /// A file could not be opened: fails the operations that wait for it.
     pub(super) fn not_opened(
         &mut self,
         io: &mut I,
@@ -35,7 +35,7 @@ impl<I: FileIo> Files<I> {
         self.start_waiting(io, free)
     }
 
-    /// Opens a file again that could not be opened, for what waits now.
+    /// Opens a missing file again for the operations that wait now.
     pub(super) fn open_if_missing(&mut self, io: &mut I, file: FileId) {
         let Some(lane) = self.lanes.get_mut(&file).filter(|lane| lane.is_missing()) else { return };
         lane.open_again();
@@ -44,7 +44,7 @@ impl<I: FileIo> Files<I> {
     }
 }
 
-/// The end of an operation whose file cannot be opened; None if nothing waits for it.
+/// The failure of an operation whose file cannot be opened; None if nothing waits for its end.
 fn failed(op: FileOp, reason: &str) -> Option<FileDone> {
     let reason = reason.to_owned();
     match op {

@@ -1,6 +1,5 @@
-//! A shard's open files: decides when the file operations of its logs start and which syncs wait
-//! for which writes, and limits the files that are being closed. [`FileIo`] carries them out: on a
-//! driver, or on a disk of the simulator.
+//! A shard's open files. Decides when the file operations of its logs start, and which syncs wait
+//! for which writes. Limits the number of closing files. [`FileIo`] carries the operations out.
 
 mod caller;
 mod calls;
@@ -31,51 +30,51 @@ use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
 use std::path::PathBuf;
 
-/// Open files by the ids that the logs assign, and the operations under way.
+/// Open files by the ids that the logs assign, and operations under way.
 pub struct Files<I: FileIo> {
     now: i64,
-    /// The most closing files before another one is opened.
+    /// How many files may be closing before opens wait.
     closing_max: usize,
     lanes: HashMap<FileId, Lane<I::File>>,
-    /// Files that were closed during operations: they take descriptors until those end.
+    /// Files that were closed during operations. They use descriptors until the operations end.
     closing: Vec<I::File>,
     calls: Calls<I::File>,
-    /// Lanes with changes that wait until no file beside theirs is being renamed.
+    /// Lanes with changes that wait for a rename in the same directory.
     held: Vec<FileId>,
-    /// Slices that wait until their files are open.
+    /// Slices that wait for their files to be opened.
     slices: HashMap<u64, WaitingSlice<I::Conn>>,
     next_slice: u64,
     writing: HashMap<FileToken, Writing>,
     syncs: SyncOrder<(I::File, FileToken)>,
-    /// When the reads under way were started.
+    /// Reads under way.
     reading: HashMap<FileToken, Reading>,
     syncing: HashMap<FileToken, Syncing>,
-    /// The connections whose slices are read or sent, and since when.
+    /// The connections whose slices are being read or sent, with the start time.
     sending: Vec<(I::Conn, i64)>,
     counters: FileCounters,
 }
 
-/// A slice that waits until all of its files are open.
+/// A slice that waits for its files to be opened.
 #[derive(Debug)]
 struct WaitingSlice<C> {
     parts: Vec<Part>,
     to: PartsTo<C>,
-    /// The files that are not open.
+    /// The files that are not open yet.
     missing: Vec<FileId>,
 }
 
-/// A write under way: the log's own buffer, and the mode of the file.
+/// A write under way, with the log's own buffer.
 #[derive(Debug)]
 struct Writing {
     since: i64,
     file: FileId,
     buffer: Vec<u8>,
     mode: OpenMode,
-    /// None for a durable write: no sync has to wait for it.
+    /// None for a durable write, for which no sync has to wait.
     place: Option<Place>,
 }
 
-/// A read that was started.
+/// A read under way.
 #[derive(Debug)]
 struct Reading {
     since: i64,
@@ -83,7 +82,7 @@ struct Reading {
     offset: u64,
 }
 
-/// A sync that was requested; it may wait for writes.
+/// A requested sync, which may still wait for writes.
 #[derive(Debug)]
 struct Syncing {
     since: i64,
@@ -110,15 +109,15 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// Sets the time of the operations that are requested next.
+    /// Sets the time at which the next operations are requested.
     pub fn advance(&mut self, now: i64) {
         self.now = now;
     }
 
-    /// Starts an operation, or has it wait for those before it that it depends on.
+    /// Starts an operation, or queues it until the operations on which it depends have ended.
     ///
     /// # Errors
-    /// An operation failed that must not fail; the process has to end.
+    /// An operation failed that must not fail; the process must end.
     pub fn perform(&mut self, io: &mut I, op: FileOp) -> Result<(), FileError> {
         match op {
             FileOp::Open { file, path, mode } => self.open(io, file, path, mode),
@@ -139,16 +138,16 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// Links files after all earlier changes of names.
+    /// Makes hard links, after all earlier changes of names.
     pub(crate) fn link(&mut self, io: &mut I, links: Links) {
         self.change_name(io, Call::Link(Box::new(links)));
     }
 
-    /// Closes files whose operations have ended, and starts calls that need not wait any more. To
-    /// be called when an operation has ended.
+    /// Closes files whose operations have ended, and starts calls that need not wait any longer.
+    /// Call this after an operation has ended.
     ///
-    /// Only an open waits, for files that are closing: these wait only for operations and calls
-    /// that are under way, which end by themselves.
+    /// Only an open waits, until closing files are closed. These wait only for operations and calls
+    /// under way, which end by themselves.
     pub fn resume(&mut self, io: &mut I) {
         if !self.closing.is_empty() {
             let Self { closing, calls, now, .. } = self;
@@ -159,11 +158,11 @@ impl<I: FileIo> Files<I> {
         self.begin_calls(io);
     }
 
-    /// The next call has ended. Starts the operations that waited for it; returns what it
-    /// completes: a look, or what waited for a file that cannot be opened.
+    /// Handles the end of the next call: starts the operations that waited for it. Returns
+    /// completions: a finished look, or operations that waited for a file that cannot be opened.
     ///
     /// # Errors
-    /// The call failed, or an operation that waited for it: the process has to end.
+    /// The call, or an operation that waited for it, failed; the process must end.
     pub fn called(&mut self, io: &mut I) -> Result<Vec<CallEnd<I::Conn>>, FileError> {
         let Some(done) = io.ended().transpose()? else { return Ok(Vec::new()) };
         let mut ends = Vec::new();
@@ -200,10 +199,11 @@ impl<I: FileIo> Files<I> {
         Ok(ends)
     }
 
-    /// A write ended; None for an unknown token. Starts the syncs that waited for it.
+    /// Handles the end of a write, and starts the syncs that waited for it. None for an unknown
+    /// token.
     ///
     /// # Errors
-    /// The write failed: its bytes may or may not be on the disk. The process has to end.
+    /// The write failed, so its bytes may or may not be on the disk; the process must end.
     pub fn written(
         &mut self,
         io: &mut I,
@@ -224,7 +224,7 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// A read ended. The reason why it failed names the file, if that is open still.
+    /// Handles the end of a read. A failure names the file if it is still open.
     pub fn read(&mut self, token: FileToken, result: std::io::Result<Vec<u8>>) -> FileDone {
         let reading = self.reading.remove(&token);
         match result {
@@ -240,10 +240,10 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// A sync ended.
+    /// Handles the end of a sync.
     ///
     /// # Errors
-    /// The sync failed: earlier writes may or may not be on the disk. The process has to end.
+    /// The sync failed, so earlier writes may or may not be on the disk; the process must end.
     pub fn synced(
         &mut self,
         token: FileToken,
@@ -254,19 +254,19 @@ impl<I: FileIo> Files<I> {
         Ok(FileDone::Synced { token })
     }
 
-    /// The slice of a connection was sent, read or dropped, if it had one.
+    /// Handles the end of a connection's slice, if it had one.
     pub fn slice_ended(&mut self, conn: I::Conn) {
         self.sending.retain(|(other, _)| *other != conn);
     }
 
-    /// Whether any operation has not ended yet, other than the close of a file.
+    /// Whether any operation is unfinished, apart from closes.
     pub fn is_busy(&self) -> bool {
         let is_under_way =
             !self.writing.is_empty() || !self.reading.is_empty() || !self.syncing.is_empty();
         is_under_way || self.has_calls() || !self.slices.is_empty()
     }
 
-    /// Whether an open, a truncation or the change of a name has not ended yet.
+    /// Whether an open, a truncation or a change of a name is unfinished.
     pub fn has_calls(&self) -> bool {
         self.calls.others() > 0
     }
@@ -281,20 +281,19 @@ impl<I: FileIo> Files<I> {
         self.syncs = SyncOrder::default();
     }
 
-    /// The numbers of its operations.
+    /// The counters of the operations.
     pub fn counters(&self) -> FileCounters {
         self.counters
     }
 
-    /// The numbers as they are now.
+    /// The gauges at this time.
     pub fn gauges(&self, now: i64) -> FileGauges {
         let oldest = self.oldest_operation().map_or(0, |since| now - since);
         let oldest_operation_micros = oldest.max(0).unsigned_abs().saturating_mul(1_000);
         FileGauges { descriptors: self.descriptors() as u64, oldest_operation_micros }
     }
 
-    /// When the oldest operation, call or slice that the disk has not finished was started. It is
-    /// looked for among all of them.
+    /// When the oldest unfinished operation, call or slice was started. This searches all of them.
     pub fn oldest_operation(&self) -> Option<i64> {
         let writes = self.writing.values().map(|it| it.since);
         let syncs = self.syncing.values().map(|it| it.since);
@@ -303,7 +302,7 @@ impl<I: FileIo> Files<I> {
         writes.chain(syncs).chain(slices).chain(reads).chain(self.calls.since()).min()
     }
 
-    /// How its operations stand.
+    /// The times since which operations have been unfinished and waiting.
     pub fn standing(&self) -> FilesStanding {
         FilesStanding {
             operation_since: self.oldest_operation(),
@@ -311,20 +310,20 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// The descriptors that its files take.
+    /// The descriptors that the files use.
     pub fn descriptors(&self) -> usize {
         let open = self.lanes.values().filter(|lane| lane.has_descriptor()).count();
         open + self.files_closing()
     }
 
-    /// Files that are not open any more, and still take descriptors.
+    /// The number of files that are closed but still use descriptors.
     fn files_closing(&self) -> usize {
         self.closing.len() + self.calls.closes()
     }
 
     fn open(&mut self, io: &mut I, file: FileId, path: PathBuf, mode: OpenMode) {
         if let Some(lane) = self.lanes.get_mut(&file) {
-            // The file that has the id is to be closed, once nothing needs it any more.
+            // The id still belongs to another file, which is closed once nothing needs it.
             let (path, op) = (path.clone(), FileOp::Open { file, path, mode });
             lane.wait(Waiting::Op { op, last_rename: self.calls.last_rename() });
             return self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
@@ -369,7 +368,7 @@ impl<I: FileIo> Files<I> {
         }
     }
 
-    /// Performs an operation on a file that is open, or is being opened.
+    /// Performs an operation on a file that is open or being opened.
     fn perform_on(&mut self, io: &mut I, file: FileId, op: FileOp) -> Result<(), FileError> {
         let Self { lanes, calls, .. } = self;
         let lane = lanes.get_mut(&file).ok_or_else(|| not_open(file))?;
@@ -385,7 +384,7 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// Starts what waits in lanes and need not wait any more.
+    /// Starts operations in lanes that need not wait any longer.
     fn start_waiting(&mut self, io: &mut I, mut lanes: Vec<FileId>) -> Result<(), FileError> {
         while let Some(file) = lanes.pop() {
             let Some(lane) = self.lanes.get_mut(&file) else { continue };
@@ -463,7 +462,7 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// A log could not be written or synced: the file is named if it is open still.
+    /// The error of a failed write or sync of a log; it names the file if that is still open.
     fn failed(&self, what: &str, file: Option<FileId>, error: &std::io::Error) -> FileError {
         let path = file.and_then(|file| self.lanes.get(&file)).map(|it| it.path().display());
         let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
@@ -487,8 +486,8 @@ fn not_open(id: FileId) -> FileError {
     FileError(format!("{id:?} is not open"))
 }
 
-/// Whether the disk, the quota or the limit of a file's size is exhausted. (A short write means
-/// this, too.)
+/// Whether the disk, the quota or the limit of a file's size is exhausted. (This also causes short
+/// writes.)
 fn is_no_space(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | WriteZero)

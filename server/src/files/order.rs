@@ -1,11 +1,11 @@
-//! Orders syncs behind writes: a sync covers the writes requested before it, but the kernel
-//! performs operations in any order. So a sync starts when those writes are done.
+//! Orders syncs after writes. A sync must cover the writes requested before it, but the kernel may
+//! reorder operations. So a sync starts when these writes are done.
 
 use hashbrown::HashMap;
 use muster_storage::FileId;
 use std::collections::VecDeque;
 
-/// Writes under way to the page cache, and the syncs that wait for them, by file.
+/// Writes to the page cache that are under way, and the syncs that wait for them, by file.
 #[derive(Debug)]
 pub(super) struct SyncOrder<S> {
     files: HashMap<FileId, Queue<S>>,
@@ -18,7 +18,7 @@ pub(super) struct Place {
     number: u64,
 }
 
-/// The queue of a file, from the first write on that is not done.
+/// The queue of a file. It starts with the first unfinished write.
 #[derive(Debug)]
 struct Queue<S> {
     first: u64,
@@ -38,7 +38,7 @@ impl<S> Default for SyncOrder<S> {
 }
 
 impl<S> SyncOrder<S> {
-    /// A write begins; its place is passed to [`Self::written`] when it is done.
+    /// Adds a write. Its place is passed to [`Self::written`] at the end.
     pub(super) fn write(&mut self, file: FileId) -> Place {
         let new = || Queue { first: 0, asked: VecDeque::new() };
         let queue = self.files.entry(file).or_insert_with(new);
@@ -46,14 +46,14 @@ impl<S> SyncOrder<S> {
         Place { file, number: queue.first + queue.asked.len() as u64 - 1 }
     }
 
-    /// Returns the sync if it need not wait.
+    /// Adds a sync, or returns it if it need not wait.
     pub(super) fn sync(&mut self, file: FileId, sync: S) -> Option<S> {
         let Some(queue) = self.files.get_mut(&file) else { return Some(sync) };
         queue.asked.push_back(Asked::Sync(sync));
         None
     }
 
-    /// A write is done; starts the syncs for which it was the last.
+    /// Ends a write, and starts the syncs that waited only for it.
     pub(super) fn written(&mut self, place: Place, mut start: impl FnMut(S)) {
         let Some(queue) = self.files.get_mut(&place.file) else { return };
         let number = place.number.checked_sub(queue.first);

@@ -1,21 +1,21 @@
-//! The slices: parts of files, and bytes between them, that are sent to a connection or read for
-//! it. A slice begins once its files are open.
+//! Slices: parts of files and bytes between them, to be sent to a connection or read for it. A
+//! slice starts once its files are open.
 
 use super::lane::{Lane, Waiting};
 use super::{FileError, FileIo, Files, PartsTo, WaitingSlice, open_file};
 use crate::shard::Part;
 use muster_storage::FileId;
 
-/// A slice of which nothing is sent.
+/// A slice that is not sent.
 pub(super) struct GivenUp<C> {
     pub(super) to: PartsTo<C>,
-    /// The files that it no longer needs.
+    /// The files that were kept open for the slice.
     pub(super) kept: Vec<FileId>,
 }
 
 impl<I: FileIo> Files<I> {
-    /// Sends or reads a slice of parts of files, or drops it. If one of its files is being opened,
-    /// this slice waits, but other slices do not.
+    /// Sends or reads a slice, or drops it. If one of its files is being opened, this slice waits;
+    /// other slices do not.
     ///
     /// # Errors
     /// As for [`Self::perform`].
@@ -47,15 +47,15 @@ impl<I: FileIo> Files<I> {
         Ok(())
     }
 
-    /// One more file of a slice is open, and stays open for it. If it was the last, the slice
-    /// starts. Returns the files that the slice no longer needs.
+    /// Notes that a file of a waiting slice is open, and keeps it open. Starts the slice if it was
+    /// the last file. Returns the files that the slice no longer needs.
     pub(super) fn start_if_whole(
         &mut self,
         io: &mut I,
         number: u64,
         file: FileId,
     ) -> Result<Vec<FileId>, FileError> {
-        // It was given up if another of its files could not be opened.
+        // The slice was given up if another file could not be opened.
         let Some(slice) = self.slices.get_mut(&number) else { return Ok(Vec::new()) };
         slice.missing.retain(|missing| *missing != file);
         let is_whole = slice.missing.is_empty();
@@ -74,7 +74,7 @@ impl<I: FileIo> Files<I> {
         Ok(files)
     }
 
-    /// A file of a slice cannot be opened. None if the slice was given up before.
+    /// Gives a slice up, as one of its files cannot be opened. None if it was given up before.
     pub(super) fn give_up_slice(
         &mut self,
         number: u64,
@@ -110,7 +110,7 @@ impl<I: FileIo> Files<I> {
     }
 }
 
-/// The files of a slice, each once.
+/// The distinct files of a slice.
 fn files_of(parts: &[Part]) -> Vec<FileId> {
     let mut files: Vec<FileId> = parts.iter().filter_map(Part::file).collect();
     files.sort_unstable();

@@ -1,4 +1,4 @@
-//! Stories of files on a disk whose calls end when the story says so.
+//! Stories of files on a disk that ends each call when the story says so.
 
 use super::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, Files, PartsTo};
 use crate::event::Part;
@@ -20,15 +20,15 @@ impl Descriptor for Open {
     }
 }
 
-/// A disk that notes what is started.
+/// A disk that records what is started.
 #[derive(Default)]
 struct Disk {
     started: Vec<String>,
     calls: VecDeque<Call<Open>>,
     ended: VecDeque<CallDone<Open>>,
-    /// Paths that need no disk to be opened.
+    /// Paths that can be opened without the disk.
     cached: Vec<&'static str>,
-    /// Operations on a file keep it in use.
+    /// Files that are in use by operations.
     used: Vec<Open>,
     slice: String,
 }
@@ -134,7 +134,7 @@ impl Story {
         FileToken(self.tokens)
     }
 
-    /// The next call ends; returns the completion of a look.
+    /// Ends the next call, which must be a look or complete nothing. Returns the look's completion.
     fn ends(&mut self) -> Option<FileDone> {
         match self.all_ends().pop()? {
             CallEnd::Done(done) => Some(done),
@@ -142,7 +142,7 @@ impl Story {
         }
     }
 
-    /// The next call ends; returns what it completes.
+    /// Ends the next call. Returns what it completes.
     fn all_ends(&mut self) -> Vec<CallEnd<u32>> {
         let done = match self.disk.calls.pop_front().expect("a call is under way") {
             Call::Open { path, mode: OpenMode::Existing } if path.starts_with("gone") => {
@@ -158,7 +158,7 @@ impl Story {
         ends
     }
 
-    /// All operations under way end.
+    /// Ends all operations.
     fn operations_end(&mut self) {
         self.disk.used.clear();
         self.files.resume(&mut self.disk);
@@ -212,7 +212,7 @@ fn a_file_beside_names_that_change_is_not_opened_before_them() {
     story.started(&["remove a/1", "open a/1", "write b/1"]);
 }
 
-/// A commit in a segment whose new name a power loss takes would be lost.
+/// If a power loss removed the segment's new name, a commit in the segment would be lost.
 #[test]
 fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     let mut story = Story::new();
@@ -233,7 +233,7 @@ fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     story.started(&["write a/1"]);
 }
 
-/// The later rename waits for the open of the id, which waits for the write.
+/// The rename waits for the open of the id, which waits for the write.
 #[test]
 fn changes_do_not_wait_for_a_rename_that_was_requested_after_them() {
     let mut story = Story::new();
@@ -283,7 +283,7 @@ fn a_truncation_is_between_the_operations_before_and_behind_it() {
     story.started(&["close a/1"]);
 }
 
-/// The second open waits for the truncation, which cannot wait for it.
+/// The second open waits for the truncation, so the truncation cannot wait for it.
 #[test]
 fn a_truncation_begins_before_a_later_open_of_the_id() {
     let mut story = Story::new();
@@ -370,13 +370,13 @@ fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
     story.perform(look(8, None));
     story.started(&["rename a/2 a/1", "look a/1 for a/1", "look a/1 for no file"]);
     assert_eq!(story.ends(), None);
-    // The disk of the story has only files that are open.
+    // The story's disk has only open files.
     let looked = |token, len| FileDone::Looked { token: FileToken(token), len };
     assert_eq!(story.ends(), Some(looked(7, Some(4_096))));
     assert_eq!(story.ends(), Some(looked(8, None)));
 }
 
-/// An id is that of the next file while the file before is still open.
+/// An id may already belong to the next file while the previous file is still open.
 #[test]
 fn a_look_is_never_at_the_file_that_its_id_had_before() {
     let mut story = Story::new();
@@ -401,7 +401,7 @@ fn a_look_that_waits_keeps_no_file_from_being_closed() {
     for (file, path) in OTHERS.into_iter().zip(paths) {
         story.open(file, path);
     }
-    // Two files are closing, so that an open waits, and with it what follows.
+    // While two files are closing, an open waits, and so do the operations that follow.
     let [first, second, looked, other] = OTHERS;
     for file in [first, second] {
         story.write(file);
@@ -441,7 +441,7 @@ fn operations_on_a_file_that_is_gone_fail_and_the_next_one_tries_again() {
     story.tokens = 3;
     story.read(A);
     story.started(&["open gone/1"]);
-    // The id is used for another file meanwhile.
+    // The id now belongs to another file.
     story.close(A);
     story.perform(open("b/1"));
     story.read(A);
