@@ -1,27 +1,29 @@
-//! The limits of a shard and their use, for metrics. Each has the name of the key that sets it, or
-//! else of its constant; what is refused for it says that name, too.
+//! The limits of a shard and their use, for metrics. A limit has the name of the key that sets it,
+//! else of its constant; refusals in the log show this name, too.
 
 use muster_counters::{Metric, Number, Value, Visitor, counters};
 
-/// The part of a limit that one address may use: for docs/limits.md and its stories.
+/// How much of a limit one address may use, for docs/limits.md and its tests.
 #[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fairness {
-    /// All but the last eighth, of which it may hold no more than what is left for others.
+    /// 7/8 of the limit. Beyond that, an address may hold at most as much as remains free for
+    /// others.
     Held,
-    /// Half of it, and then a number at once and one more in each interval.
+    /// Half of the limit. Beyond that, each address may create a fixed number at once, then one in
+    /// each interval.
     Created,
-    /// All of it: those who hold most, or for longest, give way.
+    /// The whole limit, but the address that holds most, or for longest, gives way.
     GivesWay,
-    /// All of it for a moment: others wait for their turn.
+    /// The whole limit for a moment; others wait for their turn.
     Turns,
-    /// All of it: only administrators add to it.
+    /// The whole limit, as only administrators add to it.
     Administrators,
 }
 
 #[cfg(test)]
 impl Fairness {
-    /// The same as a cell of a table.
+    /// The text in the table of docs/limits.md.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Held => "7/8, then half of what is free",
@@ -33,7 +35,7 @@ impl Fairness {
     }
 }
 
-/// The key that limits follow which are bounds on memory.
+/// The key on which the memory limits depend.
 const MEMORY: &str = "shard.memory.max.bytes";
 
 macro_rules! limits {
@@ -56,14 +58,14 @@ macro_rules! limits {
                 }
             }
 
-            /// The things that count, and the effect of the limit.
+            /// The things that the limit counts, and what happens beyond it.
             pub(crate) fn help(self) -> &'static str {
                 match self {
                     $(Self::$limit => concat!($($help),*).trim_ascii(),)*
                 }
             }
 
-            /// The part that one address may use.
+            /// How much of the limit one address may use.
             #[cfg(test)]
             pub(crate) fn fairness(self) -> Fairness {
                 match self {
@@ -71,7 +73,7 @@ macro_rules! limits {
                 }
             }
 
-            /// The key that sets it, or that it follows.
+            /// The key that sets the limit, or on which it depends.
             pub(crate) fn key(self) -> Option<&'static str> {
                 let memory: &[&'static str] = match self {
                     $(Self::$limit => &[$($key)?],)*
@@ -164,7 +166,7 @@ limits! {
 
 #[cfg(test)]
 impl Limit {
-    /// Whether it is one of the reactor's.
+    /// Whether the reactor has this limit.
     pub(crate) fn is_of_handshakes(self) -> bool {
         matches!(self, Self::Handshakes | Self::HandshakeBytes)
     }
@@ -173,7 +175,7 @@ impl Limit {
 const LIMITS: usize = Limit::ALL.len();
 
 counters! {
-    /// The use of limits now.
+    /// The present use of the limits.
     #[derive(Copy)]
     pub(crate) struct LimitGauges in "limit" {
         /// The use of a limit.
@@ -183,7 +185,7 @@ counters! {
     }
 }
 
-/// A number for each of some limits.
+/// A number for some of the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByLimit([Option<u64>; LIMITS]);
 
@@ -199,7 +201,7 @@ impl LimitGauges {
         self.max.0[limit as usize] = Some(max as u64);
     }
 
-    /// The limits that are set, with their use.
+    /// The limits that are set, with their use and maximum.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Limit, u64, u64)> {
         Limit::ALL.iter().filter_map(|limit| {
             let place = *limit as usize;

@@ -1,5 +1,5 @@
-//! Requests that met a limit, as lines in the log: a client sees an error code, or has to wait, and
-//! its operator finds here which limit it was.
+//! Log lines about requests that met a limit. A client sees only an error code or a delay; here its
+//! operator finds which limit caused it.
 
 use crate::limit_gauges::Limit;
 use crate::logging::RequestErrors;
@@ -10,12 +10,12 @@ use muster_fairness::{Address, Exceeded};
 pub(crate) struct Refused {
     pub(crate) limit: Limit,
     pub(crate) exceeded: Exceeded,
-    /// The address of its client.
+    /// The client's address.
     pub(crate) address: Address,
 }
 
 impl Refused {
-    /// Logs it, unless the limit had a line of late.
+    /// Logs the refusal, unless a line about the limit was logged recently.
     pub(crate) fn log(&self, now: i64, errors: &mut RequestErrors) {
         let Self { limit, exceeded, address } = self;
         let (name, words, help) = (limit.name(), exceeded.words(), limit.help());
@@ -28,9 +28,9 @@ impl Refused {
     }
 }
 
-/// How long a client has to wait that may not wait for records, in ms: as long as it would have
-/// waited for them, but neither so short that it asks again and again, nor so long that records are
-/// late.
+/// How long a client waits, in milliseconds, that may not wait for records because of a limit. It
+/// is the wait that the client asked for, but at least 100 ms, so that it does not retry at once,
+/// and at most 1 s, so that its records are not late.
 pub(crate) fn refused_wait_ms(wait_ms: i64) -> i64 {
     wait_ms.clamp(100, 1_000)
 }

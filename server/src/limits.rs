@@ -1,5 +1,5 @@
-//! The sum of the limits on the memory that a shard holds for its clients, with the default
-//! configs. Each limit is defined beside the code that it applies to.
+//! The sum of all limits on the memory that a shard uses for its clients, with default configs.
+//! Each limit is defined next to the code that it applies to.
 
 use crate::config::{REQUEST_BYTES_DEFAULT, SHARD_BYTES_MAX};
 use crate::groups::{ASKED_BYTES_MAX, HISTORY_BYTES_MAX};
@@ -17,37 +17,37 @@ use muster_codec::limits::{ANSWER_BYTES_MAX, REQUEST_ARRAY_BYTES_MAX, STATE_REQU
 use muster_coordinator::limits::{GROUP_PROTOCOLS_BYTES_MAX, MEMBERS_BYTES_MAX, PENDING_BYTES_MAX};
 use muster_transactions::limits::WAITING_BYTES_MAX;
 
-/// Unfinished requests, and the one that is still received over the limit.
+/// Unfinished requests, including the one request that may exceed the limit.
 const INPUT: usize =
     INPUT_BYTES_DEFAULT + SHORT_FRAMES_BYTES_MAX + BURST_BYTES_MAX + REQUEST_BYTES_DEFAULT as usize;
 
-/// Handshakes under way: what their clients have sent, and the state of their sessions.
+/// TLS handshakes in progress: the bytes that clients have sent, and the sessions' state.
 const HANDSHAKES: usize = HANDSHAKES_BYTES_MAX + HANDSHAKES_MAX * SESSION_BYTES;
 
-/// The long request under way, and its answer so far.
+/// The long request in progress, with the answer so far.
 const LONG: usize = ANSWER_BYTES_MAX;
 
-/// The request that is being handled, and its answer as values and as bytes: at most that of a
-/// group's leader, with the metadata of all members, or the next part of a long one.
+/// The request that is being handled, with its answer as values and as bytes. The largest answer
+/// goes to a group's leader (the metadata of all members), or is a part of a long answer.
 const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// The profiles of members, the offsets of open transactions, and the last rebalances.
+/// Metadata of members, offsets in open transactions, and the last rebalances.
 const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX + HISTORY_BYTES_MAX;
 
-/// Parked fetches, and the reads for fetches and look-ups.
+/// Parked fetches, and reads for fetches and for offset look-ups.
 const FETCHES: usize =
     PARTITION_OF_FETCH_BYTES * WAITING_PARTITIONS_MAX + READ_BYTES_IN_FLIGHT_MAX + SLICE_BYTES_MAX;
 
-/// Requests that wait for the end of a transaction, in all coordinators if there is one shard;
-/// letters of another shard in the mailbox; offsets that wait for a verdict.
+/// Requests that wait for the end of a transaction (one shard may have all coordinators), letters
+/// from another shard in the mailbox, and offsets that wait for a verdict.
 const TRANSACTIONS: usize = SLOTS_DEFAULT * WAITING_BYTES_MAX
     + LETTER_BYTES_MAX
     + ASKED_BYTES_MAX
     + STATE_REQUEST_BYTES_MAX;
 
-/// `offsets.topic.num.partitions`
+/// The default of `offsets.topic.num.partitions`.
 const SLOTS_DEFAULT: usize = 50;
 
 const _: () = assert!(

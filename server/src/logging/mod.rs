@@ -1,5 +1,5 @@
-//! The server's log: lines go through a bounded queue to a thread that writes them, so that a
-//! reader that is slow or gone can neither block a shard nor end it.
+//! The server's log. A thread writes the lines, which it gets over a bounded queue. So a slow or
+//! missing reader of the log can neither block a shard nor end it.
 
 mod name;
 mod queue;
@@ -23,13 +23,13 @@ use std::time::Duration;
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 
-/// The time for which the end of the process waits for the last lines to be written.
+/// How long the end of the process waits for the last lines to be written.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The form of the lines.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The time, the level, the words, and fields as `name=value`.
+    /// Time, level, message, and fields as `name=value`.
     Text,
     /// A JSON object.
     Json,
@@ -37,11 +37,12 @@ pub enum Format {
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
-/// Starts the log, a line for each event: errors go to the standard error, others to the standard
-/// output, and where one of them fails to the other. `RUST_LOG` is the filter. A panic is logged,
-/// too.
+/// Starts the log, with a line for each event. Errors go to standard error, other lines to standard
+/// output; if one output fails, its lines go to the other. `RUST_LOG` filters lines. Panics are
+/// logged.
 ///
 /// # Errors
+/// The thread cannot be started, or a descriptor cannot be duplicated.
 /// No thread or descriptor can be had.
 pub fn start(format: Format) -> io::Result<()> {
     let (queue, receiver) = queue::new();
@@ -61,12 +62,12 @@ pub fn start(format: Format) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits up to a second until all lines so far are written. False if they are not.
+/// Waits up to a second until all lines so far are written. Returns false if some are not.
 pub fn flush() -> bool {
     QUEUE.get().is_some_and(|queue| queue.flush(FLUSH_PATIENCE))
 }
 
-/// Ends the process with status 1 and the reason as the last line of the log.
+/// Ends the process with status 1. The reason is the last line of the log.
 pub fn fail(reason: impl Display) -> ! {
     let reason = reason.to_string();
     error!("{reason}");
@@ -76,12 +77,12 @@ pub fn fail(reason: impl Display) -> ! {
     std::process::exit(1)
 }
 
-/// Writes the reason to the standard error when the log is blocked; the standard error may block,
-/// too.
+/// Writes the reason to standard error directly, as the log is blocked. Standard error may block,
+/// too, so this waits only [`FLUSH_PATIENCE`].
 fn print_aside(reason: String) {
     let (done, is_done) = mpsc::channel();
     thread::spawn(move || {
-        // A failure cannot be reported anywhere else.
+        // If this fails, there is no other place to report it.
         let _ = writeln!(io::stderr(), "{reason}");
         let _ = done.send(());
     });

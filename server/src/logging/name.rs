@@ -1,9 +1,9 @@
-//! A name that a client chose, in a line of the log.
+//! A name chosen by a client, formatted for a log line.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// A name that cannot be taken for another part of its line: control characters and quotes are
-/// escaped, and with spaces it is in quotes.
+/// A name that a reader cannot mistake for another part of the line. Control characters and quotes
+/// are escaped; a name with spaces is quoted.
 pub(crate) struct Name<'n>(pub(crate) &'n str);
 
 impl Display for Name<'_> {

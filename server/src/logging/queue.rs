@@ -1,4 +1,4 @@
-//! The queue of lines for the writer. Only the end of the process waits for it.
+//! The queue of lines for the writer. Only the end of the process waits for the writer.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The most lines in the queue, and their bytes. Further ones are dropped and counted.
+/// The most lines in the queue, and the most bytes. Further lines are dropped and counted.
 pub(super) const LINES_MAX: usize = 8_192;
 pub(super) const BYTES_MAX: usize = 4 << 20;
 
 pub(super) enum Item {
     Line(Kind, Vec<u8>),
-    /// Answered when all earlier lines are written.
+    /// Answered once all earlier lines are written.
     Flush(Sender<()>),
 }
 
-/// Whether a line is an error, which decides where it goes first.
+/// Whether a line is an error, which decides its preferred output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Error,
@@ -53,7 +53,7 @@ pub(super) fn new() -> (Queue, Waiting) {
 }
 
 impl Queue {
-    /// Waits until all lines so far are written, for up to `patience`.
+    /// Waits up to `patience` until all lines so far are written. Returns false if some are not.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let (done, is_done) = bounded(1);
@@ -84,7 +84,7 @@ impl<'q> MakeWriter<'q> for &'static Queue {
     }
 }
 
-/// Puts lines of a kind into the queue: each call is one line.
+/// A writer that puts lines of one kind into the queue; each call writes one line.
 #[derive(Debug)]
 pub(super) struct Lines<'q> {
     queue: &'q Queue,
@@ -112,7 +112,7 @@ impl Waiting {
         Some(item)
     }
 
-    /// The lines that were dropped since the last call.
+    /// How many lines were dropped since the last call.
     pub(super) fn take_dropped(&self) -> u64 {
         self.counts.dropped.swap(0, Relaxed)
     }

@@ -1,20 +1,20 @@
-//! Lines about requests, of which clients can cause any number.
+//! Log lines about requests. Clients can cause any number of them, so they are limited.
 
 use super::Throttle;
 use std::fmt;
 use tracing::{error, warn};
 
-/// Logs such lines, limited by their subject.
+/// Logs lines about requests, with a limit for each subject.
 #[derive(Debug, Default)]
 pub struct RequestErrors(Throttle<&'static str>);
 
 impl RequestErrors {
-    /// The server's own trouble with a request.
+    /// Logs an error: the server has a problem with a request.
     pub fn log(&mut self, now: i64, about: &'static str, words: fmt::Arguments<'_>) {
         self.admit(now, about, words, |line| error!("{line}"));
     }
 
-    /// A request that is refused for what its client asks.
+    /// Logs a warning: a request is refused because of what the client asks.
     pub fn warn(&mut self, now: i64, about: &'static str, words: fmt::Arguments<'_>) {
         self.admit(now, about, words, |line| warn!("{line}"));
     }

@@ -1,29 +1,29 @@
-//! Limits the log lines that clients can cause at will, for each client and for all.
+//! Limits log lines that clients can cause at will, for each cause and in total.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Limits within a window of time.
+/// Limits within a time window.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     window_ms: i64,
-    /// Lines within the window for one key, and for all together. A counted key has caused at least
-    /// one line, so the second also bounds the number of keys.
+    /// Lines within the window: for one key, and in total. Each counted key has caused at least one
+    /// line, so the total also bounds the number of keys.
     lines: u32,
     all_lines: u32,
 }
 
 const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
 
-/// For lines that repeat: a key may take 256 bytes, so all of them take 3 MiB. There may be as many
-/// as [`LINES`] admits meanwhile, so that clients which invent lines silence no other.
+/// For repeating lines. A key may take 256 bytes, so all keys take at most 3 MiB. The total is what
+/// [`LINES`] admits in the same time, so that clients with many causes do not silence others.
 const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 12_288 };
 
 const _: () = assert!(
     REPEATED.all_lines as i64 > LINES.all_lines as i64 * (REPEATED.window_ms / LINES.window_ms)
 );
 
-/// Admits lines by the key of their cause.
+/// Admits log lines, limited by the key of their cause.
 #[derive(Debug)]
 pub struct Throttle<K> {
     limits: Limits,
@@ -31,7 +31,7 @@ pub struct Throttle<K> {
     lines: HashMap<K, u32>,
     all_lines: u32,
     left_out: u64,
-    /// The time when the left-out lines are to be reported.
+    /// When the number of omitted lines is to be reported.
     report_at: Option<i64>,
 }
 
@@ -54,7 +54,7 @@ impl<K> Throttle<K> {
 }
 
 impl<K: Eq + Hash> Throttle<K> {
-    /// Whether a line may be logged now; counts it as left out if not.
+    /// Whether a line may be logged now. If not, the line is counted as omitted.
     pub fn admits(&mut self, now: i64, key: K) -> bool {
         self.begin_window(now);
         let admitted = self.counts(key);
@@ -64,7 +64,7 @@ impl<K: Eq + Hash> Throttle<K> {
         admitted
     }
 
-    /// Whether a line of the key would be left out now; counts it so if it would.
+    /// Whether a line with this key would be omitted now. If so, the line is counted as omitted.
     pub fn refuses(&mut self, now: i64, key: &K) -> bool {
         self.begin_window(now);
         let is_full = self.all_lines >= self.limits.all_lines
@@ -98,13 +98,13 @@ impl<K: Eq + Hash> Throttle<K> {
         is_admitted
     }
 
-    /// The number of left-out lines, if it is time to report it.
+    /// The number of omitted lines, once it is time to report it.
     pub fn left_out(&mut self, now: i64) -> Option<u64> {
         self.report_at.take_if(|at| *at <= now)?;
         Some(std::mem::take(&mut self.left_out))
     }
 
-    /// The time when [`Self::left_out`] is to be called next.
+    /// When to call [`Self::left_out`] next.
     pub fn report_at(&self) -> Option<i64> {
         self.report_at
     }

@@ -1,4 +1,4 @@
-//! The thread that writes the lines. A slow reader may block it, but no other thread.
+//! The thread that writes the lines. A slow reader may block this thread, but no other.
 
 use super::Format;
 use super::queue::{Item, Kind, Waiting};
@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::format;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 pub(super) fn start(waiting: Waiting, format: Format) -> io::Result<()> {
-    // Its own descriptors: no other thread waits for a lock that is held during a write.
+    // Own descriptors, so that no other thread waits for a lock that is held during a write.
     let outputs = [io::stdout().as_fd(), io::stderr().as_fd()].map(|fd| fd.try_clone_to_owned());
     let outputs = outputs.into_iter().map(|fd| fd.map(File::from)).collect::<io::Result<_>>()?;
     let writer = Writer { outputs, format, lost: 0, why: None };
@@ -20,12 +20,12 @@ pub(super) fn start(waiting: Waiting, format: Format) -> io::Result<()> {
 }
 
 struct Writer<W> {
-    /// An error goes to the last that accepts it, any other line to the first.
+    /// An error goes to the last output that accepts it, any other line to the first.
     outputs: Vec<W>,
     format: Format,
-    /// Lines lost since the last one that was written.
+    /// How many lines were lost since the last line that was written.
     lost: u64,
-    /// Why the last of them could not be written, if a write was tried.
+    /// Why the last of these lines could not be written; None if none was tried.
     why: Option<io::Error>,
 }
 
@@ -35,7 +35,7 @@ impl<W: Write> Writer<W> {
             self.lost += waiting.take_dropped();
             match item {
                 Item::Line(kind, line) => self.line(kind, &line),
-                // The sender may have stopped waiting.
+                // The receiver is gone if the sender has stopped waiting.
                 Item::Flush(done) => drop(done.send(())),
             }
         }
@@ -50,8 +50,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// The line that reports lost lines; it begins with a line break, as a failed write may have
-    /// left half a line.
+    /// The line that reports lost lines. It begins with a line break, as a failed write may have
+    /// left an incomplete line.
     fn report(&self) -> String {
         let mut time = String::new();
         // The time is left out if it cannot be formatted.
