@@ -1,5 +1,5 @@
-//! The answer to a long request while it is built: the elements of its list that are encoded
-//! already, and the positions that it waits for.
+//! The answer to a long request while it is built: the encoded elements of its list, and the
+//! positions that must be durable before it leaves.
 
 use super::apis;
 use crate::dispatch::authorization::Amendment;
@@ -8,7 +8,7 @@ use muster_codec::limits::ANSWER_BYTES_MAX;
 use muster_codec::{AnswerBudget, Field, Response, Version};
 use muster_coordinator::RequestId;
 
-/// The bytes of an element that has nothing but an error: budget for it is kept for each item.
+/// The size of an element with only an error. This budget is reserved for each item.
 const REFUSED_BYTES: usize = 96;
 
 /// The response of an API with long requests.
@@ -18,7 +18,7 @@ pub(super) trait LongAnswer<'r> {
     /// The list that is answered in parts.
     fn list(&mut self) -> &mut Vec<Self::Element>;
 
-    /// The error in place of an element that there is no budget for.
+    /// Replaces an element that exceeds the budget by an error.
     fn too_large(element: Self::Element) -> Self::Element;
 
     /// The encoded size of the fields that follow the list, without tagged fields.
@@ -37,7 +37,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The answer to this number of items, beside which `held` bytes are held for the request.
+    /// An empty answer for this number of items. `held` is the memory that the request itself uses.
     pub(super) fn new(request: RequestId, layout: Version, items: usize, held: usize) -> Self {
         let kept = held + items * REFUSED_BYTES;
         let budget = AnswerBudget::new(ANSWER_BYTES_MAX.saturating_sub(kept));
@@ -54,7 +54,7 @@ impl Answer {
         self.layout.number
     }
 
-    /// Has each part of it changed.
+    /// Sets the change to apply to each part of the answer.
     pub(super) fn amend(&mut self, amendment: Option<Amendment>) {
         self.amendment = amendment;
     }
@@ -64,7 +64,7 @@ impl Answer {
         self.visible_at.join(visible_at);
     }
 
-    /// Adds the answer of a slice. With the last one the answer is complete.
+    /// Adds the answer of a slice; the last one completes the answer.
     pub(super) fn add(
         &mut self,
         connections: &mut Connections,
@@ -86,8 +86,8 @@ impl Answer {
         }
     }
 
-    /// Takes the elements out of a response, which is what remains. Those that there is no budget
-    /// for become UNKNOWN_SERVER_ERROR. Returns the size of what follows the list.
+    /// Moves the elements of a response to the answer. Elements beyond the budget become
+    /// UNKNOWN_SERVER_ERROR. Returns the encoded size of the fields after the list.
     pub(super) fn gather<'r, A: LongAnswer<'r>>(&mut self, response: &mut A) -> usize {
         for element in std::mem::take(response.list()) {
             let fits = self.budget.take(&element);
@@ -98,7 +98,7 @@ impl Answer {
         A::bytes_after_list(self.version())
     }
 
-    /// Forgets all elements: the answer is an error alone.
+    /// Removes all elements: the answer is only an error.
     pub(super) fn clear(&mut self) {
         self.elements.clear();
         self.count = 0;

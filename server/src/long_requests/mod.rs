@@ -1,19 +1,19 @@
-//! Long requests: those whose answer takes longer than a slice. A shard answers one at a time,
-//! because an answer takes memory while it is gathered; the others wait in the input of their
-//! connections, in order of arrival.
+//! Long requests, whose answers take longer than a slice. A shard answers one long request at a
+//! time, as its partial answer uses memory. Others wait in the input of their connections, in order
+//! of arrival.
 //!
 //! [`LongRequests`] is sans-I/O. Its inputs are
-//! - a request that [`is_long`], when no other is under way ([`LongRequests::begin`]);
-//! - for each slice, the [`Sources`] of its answer ([`LongRequests::answer_slice`]). The last slice
+//! - a request that [`is_long`], while no other is in progress ([`LongRequests::begin`]);
+//! - for each slice, the [`Sources`] of the answer ([`LongRequests::answer_slice`]). The last slice
 //!   passes the whole answer to the connections;
-//! - connections that were closed ([`LongRequests::connection_closed`]).
+//! - closed connections ([`LongRequests::connection_closed`]).
 //!
 //! Invariants:
-//! - The topics and configs of an answer are those of one image, that of its first slice.
-//! - An answer and the rest of its request ([`LongRequests::held`] returns their bytes) are within
-//!   the budget of one answer: elements that exceed it become errors.
+//! - All topics and configs in an answer are from one image, that of its first slice.
+//! - A partial answer and the rest of its request ([`LongRequests::held`] returns their size) fit
+//!   in the budget of one answer: elements beyond it become errors.
 //!
-//! `apis/` has a file for each API with long requests, and the table of them.
+//! `apis/` has the list of the APIs with long requests, and a file for each.
 
 mod answer;
 mod apis;
@@ -45,11 +45,11 @@ pub(crate) struct LongRequests {
     under_way: Option<LongRequest>,
 }
 
-/// The long request under way.
+/// The long request in progress.
 #[derive(Debug)]
 struct LongRequest {
     rest: Box<dyn Rest>,
-    /// The topics and configs of the whole answer.
+    /// The source of all topics and configs in the answer.
     image: Arc<ClusterImage>,
     answer: Answer,
 }
@@ -59,8 +59,8 @@ impl LongRequests {
         self.under_way.is_some()
     }
 
-    /// Begins a request of a connection. If its API has no long requests, returns None and does
-    /// nothing.
+    /// Begins a request of a connection. Returns None, without effect, if its API has no long
+    /// requests.
     pub(crate) fn begin(
         &mut self,
         (connection, header): (ConnectionId, &RequestHeader<'_>),
@@ -79,7 +79,7 @@ impl LongRequests {
         Some(asked)
     }
 
-    /// Has the answer to the request under way changed before it leaves.
+    /// Sets how the answer to the request in progress is changed before it leaves.
     pub(crate) fn amend(&mut self, request: RequestId, amendment: Option<Amendment>) {
         let under_way = self.under_way.as_mut().filter(|it| it.answer.request() == request);
         if let Some(under_way) = under_way {
@@ -87,7 +87,7 @@ impl LongRequests {
         }
     }
 
-    /// Answers the next slice of the request under way; None if there is no such request.
+    /// Answers the next slice of the request in progress; None if there is none.
     pub(crate) fn answer_slice(&mut self, sources: Sources<'_>) -> Option<SliceEffects> {
         let LongRequest { rest, image, answer } = self.under_way.as_mut()?;
         let Sources { groups, transactions, mut inputs, view, clients } = sources;
@@ -102,22 +102,22 @@ impl LongRequests {
         Some(answered)
     }
 
-    /// The request under way.
+    /// The request in progress.
     pub(crate) fn request(&self) -> Option<RequestId> {
         self.under_way.as_ref().map(|it| it.answer.request())
     }
 
-    /// Its connection.
+    /// The connection of the request in progress.
     pub(crate) fn connection(&self) -> Option<ConnectionId> {
         self.request().map(|request| ConnectionId(request.connection))
     }
 
-    /// Bytes held for the request under way.
+    /// The bytes that the request in progress uses.
     pub(crate) fn held(&self) -> usize {
         self.under_way.as_ref().map_or(0, |it| it.rest.held() + it.answer.held())
     }
 
-    /// Drops the request of a closed connection.
+    /// Drops the request in progress if its connection was closed.
     pub(crate) fn connection_closed(&mut self, id: ConnectionId) {
         self.under_way.take_if(|it| it.answer.request().connection == id.0);
     }

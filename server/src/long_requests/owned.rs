@@ -1,4 +1,4 @@
-//! Parts of requests without the frame that they were read from.
+//! Copies of parts of requests that do not borrow from the frame.
 
 use muster_codec::Str;
 

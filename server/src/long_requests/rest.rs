@@ -1,52 +1,52 @@
-//! The rest of a long request: what is not answered yet.
+//! The part of a long request that is not answered yet.
 
 use super::slice::Slice;
 use super::weight::{Sizes, items_at_once};
 use std::fmt::Debug;
 
-/// The part of a long request that is not answered yet, which is answered a slice at a time.
+/// The unanswered part of a long request.
 pub(super) trait Rest: Debug {
-    /// Answers a slice.
+    /// Answers the next slice.
     fn answer_slice(&mut self, slice: &mut Slice<'_>);
 
     fn is_empty(&self) -> bool;
 
-    /// The number of items that are left, for each of which the answer has at least an error; none
-    /// of a request that has no list of items.
+    /// The number of unanswered items; the answer has at least an error for each. 0 for a request
+    /// that is not a list of items.
     fn items(&self) -> usize;
 
-    /// Bytes that it holds.
+    /// The bytes that this part uses.
     fn held(&self) -> usize;
 }
 
-/// A request with a list of items, each of which is answered for itself.
+/// A request that is a list of items, each of which can be answered by itself.
 pub(super) trait ItemList: Debug {
     type Item: Debug;
 
-    /// The weight of the answer to an item.
+    /// The weight of answering an item.
     fn weight(item: &Self::Item, sizes: &mut Sizes<'_>) -> usize;
 
-    /// Bytes that an item refers to, beside its own size.
+    /// The bytes that an item refers to, without its own size.
     fn held(item: &Self::Item) -> usize;
 
-    /// Answers some of the items like a request for them alone.
+    /// Answers some items, like a request that has only these.
     fn answer(&self, items: Vec<Self::Item>, slice: &mut Slice<'_>);
 }
 
-/// A request that cannot be taken apart: it has a slice for itself.
+/// A request that cannot be split; it is answered in one slice.
 pub(super) trait Single: Debug {
     fn answer(self, slice: &mut Slice<'_>);
 
-    /// Bytes that it refers to, beside its own size.
+    /// The bytes that the request refers to, without its own size.
     fn held(&self) -> usize;
 }
 
-/// The items of a request that are not answered yet.
+/// The unanswered items of a request.
 #[derive(Debug)]
 pub(super) struct Items<L: ItemList> {
     /// The request without its items.
     request: L,
-    /// The next one last.
+    /// In reverse order: the next item is the last.
     left: Vec<L::Item>,
 }
 
@@ -82,7 +82,7 @@ impl<L: ItemList> Rest for Items<L> {
     }
 }
 
-/// A [`Single`] that is not answered yet.
+/// A [`Single`] that is not answered yet, or None.
 #[derive(Debug)]
 pub(super) struct Whole<R: Single>(pub(super) Option<R>);
 

@@ -1,4 +1,4 @@
-//! A slice of a long request: the sources of its answer, and the answer to which it adds.
+//! A slice of a long request: what it is answered from, and the answer that it extends.
 
 use super::answer::Answer;
 use super::weight::Sizes;
@@ -9,11 +9,11 @@ use crate::transactions::{ListingOfIds, Transactions};
 use muster_codec::{ErrorCode, GroupRequest, Response};
 use muster_coordinator::{Caller, RequestId};
 
-/// The parts of the shard that a long request is answered from.
+/// The parts of a shard that long requests are answered from.
 pub(crate) struct Sources<'s> {
     pub(crate) groups: &'s mut Groups,
     pub(crate) transactions: &'s Transactions,
-    /// The inputs of a call to the groups.
+    /// The inputs of a call of the groups.
     pub(crate) inputs: Inputs<'s>,
     pub(crate) view: View<'s>,
     pub(crate) clients: &'s mut Clients,
@@ -22,9 +22,9 @@ pub(crate) struct Sources<'s> {
 /// The effects of a slice.
 pub(crate) struct SliceEffects {
     pub(crate) request: RequestId,
-    /// The number of items that were answered.
+    /// How many items were answered.
     pub(crate) items: usize,
-    /// Topics that are to be created because the items name them.
+    /// Topics to create, as items name them.
     pub(crate) to_create: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct SliceEffects {
 pub(super) struct Slice<'s> {
     sources: Sources<'s>,
     answer: &'s mut Answer,
-    /// Whether nothing is left after it.
+    /// Whether the slice completes the answer.
     is_last: bool,
     items: usize,
     to_create: Vec<String>,
@@ -47,7 +47,7 @@ impl<'s> Slice<'s> {
         self.answer.version()
     }
 
-    /// The cluster, with the image of the whole answer.
+    /// The view of the cluster, with the image of the whole answer.
     pub(super) fn view(&self) -> View<'s> {
         self.sources.view
     }
@@ -57,12 +57,12 @@ impl<'s> Slice<'s> {
         Sizes { groups, transactions, image: view.image }
     }
 
-    /// Counts the items of this slice, before it is answered.
+    /// Sets the number of items in this slice, before they are answered.
     pub(super) fn count(&mut self, items: usize, is_last: bool) {
         (self.items, self.is_last) = (items, is_last);
     }
 
-    /// Adds its answer, which need not wait for the log.
+    /// Adds a response that need not wait for the log.
     pub(super) fn add(&mut self, response: Response<'_>) {
         self.answer.add(self.sources.clients.answers(), response, self.is_last);
     }
@@ -73,7 +73,7 @@ impl<'s> Slice<'s> {
         self.add(response);
     }
 
-    /// Adds the answer of the groups.
+    /// Adds the response of the group coordinators.
     pub(super) fn add_from_groups(&mut self, request: GroupRequest<'_>) {
         let Self { sources, answer, is_last, .. } = self;
         let Sources { groups, inputs, clients, .. } = sources;
@@ -115,7 +115,7 @@ impl<'s> Slice<'s> {
         self.add_part(ids.list.visible_at(), response.error_code, response.into());
     }
 
-    /// Adds a part of a list, or replaces the answer so far by the error of the whole list.
+    /// Adds a part of a list. If the whole list fails, replaces the answer so far by the error.
     fn add_part(&mut self, visible_at: VisibleAt, error_code: i16, response: Response<'_>) {
         self.answer.wait_for(visible_at);
         if error_code == ErrorCode::None.code() {
@@ -125,7 +125,7 @@ impl<'s> Slice<'s> {
         }
     }
 
-    /// Has topics created that the request names.
+    /// Requests the creation of topics that the request names.
     pub(super) fn create(&mut self, topics: Vec<String>) {
         self.to_create.extend(topics);
     }

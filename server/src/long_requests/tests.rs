@@ -1,9 +1,9 @@
-//! The APIs with large answers, and those with long requests.
+//! Which APIs have large answers, and which have long requests.
 
 use super::apis::has_long_requests;
 use muster_codec::ApiKey;
 
-/// The APIs with large answers that are answered at once, and why they may be.
+/// APIs with large answers that are nevertheless answered at once, and why.
 const AT_ONCE: [(ApiKey, &str); 13] = [
     (ApiKey::CreateTopics, "the topics are created in one operation of the log, with one answer"),
     (ApiKey::DeleteAcls, "the ACLs of a cluster are limited"),

@@ -1,4 +1,4 @@
-//! DeleteGroups: the answers are short, but a group's offsets are deleted with it.
+//! DeleteGroups. The answers are short, but each group's offsets are deleted with it.
 
 use super::LongApi;
 use crate::long_requests::answer::LongAnswer;
@@ -10,7 +10,8 @@ use muster_codec::messages::{DeletableGroupResult, DeleteGroupsRequest, DeleteGr
 use muster_codec::{Field, Str};
 
 impl LongApi for DeleteGroupsRequest<'_> {
-    /// The answer about a share group waits for the leaders of its partitions; no slice waits.
+    /// Whether the request is sliced. The answer about a share group waits for the leaders of its
+    /// partitions, which a slice cannot do.
     fn is_long(&self, _version: i16, sizes: &mut Sizes<'_>) -> bool {
         exceed_a_slice(self.groups_names.iter().map(|group| Self::weight(group, sizes)))
             && !self.groups_names.iter().any(|group| sizes.is_share_group(group))
@@ -45,7 +46,7 @@ impl<'r> LongAnswer<'r> for DeleteGroupsResponse<'r> {
         &mut self.results
     }
 
-    /// It is as small as an error, and the group is deleted.
+    /// Returns the result itself: it is as small as an error, and the group is already deleted.
     fn too_large(result: DeletableGroupResult<'r>) -> DeletableGroupResult<'r> {
         result
     }

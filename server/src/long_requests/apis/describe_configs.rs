@@ -1,4 +1,4 @@
-//! DescribeConfigs: each resource for itself, unless all of them are refused.
+//! DescribeConfigs: each resource is answered by itself, unless all resources are refused.
 
 use super::{LongApi, TOO_LARGE};
 use crate::admin;
@@ -14,7 +14,7 @@ use muster_codec::messages::{
 };
 use std::collections::HashSet;
 
-/// The weight of the configs of a resource.
+/// The weight of describing one resource's configs.
 const CONFIGS_WEIGHT: usize = 32;
 const BROKER_CONFIGS_WEIGHT: usize = 256;
 
@@ -44,11 +44,11 @@ fn weight(resource: &DescribeConfigsResource<'_>) -> usize {
     }
 }
 
-/// A resource of a request that is taken apart.
+/// A resource of a request that was split into items.
 #[derive(Debug)]
 pub(in crate::long_requests) struct NamedResource {
     resource: DescribeConfigsResource<'static>,
-    /// Whether it was named before.
+    /// Whether the request named it before.
     is_repeated: bool,
 }
 
@@ -82,7 +82,7 @@ impl ItemList for DescribeConfigsRequest<'static> {
     }
 }
 
-/// All resources are refused.
+/// Answers a request whose resources are all refused.
 impl Single for DescribeConfigsRequest<'_> {
     fn answer(self, slice: &mut Slice<'_>) {
         let view = slice.view();

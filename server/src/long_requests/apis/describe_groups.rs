@@ -1,4 +1,4 @@
-//! DescribeGroups: a group is described whole.
+//! DescribeGroups: each item is one group.
 
 use super::{LongApi, TOO_LARGE};
 use crate::long_requests::answer::LongAnswer;

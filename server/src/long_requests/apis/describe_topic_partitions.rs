@@ -1,5 +1,5 @@
-//! DescribeTopicPartitions: the answer has a limit, and says where it ends. The topics have to be
-//! sorted for that, so that a request that names many takes a slice for itself.
+//! DescribeTopicPartitions. The answer is a page with a limit and a cursor. A page requires sorted
+//! topics, so a request that names many topics is answered in one slice of its own.
 
 use super::LongApi;
 use crate::admin;

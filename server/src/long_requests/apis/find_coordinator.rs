@@ -1,4 +1,4 @@
-//! FindCoordinator: of several keys, from version 4 on. A request for one key is never long.
+//! FindCoordinator with several keys (from version 4 on). A request for one key is never long.
 
 use super::LongApi;
 use crate::admin;
@@ -48,7 +48,7 @@ impl<'r> LongAnswer<'r> for FindCoordinatorResponse<'r> {
         &mut self.coordinators
     }
 
-    /// It is as small as an error.
+    /// Returns the coordinator itself, which is as small as an error.
     fn too_large(coordinator: Coordinator<'r>) -> Coordinator<'r> {
         coordinator
     }

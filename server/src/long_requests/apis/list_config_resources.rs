@@ -1,4 +1,4 @@
-//! ListConfigResources: by type and name, some after the others.
+//! ListConfigResources: the resources by type and name, some in each slice.
 
 use super::LongApi;
 use crate::admin::ResourceList;
@@ -54,7 +54,7 @@ impl<'r> LongAnswer<'r> for ListConfigResourcesResponse<'r> {
         &mut self.config_resources
     }
 
-    /// The list has the budget of an answer for itself.
+    /// Returns the resource itself: the list limits its own size to the budget of an answer.
     fn too_large(resource: ConfigResource<'r>) -> ConfigResource<'r> {
         resource
     }

@@ -1,4 +1,4 @@
-//! ListGroups: all groups of the shard, some after the others.
+//! ListGroups: all groups of the shard, some in each slice.
 
 use super::LongApi;
 use crate::groups::ListingOfSlots;
@@ -19,7 +19,7 @@ impl LongApi for ListGroupsRequest<'_> {
     }
 }
 
-/// The groups after the last listed one.
+/// The groups that are not listed yet.
 #[derive(Debug)]
 struct Groups(ListingOfSlots);
 
@@ -48,7 +48,7 @@ impl<'r> LongAnswer<'r> for ListGroupsResponse<'r> {
         &mut self.groups
     }
 
-    /// The listing has the budget of an answer for itself.
+    /// Returns the group itself: the listing limits its own size to the budget of an answer.
     fn too_large(group: ListedGroup<'r>) -> ListedGroup<'r> {
         group
     }

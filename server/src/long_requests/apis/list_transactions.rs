@@ -1,4 +1,4 @@
-//! ListTransactions: all transactional ids of the shard, some after the others.
+//! ListTransactions: all transactional ids of the shard, some in each slice.
 
 use super::LongApi;
 use crate::long_requests::answer::LongAnswer;
@@ -20,7 +20,7 @@ impl LongApi for ListTransactionsRequest<'_> {
     }
 }
 
-/// The ids after the last listed one.
+/// The ids that are not listed yet.
 #[derive(Debug)]
 struct Ids(ListingOfIds);
 
@@ -49,7 +49,7 @@ impl<'r> LongAnswer<'r> for ListTransactionsResponse<'r> {
         &mut self.transaction_states
     }
 
-    /// The listing has the budget of an answer for itself.
+    /// Returns the transaction itself: the listing limits its own size to the budget of an answer.
     fn too_large(transaction: ListedTransaction<'r>) -> ListedTransaction<'r> {
         transaction
     }

@@ -1,4 +1,4 @@
-//! Metadata: of topics that are named, each for itself, or of all topics, by name.
+//! Metadata: of named topics, each by itself, or of all topics in the order of their names.
 
 use super::{LongApi, TOO_LARGE};
 use crate::admin;
@@ -38,7 +38,7 @@ impl LongApi for MetadataRequest<'_> {
     }
 }
 
-/// The topics that a request names, if it names any.
+/// The topics that a request names; None if it names none.
 fn named<'r, 't>(request: &'r MetadataRequest<'t>) -> Option<&'r [MetadataRequestTopic<'t>]> {
     request.topics.as_deref().filter(|topics| !topics.is_empty())
 }
@@ -70,7 +70,7 @@ fn asked_topic<'i>(asked: &MetadataRequestTopic<'_>, image: &'i ClusterImage) ->
     }
 }
 
-/// As in [`admin::metadata`], one id makes it a request by ids.
+/// Removes repeated topics. As in [`admin::metadata`], one id makes it a request by ids.
 fn each_once(mut topics: Vec<MetadataRequestTopic<'static>>) -> Vec<MetadataRequestTopic<'static>> {
     if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
         topics.retain(|topic| !topic.topic_id.is_zero());
@@ -83,7 +83,7 @@ fn each_once(mut topics: Vec<MetadataRequestTopic<'static>>) -> Vec<MetadataRequ
     topics
 }
 
-/// A request for few topics, or one that is refused.
+/// A request for few topics, or a refused request.
 impl Single for MetadataRequest<'_> {
     fn answer(self, slice: &mut Slice<'_>) {
         let view = slice.view();
@@ -97,7 +97,7 @@ impl Single for MetadataRequest<'_> {
     }
 }
 
-/// All topics from a name on.
+/// The rest of a request for all topics, which continues at the name `next`.
 #[derive(Debug)]
 struct AllTopics {
     request: MetadataRequest<'static>,
@@ -105,7 +105,7 @@ struct AllTopics {
 }
 
 impl Rest for AllTopics {
-    /// Answers the next topics, like a request for them.
+    /// Answers the next topics, like a request that names them.
     fn answer_slice(&mut self, slice: &mut Slice<'_>) {
         let image = slice.view().image;
         let (mut weight, mut topics) = (0, Vec::new());
@@ -150,7 +150,7 @@ impl<'r> LongAnswer<'r> for MetadataResponse<'r> {
         MetadataResponseTopic { error_code: TOO_LARGE, partitions: Vec::new(), ..topic }
     }
 
-    /// The operations that are allowed on the cluster; later an error.
+    /// The size of the operations allowed on the cluster, or in later versions of an error.
     fn bytes_after_list(version: i16) -> usize {
         match version {
             8..=10 => size_of::<i32>(),

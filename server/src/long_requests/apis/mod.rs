@@ -1,5 +1,5 @@
-//! The APIs with long requests, one file for each: when a request is long, how it is taken apart,
-//! and the list of its answer.
+//! The APIs with long requests, one file each: when a request is long, how it is split, and which
+//! list of its answer is built in parts.
 
 mod delete_groups;
 mod describe_configs;
@@ -20,17 +20,17 @@ use super::weight::Sizes;
 use muster_codec::ApiKey;
 use muster_codec::{ErrorCode, Request, Response};
 
-/// A request of an API that has long ones.
+/// A request of an API that may have long requests.
 trait LongApi {
-    /// Whether the answer takes longer than a slice.
+    /// Whether answering takes longer than a slice.
     fn is_long(&self, version: i16, sizes: &mut Sizes<'_>) -> bool;
 
-    /// Takes it apart, without the frame that it was read from.
+    /// Splits the request, and copies what it borrows from its frame.
     fn take_apart(self, version: i16) -> Box<dyn Rest>;
 }
 
-/// The APIs whose requests are taken apart, and those whose long requests have a slice for
-/// themselves. Requests of all others are answered at once.
+/// Lists the APIs whose long requests are answered in slices, and those whose long requests are
+/// answered whole, in one slice. Requests of all other APIs are answered at once.
 macro_rules! long_apis {
     (in slices: $($sliced:ident),*; whole: $($whole:ident),*) => {
         /// Whether an API has long requests.
@@ -39,7 +39,7 @@ macro_rules! long_apis {
             matches!(api, $(ApiKey::$sliced |)* $(ApiKey::$whole)|*)
         }
 
-        /// Whether the answer to a request takes longer than a slice.
+        /// Whether answering a request takes longer than a slice.
         pub(crate) fn is_long(version: i16, request: &Request<'_>, mut sizes: Sizes<'_>) -> bool {
             match request {
                 $(Request::$sliced(body) => body.is_long(version, &mut sizes),)*
@@ -48,7 +48,7 @@ macro_rules! long_apis {
             }
         }
 
-        /// The items of a request; None of an API that has no long requests.
+        /// The items of a request; None for an API without long requests.
         pub(super) fn take_apart(request: Request<'_>, version: i16) -> Option<Box<dyn Rest>> {
             match request {
                 $(Request::$sliced(body) => Some(body.take_apart(version)),)*
@@ -57,7 +57,8 @@ macro_rules! long_apis {
             }
         }
 
-        /// Takes the list out of the response to a slice; returns the size of what follows it.
+        /// Moves the list of a slice's response to the answer. Returns the size of the fields after
+        /// the list.
         pub(super) fn gather(response: &mut Response<'_>, answer: &mut Answer) -> usize {
             match response {
                 $(Response::$sliced(body) => answer.gather(body),)*
@@ -74,5 +75,5 @@ long_apis! {
     whole: DescribeTopicPartitions
 }
 
-/// The error of an element that there is no budget for.
+/// The error of an element that exceeds the budget.
 const TOO_LARGE: i16 = ErrorCode::UnknownServerError as i16;

@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe: a group is described whole.
+//! ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe: each item is one group.
 
 use super::{LongApi, TOO_LARGE};
 use crate::long_requests::answer::LongAnswer;
@@ -13,7 +13,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{Field, Str};
 
-/// A row has the request, the response and its group of an API.
+/// Implements an API. A row has its request, its response, and the type of a group in the response.
 macro_rules! described {
     ($($request:ident => $response:ident of $group:ident;)*) => {$(
         impl LongApi for $request<'_> {

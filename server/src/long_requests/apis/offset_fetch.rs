@@ -1,4 +1,4 @@
-//! OffsetFetch: the offsets of each group are fetched whole, of one group or of several.
+//! OffsetFetch: each item is one group with all of its offsets.
 
 use super::{LongApi, TOO_LARGE};
 use crate::dispatch::group_apis::OFFSET_FETCH_OF_GROUPS_FROM as GROUPS_FROM;
@@ -41,7 +41,7 @@ impl LongApi for OffsetFetchRequest<'_> {
     }
 }
 
-/// From version 8 on.
+/// Version 8 and later.
 impl<'r> ItemList for OffsetFetchRequest<'r> {
     type Item = OffsetFetchRequestGroup<'r>;
 
@@ -62,7 +62,7 @@ impl<'r> ItemList for OffsetFetchRequest<'r> {
     }
 }
 
-/// Up to version 7.
+/// Versions up to 7.
 impl Single for OffsetFetchRequest<'_> {
     fn answer(self, slice: &mut Slice<'_>) {
         slice.add_from_groups(self.into());
