@@ -1,5 +1,5 @@
-//! The admin listener: a thread that accepts, and one for each of a few connections.
-//! `places.rs` has how few, and which of them give way.
+//! The admin listener. One thread accepts connections; each of a few connections has its own
+//! thread. `places.rs` limits their number.
 
 use super::family::Form;
 use super::gather::Gather;
@@ -23,16 +23,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// The pause after a connection could not be accepted, as without descriptors.
+/// The pause after accepting a connection has failed, for example because there are no descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The beginning of all paths of the API.
+/// The prefix of all paths of the API.
 const API: &str = "/api/v1";
 
-/// The path by which `muster backup` begins.
+/// The path with which `muster backup` begins.
 const BACKUP: &str = "/api/v1/backup";
 
-/// The path that removes everything that clients have made, where the config allows it.
+/// The path that removes everything that clients have created, if the config allows it.
 const RESET: &str = "/reset";
 
 /// The paths of health checks.
@@ -46,7 +46,7 @@ const NOT_FOUND: Code = Code(404, "Not Found");
 const CONFLICT: Code = Code(409, "Conflict");
 const UNAVAILABLE: Code = Code(503, "Service Unavailable");
 
-/// The admin side of a server.
+/// The admin part of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin(Arc<Shared>);
 
@@ -57,16 +57,16 @@ struct Shared {
     guard: Guard,
     telemetry: TelemetryThread,
     backups: Backups,
-    /// `admin.reset.enable`
+    /// The value of `admin.reset.enable`.
     may_reset: bool,
     places: Places,
 }
 
-/// Opens the listener; None if there is to be none. One that is there by default may
-/// find its address in use: that costs a line of the log.
+/// Opens the listener; None if it is switched off. If the default address is in use, only a warning
+/// is logged.
 ///
 /// # Errors
-/// The address that was set cannot be listened on.
+/// The server cannot listen on the address that the config sets.
 pub(crate) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
     let text = config.admin_listener.trim();
     if text.is_empty() {
@@ -84,10 +84,10 @@ pub(crate) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
 }
 
 impl Admin {
-    /// Serves on a listener, on threads that end with the process.
+    /// Serves the listener on threads that run until the process ends.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// A thread cannot be started.
     pub(crate) fn start(
         listener: TcpListener,
         (version, config): (&'static str, &Config),
@@ -112,7 +112,7 @@ impl Admin {
         Ok(admin)
     }
 
-    /// The shards run from now on.
+    /// Sets the shards, once they run.
     pub(crate) fn set_peers(&self, peers: Vec<Peer>, common: Common) {
         let disk = (Arc::clone(&common.data), common.space.clone());
         self.0.backups.set_shards(peers.clone(), PathBuf::from(&*common.data));
@@ -136,8 +136,8 @@ impl Admin {
         let stream = Arc::new(stream);
         let Some(place) = self.0.places.enter(&stream) else { return };
         let admin = self.clone();
-        // A client that has left, or does not read, gets no answer; nor does a client for which no
-        // thread is free. The place is free before the client sees the end of its connection.
+        // There is no answer for a client that has left or does not read, or if no thread can be
+        // started. The place is freed before the client sees the end of its connection.
         let serve = move || {
             let _ = admin.serve(&stream, &place);
             drop(place);
@@ -220,12 +220,12 @@ impl Admin {
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Gather) -> R) -> R {
-        // The state belongs to one request: a panic of another request leaves nothing half done.
+        // The lock is held for a single request, and a panic leaves no half-done change.
         act(&mut self.0.gather.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The paths of the API.
+/// The paths of the API, as help.
 const PATHS: [&str; 6] = [
     "/api/v1/shards",
     "/api/v1/groups?search=&kind=&state=&sort=lag|id|members&from=0&rows=50",
@@ -235,7 +235,7 @@ const PATHS: [&str; 6] = [
     "/api/v1/configs?broker=0, ?topic=NAME or ?group=ID",
 ];
 
-/// Whether a path continues at a slash, or ends.
+/// Whether a path ends here, or continues with a slash.
 fn is_below(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }
@@ -264,7 +264,8 @@ fn denied(denied: Denied) -> Response {
     Response { headers: headers.to_owned(), ..Response::new(code, "application/json", body) }
 }
 
-/// The form that a client prefers: OpenMetrics if it names it with no less weight.
+/// The format that a client prefers: OpenMetrics if the client gives it no less weight than plain
+/// text.
 fn wanted(accept: &str) -> Form {
     let (mut open_metrics, mut plain) = (0.0_f32, 0.0_f32);
     for range in accept.split(',') {
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn openmetrics_is_for_those_that_ask_for_it() {
-        // As Prometheus asks, and others.
+        // The header of Prometheus, and others.
         let of_prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,\
              application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,\
              */*;q=0.2";

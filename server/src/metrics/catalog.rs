@@ -1,4 +1,4 @@
-//! All numbers of a shard that there are, for the documentation and its test.
+//! All metrics of a shard, for the documentation and its test.
 
 use crate::files::{FileCounters, FileGauges};
 use crate::groups::METRICS as GROUPS;
@@ -13,7 +13,7 @@ use crate::telemetry::{TelemetryCounters, TelemetryGauges};
 use muster_coordinator::{Events, Gauges};
 use muster_counters::Metric;
 
-/// The metrics of each part, in the order of the walk over a shard.
+/// The metrics of each part, in the order in which a shard's numbers are walked.
 pub(super) fn all() -> impl Iterator<Item = &'static Metric> {
     let parts = [
         ShardCounters::METRICS,

@@ -1,10 +1,10 @@
-//! Families of samples, and their text: Prometheus' text format 0.0.4, and OpenMetrics 1.0.
+//! Metric families and their text, in Prometheus' text format 0.0.4 and in OpenMetrics 1.0.
 
 use muster_counters::Histogram;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-/// The two forms of the text.
+/// The two text formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Prometheus,
@@ -27,7 +27,7 @@ pub(super) enum Type {
     Gauge,
     Histogram,
     Summary,
-    /// A number of Kafka's whose name does not fit its type.
+    /// A Kafka metric whose name does not fit its type.
     Unknown,
 }
 
@@ -46,19 +46,19 @@ impl Type {
     }
 }
 
-/// The samples of one name.
+/// All samples of one metric name.
 #[derive(Debug, Clone)]
 pub(super) struct Family {
     pub(super) help: String,
     pub(super) of_type: Type,
-    /// `seconds` or `bytes`, if its name ends with that.
+    /// `seconds` or `bytes` if the metric's name ends with this unit.
     pub(super) unit: Option<&'static str>,
     samples: Vec<Sample>,
 }
 
 #[derive(Debug, Clone)]
 struct Sample {
-    /// The end of its name: `_total`, `_bucket`.
+    /// A suffix of the name, such as `_total` or `_bucket`.
     suffix: &'static str,
     labels: Vec<(&'static str, String)>,
     value: f64,
@@ -67,12 +67,12 @@ struct Sample {
 /// The names and values of labels.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// Families by name.
+/// Metric families by name.
 #[derive(Debug, Default)]
 pub(super) struct Families(BTreeMap<String, Family>);
 
 impl Families {
-    /// The family of this name.
+    /// The family with this name; it is added if it is missing.
     pub(super) fn family(&mut self, name: &str, help: &str, of_type: Type) -> &mut Family {
         let family = self.0.entry(name.to_owned()).or_insert_with(|| {
             let unit = ["seconds", "bytes"].into_iter().find(|unit| {
@@ -84,11 +84,11 @@ impl Families {
         family
     }
 
-    /// `others` is the text of further families, in the same form.
+    /// The text of all families. `others` is the text of further families in the same format.
     pub(super) fn write(&self, form: Form, others: &str) -> String {
         let mut text = String::new();
         for (name, family) in &self.0 {
-            // A string takes all that is written.
+            // Writing to a string cannot fail.
             let _ = family.write(name, form, &mut text);
         }
         text.push_str(others);
@@ -105,18 +105,18 @@ impl Families {
 }
 
 impl Family {
-    /// Adds a number; a counter's name ends with `_total`.
+    /// Adds a sample; that of a counter gets the suffix `_total`.
     pub(super) fn add(&mut self, labels: Labels, value: f64) {
         let suffix = if self.of_type == Type::Counter { "_total" } else { "" };
         self.samples.push(Sample { suffix, labels, value });
     }
 
-    /// Adds a number whose name ends with `suffix`.
+    /// Adds a sample whose name has this suffix.
     pub(super) fn add_as(&mut self, suffix: &'static str, labels: Labels, value: f64) {
         self.samples.push(Sample { suffix, labels, value });
     }
 
-    /// Adds a histogram of values that are divided by `divisor`.
+    /// Adds a histogram. Its values are divided by `divisor`.
     pub(super) fn add_histogram(&mut self, labels: Labels, histogram: &Histogram, divisor: f64) {
         let mut so_far = 0;
         for (largest, count) in histogram.buckets() {
@@ -130,7 +130,7 @@ impl Family {
         self.add_as("_count", labels, so_far as f64);
     }
 
-    /// The names of the labels of its first sample.
+    /// The label names of the first sample.
     #[cfg(test)]
     pub(super) fn labels(&self) -> Vec<&'static str> {
         let first = self.samples.first().into_iter().flat_map(|sample| &sample.labels);
@@ -163,7 +163,7 @@ impl Sample {
     }
 }
 
-/// A number as both forms write it.
+/// A number in the notation of both formats.
 struct Number(f64);
 
 impl fmt::Display for Number {
@@ -175,7 +175,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// A text with backslashes and line breaks escaped, and quotes if that is wanted.
+/// A text with escaped backslashes and line breaks, and with escaped quotes if the flag is set.
 struct Escaped<'t>(&'t str, bool);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,4 +1,4 @@
-//! Asks the shards for their numbers, and makes text of them.
+//! Asks the shards for their numbers, and formats these as text.
 
 use super::family::{Families, Form, Type};
 use super::health::{self, ShardState, ShardStates, Verdict};
@@ -16,14 +16,13 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time in which shards must answer. Numbers of slower shards are left out.
+/// How long to wait for the shards. The numbers of slower shards are left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Requests within this time get the same numbers, so that they cost the shards little however many
-/// there are.
+/// Requests within this time share the same numbers, so that many requests cost the shards little.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// The number of metrics that describe the server as a whole.
+/// The metrics about the server as a whole: name and help.
 pub(super) const SERVER_ROWS: &[(&str, &str)] = &[
     ("muster_build_info", "Always 1; the label has the version."),
     ("muster_shard_serving", "1 if the shard serves, 0 while it loads its log or does not answer."),
@@ -48,7 +47,7 @@ pub(super) struct Gather {
     disk: Option<(Arc<str>, DiskSpace)>,
     states: ShardStates,
     peers: Vec<Peer>,
-    /// The questions that shards have not answered, and since when.
+    /// Questions that shards have not answered, with the time of the question.
     pending: Vec<Option<(Instant, Receiver<Report>)>>,
     reports: Vec<Report>,
     at: Option<Instant>,
@@ -76,17 +75,17 @@ impl Gather {
         }
     }
 
-    /// The shards run from now on.
+    /// Sets the shards, once they run.
     pub(super) fn set_peers(&mut self, peers: Vec<Peer>) {
         self.peers = peers;
     }
 
-    /// Shows the space of a directory's volume, too.
+    /// Adds the space of the data directory's volume to the metrics.
     pub(super) fn set_disk(&mut self, disk: (Arc<str>, DiskSpace)) {
         self.disk = Some(disk);
     }
 
-    /// The text of all metrics, with those of the lag of groups if there are such, and what clients
+    /// The text of all metrics, including the lag of groups if `survey` has it, and what clients
     /// have pushed.
     pub(super) fn metrics(
         &mut self,
@@ -106,7 +105,7 @@ impl Gather {
         families.write(form, &clients.text)
     }
 
-    /// Whether the process lives.
+    /// The result of the liveness check.
     pub(super) fn alive(&mut self) -> Verdict {
         self.refresh();
         let now = Instant::now();
@@ -117,14 +116,14 @@ impl Gather {
         health::alive(&self.states, &waited, &self.reports)
     }
 
-    /// Whether clients are served.
+    /// The result of the readiness check.
     pub(super) fn ready(&mut self) -> Verdict {
         self.refresh();
         let volume = self.disk.as_ref().and_then(|(_, space)| space.volume());
         health::ready(&self.states, &self.reports, volume)
     }
 
-    /// The shards and their numbers, for the API.
+    /// The shards and their numbers, as JSON for the API.
     pub(super) fn shards(&mut self) -> Value {
         self.refresh();
         shards::all(self.version, &self.states, &self.reports)
@@ -158,7 +157,7 @@ impl Gather {
         }
     }
 
-    /// Asks all shards, unless they were asked just now.
+    /// Asks all shards, unless they were asked within [`FRESH`].
     fn refresh(&mut self) {
         if self.at.is_some_and(|at| at.elapsed() < FRESH) {
             return;
@@ -179,7 +178,7 @@ impl Gather {
     }
 }
 
-/// Adds the numbers about what clients push, where it is shown.
+/// Adds the metrics that clients push, and the numbers about them.
 fn add_clients(families: &mut Families, clients: &ClientsText) {
     for ((name, help, is_counter), number) in ROWS.iter().zip(&clients.numbers) {
         let of_type = if *is_counter { Type::Counter } else { Type::Gauge };
@@ -187,8 +186,7 @@ fn add_clients(families: &mut Families, clients: &ClientsText) {
     }
 }
 
-/// Waits for the answer of a shard. A shard that has not answered an earlier question is not waited
-/// for.
+/// Waits for a shard's answer, unless the shard is late with an earlier answer.
 fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> Option<Report> {
     let (asked, receiver) = pending.as_ref()?;
     let is_late = asked.elapsed() > PATIENCE;
@@ -200,7 +198,7 @@ fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> 
     match answer {
         Ok(report) => {
             *pending = None;
-            // An old answer has old numbers: the next request has new ones.
+            // A late answer has old numbers, so it is dropped. The next question gets new numbers.
             (!is_late).then_some(report)
         }
         Err(is_lost) => {

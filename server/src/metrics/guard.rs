@@ -1,33 +1,34 @@
-//! The requests that the admin listener answers, and to which clients.
+//! Which requests the admin listener answers, and for which clients.
 //!
-//! - With a token (`admin.token`) all but health and the page itself, which has no data, asks for
-//!   it.
-//! - Without one, health is open, metrics are, and the API is on loopback alone. There both ask for
-//!   a host that is an address or `localhost`: a page of another site, whose name was made to lead
-//!   here, sends its own. On other addresses metrics are open to whoever reaches them, by any name.
+//! - With a token (`admin.token`), all requests require it, except health checks and the page
+//!   itself, which contains no data.
+//! - Without a token, health checks are open. The API is served only on a loopback address. On
+//!   loopback the API and metrics also require that the host is an IP address or `localhost`.
+//!   Otherwise a foreign web page could reach them under its own name, by making the name resolve
+//!   to this address. On other addresses metrics are open to all.
 
 use super::http::Request;
 use crate::config::Config;
 use crate::security::Secret;
 use std::net::{IpAddr, SocketAddr};
 
-/// The rules of one listener.
+/// The rules of a listener.
 #[derive(Debug)]
 pub(super) struct Guard {
     token: Option<Secret>,
     is_loopback: bool,
 }
 
-/// Why a request is not answered.
+/// The reason why a request is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
     /// The request needs the token.
     NoToken,
-    /// There is no API without a token, other than on loopback.
+    /// Without a token there is no API except on loopback.
     NotLocal,
-    /// The name of the host is not one of this machine's loopback.
+    /// The host of the request is neither an IP address nor `localhost`.
     ForeignHost,
-    /// A browser sends it for a page, which may be any site's.
+    /// A browser sent the request for a page, which may be from any site.
     ForeignPage,
 }
 
@@ -54,7 +55,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// See the head of the file.
+    /// The request is denied by the rules above.
     pub(super) fn metrics(&self, request: &Request) -> Result<(), Denied> {
         match &self.token {
             Some(token) => check(token, request),
@@ -64,7 +65,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// See the head of the file.
+    /// The request is denied by the rules above.
     pub(super) fn api(&self, request: &Request) -> Result<(), Denied> {
         match &self.token {
             Some(token) => check(token, request),
@@ -76,11 +77,11 @@ impl Guard {
 }
 
 impl Guard {
-    /// A server for tests may be in a container, so that the request is not from loopback. The page
-    /// of another site can send it, but not without its origin.
+    /// Checks a reset. A server for tests may run in a container, where requests are not from
+    /// loopback. A foreign page can send this request, but a browser then adds the header `Origin`.
     ///
     /// # Errors
-    /// See the head of the file.
+    /// The request is denied.
     pub(super) fn reset(&self, request: &Request) -> Result<(), Denied> {
         match &self.token {
             Some(token) => check(token, request),
@@ -97,7 +98,8 @@ fn check(token: &Secret, request: &Request) -> Result<(), Denied> {
     if is_given { Ok(()) } else { Err(Denied::NoToken) }
 }
 
-/// Whether a host is an address or `localhost`, with or without a port. HTTP/1.0 has none.
+/// Whether a host is an IP address or `localhost`, with or without a port. HTTP/1.0 requests have
+/// no host.
 fn is_local(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !name.is_empty() && !host.ends_with(']') => (name, port),

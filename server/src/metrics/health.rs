@@ -1,4 +1,4 @@
-//! Whether the server is alive, and whether it is ready: `/healthz` and `/readyz`.
+//! The health checks: `/healthz` (is the server alive?) and `/readyz` (is it ready?).
 
 use crate::report::Report;
 use crate::volume::Volume;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A shard that has not answered for so long is stuck.
+/// A shard that has not answered for this long is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
 
-/// Less free space of a volume is listed.
+/// Below this percentage of free space, the volume is listed.
 const FREE_PERCENT_MIN: u64 = 10;
 
 /// The state of a shard's thread.
@@ -17,12 +17,12 @@ const FREE_PERCENT_MIN: u64 = 10;
 pub(crate) enum ShardState {
     Starting = 0,
     Serving = 1,
-    /// The shard has failed, and is loaded again.
+    /// The shard has failed, and is being loaded again.
     Loading = 2,
     Ended = 3,
 }
 
-/// The states of all shards. Their threads set them when they start, fail and end.
+/// The states of all shards, which their threads set when they start, fail and end.
 #[derive(Debug, Clone)]
 pub(crate) struct ShardStates(Arc<[AtomicU8]>);
 
@@ -37,7 +37,7 @@ impl ShardStates {
         }
     }
 
-    /// The shards that have not ended, in words.
+    /// The shards that have not ended, as text for the log.
     pub(crate) fn not_ended(&self) -> String {
         let not_ended = (0..self.len()).filter(|shard| self.of(*shard) != ShardState::Ended);
         let shards: Vec<_> = not_ended.map(|shard| format!("shard {shard}")).collect();
@@ -62,7 +62,7 @@ impl ShardStates {
     }
 }
 
-/// The answer of a health check: whether all is well, and the reasons, one a line.
+/// The result of a health check, with one line for each reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) is_well: bool,
@@ -78,8 +78,8 @@ impl Verdict {
     }
 }
 
-/// Whether the process lives: shards that load are alive. `waited` has how long each shard has not
-/// answered. Work that is stalled is listed, and is a reason if it is stuck: see `stall.rs`.
+/// Whether the process is alive; a loading shard counts as alive. `waited` is how long each shard
+/// has not answered. Stalled work is listed; stuck work fails the check (see `stall.rs`).
 pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report]) -> Verdict {
     let is_stuck = |(shard, waited): &(u32, &Duration)| {
         states.of(*shard) == ShardState::Serving && **waited >= STUCK
@@ -97,7 +97,7 @@ pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report
     Verdict::new("alive", obstacles, others)
 }
 
-/// Whether clients are served. Little space on the volume of the data directory is listed.
+/// Whether clients are served. Low free space of the data directory's volume is listed.
 pub(super) fn ready(states: &ShardStates, reports: &[Report], volume: Option<Volume>) -> Verdict {
     let mut obstacles = Vec::new();
     for shard in 0..states.len() {
@@ -118,7 +118,7 @@ pub(super) fn ready(states: &ShardStates, reports: &[Report], volume: Option<Vol
     Verdict::new("ready", obstacles, warnings.chain(of_disk).collect())
 }
 
-/// That little of a volume is left, in words.
+/// A line about low free space; None if there is enough.
 fn little_space(Volume { total, usable }: Volume) -> Option<String> {
     let is_little = usable.saturating_mul(100) < total.saturating_mul(FREE_PERCENT_MIN);
     let (usable, total) = (usable >> 20, total >> 20);

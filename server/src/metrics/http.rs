@@ -1,52 +1,50 @@
-//! The requests that the admin listener takes: GET, HEAD and POST, one on a connection, without a
-//! body.
+//! HTTP requests of the admin listener: GET, HEAD and POST without a body, one on each connection.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The most bytes of a request's head, and headers in it.
+/// The most bytes and headers in the head of a request.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// The time in which a request has to arrive, and that in which its answer has to be read.
+/// The time limits for receiving a request and for sending its answer.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The time, and the bytes, that a client may still send after its answer.
+/// How long, and how many bytes, a client may still send after its answer.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: usize = 64 << 10;
 
-/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     /// The path without the query.
     pub(super) path: String,
-    /// The text after the question mark; empty without one.
+    /// The query after the question mark; empty without one.
     pub(super) query: String,
     /// The header `Host`; empty without one.
     pub(super) host: String,
     /// The header `Authorization`; empty without one.
     pub(super) authorization: String,
-    /// Whether it has the header `Origin`: it is for the page of a browser.
+    /// Whether there is a header `Origin`: a browser sent the request for a page.
     pub(super) has_origin: bool,
     pub(super) method: Method,
     /// The header `Accept`; empty without one.
     pub(super) accept: String,
 }
 
-/// The methods of requests.
+/// HTTP methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
-    /// The answer has no body.
+    /// Like GET, but the answer has no body.
     Head,
-    /// The request changes something.
+    /// A request that changes something.
     Post,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     Malformed,
@@ -70,16 +68,15 @@ impl Refusal {
     }
 }
 
-/// The code and the words of a status.
+/// A status code and its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Code(pub(super) u16, pub(super) &'static str);
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: Code,
     pub(super) content_type: &'static str,
-    /// Further lines of its head, each with its end.
+    /// Further header lines, each with its line end.
     pub(super) headers: String,
     pub(super) body: String,
 }
@@ -111,7 +108,7 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection. None if the client left, or sent nothing.
+/// Reads the request of a connection. None if the client left without a complete request.
 ///
 /// # Errors
 /// The request is refused.
@@ -137,7 +134,7 @@ pub(super) fn read(stream: &TcpStream) -> Result<Option<Request>, Refusal> {
     }
 }
 
-/// The request whose head these bytes begin with; None if more of it is to come.
+/// Parses the head of a request; None if it is incomplete.
 ///
 /// # Errors
 /// The request is refused.
@@ -176,7 +173,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refusal> {
 }
 
 /// # Errors
-/// A body, or not exactly one host, which HTTP/1.1 asks for.
+/// The request has a body, several hosts, or in HTTP/1.1 no host.
 fn check_headers(version: Option<u8>, headers: &[Header<'_>]) -> Result<(), Refusal> {
     let hosts = values(headers, "host").collect::<Result<Vec<_>, _>>()?.len();
     if hosts > 1 || (version == Some(1) && hosts == 0) {
@@ -199,7 +196,7 @@ fn values<'h>(
     named.map(|header| str::from_utf8(header.value).map_err(|_| Refusal::Malformed))
 }
 
-/// Answers a request, and says that nothing follows. A client that does not read is left.
+/// Sends an answer, and closes the sending side. Gives up if the client does not read.
 ///
 /// # Errors
 /// The answer could not be sent.
@@ -212,7 +209,8 @@ pub(super) fn write(stream: &TcpStream, response: &Response, is_head: bool) -> i
     stream.shutdown(Shutdown::Write)
 }
 
-/// Reads what a client still sends: with unread bytes a close would take the answer from it.
+/// Reads what a client still sends: closing with unread input would reset the connection, and the
+/// client could lose the answer.
 ///
 /// # Errors
 /// The connection fails.

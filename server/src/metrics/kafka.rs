@@ -1,8 +1,8 @@
-//! Kafka's metrics, by the names that Prometheus' JMX exporter gives them in its usual
-//! configuration: all lower case, MBean and attribute joined. They are those of all shards
-//! together, as if the process were one broker.
+//! Kafka's metrics, with the names that Prometheus' JMX exporter gives them in its usual
+//! configuration: lower case, MBean and attribute joined. They are summed over all shards, as if
+//! the process were one broker.
 
-/// The names of the gauges of classic groups, and of attributes of the group coordinator.
+/// The prefix of gauges about classic groups and of further attributes of the group coordinator.
 macro_rules! classic {
     ($end:literal) => {
         concat!("kafka_coordinator_group_groupmetadatamanager_", $end)
@@ -14,7 +14,7 @@ macro_rules! coordinator {
     };
 }
 
-// Declared after the macros that it uses.
+// After the macros that the module uses.
 mod rows;
 
 use super::family::{Families, Labels, Type};
@@ -22,12 +22,12 @@ use super::sums::{Amount, Recent};
 use muster_codec::ApiKey;
 use rows::ROWS;
 
-/// A meter of Kafka's: a total, and its growth in a second.
+/// A Kafka meter: a total, and its rate in 1/s.
 pub(super) struct Meter {
     /// The name of the metric without `_count` and `_rate`.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    /// The number of the shards; None for one that is always 0.
+    /// The number of the shards to show; None for a meter that is always 0.
     pub(super) number: Option<&'static str>,
 }
 
@@ -69,14 +69,14 @@ pub(super) const METERS: &[Meter] = &[
     ),
 ];
 
-/// The distribution of a time, in ms, as quantiles of the last minute.
+/// The distribution of a time in ms: quantiles of the last minute.
 pub(super) struct Time {
     /// The name of the metric without the quantile.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    /// The histogram of the shards, in microseconds.
+    /// The shards' histogram, in microseconds.
     pub(super) histogram: &'static str,
-    /// Whether it is that of requests to the coordinator of a group.
+    /// Whether it covers only requests to group coordinators ([`OF_GROUPS`]).
     pub(super) is_of_groups: bool,
 }
 
@@ -113,11 +113,11 @@ pub(super) const TIMES: &[Time] = &[
     },
 ];
 
-/// The ends of the names of [`TIMES`].
+/// The name suffixes of [`TIMES`].
 pub(super) const QUANTILES: &[(&str, f64)] =
     &[("max", 1.0), ("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
-/// Requests to the coordinator of a group that no other member can hold up.
+/// Requests to a group coordinator that do not wait for other members.
 const OF_GROUPS: &[ApiKey] = &[
     ApiKey::Heartbeat,
     ApiKey::LeaveGroup,
@@ -128,8 +128,8 @@ const OF_GROUPS: &[ApiKey] = &[
     ApiKey::TxnOffsetCommit,
 ];
 
-/// The stages of a request (`RequestMetrics`): name, help, histogram, and the divisor of its
-/// values.
+/// The stages of a request (Kafka's `RequestMetrics`): name, help, histogram, and the divisor of
+/// its values.
 pub(super) const STAGES: &[(&str, &str, &str, f64)] = &[
     (
         "kafka_network_requestmetrics_totaltimems",
@@ -169,7 +169,7 @@ pub(super) const STAGES: &[(&str, &str, &str, f64)] = &[
     ),
 ];
 
-/// The quantiles of the stages.
+/// The quantiles shown of each stage.
 const STAGE_QUANTILES: &[&str] = &["0.5", "0.75", "0.95", "0.98", "0.99", "0.999"];
 
 pub(super) const REQUESTS: (&str, &str) =
@@ -177,7 +177,7 @@ pub(super) const REQUESTS: (&str, &str) =
 pub(super) const ERRORS: (&str, &str) =
     ("kafka_network_requestmetrics_errors", "Error codes in answers, by API; no successes.");
 
-/// Adds all of Kafka's metrics.
+/// Adds all Kafka metrics.
 pub(super) fn add(families: &mut Families, recent: &Recent<'_>) {
     for row in ROWS {
         let labels = row.labels.iter().map(|(label, value)| (*label, (*value).to_owned()));
@@ -246,7 +246,7 @@ fn add_requests(families: &mut Families, recent: &Recent<'_>) {
     }
 }
 
-/// The number of all requests of an API, or at least that of the measured ones.
+/// The number of requests of an API, or the number of measured ones if that is larger.
 fn requests(recent: &Recent<'_>, api: &str, measured: &muster_counters::Histogram) -> f64 {
     let of_api = recent
         .now

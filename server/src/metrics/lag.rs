@@ -1,4 +1,4 @@
-//! The lag of groups: of those with the most, and of those that `admin.lag.groups` names.
+//! The lag of groups: of those with the most lag, and of those that `admin.lag.groups` names.
 
 use super::family::{Families, Labels, Type};
 use crate::operator::{GroupLag, Survey};
@@ -6,7 +6,7 @@ use crate::operator::{GroupLag, Survey};
 /// The most groups that `admin.lag.groups` adds.
 const CHOSEN_MAX: usize = 10_000;
 
-/// The most bytes of a group's id, and those of all names in the samples of a metric. Clients
+/// The longest group id, in bytes, and the most bytes of names in all samples of a metric. Clients
 /// choose ids, which may have 32 KiB.
 const ID_BYTES_MAX: usize = 1 << 10;
 const NAMES_BYTES_MAX: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The room for names of a metric, and how many samples did not fit.
+/// The budget for names in a metric, and the number of samples that exceeded it.
 struct Room {
     bytes: usize,
     left_out: usize,
@@ -59,7 +59,7 @@ pub(super) fn add(families: &mut Families, survey: &Survey) {
     }
 }
 
-/// Adds the lag in single partitions. Returns how many were left out.
+/// Adds the lag in single partitions. Returns how many samples were left out.
 fn add_partitions(families: &mut Families, survey: &Survey) -> usize {
     let family = families.family(ROWS[0].0, ROWS[0].1, Type::Gauge);
     let mut room = Room::new();
@@ -71,7 +71,7 @@ fn add_partitions(families: &mut Families, survey: &Survey) -> usize {
     room.left_out
 }
 
-/// Adds the sums of groups. Returns how many were left out.
+/// Adds the total lag of groups. Returns how many samples were left out.
 fn add_groups(families: &mut Families, survey: &Survey) -> usize {
     let family = families.family(ROWS[1].0, ROWS[1].1, Type::Gauge);
     let mut room = Room::new();
@@ -107,7 +107,7 @@ fn labels_of(group: &str, topic: &str, partition: i32) -> Labels {
     vec![("group", group.to_owned()), ("topic", topic.to_owned()), ("partition", partition)]
 }
 
-/// The groups with the most lag, then the others that were chosen.
+/// The groups with the most lag, followed by further groups that the config names.
 fn shown(survey: &Survey) -> impl Iterator<Item = &GroupLag> {
     let ordered = || survey.by_lag.iter().map(|place| &survey.groups[*place as usize]);
     let chosen = ordered().skip(survey.top).filter(|group| group.is_chosen);

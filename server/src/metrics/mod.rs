@@ -1,12 +1,12 @@
-//! Metrics and health on the admin listener (`admin.listener`), by HTTP.
+//! Metrics and health checks over HTTP, on the admin listener (`admin.listener`).
 //!
-//! A shard answers [`Message::Report`](crate::shard::Message) with copies of its numbers
-//! ([`Report`](crate::report::Report)), some kilobytes, which takes no longer with a million groups
-//! than with none. All else is done by threads of the admin side ([`Admin`]): requests
-//! ([`http`](http)), sums over shards and the last minute ([`sums`](sums)), names ([`own`](own),
-//! [`kafka`](kafka)), and text ([`family`](family)).
+//! A shard answers [`Message::Report`](crate::shard::Message) with a copy of its numbers
+//! ([`Report`](crate::report::Report)). This is a few kilobytes, and takes no longer with a million
+//! groups. Threads of the admin part ([`Admin`]) do the rest: requests ([`http`](http)), sums over
+//! shards and over the last minute ([`sums`](sums)), names ([`own`](own), [`kafka`](kafka)), and
+//! text ([`family`](family)).
 //!
-//! HTTP is hostile input: requests and connections are few, short and limited in time.
+//! HTTP is hostile input: connections and requests are limited in number, length and time.
 
 mod admin;
 #[cfg(test)]

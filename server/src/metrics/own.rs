@@ -1,4 +1,4 @@
-//! The numbers of each shard by their own names: `muster_` with the part and the field.
+//! The numbers of each shard under muster's own names: `muster_`, the part and the field.
 
 use super::family::{Families, Labels, Type};
 use crate::report::Report;
@@ -27,12 +27,13 @@ pub(super) fn of_shard(shard: u32) -> Labels {
     vec![("shard", shard.to_string())]
 }
 
-/// Histograms by API have Kafka's names alone: they would be thousands of lines.
+/// Whether a metric is shown here. Histograms by API are shown only under Kafka's names, as they
+/// would add thousands of lines.
 pub(super) fn is_shown(metric: &Metric) -> bool {
     !metric.is_histogram || metric.labels.is_empty()
 }
 
-/// Times are in seconds.
+/// The name of a metric. Times are shown in seconds.
 pub(super) fn name(metric: &Metric) -> String {
     match metric.name.strip_suffix("_micros") {
         Some(beginning) => format!("muster_{beginning}_seconds"),

@@ -1,5 +1,5 @@
-//! The page: one file, which asks the API for its data. A browser runs and loads only what the file
-//! contains: the policy has the hashes of its script and its style.
+//! The page: one file, which fetches its data from the API. Its content security policy has the
+//! hashes of its script and style, so that a browser runs and loads nothing else.
 
 use super::http::{Code, Response};
 use base64::Engine;
@@ -22,7 +22,7 @@ fn policy() -> String {
     )
 }
 
-/// The hash of what stands between two tags of the page.
+/// The hash of the text between two tags of the page.
 fn hash(begin: &str, end: &str) -> String {
     let after = PAGE.split_once(begin).map_or("", |(_, after)| after);
     let text = after.split_once(end).map_or("", |(text, _)| text);

@@ -1,39 +1,39 @@
-//! The places of connections to the admin listener: a thread for each, so they are few. Requests
-//! other than those for health have a part of them, so that probes always find one; a connection
-//! that has not asked for anything, or only has to read its answer, gives way to a new one.
+//! Limits the connections to the admin listener: each one has a thread. Requests other than health
+//! checks may use only a part of the places, so that probes always get one. A connection without a
+//! request, or one that only has to read its answer, gives way to a new connection.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most connections. With one more the oldest that nothing is done for is closed.
+/// The most connections. One more closes the oldest connection that is not being answered.
 const CONNECTIONS_MAX: usize = 32;
 
-/// The most requests that are answered at once, beside those for health.
+/// The most requests answered at once, without health checks.
 pub(super) const REQUESTS_MAX: usize = 8;
 
-/// The most threads: those of connections that gave way end a moment later.
+/// The most threads. The threads of connections that gave way end a moment later.
 const THREADS_MAX: usize = 2 * CONNECTIONS_MAX;
 
-/// The time that a new connection waits for one of these to end.
+/// How long a new connection waits for a thread to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const _: () = assert!(REQUESTS_MAX < CONNECTIONS_MAX);
 
-/// All places.
+/// The places of all connections.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     taken: Mutex<Taken>,
-    /// Signalled when a thread has ended.
+    /// Notified when a thread has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// The connections that are not closed, the oldest first.
+    /// The open connections, oldest first.
     connections: Vec<Connection>,
     /// The number of the next connection.
     next: u64,
@@ -47,7 +47,7 @@ struct Connection {
     work: Work,
 }
 
-/// The work that is done for a connection.
+/// The kind of request that is being answered for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     None,
@@ -55,21 +55,21 @@ enum Work {
     Request,
 }
 
-/// The place of a connection, until it is dropped: at a panic, too.
+/// The place of a connection. Dropping it, even in a panic, frees the place.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Places,
     number: u64,
 }
 
-/// The right to have a request answered, until it is dropped.
+/// The permission to answer a request, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Working<'p>(&'p Place);
 
 impl Places {
-    /// The place of a new connection; None if it has to be closed. Waits while there are too many
-    /// threads, for [`PATIENCE`] at most: otherwise many connections at once, which give way to
-    /// each other, would keep a probe out.
+    /// A place for a new connection; None if it must be closed. Waits up to [`PATIENCE`] while
+    /// there are too many threads. Otherwise a burst of connections, which give way to each other,
+    /// could keep a probe out.
     pub(super) fn enter(&self, stream: &Arc<TcpStream>) -> Option<Place> {
         let are_too_many = |taken: &mut Taken| taken.threads >= THREADS_MAX;
         let waited = self.0.ended.wait_timeout_while(self.lock(), PATIENCE, are_too_many);
@@ -88,18 +88,18 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // Each change is a single step.
+        // A panic cannot leave a half-done change, as each change is a single step.
         self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Taken {
-    /// Closes the oldest connection without a request; None if there is no such connection.
+    /// Closes the oldest connection that is not being answered; None if there is none.
     fn give_up_oldest(&mut self) -> Option<()> {
         let place = self.connections.iter().position(|it| it.work == Work::None)?;
         let oldest = self.connections.remove(place);
-        // The thread of the connection notices the end. A connection that the client closed stays
-        // closed.
+        // The connection's thread notices the shutdown. An error means that the client has closed
+        // it already.
         let _ = oldest.stream.shutdown(Shutdown::Both);
         Some(())
     }
@@ -112,12 +112,12 @@ impl Taken {
 }
 
 impl Place {
-    /// Begins the answer of a health check; None if the connection was given up.
+    /// Begins to answer a health check; None if the connection gave way.
     pub(super) fn health(&self) -> Option<Working<'_>> {
         self.places.lock().set(self.number, Work::Health).map(|()| Working(self))
     }
 
-    /// Begins the answer of another request; None if too many are being answered.
+    /// Begins to answer another request; None if too many are being answered.
     pub(super) fn request(&self) -> Option<Working<'_>> {
         let mut taken = self.places.lock();
         let requests = taken.connections.iter().filter(|it| it.work == Work::Request).count();
@@ -149,7 +149,7 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    /// A connection's end at the server, and that of its client.
+    /// The server's and the client's end of a new connection.
     fn connection(listener: &TcpListener) -> (Arc<TcpStream>, TcpStream) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (Arc::new(listener.accept().unwrap().0), client)
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(closed, [REQUESTS_MAX + 1], "the oldest for which nothing is done");
         assert!(held[REQUESTS_MAX + 1].health().is_none(), "it was given up");
 
-        // A place is free again after its thread.
+        // A place is only free again once its thread has ended.
         drop((working, health));
         assert!(place.request().is_some());
         let taken = || {

@@ -1,12 +1,12 @@
-//! The process, by the names that Prometheus' own clients use.
+//! Metrics of the process, with the names that Prometheus' own client libraries use.
 
 use super::family::{Families, Type};
 use std::fs;
 
-/// Ticks of the processor's clock in a second, as Linux shows them.
+/// Clock ticks per second in Linux' `/proc` files.
 const TICKS: f64 = 100.0;
 
-/// The metrics of the process: name, help, and whether it is a counter.
+/// The metrics of the process: name, help, and type.
 pub(super) const ROWS: &[(&str, &str, Type)] = &[
     ("process_cpu_seconds", "Processor time of the process.", Type::Counter),
     ("process_max_fds", "The limit of descriptors (RLIMIT_NOFILE).", Type::Gauge),
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[(&str, &str, Type)] = &[
     ("process_virtual_memory_bytes", "Address space of the process.", Type::Gauge),
 ];
 
-/// Adds the metrics of the process that can be read.
+/// Adds those metrics of the process that can be read.
 pub(super) fn add(families: &mut Families) {
     for (name, help, of_type) in ROWS {
         if let Some(value) = value(name) {
@@ -43,7 +43,7 @@ fn value(name: &str) -> Option<f64> {
     }
 }
 
-/// A number in `/proc/self/stat`, counted from 0; the name of the process, in parentheses, may have
+/// A field of `/proc/self/stat`, counted from 0. The process name, in parentheses, may contain
 /// spaces.
 fn stat(place: usize) -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
@@ -57,7 +57,7 @@ fn status(name: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// When the machine was started.
+/// When the machine was booted, in seconds since 1970.
 fn booted() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()

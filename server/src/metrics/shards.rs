@@ -1,5 +1,5 @@
-//! The shards and their numbers, for the API. Numbers with labels are left out but for limits; of a
-//! histogram there are the number of its values and their sum.
+//! The shards and their numbers, for the API. Numbers with labels are left out, except limits. A
+//! histogram is shown as the count and the sum of its values.
 
 use super::health::{ShardState, ShardStates};
 use crate::operator::timed;
@@ -48,7 +48,7 @@ fn numbers(report: &Report) -> Value {
     Value::Object(numbers)
 }
 
-/// The use of each limit, by the name of its key or constant.
+/// The use of each limit, by the name of its config key or constant.
 fn limits(report: &Report) -> Value {
     let mut limits = Map::new();
     report.numbers.walk(&mut |metric, labels, value| {

@@ -1,22 +1,22 @@
-//! The numbers of all shards together, and how they have changed lately.
+//! The numbers of all shards summed up, and their recent change.
 
 use crate::report::Report;
 use muster_counters::{Histogram, Metric, Number, Value, Walk};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The time over which rates and quantiles are taken: the last one to two of these, as Kafka's
-/// metrics have two samples of `metrics.sample.window.ms`.
+/// Rates and quantiles cover the last one to two of these windows. Kafka's metrics work alike, with
+/// two samples of `metrics.sample.window.ms`.
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
 
-/// The sum of a number, or the histogram of all values.
+/// A sum over shards, or a histogram of all values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Amount {
     Number(u64),
     Histogram(Box<Histogram>),
 }
 
-/// The sums over shards, by name and the values of labels.
+/// Sums over shards, by metric name and label values.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums(BTreeMap<&'static str, BTreeMap<Vec<String>, Amount>>);
 
@@ -50,12 +50,12 @@ impl Sums {
         }
     }
 
-    /// The amounts of a name, by the values of their labels.
+    /// The amounts of a metric, by label values.
     pub(super) fn by_labels(&self, name: &str) -> impl Iterator<Item = (&[String], &Amount)> {
         self.0.get(name).into_iter().flatten().map(|(labels, amount)| (&labels[..], amount))
     }
 
-    /// The number of this name, over all labels; of a histogram the number of its values.
+    /// The total of a metric over all labels; for a histogram the number of values.
     pub(super) fn number(&self, name: &str) -> f64 {
         let numbers = self.by_labels(name).map(|(_, amount)| match amount {
             Amount::Number(number) => *number as f64,
@@ -64,7 +64,7 @@ impl Sums {
         numbers.sum()
     }
 
-    /// The histogram of this name, over all labels whose first value is wanted.
+    /// The histogram of a metric, over all labels whose first value is `wanted`.
     pub(super) fn histogram(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Histogram {
         let mut all = Histogram::default();
         for (labels, amount) in self.by_labels(name) {
@@ -78,7 +78,7 @@ impl Sums {
     }
 }
 
-/// The current sums, and the sums of a while ago.
+/// The current sums, and earlier sums to compare with.
 #[derive(Debug)]
 pub(super) struct Recent<'s> {
     pub(super) now: &'s Sums,
@@ -87,29 +87,29 @@ pub(super) struct Recent<'s> {
 }
 
 impl Recent<'_> {
-    /// How fast a number grows, in a second.
+    /// The rate of a number in 1/s.
     pub(super) fn rate(&self, name: &str) -> f64 {
         let (now, before) = (self.now.number(name), self.before.number(name));
         // A shard that was loaded again counts from zero.
         if now < before { 0.0 } else { (now - before) / self.seconds }
     }
 
-    /// The values that came meanwhile.
+    /// The values that were added since the earlier sums.
     pub(super) fn histogram(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Histogram {
         self.now.histogram(name, &wanted).since(&self.before.histogram(name, &wanted))
     }
 }
 
-/// Earlier sums, from which the present ones are counted.
+/// Earlier sums, against which the current ones are compared.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// The older sums, and the sums since [`WINDOW`] or less.
+    /// The sums of one to two windows ago, and the sums of less than one window ago.
     older: (Instant, Sums),
     newer: (Instant, Sums),
 }
 
 impl Windows {
-    /// Counts from zero at the start of the process.
+    /// Starts at zero at the start of the process.
     pub(super) fn new(started: Instant) -> Self {
         Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
     }

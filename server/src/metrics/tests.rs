@@ -1,4 +1,4 @@
-//! The metrics beside Kafka's, and beside their page.
+//! Compares the metrics with Kafka's, and with the page about them.
 
 use super::family::{Families, Form, Type};
 use super::gather::{Gather, SERVER_ROWS};
@@ -14,17 +14,17 @@ use std::time::Instant;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
 
-/// Kafka's attributes that muster does not have: it has no such thing.
+/// Prefixes of Kafka's attributes about parts that muster does not have.
 const ABSENT: [&str; 3] = [
     // Background threads.
     "background_",
-    // Buffers that are kept for batches.
+    // Buffers that Kafka keeps for batches.
     "batch_buffer_cache_",
-    // The coordinator of share groups' state.
+    // Kafka's coordinator of share group state.
     "kafka_server_share_coordinator_metrics_",
 ];
 
-/// The name and labels that the exporter gives to an attribute.
+/// The name and labels that the JMX exporter derives from an attribute.
 fn exported(mbean: &str, attribute: &str) -> (String, BTreeMap<String, String>) {
     let (domain, keys) = mbean.split_once(':').unwrap();
     let mut name = domain.replace('.', "_");
@@ -41,7 +41,7 @@ fn exported(mbean: &str, attribute: &str) -> (String, BTreeMap<String, String>) 
     (name.replace('-', "_").to_lowercase(), labels)
 }
 
-/// All families of a server without shards.
+/// All Kafka families of a server without shards.
 fn of_kafka() -> Families {
     let (mut families, mut windows) = (Families::default(), Windows::new(Instant::now()));
     let sums = Sums::default();
@@ -127,7 +127,7 @@ fn a_server_that_starts_is_alive_and_not_ready() {
     assert!(text.ends_with("# EOF\n"));
 }
 
-/// A row of the page.
+/// An expected row of the page.
 fn row(name: &str, of_type: Type, unit: &str, labels: &str, help: &str) -> String {
     let name = if of_type == Type::Counter { format!("{name}_total") } else { name.to_owned() };
     let help = help.replace('|', "\\|");
@@ -145,7 +145,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// The tables of the page, by their title.
+/// The expected tables of the page, by title.
 fn tables() -> [(&'static str, Vec<String>); 6] {
     let own = catalog::all().filter(|metric| own::is_shown(metric)).map(|metric| {
         let labels: Vec<&str> = ["shard"].iter().chain(metric.labels).copied().collect();

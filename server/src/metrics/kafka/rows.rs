@@ -1,9 +1,9 @@
-//! The metrics of Kafka's with one value for each name and labels.
+//! Kafka metrics that have one value for each name and set of labels.
 
 use crate::metrics::family::Type;
 use crate::metrics::sums::Recent;
 
-/// A number of Kafka's: its name, labels, help, and how it follows from those of the shards.
+/// A Kafka metric, and how its value is derived from the shards' numbers.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) labels: &'static [(&'static str, &'static str)],
@@ -37,8 +37,8 @@ const SHARE_GROUPS: &str = "Share groups in a state.";
 const PARTITIONS: &str = "Partitions of __consumer_offsets in a state.";
 const LOAD: &str = "The time of the last load of a shard, in ms.";
 
-/// The metrics with one value for each name and labels. Some of Kafka's gauges have names that end
-/// like a counter's. They have no type, as with the JMX exporter.
+/// The metrics with one value for each name and set of labels. Some of Kafka's gauges have the
+/// suffix of a counter; as with the JMX exporter, they have no type.
 pub(super) const ROWS: &[Row] = &[
     row(classic!("numgroups"), &[], Type::Gauge, "Classic groups.", classic_groups),
     row(
@@ -339,12 +339,12 @@ fn none(_: &Recent<'_>) -> f64 {
     0.0
 }
 
-/// The longest of the last loads of the shards.
+/// The average duration of the shards' last loads, in ms.
 fn load(recent: &Recent<'_>) -> f64 {
     recent.now.number("shard_load_micros") / recent.now.number("shard_count").max(1.0) / 1_000.0
 }
 
-/// The part of the last minute in which the shards were not in a turn.
+/// The fraction of the last minute in which the shards were not in a turn.
 fn idle(recent: &Recent<'_>) -> f64 {
     let busy = recent.histogram("shard_turn_micros", |_| true).sum() as f64 / 1e6;
     let shards = recent.now.number("shard_count").max(1.0);
