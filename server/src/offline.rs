@@ -1,5 +1,5 @@
-//! A log that is written with the standard library, one operation after the other: at start-up and
-//! in tools, without a ring or clients.
+//! A shard log outside a server: at startup and in tools. It uses the standard library, and
+//! performs one operation after the other.
 
 use crate::directories;
 use crate::shard::LogSizes;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// The config of a shard's log outside a server: without linger and compaction.
+/// The config of a shard's log outside a server: no linger and no compaction.
 pub fn log_config(dir: PathBuf, log_id: u64, block_bytes: u32, sizes: LogSizes) -> LogConfig {
     let segment_bytes = sizes.segment_bytes.unwrap_or(SEGMENT_BYTES_DEFAULT);
     LogConfig {
@@ -37,31 +37,31 @@ impl OfflineLog {
         Self::open(data, config, Recovered::default())
     }
 
-    /// A log that continues the recovered one.
+    /// Opens a log that continues the recovered log.
     pub fn open(data: PathBuf, config: LogConfig, recovered: Recovered) -> Self {
         Self::of(data, ShardLog::new(config, recovered))
     }
 
-    /// A log that may have been written to before.
+    /// Wraps a log, which may have been written to before.
     pub fn of(data: PathBuf, log: ShardLog) -> Self {
         Self { log, data, files: HashMap::new() }
     }
 
-    /// Flushes, and makes the segment for the next block; returns the position of the last
+    /// Flushes, and creates the segment for the next block. Returns the position of the last
     /// operation.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file system operation failed.
     pub fn finish(&mut self) -> io::Result<u64> {
         while self.perform_due()? {}
         self.flush()?;
         Ok(self.log.progress().flushed())
     }
 
-    /// Writes the accepted operations, and returns when they are durable.
+    /// Writes the accepted operations, and waits until they are durable.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// A file system operation failed.
     pub fn flush(&mut self) -> io::Result<()> {
         while self.log.progress().flushed() < self.log.progress().accepted() {
             if !self.perform_due()? {
@@ -71,7 +71,7 @@ impl OfflineLog {
         self.sync()
     }
 
-    /// Performs the operations that the log requests; false if there are none.
+    /// Performs the operations that the log requests. Returns false if there were none.
     fn perform_due(&mut self) -> io::Result<bool> {
         let mut ops = Vec::new();
         self.log.poll(i64::MAX, &mut ops);

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// The time in which all shards must meet. They do nothing else meanwhile.
+/// How long all shards may take to meet. They do nothing else meanwhile.
 const MEETING: Duration = Duration::from_secs(1);
 
-/// The time in which the files of all shards get their second names.
+/// How long the hard links to all files may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Begins backups, one at a time.
@@ -26,13 +26,13 @@ pub(crate) struct Backups {
 }
 
 impl Backups {
-    /// The shards run from now on.
+    /// Sets the shards, once they run.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, data: PathBuf) {
-        // The shards are set once.
+        // This is called once.
         let _ = self.shards.set((peers, data));
     }
 
-    /// Gives the files of all shards second names; the answer has their extents.
+    /// Makes hard links to the files of all shards. The answer has the files' extents.
     pub(crate) fn begin(&self, query: &Query) -> Answer {
         let Some((peers, data)) = self.shards.get() else {
             return Answer::unavailable("the shards start");
@@ -40,12 +40,12 @@ impl Backups {
         let _turn = match self.is_beginning.try_lock() {
             Err(TryLockError::WouldBlock) => return Answer::error(409, "another backup begins"),
             Ok(turn) => turn,
-            // Each backup has a directory of its own: another one's panic has left nothing here.
+            // Each backup has its own directory, so the panic of another one has left nothing here.
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
         };
         let ticket = match ticket_of(data) {
             Ok(ticket) if query.text("ticket") == Some(&ticket) => ticket,
-            // Perhaps it is meant for a server of another directory.
+            // The ticket may be meant for the server of another directory.
             _ => {
                 let text = format!("its data directory is {}, without this ticket", data.display());
                 return Answer::error(403, text);

@@ -1,10 +1,10 @@
-//! Groups, topics and configs as the admin side shows them: for the metrics of lag, and for the
-//! read API and its page.
+//! Groups, topics and configs for the admin part: for lag metrics, and for the read API and its
+//! page.
 //!
-//! All of it comes from questions to the shards ([`crate::inquiry`]), each of which is one slice of
-//! work there. The list of all groups with their lag is a [`Survey`](survey): it is made when
-//! someone asks for it and the last one is older than `admin.lag.interval.ms`, and is otherwise
-//! shared. A single group is read when it is asked for.
+//! All data comes from questions to the shards ([`crate::inquiry`]), each of which is one slice of
+//! work there. The list of all groups with their lag is a [`Survey`](survey). Requests share the
+//! last survey; a new one is made if it is older than `admin.lag.interval.ms`. A single group is
+//! read on each request.
 
 mod api;
 mod backups;
@@ -27,10 +27,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use survey::{Kept, Limits, SHARE};
 
-/// The time after which a survey is given up, and the last one is used.
+/// The time limit of a survey. After it the previous survey is used.
 const SURVEY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// See the head of the file.
+/// The groups, topics and configs of a server, for the admin part.
 #[derive(Debug)]
 pub(crate) struct Operator {
     limits: Limits,
@@ -39,7 +39,7 @@ pub(crate) struct Operator {
     surveyed: Mutex<Surveyed>,
 }
 
-/// The last survey, and when one was last tried.
+/// The last survey, and when a survey was last attempted.
 #[derive(Debug, Default)]
 struct Surveyed {
     last: Option<Arc<Survey>>,
@@ -58,16 +58,16 @@ impl Operator {
         }
     }
 
-    /// The shards run from now on.
+    /// Sets the shards, once they run.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, common: Common) {
-        // The shards are set once.
+        // This is called once.
         let _ = self.shards.set(Shards::new(peers, common));
     }
 
-    /// All groups with their lag; None before the shards run.
+    /// All groups with their lag; None until the shards run.
     pub(crate) fn survey(&self) -> Option<Arc<Survey>> {
         let shards = self.shards.get()?;
-        // A panic of another request left the last survey as it was.
+        // A panic of another request has left the last survey unchanged.
         let mut surveyed = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
         if surveyed.tried.is_none_or(|tried| tried.elapsed() >= self.interval) {
             let began = Instant::now();
@@ -79,7 +79,7 @@ impl Operator {
         surveyed.last.clone()
     }
 
-    /// Removes everything that clients have made.
+    /// Removes everything that clients have created.
     pub(crate) fn reset(&self) -> Answer {
         match self.shards.get() {
             Some(shards) => match reset::reset(shards) {
@@ -90,7 +90,7 @@ impl Operator {
         }
     }
 
-    /// The answer of the API to a path below its version.
+    /// The API's answer to a path, without the version prefix.
     pub(crate) fn answer(&self, path: &str, query: &Query) -> Answer {
         match self.shards.get() {
             Some(shards) => api::answer(self, shards, path, query),

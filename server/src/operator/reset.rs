@@ -1,5 +1,5 @@
-//! The admin side of a reset, `POST /reset`: it removes everything that clients have made, so that
-//! the next test finds a server like a new one. Connections and users stay.
+//! The reset (`POST /reset`): removes everything that clients have created, so that the next test
+//! finds the server as new. Connections and users stay.
 
 use super::shards::Shards;
 use crate::inquiry::{About, Finding, Reset};
@@ -8,17 +8,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// The time in which all shards have removed all.
+/// The time limit of a reset.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The pause before a shard is asked again for the rest of the work.
+/// The pause before a shard is asked to continue.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Removes transactional ids first, as open transactions abort only while their partitions exist;
-/// groups before topics, of which they have offsets. Returns the milliseconds that it took.
+/// Removes transactional ids first, as open transactions can abort only while their partitions
+/// exist. Groups come before topics, as they have offsets of topics. Returns the duration in
+/// milliseconds.
 ///
 /// # Errors
-/// Something is left: it took too long.
+/// The time limit was exceeded, and something is left.
 pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
     let began = Instant::now();
     let until = began + PATIENCE;
@@ -33,9 +34,9 @@ pub(super) fn reset(shards: &Shards) -> Result<u64, &'static str> {
     Ok(took_ms)
 }
 
-/// Lets the controller remove what all shards share, and waits until each shard has the new image.
-/// The controller's own shard comes first: once it has the image, the mailboxes of the others have
-/// it.
+/// Makes the controller remove what all shards share, and waits until each shard has the new image.
+/// The controller's own shard is asked first: once it has the image, it has sent the image to the
+/// others.
 fn reset_cluster(shards: &Shards, until: Instant) -> bool {
     let Some(Some(Reset::Taken { topics, access })) =
         ask(shards, until, CONTROLLER, Reset::Cluster)
@@ -50,7 +51,7 @@ fn on_all(shards: &Shards, until: Instant, first: impl Fn() -> Reset) -> bool {
     on_each(shards, until, (0..shards.count()).map(|shard| (shard, first())).collect())
 }
 
-/// Asks shards, each again until nothing is left to do; false if that takes too long.
+/// Asks shards, each again until it has finished. Returns false if the time limit is exceeded.
 fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool {
     while !open.is_empty() {
         let mut left = Vec::new();
@@ -68,8 +69,8 @@ fn on_each(shards: &Shards, until: Instant, mut open: Vec<(u32, Reset)>) -> bool
     true
 }
 
-/// Asks a shard for a slice of the reset; returns the rest of the work, or None without an answer
-/// in time.
+/// Asks a shard for a slice of the reset. Returns the remaining work, or None if the answer is
+/// late.
 fn ask(shards: &Shards, until: Instant, shard: u32, reset: Reset) -> Option<Option<Reset>> {
     let found = shards.send(shard, About::Reset(reset))?.recv_deadline(until).ok()?;
     let Finding::Reset(next) = found else { return None };

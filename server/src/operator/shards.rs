@@ -1,4 +1,4 @@
-//! The shards, as the admin side asks them.
+//! Questions of the admin part to the shards.
 
 use crate::admin::View;
 use crate::cluster::{ClusterImage, OfflinePartitions};
@@ -11,17 +11,17 @@ use crossbeam_channel::{Receiver, bounded};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time in which a shard answers a question.
+/// How long to wait for a shard's answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest pause after an answer.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// See the head of the file.
+/// The handle through which the admin part asks the shards.
 #[derive(Debug)]
 pub(super) struct Shards {
-    /// One question is under way at a time. Before the next one there is a pause as long as the
-    /// answer took, so that at most half of a shard's time is for the admin side.
+    /// Held during a question. A pause as long as the answer took follows each question, so that
+    /// the admin part uses at most half of a shard's time.
     asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,
@@ -41,7 +41,7 @@ impl Shards {
         self.common.placement
     }
 
-    /// The answer of a shard; None if it does not come in time.
+    /// The answer of a shard; None if it is late.
     pub(super) fn ask(&self, shard: u32, about: About) -> Option<Finding> {
         self.in_turn(|| self.send(shard, about)?.recv_timeout(PATIENCE).ok())
     }
@@ -60,7 +60,7 @@ impl Shards {
         }
     }
 
-    /// The input of answers about the cluster.
+    /// The view of the cluster for an answer.
     pub(super) fn view<'v>(&'v self, image: &'v ClusterImage) -> View<'v> {
         View {
             image,
@@ -73,8 +73,8 @@ impl Shards {
         }
     }
 
-    /// Asks all shards at once, each again as long as `take` returns a further question. Returns
-    /// whether all have answered in time.
+    /// Asks all shards in parallel, and each again while `take` returns a further question. Returns
+    /// whether all answers came in time.
     pub(super) fn ask_all(
         &self,
         first: impl Fn() -> About,
@@ -108,7 +108,7 @@ impl Shards {
         answer
     }
 
-    /// Sends a question; None if there is no such shard.
+    /// Sends a question; None if the shard does not exist.
     pub(super) fn send(&self, shard: u32, about: About) -> Option<Receiver<Finding>> {
         let (to, receiver) = bounded(1);
         self.peers.get(shard as usize)?.send(Message::Inquiry(Inquiry { about, to }));

@@ -1,9 +1,8 @@
-//! All groups with their lag. The ends of partitions are asked for before the commits of groups, so
-//! that the lag is at most that of the moment of the commits; it is never below 0. The lag of share
-//! groups comes from the leaders of the partitions, which have their state. It has
-//! a row for each group and the ends of partitions, and of single partitions only the rows with the
-//! most lag and those of the groups that were chosen. The commits are kept for the next one
-//! ([`Kept`]), so that a shard is asked for groups that have changed.
+//! The lag of all groups. The ends of partitions are read before the commits, so the lag is never
+//! overstated; it is at least 0. The leaders of partitions have the state of share groups, and
+//! report their lag. A survey has a row for each group. Rows for single partitions are limited to
+//! those with the most lag, and those of groups that the config names. The commits are kept for the
+//! next survey ([`Kept`]), which then asks only for groups that have changed.
 
 mod kept;
 mod top;
@@ -21,22 +20,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use top::Top;
 
-/// The most rows of chosen groups: this many for partitions, and this many for groups.
+/// The most rows for groups that the config names: for partitions, and again for groups.
 const CHOSEN_ROWS_MAX: usize = 10_000;
 
 /// The kind of share groups.
 pub(super) const SHARE: &str = "share";
 
-/// Which rows of single partitions are kept.
+/// Which rows for single partitions a survey keeps.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// The number of groups, and of partitions, with the most lag.
+    /// How many groups, and how many partitions, with the most lag.
     top: usize,
-    /// Ids of groups all of whose rows are kept; a star at the end stands for any end.
+    /// Group ids of which all rows are kept; `*` at the end matches any rest.
     chosen: Vec<String>,
 }
 
-/// See the head of the file.
+/// The lag of all groups at one time.
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) began: Instant,
@@ -44,15 +43,15 @@ pub(crate) struct Survey {
     pub(crate) image: Arc<ClusterImage>,
     /// All groups, by id.
     pub(crate) groups: Vec<GroupLag>,
-    /// The places of the groups in the list; the group with the most lag comes first.
+    /// Indexes of the groups in the list, ordered by lag, the most first.
     pub(crate) by_lag: Vec<u32>,
-    /// The partitions with the most lag, the most first; then those of chosen groups.
+    /// The partitions with the most lag, in this order; then those of groups that the config names.
     pub(crate) partitions: Vec<PartitionLag>,
     /// The number of groups by kind and state.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), usize>,
-    /// Groups whose offsets are too many to be read, or damaged.
+    /// The number of groups whose offsets are too many to be read, or damaged.
     pub(crate) left_out: usize,
-    /// The number of groups that metrics show by their lag.
+    /// How many groups with the most lag the metrics show.
     pub(crate) top: usize,
     ends: Ends,
 }
@@ -65,13 +64,14 @@ pub(crate) struct GroupLag {
     pub(crate) kind: &'static str,
     pub(crate) state: &'static str,
     pub(crate) members: u32,
-    /// The number of partitions with a commit whose ends are known.
+    /// How many partitions have a commit and known ends.
     pub(crate) partitions: u32,
-    /// The partitions without a commit of topics that have one: their records are no lag.
+    /// How many other partitions have topics in which the group has commits. Their records are not
+    /// counted as lag.
     pub(crate) uncommitted: u32,
-    /// The sum over these partitions; None without partitions, or if the offsets were not read.
+    /// The total lag; None without partitions, or if the offsets were not read.
     pub(crate) lag: Option<u64>,
-    /// Whether it is one of the groups that were chosen.
+    /// Whether the config names the group.
     pub(crate) is_chosen: bool,
 }
 
@@ -104,8 +104,8 @@ impl Limits {
 }
 
 impl Survey {
-    /// Asks all shards; None if one does not answer in time. The groups that are `kept` are those
-    /// of the last survey, and then of this one.
+    /// Makes a survey; None if a shard does not answer in time. `kept` has the groups of the last
+    /// survey, and is replaced by those of this one.
     pub(super) fn make(
         shards: &Shards,
         limits: &Limits,
@@ -114,7 +114,7 @@ impl Survey {
     ) -> Option<Self> {
         let began = Instant::now();
         let ends = ends(shards, until)?;
-        // The image is read after the ends, so that it contains their topics.
+        // Read the image after the ends, so that it has all of their topics.
         let image = shards.image()?;
         let mut gathered = Gathered::new(limits, &image, &ends);
         let asked = match kept.take().and_then(|kept| kept.renew(shards, until)) {
@@ -143,8 +143,8 @@ impl Survey {
         have_answered.then_some(survey)
     }
 
-    /// The records between the first offsets and the ends of a topic's partitions; None if they
-    /// are not known of all, as of internal topics.
+    /// The number of records between the first offsets and the ends of a topic's partitions. None
+    /// if a partition's bounds are unknown, as for internal topics.
     pub(crate) fn records(&self, topic: Uuid) -> Option<u64> {
         let ends = self.ends.0.get(&topic)?;
         let records = |(start, end): (i64, i64)| end.saturating_sub(start).max(0).unsigned_abs();
@@ -156,7 +156,7 @@ impl Survey {
         self.groups.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let groups = &self.groups;
         let mut by_lag: Vec<u32> = (0..groups.len() as u32).collect();
-        // The sort keeps the order by id among equals.
+        // The sort is stable, so groups with equal lag stay ordered by id.
         by_lag.sort_by_key(|place| std::cmp::Reverse(groups[*place as usize].lag));
         self.by_lag = by_lag;
     }
@@ -191,13 +191,13 @@ impl Ends {
     }
 }
 
-/// The rows of the groups so far.
+/// The rows gathered so far.
 struct Gathered<'s> {
     limits: &'s Limits,
     image: &'s ClusterImage,
     ends: &'s Ends,
     groups: Vec<GroupLag>,
-    /// The places of share groups in the list.
+    /// Indexes of share groups in the list.
     share_groups: HashMap<Arc<str>, usize>,
     counts: BTreeMap<(&'static str, &'static str), usize>,
     left_out: usize,
@@ -220,7 +220,8 @@ impl<'s> Gathered<'s> {
         }
     }
 
-    /// Adds the groups of all shards, and returns them; None if one does not answer in time.
+    /// Adds the groups of all shards, and returns them for the next survey. None if a shard is
+    /// late.
     fn ask_groups(&mut self, shards: &Shards, until: Instant) -> Option<Kept> {
         let mut kept = Kept::default();
         let take = |shard, found| match found {
@@ -282,8 +283,7 @@ impl<'s> Gathered<'s> {
         });
     }
 
-    /// Adds the lag of share groups, if there are any. Returns whether all shards have answered in
-    /// time.
+    /// Adds the lag of share groups, if there are any. Returns whether all shards answered in time.
     fn ask_shares(&mut self, shards: &Shards, until: Instant) -> bool {
         if self.share_groups.is_empty() {
             return true;
@@ -304,7 +304,7 @@ impl<'s> Gathered<'s> {
         shards.ask_all(|| About::Shares(None), take, until)
     }
 
-    /// Adds a share partition. Its group may be gone, or be one of another kind.
+    /// Adds a share partition, unless its group was deleted or is of another kind.
     fn add_share(&mut self, row: &ShareStart) {
         let Some(place) = self.share_groups.get(&row.group).copied() else { return };
         let topic = self.image.topic_by_id(row.partition.topic);
@@ -316,7 +316,7 @@ impl<'s> Gathered<'s> {
         self.keep((of_partition, row.partition.index), (&row.group, &topic.name), is_chosen);
     }
 
-    /// Keeps the row of a partition, if its group is chosen or its lag is among the highest.
+    /// Keeps the row of a partition if the config names its group, or its lag is among the highest.
     fn keep(
         &mut self,
         (lag, partition): (u64, i32),

@@ -1,14 +1,14 @@
-//! Queries of URLs: names and values, percent-encoded.
+//! Parses URL queries: percent-encoded names and values.
 
-/// The most parts of a query.
+/// The most name-value pairs of a query.
 const PARTS_MAX: usize = 32;
 
-/// The names and values of a query, decoded.
+/// The decoded names and values of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// None for one that is malformed or has too many parts.
+    /// Parses a query. None if it is malformed or has too many pairs.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split('&').filter(|part| !part.is_empty()).collect();
         if parts.len() > PARTS_MAX {
@@ -21,23 +21,23 @@ impl Query {
         parts.iter().map(read).collect::<Option<_>>().map(Self)
     }
 
-    /// The first value of a name; None without one, or if it is empty.
+    /// The first value of a name; None if it is missing or empty.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let named = self.0.iter().find(|(other, _)| other == name);
         named.map(|(_, value)| &**value).filter(|value| !value.is_empty())
     }
 
-    /// A number, or `default` without one.
+    /// The value of a name as a number, or `default` if it is missing.
     ///
     /// # Errors
-    /// A value that is no number of the type.
+    /// The value is not a number of this type.
     pub(crate) fn number<N: std::str::FromStr>(&self, name: &str, default: N) -> Result<N, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().map_err(|_| format!("{name} is not a number in range"))
     }
 }
 
-/// A text without its percent-encoding; None if that is malformed, or the text is no UTF-8.
+/// Decodes percent-encoding; None if it is malformed, or the result is not UTF-8.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,5 +1,5 @@
-//! The configs of a broker, a topic or a group, each with its source. Secrets have no value, as in
-//! DescribeConfigs, whose answer this is.
+//! The configs of a broker, a topic or a group, each with its source. This is the answer of
+//! DescribeConfigs, which hides the values of secrets.
 
 use super::{Answer, Refused, late};
 use crate::admin::describe_configs;
@@ -38,7 +38,7 @@ pub(super) fn answer(shards: &Shards, query: &Query) -> Result<Value, Refused> {
     Ok(json!({ "name": name, "configs": configs.collect::<Vec<_>>() }))
 }
 
-/// The resource that is asked for: the first broker without one.
+/// The requested resource; the first broker by default.
 fn resource(query: &Query) -> (i8, &str) {
     let named = [("topic", TOPIC_RESOURCE), ("group", GROUP_RESOURCE), ("broker", BROKER_RESOURCE)];
     let found = named.into_iter().find_map(|(name, of_type)| Some((of_type, query.text(name)?)));
@@ -66,7 +66,7 @@ fn synonym(synonym: &DescribeConfigsSynonym<'_>) -> Value {
     })
 }
 
-/// Kafka's names of the sources.
+/// Kafka's name of a config source.
 fn source(number: i8) -> &'static str {
     match number {
         1 => "DYNAMIC_TOPIC_CONFIG",

@@ -1,5 +1,5 @@
-//! One group: members with their assignments, commits with their lag, and the history of its
-//! rebalances with their causes.
+//! One group: members with assignments, committed offsets with lag, and recent rebalances with
+//! causes.
 
 use super::topics::{ByPartition, bounds};
 use super::{Answer, Refused, late, share};
@@ -69,7 +69,7 @@ fn place_of(commit: &CommitView) -> Value {
 }
 
 /// # Errors
-/// A topic without the number of a partition.
+/// The partition is missing or not a number.
 fn commits_after(query: &Query) -> Result<Option<(std::sync::Arc<str>, i32)>, Refused> {
     let Some(topic) = query.text("after_topic") else { return Ok(None) };
     let partition = query.number("after_partition", -1).map_err(Answer::malformed)?;

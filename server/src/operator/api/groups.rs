@@ -1,4 +1,4 @@
-//! The list of groups, by lag, id or members, filtered by kind, state and a part of the id.
+//! The list of groups: sorted by lag, id or members; filtered by kind, state and part of the id.
 
 use super::{Answer, Page, Refused, no_survey};
 use crate::operator::{GroupLag, Operator, Query, Survey};
@@ -27,7 +27,7 @@ pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refuse
     }))
 }
 
-/// Whether a group is one of those that are asked for.
+/// Whether a group matches the filters of a request.
 fn wanted<'q>(query: &'q Query, page: Page<'q>) -> impl Fn(&GroupLag) -> bool + use<'q> {
     let (kind, state) = (query.text("kind"), query.text("state"));
     move |group| {

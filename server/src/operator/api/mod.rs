@@ -1,4 +1,4 @@
-//! The read API, `/api/v1/...`: JSON, answers of a limited size, and nothing that changes anything.
+//! The read API, `/api/v1/...`: JSON answers of limited size. No request changes anything.
 
 mod configs;
 mod group;
@@ -12,17 +12,17 @@ use crate::calendar::civil_time;
 use crate::clock::wall;
 use serde_json::{Value, json};
 
-/// The most rows of a list, and their number where a request has none.
+/// The most rows of a list, and the default.
 const ROWS_MAX: usize = 500;
 const ROWS: usize = 50;
 
-/// A page ends after this many bytes of names: JSON may need six bytes for each.
+/// A page ends after this many bytes of names. JSON may need six bytes for each byte.
 const NAMES_BYTES_MAX: usize = 128 << 10;
 
-/// The most bytes of a text that is searched for.
+/// The longest search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 256;
 
-/// An answer: the status of HTTP, and JSON.
+/// An answer: HTTP status and JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -51,13 +51,13 @@ impl Answer {
     }
 }
 
-/// Why there is no answer.
+/// An error as an answer.
 type Refused = Answer;
 
-/// The part of a list that is wanted.
+/// The requested part of a list.
 #[derive(Debug, Clone, Copy)]
 struct Page<'q> {
-    /// None for all.
+    /// The text to search for; None for all rows.
     search: Option<&'q str>,
     from: usize,
     rows: usize,
@@ -80,7 +80,7 @@ pub(super) fn answer(operator: &Operator, shards: &Shards, path: &str, query: &Q
     answered.map_or_else(|refused| refused, |body| Answer::found(timed(body)))
 }
 
-/// An answer with the time at which it was made.
+/// Adds the current time to an answer.
 pub(crate) fn timed(mut body: Value) -> Value {
     body["time"] = json!(civil_time(wall().0));
     body
@@ -88,7 +88,7 @@ pub(crate) fn timed(mut body: Value) -> Value {
 
 impl<'q> Page<'q> {
     /// # Errors
-    /// Values that are no numbers, or too large.
+    /// A value is not a number, or is too large.
     fn read(query: &'q Query) -> Result<Self, Refused> {
         let search = query.text("search");
         if search.is_some_and(|search| search.len() > SEARCH_BYTES_MAX) {
@@ -103,15 +103,15 @@ impl<'q> Page<'q> {
         Ok(Self { search, from, rows })
     }
 
-    /// Whether a name has the text that is searched for, in whatever case.
+    /// Whether a name contains the search text, ignoring case.
     fn wants(&self, name: &str) -> bool {
         let Some(search) = self.search else { return true };
         let (name, search) = (name.as_bytes(), search.as_bytes());
         name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
     }
 
-    /// Takes the rows of the page out of all rows that were found, and counts them. The page ends
-    /// early if the names of its rows are long.
+    /// The rows of the page among all matching rows, and the number of these. The page ends early
+    /// if its names are long.
     fn of<'f, T>(
         &self,
         found: impl Iterator<Item = &'f T>,

@@ -1,4 +1,4 @@
-//! The share partitions of a group, from the shards that lead them.
+//! The share partitions of a group, as the shards that lead them report.
 
 use super::{Answer, Refused};
 use crate::cluster::ClusterImage;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The most share partitions of an answer.
+/// The most share partitions in an answer.
 const ROWS_MAX: usize = 1_000;
 
 /// # Errors

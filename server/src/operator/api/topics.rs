@@ -1,4 +1,4 @@
-//! Topics, and the partitions of one.
+//! The list of topics, and the partitions of one topic.
 
 use super::{Answer, Page, Refused, late, no_survey};
 use crate::cluster::{Topic, leader};
@@ -9,7 +9,7 @@ use crate::partitions::{Bounds, PartitionId};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The bounds of partitions by index.
+/// The bounds of partitions.
 pub(super) type ByPartition = BTreeMap<PartitionId, Option<Bounds>>;
 
 pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refused> {
@@ -63,7 +63,7 @@ pub(super) fn answer_one(shards: &Shards, name: &str, query: &Query) -> Result<V
     }))
 }
 
-/// The bounds of partitions, from the shards that lead them.
+/// The bounds of partitions, as the shards that lead them report.
 ///
 /// # Errors
 /// A shard does not answer in time.

@@ -1,6 +1,6 @@
-//! The last survey of the groups of all shards, so that a shard is asked only for groups that have
-//! changed since. It consists of pages; a later page replaces groups of earlier pages. If there are
-//! very many groups, nothing is kept, and each survey asks for all groups.
+//! The groups of the last survey, so that shards are asked only for groups that have changed since.
+//! They are kept as pages; a group in a later page replaces that in earlier pages. If there are too
+//! many groups, nothing is kept, and each survey asks for all groups.
 
 use super::Shards;
 use crate::inquiry::{About, Finding};
@@ -8,24 +8,24 @@ use muster_coordinator::{GroupsPage, SurveyedGroup};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
-/// The most groups and offsets that are kept, of all pages: some 32 MiB.
+/// The most groups and offsets to keep, in all pages: about 32 MiB.
 const KEPT_MAX: usize = 1 << 20;
 
-/// The number of replaced groups from which on they are removed.
+/// How many replaced groups there may be before they are removed.
 const REPLACED_MAX: usize = 1_024;
 
-/// See the head of the file.
+/// The pages of the last survey.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pages: Vec<(u32, Box<GroupsPage>)>,
-    /// Groups and offsets of all pages.
+    /// The number of groups and offsets in all pages.
     size: usize,
     is_too_large: bool,
 }
 
 impl Kept {
-    /// Asks all shards for the changes since the last survey. None if a shard does not answer in
-    /// time, or does not know the last survey.
+    /// Asks all shards for changes since the last survey. None if a shard is late, does not know
+    /// the last survey, or there are too many groups.
     pub(super) fn renew(mut self, shards: &Shards, until: Instant) -> Option<Self> {
         let mut are_known = true;
         let take = |shard, found| match found {
@@ -50,7 +50,7 @@ impl Kept {
         is_of_use.then(|| self.without_replaced())
     }
 
-    /// The survey, unless it is too large to keep.
+    /// The pages, unless they are too large to keep.
     pub(super) fn unless_too_large(self) -> Option<Self> {
         (!self.is_too_large).then_some(self)
     }
@@ -65,7 +65,7 @@ impl Kept {
         }
     }
 
-    /// Calls `act` with each group that exists, as the last page has it.
+    /// Calls `act` with the newest entry of each group that exists.
     pub(super) fn each(&self, mut act: impl FnMut(u32, &SurveyedGroup<'_>)) {
         let mut seen = HashSet::new();
         for (shard, page) in self.pages.iter().rev() {
@@ -96,7 +96,7 @@ mod tests {
     use muster_codec::records::{GroupMetadataKey, GroupRecord};
     use muster_coordinator::Coordinator;
 
-    /// A coordinator whose groups are asked for once, and then their changes.
+    /// A coordinator that is asked for all groups once, and then for changes.
     struct Asked {
         coordinator: Coordinator,
         kept: Kept,

@@ -1,4 +1,4 @@
-//! Lag from pages of groups and the ends of partitions.
+//! Lag, computed from pages of groups and the ends of partitions.
 
 use super::*;
 use crate::shard::commit;

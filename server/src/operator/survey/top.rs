@@ -1,15 +1,15 @@
-//! The partitions with the most lag among all that are offered.
+//! Selects the partitions with the most lag.
 
 use super::PartitionLag;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// The rows with the most lag; of equal ones the first by name.
+/// The rows with the most lag; among equal ones the first by name.
 #[derive(Debug)]
 pub(super) struct Top {
     max: usize,
-    /// The row that gives way first is the greatest.
+    /// The greatest element of the heap is the row that is removed first.
     rows: BinaryHeap<(Reverse<u64>, PartitionLag)>,
 }
 
@@ -18,7 +18,7 @@ impl Top {
         Self { max, rows: BinaryHeap::new() }
     }
 
-    /// Offers a row, which is made only if it stays.
+    /// Offers a row. The row is only built if it is kept.
     pub(super) fn offer(
         &mut self,
         lag: u64,
@@ -40,7 +40,7 @@ impl Top {
         self.rows.push((Reverse(lag), PartitionLag { lag, group, topic, partition }));
     }
 
-    /// The rows, in order of lag, the most first.
+    /// The rows, with the most lag first.
     pub(super) fn into_rows(self) -> Vec<PartitionLag> {
         self.rows.into_sorted_vec().into_iter().map(|(_, row)| row).collect()
     }
