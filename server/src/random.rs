@@ -1,10 +1,10 @@
-//! Random ids from the operating system.
+//! Random ids from the operating system's random numbers.
 
 use muster_codec::Uuid;
 use muster_coordinator::Ids;
 use std::io;
 
-/// Ids from the system's random numbers, which are read a few hundred at a time.
+/// Generates random ids. The random numbers are read for a few hundred ids at a time.
 #[derive(Debug)]
 pub struct RandomIds {
     pool: Box<[u8; POOL_BYTES]>,
@@ -31,7 +31,7 @@ impl RandomIds {
 
 impl Ids for RandomIds {
     /// # Panics
-    /// If the system stops returning random numbers, which Linux does not do once it has started.
+    /// If the system stops returning random numbers. Linux does not do this.
     fn next_id(&mut self) -> Uuid {
         if self.used + 16 > POOL_BYTES {
             self.refill().unwrap_or_else(|error| panic!("no random numbers: {error}"));

@@ -1,27 +1,27 @@
-//! The answer of a shard to the admin side.
+//! The answer of a shard to the admin part.
 
 use muster_counters::Copies;
 use std::fmt;
 
-/// A flush that is under way for longer keeps clients from being answered.
+/// A longer flush is reported, as clients wait for it.
 const FLUSHING_MS_MAX: u64 = 1_000;
 
-/// The numbers of a shard as they were at one time, and what keeps it from serving.
+/// The numbers of a shard at one time, and its problems.
 pub struct Report {
     pub shard: u32,
     pub numbers: Copies,
     /// When the certificate of each listener expires, in seconds since 1970; None without TLS.
     pub certificates: Vec<Option<i64>>,
-    /// Why it does not serve as it should, in words; clients have to wait.
+    /// Reasons why the shard is not ready, for `/readyz`.
     pub obstacles: Vec<String>,
-    /// The part of them that is stalled work (see `stall.rs`), and the part of it that a new start
-    /// would end: with that the process does not count as alive.
+    /// The obstacles that are stalled work (see `stall.rs`). Of these, `stuck` has the work that a
+    /// restart would help; with such work the process does not count as alive.
     pub stalled: Vec<String>,
     pub stuck: Vec<String>,
-    /// Whether the disk was slow of late: then no work of any shard counts as stuck, as shards wait
-    /// for each other.
+    /// Whether the disk was slow recently. If so, no work of any shard counts as stuck, as shards
+    /// wait for one another.
     pub is_disk_slow: bool,
-    /// Trouble that an operator should know of, though it serves.
+    /// Problems that an operator should know of although the shard serves clients.
     pub warnings: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Report {
     }
 }
 
-/// The signs of a shard's health that its inspection shows.
+/// The facts about a shard's health that its inspection shows.
 pub(crate) struct Signs {
     pub(crate) shard: u32,
     pub(crate) is_stopping: bool,
@@ -39,21 +39,21 @@ pub(crate) struct Signs {
     pub(crate) flushing_ms: u64,
     pub(crate) is_log_full: bool,
     pub(crate) offline_partitions: usize,
-    /// Parts of partitions that cannot be read, while everything else of them is served.
+    /// Parts of partitions that cannot be read; the rest of these partitions is served.
     pub(crate) damaged_parts: usize,
-    /// Whether the disk has so little free space that produces are refused.
+    /// Whether produces are refused because the disk is nearly full.
     pub(crate) is_disk_short: bool,
-    /// Whether there are no descriptors for further connections.
+    /// Whether no descriptors for further connections are left.
     pub(crate) is_full: bool,
-    /// Trouble of the last hour.
+    /// Problems of the last hour.
     pub(crate) troubles: Vec<String>,
-    /// The work that is stalled, and the work that is stuck: see `stall.rs`.
+    /// Stalled work, and stuck work; see `stall.rs`.
     pub(crate) stalled: Vec<String>,
     pub(crate) stuck: Vec<String>,
 }
 
 impl Signs {
-    /// Why it does not serve as it should.
+    /// Reasons why the shard is not ready.
     pub(crate) fn obstacles(&self) -> Vec<String> {
         let Self { shard, flushing_ms, .. } = self;
         let slow = format!(
@@ -69,12 +69,12 @@ impl Signs {
         reasons.chain(self.of_shard(&self.stalled)).collect()
     }
 
-    /// The stalled work.
+    /// Stalled work.
     pub(crate) fn stalled(&self) -> Vec<String> {
         self.of_shard(&self.stalled).collect()
     }
 
-    /// The work that a new start would help.
+    /// Stuck work, which a restart would help.
     pub(crate) fn stuck(&self) -> Vec<String> {
         self.of_shard(&self.stuck).collect()
     }
@@ -83,7 +83,7 @@ impl Signs {
         words.iter().map(|words| format!("shard {}: {words}", self.shard))
     }
 
-    /// Trouble that an operator should know of, though the shard serves.
+    /// Problems that an operator should know of although the shard serves clients.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let count = self.offline_partitions;
         let damaged = format!("{count} partitions are damaged and not served, the others are");

@@ -1,6 +1,6 @@
-//! Opens a data directory of N shards with M: new shard logs are written beside the old ones, then
-//! the stamp of the directory is replaced, then the old logs go to the trash. An interruption at
-//! any point leaves one or the other valid.
+//! Opens a data directory of N shards with M shards. First new shard logs are written beside the
+//! old ones, then the stamp is replaced, then the old logs are moved to the trash. After an
+//! interruption either the old or the new logs are valid.
 
 use crate::Failure;
 use crate::data_dir::{DataDir, Entry, Meta, State, entries};
@@ -14,10 +14,10 @@ use muster_storage::{AppendError, RecoveredBatch};
 use std::path::Path;
 use tracing::info;
 
-/// Changes the directory's number of shards. `now` is the wall clock's, in milliseconds.
+/// Changes the number of shards of a directory. `now` is the wall clock's time in milliseconds.
 ///
 /// # Errors
-/// Old logs cannot be read or do not match the stamp, or new ones cannot be written.
+/// Old logs cannot be read or do not match the stamp, or new logs cannot be written.
 pub fn reshard(
     directory: &mut DataDir,
     placement: Placement,
@@ -49,7 +49,7 @@ pub fn reshard(
     Ok(())
 }
 
-/// Empty logs for all shards that a stamp names.
+/// Makes empty logs for all shards that a stamp names.
 ///
 /// # Errors
 /// No file can be created in the directory.
@@ -62,7 +62,7 @@ pub fn new_logs(data: &Path, meta: &Meta, sizes: LogSizes) -> Result<Vec<Offline
     Ok((0..).zip(&meta.logs).map(new).collect())
 }
 
-/// Appends the batches of an old log to the new ones that own their partitions.
+/// Copies the batches of an old log to the new logs that own their partitions.
 fn copy(
     old: &Path,
     known: &KnownLog,
@@ -83,7 +83,7 @@ fn copy(
 /// Appends a batch of another log.
 ///
 /// # Errors
-/// The file system refuses, or the batch does not follow the one before.
+/// A file system operation failed, or the batch does not follow the previous batch.
 pub fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(), Failure> {
     loop {
         match offline.log.append_batch_at(batch.partition, batch.batch.bytes) {
@@ -94,8 +94,8 @@ pub fn append(offline: &mut OfflineLog, batch: RecoveredBatch<'_>) -> Result<(),
     }
 }
 
-/// Moves the logs of other numbers of shards to the trash: old logs after a change of the number,
-/// or new ones of an interrupted change. Entries with other names stay.
+/// Moves the logs for other numbers of shards to the trash: the old logs after a change, or the new
+/// logs of an interrupted change. Other entries stay.
 fn set_aside_all_but(data: &Path, shards: u32, now: i64) -> Result<(), Failure> {
     for (name, entry) in entries(data)? {
         if matches!(entry, Entry::ShardLogs(other) if other != shards) {

@@ -1,8 +1,8 @@
-//! The quotas of one client.
+//! The quotas that apply to one client.
 
 use super::{ClientQuotas, Limit, QuotaKey};
 
-/// The quotas that hold for the requests of a client, by one set of quotas.
+/// The quotas that apply to a client's requests, looked up in one version of all quotas.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     quotas: ClientQuotas,
@@ -16,17 +16,17 @@ impl Allowance {
         Self { quotas: quotas.clone(), client_id: client_id.into(), limits }
     }
 
-    /// Whether it is still what these quotas say, for the same client.
+    /// Whether this is still valid for these quotas and this client id.
     pub(crate) fn is_by(&self, quotas: &ClientQuotas, client_id: &str) -> bool {
         self.is_of(quotas) && *self.client_id == *client_id
     }
 
-    /// Whether these are its quotas still.
+    /// Whether this was looked up in the same version of the quotas.
     pub(crate) fn is_of(&self, quotas: &ClientQuotas) -> bool {
         self.quotas.is_same(quotas)
     }
 
-    /// Whether no quota holds for the client.
+    /// Whether no quota applies to the client.
     pub(crate) fn is_empty(&self) -> bool {
         self.limits.iter().all(Option::is_none)
     }

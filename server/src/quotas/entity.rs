@@ -1,8 +1,8 @@
-//! The clients that a quota is about.
+//! The entities that may have quotas.
 
 use std::sync::Arc;
 
-/// The clients that a quota is about (`ClientQuotaEntity`).
+/// The clients to which a quota applies (Kafka's `ClientQuotaEntity`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Entity {
     User(Name),
@@ -11,7 +11,7 @@ pub enum Entity {
     Ip(Name),
 }
 
-/// A name, or all names without a quota of their own.
+/// A name, or the default: all names without a quota of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Name {
     Default,
@@ -23,7 +23,7 @@ impl Name {
         Self::Of(name.into())
     }
 
-    /// None for the default.
+    /// The name; None for the default.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Default => None,
@@ -37,7 +37,7 @@ pub(crate) const CLIENT_ID: &str = "client-id";
 pub(crate) const IP: &str = "ip";
 
 impl Entity {
-    /// Kafka's names of its parts, with what they are about.
+    /// The parts of the entity: Kafka's name of the kind, and the name.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Name)> {
         let (first, second) = match self {
             Self::User(user) => ((USER, user), None),
@@ -48,7 +48,7 @@ impl Entity {
         std::iter::once(first).chain(second)
     }
 
-    /// The part with one of Kafka's names.
+    /// The part of this kind; `kind` is Kafka's name.
     pub fn part(&self, kind: &str) -> Option<&Name> {
         self.parts().find(|(own, _)| *own == kind).map(|(_, name)| name)
     }

@@ -1,19 +1,19 @@
-//! The rates that have quotas.
+//! The rates that can have quotas.
 
 use super::Entity;
 
-/// A rate that may have a quota (`QuotaConfig`).
+/// A rate that can have a quota (Kafka's `QuotaConfig`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QuotaKey {
-    /// The part of a core's time that requests take, in percent.
+    /// The share of a core's time for requests, in percent.
     RequestPercentage,
-    /// Bytes of Produce requests in a second.
+    /// Bytes of Produce requests per second.
     ProducerByteRate,
-    /// Bytes of Fetch answers in a second.
+    /// Bytes of Fetch answers per second.
     ConsumerByteRate,
-    /// Partitions and topics that are created, added and deleted in a second.
+    /// Partitions and topics created, added and deleted per second.
     ControllerMutationRate,
-    /// New connections of an address in a second.
+    /// New connections from an address per second.
     ConnectionCreationRate,
 }
 
@@ -42,7 +42,7 @@ impl QuotaKey {
         Self::ALL.into_iter().find(|key| key.name() == name)
     }
 
-    /// Whether an entity may have it.
+    /// Whether this quota can be set for an entity.
     pub fn is_of(self, entity: &Entity) -> bool {
         match entity {
             Entity::Ip(_) => self == Self::ConnectionCreationRate,
@@ -52,7 +52,7 @@ impl QuotaKey {
         }
     }
 
-    /// The greatest value of an integer, with Kafka's word for its type; None for any number.
+    /// The type and the largest value of an integer quota; None if any number is allowed.
     pub fn integer(self) -> Option<(&'static str, f64)> {
         match self {
             Self::ProducerByteRate | Self::ConsumerByteRate => Some(("a LONG", i64::MAX as f64)),

@@ -1,20 +1,20 @@
-//! The use of clients' quotas, on one shard.
+//! Measures how much of their quotas clients use, on one shard.
 
 use super::rate::{Rate, Window};
 use super::tokens::Tokens;
 use super::{Entity, Limit, QuotaKey};
 use std::collections::{HashMap, VecDeque};
 
-/// Beyond this number of meters those that were used longest ago are forgotten: some 5 MB.
+/// The most meters, about 5 MB. Beyond it the least recently used meters are dropped.
 const METERS_MAX: usize = 10_000;
 
-/// The meters of the entities with quotas. One that has not been used for the time of a window is
-/// as if it were new, and is forgotten.
+/// The meters of entities with quotas. A meter that was not used for a whole window equals a new
+/// one, so it is dropped.
 #[derive(Debug)]
 pub struct Meters<M> {
     window: Window,
     meters: HashMap<(QuotaKey, Entity), Used<M>>,
-    /// All of them, each with its last use when it was queued.
+    /// All meters, each with the time of its last use when it was queued.
     queue: VecDeque<(i64, (QuotaKey, Entity))>,
 }
 
@@ -24,10 +24,10 @@ struct Used<M> {
     meter: M,
 }
 
-/// Rates of bytes, time or connections.
+/// Meters for rates of bytes, time or connections.
 pub type Rates = Meters<Rate>;
 
-/// Buckets of changes of the cluster.
+/// Meters for changes of topics: token buckets.
 pub type Buckets = Meters<Tokens>;
 
 impl<M> Meters<M> {
@@ -50,8 +50,8 @@ impl<M> Meters<M> {
         &mut used.meter
     }
 
-    /// Forgets meters that are as if they were new, and enough of the others. Those that have been
-    /// used since they were queued are queued again.
+    /// Drops meters that equal new ones, and as many others as necessary. Meters that were used
+    /// since they were queued are queued again.
     fn make_room(&mut self, now: i64) {
         let is_over = |at: i64| now - at >= self.window.total_ms();
         while let Some((at, _)) = self.queue.front()
@@ -73,7 +73,7 @@ impl Rates {
         self.of(key, &limit.of, now, Rate::default).record(window, value, now);
     }
 
-    /// How long the client has to wait, in ms.
+    /// How long the client must wait, in ms.
     pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
         let window = self.window;
         self.of(key, &limit.of, now, Rate::default).delay_ms(window, limit.bound.get(), now)
@@ -81,14 +81,14 @@ impl Rates {
 }
 
 impl Buckets {
-    /// Takes tokens, even if there are too few of them.
+    /// Takes tokens, even more than there are.
     pub fn take(&mut self, key: QuotaKey, limit: &Limit, tokens: f64, now: i64) {
         let window = self.window;
         let bucket = self.of(key, &limit.of, now, || Tokens::full(now));
         bucket.take(window, limit.bound.get(), tokens, now);
     }
 
-    /// How long the client has to wait, in ms.
+    /// How long the client must wait, in ms.
     pub fn delay_ms(&mut self, key: QuotaKey, limit: &Limit, now: i64) -> i64 {
         let window = self.window;
         let bucket = self.of(key, &limit.of, now, || Tokens::full(now));

@@ -1,9 +1,8 @@
-//! Client quotas, with the meaning that Kafka gives them (KIP-13, KIP-124, KIP-257, KIP-546,
-//! KIP-599, KIP-612): the rates that clients are held to, each on the shard that serves it.
+//! Client quotas: limits on the rates of clients, enforced by the shard that serves a client. They
+//! work as in Kafka (KIP-13, KIP-124, KIP-257, KIP-546, KIP-599, KIP-612).
 //!
-//! [`ClientQuotas`] is the set of them, in the image of the cluster: it says which quota holds for
-//! a client, and which clients share it. [`Rates`] and [`Buckets`] measure what they use, on one
-//! shard.
+//! [`ClientQuotas`], in the image of the cluster, has all quotas: which quota applies to a client,
+//! and which clients share it. [`Rates`] and [`Buckets`] measure the use on one shard.
 
 mod allowance;
 mod entity;

@@ -1,7 +1,7 @@
-//! A rate as Kafka measures it: the sum of the last samples, over the time that they cover
-//! (`Rate`, `WindowedSum`, `SampledStat`).
+//! A rate as Kafka measures it: the sum of the last samples, divided by the time that they cover
+//! (Kafka's `Rate`, `WindowedSum`, `SampledStat`).
 
-/// The number of samples of a rate, and how long each is.
+/// The number of samples of a rate, and the length of each sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// `quota.window.num`, at least 1.
@@ -10,7 +10,7 @@ pub struct Window {
     pub sample_ms: i64,
 }
 
-/// Kafka's.
+/// Kafka's defaults.
 impl Default for Window {
     fn default() -> Self {
         Self { samples: 11, sample_ms: 1_000 }
@@ -18,13 +18,13 @@ impl Default for Window {
 }
 
 impl Window {
-    /// After this time without events a rate is as if it were new.
+    /// The length of the window. After this time without events a rate equals a new one.
     pub fn total_ms(self) -> i64 {
         i64::from(self.samples).saturating_mul(self.sample_ms)
     }
 
-    /// The most that can be recorded at once without a delay that is sure
-    /// (`ClientQuotaManager.getMaxValueInQuotaWindow`).
+    /// A larger value, recorded at once, certainly causes a delay (Kafka's
+    /// `ClientQuotaManager.getMaxValueInQuotaWindow`).
     pub fn largest(self, bound: f64) -> f64 {
         bound * f64::from(self.samples - 1) * seconds(self.sample_ms)
     }
@@ -61,8 +61,8 @@ impl Rate {
         sample.last = now;
     }
 
-    /// Begins the next sample. There is one more than the window has, as the oldest overlaps its
-    /// beginning.
+    /// Begins the next sample. The window has one extra sample, as the oldest one began before the
+    /// window.
     fn advance(&mut self, window: Window, now: i64) {
         self.current = (self.current + 1) % (window.samples as usize + 1);
         match self.samples.get_mut(self.current) {
@@ -74,8 +74,8 @@ impl Rate {
         }
     }
 
-    /// How long the client has to wait, in ms, until its rate is within the bound again, if
-    /// nothing is recorded meanwhile (`QuotaUtils.throttleTime`).
+    /// How long the client must wait, in ms, until its rate is within the bound again if it uses
+    /// nothing meanwhile (Kafka's `QuotaUtils.throttleTime`).
     pub(crate) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
         let elapsed = self.elapsed(window, now) as f64;
         let sum: f64 = self.samples.iter().map(|sample| sample.sum).sum();
@@ -83,7 +83,8 @@ impl Rate {
         if rate > bound { whole_ms((rate - bound) / bound * elapsed) } else { 0 }
     }
 
-    /// The time that the samples cover: at least all but one of the window.
+    /// The time that the samples cover, in ms. It is at least the window's length without one
+    /// sample.
     fn elapsed(&mut self, window: Window, now: i64) -> i64 {
         let over = now.saturating_sub(window.total_ms());
         let old = self.samples.iter_mut().filter(|sample| sample.last <= over);
@@ -95,7 +96,7 @@ impl Rate {
     }
 }
 
-/// A delay as answers can have it.
+/// Rounds a delay to what answers can hold.
 pub(super) fn whole_ms(ms: f64) -> i64 {
     ms.round().min(f64::from(i32::MAX)) as i64
 }
@@ -114,7 +115,7 @@ mod tests {
         rate.delay_ms(Window::default(), bound, now)
     }
 
-    /// Ten seconds count, even if the first event is just now.
+    /// The rate covers ten seconds even if the first event is new.
     #[test]
     fn a_burst_is_spread_over_the_window() {
         assert_eq!(delay_after(&[(0, 1_000.0)], 100.0, 0), 0);

@@ -1,13 +1,13 @@
-//! All quotas of a cluster, and which of them holds for a client.
+//! All quotas of a cluster, and which quota applies to a client.
 
 use super::{Entity, Name, QuotaKey};
 use imbl::OrdMap;
 
-/// The most that a rate may be: at least 0.
+/// The maximum of a rate; it is at least 0.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Bound(f64);
 
-/// It is never NaN.
+/// The value is never NaN.
 impl Eq for Bound {}
 
 impl From<u32> for Bound {
@@ -17,7 +17,7 @@ impl From<u32> for Bound {
 }
 
 impl Bound {
-    /// None for NaN and for less than 0.
+    /// None for NaN and negative numbers.
     pub fn new(rate: f64) -> Option<Self> {
         (rate >= 0.0).then_some(Self(rate))
     }
@@ -30,15 +30,15 @@ impl Bound {
 /// The quotas of one entity, by key.
 pub type Bounds = [Option<Bound>; QuotaKey::ALL.len()];
 
-/// The quotas of a cluster. A clone shares everything.
+/// The quotas of a cluster. Clones share the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientQuotas(OrdMap<Entity, Bounds>);
 
-/// A quota that holds for a client.
+/// A quota that applies to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     pub bound: Bound,
-    /// Names the clients that share it: a default has a share for each name.
+    /// The clients that share the quota. Under a default quota each name has its own share.
     pub of: Entity,
 }
 
@@ -52,8 +52,7 @@ impl ClientQuotas {
         self.0.len()
     }
 
-    /// Whether both are the same set, without a look at each quota: false is no proof that they
-    /// are not.
+    /// Whether both are the same version, compared by pointer. False does not prove a difference.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0.ptr_eq(&other.0)
     }
@@ -71,7 +70,7 @@ impl ClientQuotas {
         self.of(entity)?[key as usize]
     }
 
-    /// Sets a quota, or removes it.
+    /// Sets or removes a quota.
     pub fn set(&mut self, entity: Entity, key: QuotaKey, bound: Option<Bound>) {
         let mut bounds = self.of(&entity).copied().unwrap_or_default();
         bounds[key as usize] = bound;
@@ -82,8 +81,9 @@ impl ClientQuotas {
         }
     }
 
-    /// The quota that holds for a client: the most special one, a user before a client id
-    /// (`ClientQuotaManager`). A client without an id has only the quotas of its user.
+    /// The quota that applies to a client: the most specific one; a user takes precedence over a
+    /// client id (`ClientQuotaManager`). For a client without an id only the quotas of its user
+    /// apply.
     pub fn limit_of_client(&self, key: QuotaKey, user: &str, client_id: &str) -> Option<Limit> {
         let (user, client) = (Name::of(user), Name::of(client_id));
         let has_client = !client_id.is_empty();
@@ -97,7 +97,7 @@ impl ClientQuotas {
             })
     }
 
-    /// The quota of `asked`, which is the user itself or the default.
+    /// The quota for `asked`, which is the user itself or the default user.
     fn limit_of_user(
         &self,
         key: QuotaKey,
@@ -118,7 +118,7 @@ impl ClientQuotas {
         Some(Limit { bound, of: Entity::User(user.clone()) })
     }
 
-    /// The quota that holds for an address.
+    /// The quota that applies to an address.
     pub fn limit_of_address(&self, key: QuotaKey, address: &str) -> Option<Limit> {
         let address = Entity::Ip(Name::of(address));
         let bound =
@@ -140,7 +140,7 @@ mod tests {
         Entity::UserAndClient(user, client)
     }
 
-    /// Kafka's order, from the last to the first: each new quota wins.
+    /// Kafka's order of precedence, reversed: each added quota overrides the earlier quotas.
     #[test]
     fn the_most_special_quota_holds() {
         let (alice, app) = (|| Name::of("alice"), || Name::of("app"));

@@ -1,16 +1,15 @@
-//! A bucket of tokens, refilled at the rate of a quota (`TokenBucket`).
+//! A token bucket that is refilled at the rate of a quota (Kafka's `TokenBucket`).
 
 use super::rate::{Window, seconds, whole_ms};
 
 #[derive(Debug, Clone)]
 pub struct Tokens {
-    /// Below 0 while the quota is exceeded.
+    /// Negative while the quota is exceeded.
     left: f64,
     refilled: i64,
 }
 
 impl Tokens {
-    /// A full bucket.
     pub(super) fn full(now: i64) -> Self {
         Self { left: f64::INFINITY, refilled: now }
     }
@@ -20,7 +19,7 @@ impl Tokens {
         self.left -= tokens;
     }
 
-    /// How long it takes until the bucket is no longer below 0, in ms.
+    /// How long it takes, in ms, until the bucket is no longer negative.
     pub(super) fn delay_ms(&mut self, window: Window, bound: f64, now: i64) -> i64 {
         self.refill(window, bound, now);
         if self.left < 0.0 { whole_ms(-self.left / bound * 1_000.0) } else { 0 }
@@ -37,7 +36,7 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    /// The example of KIP-599: 5 in a second, over 100 seconds.
+    /// The example of KIP-599: 5 tokens per second, over 100 seconds.
     #[test]
     fn a_burst_has_to_be_earned_back() {
         let window = Window { samples: 100, sample_ms: 1_000 };
