@@ -1,5 +1,5 @@
-//! Users of SCRAM as operators add them, by name and password: the first one at the first start,
-//! others while no server runs.
+//! SCRAM users that operators add by name and password: the first user at the first start, others
+//! while no server runs.
 
 use crate::Failure;
 use crate::cluster::{ClusterImage, OfflinePartitions, View, alter_user_scram_credentials};
@@ -16,23 +16,23 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A longer text is no password.
+/// The longest password, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 4_096;
 
-/// The password of the first user, if it is in no file.
+/// The environment variable with the first user's password, if no file is named.
 pub const FIRST_PASSWORD: &str = "MUSTER_FIRST_USER_PASSWORD";
 
-/// The user that a new data directory is made with.
+/// The user to add to a new data directory.
 #[derive(Debug, Clone)]
 pub struct FirstUser {
     pub name: String,
     pub mechanism: ScramMechanism,
-    /// Else it is in the environment.
+    /// Without a file, the password is in the environment.
     pub password_file: Option<PathBuf>,
 }
 
 impl FirstUser {
-    /// The records that a new data directory is made with.
+    /// The records of a new data directory.
     pub(crate) fn records_for(
         &self,
         config: &Config,
@@ -51,10 +51,11 @@ impl FirstUser {
         self.records(&view).map_err(|why| DataDirError::First(why.to_string()))
     }
 
-    /// The records of its credential. The password is read now: it may be gone at later starts.
+    /// The records of the user's credential. The password is read only when the user is added, as
+    /// it may be gone at later starts.
     ///
     /// # Errors
-    /// There is no password, or the name cannot be that of a user.
+    /// There is no password, or the user name is invalid.
     fn records(&self, view: &View<'_>) -> Result<Vec<ClusterRecord<'static>>, Failure> {
         let named = |why: Failure| format!("--first-user {}: {why}", self.name).into();
         let password = self.password().map_err(named)?;
@@ -79,19 +80,19 @@ impl FirstUser {
     }
 }
 
-/// The first line of a file.
+/// Reads the password in the first line of a file.
 ///
 /// # Errors
-/// It cannot be read, or is empty.
+/// The file cannot be read, or the line is empty.
 pub fn password_of_file(path: &Path) -> Result<String, Failure> {
     let named = |error| format!("could not read {}: {error}", path.display());
     password_of(File::open(path).map_err(named)?)
 }
 
-/// The first line of a text.
+/// Reads the password in the first line of a text.
 ///
 /// # Errors
-/// It cannot be read, or is empty.
+/// The text cannot be read, or the line is empty.
 pub fn password_of(text: impl Read) -> Result<String, Failure> {
     let mut read = String::new();
     text.take(PASSWORD_BYTES_MAX).read_to_string(&mut read)?;
@@ -101,10 +102,10 @@ pub fn password_of(text: impl Read) -> Result<String, Failure> {
     }
 }
 
-/// The request of a client that adds a user.
+/// Makes the request that adds a user.
 ///
 /// # Errors
-/// The iterations are out of bounds; or there are no random bytes.
+/// The iterations are out of bounds, or there are no random bytes.
 pub fn upsertion<'r>(
     name: &'r str,
     mechanism: ScramMechanism,
@@ -131,7 +132,7 @@ pub fn upsertion<'r>(
 /// The records of a change, decided as for a client.
 ///
 /// # Errors
-/// One of it is refused.
+/// A part of the change is refused.
 pub fn alter(
     view: &View<'_>,
     request: &AlterUserScramCredentialsRequest<'_>,

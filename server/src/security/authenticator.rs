@@ -1,5 +1,5 @@
-//! The states of a client that is not authenticated, or authenticates again: those of Kafka's
-//! `SaslServerAuthenticator`. It is pure; the caller writes answers and closes connections.
+//! The states of a client during authentication or re-authentication, as in Kafka's
+//! `SaslServerAuthenticator`. This is pure: the caller sends answers and closes connections.
 
 use super::failure::Failure;
 use super::mechanism::Mechanism;
@@ -15,15 +15,15 @@ use muster_coordinator::Ids;
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     state: State,
-    /// Whether tokens come in SaslAuthenticate. After a SaslHandshake of version 0 they are frames
-    /// without a header.
+    /// Whether tokens arrive in SaslAuthenticate requests. After SaslHandshake version 0 each token
+    /// is a frame without a header.
     has_headers: bool,
-    /// The client until then, if it authenticates again.
+    /// The previous identity of a client that re-authenticates.
     before: Option<Before>,
     receive_bytes_max: u32,
 }
 
-/// The mechanism and the name before, and when it began to authenticate again.
+/// The mechanism and the principal before, and when re-authentication began.
 pub(crate) type Before = (Mechanism, Principal, i64);
 
 #[derive(Debug)]
@@ -33,13 +33,13 @@ enum State {
     Plain,
     ScramFirst(ScramMechanism),
     ScramLast(ScramMechanism, Box<ScramExchange>),
-    /// With the refusal of a token that the client is to acknowledge.
+    /// With the refusal of a token, if the client has yet to acknowledge a refusal.
     Bearer(Option<Failure>),
-    /// It authenticates again by another mechanism, which is refused with its first token.
+    /// The client re-authenticates with another mechanism. Its first token will be refused.
     OtherMechanism,
 }
 
-/// A token was taken.
+/// The result of an accepted token.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Continues(Vec<u8>),
@@ -47,7 +47,7 @@ pub(crate) enum Progress {
         answer: Vec<u8>,
         mechanism: Mechanism,
         principal: Principal,
-        /// When what the client has shown expires.
+        /// When the authentication expires, if ever.
         expires_at: Option<Wall>,
     },
 }
@@ -62,7 +62,7 @@ impl Authenticator {
         }
     }
 
-    /// For a client that authenticates again, whose first request is a SaslHandshake.
+    /// For a client that re-authenticates; its first request is a SaslHandshake.
     pub(crate) fn again(sasl: &Sasl, before: Before) -> Self {
         Self { state: State::Handshake, before: Some(before), ..Self::new(sasl) }
     }
@@ -83,7 +83,7 @@ impl Authenticator {
         }
     }
 
-    /// Whether a request of an API may come now.
+    /// Whether a request of this API is allowed now.
     pub(crate) fn expects(&self, api: ApiKey) -> bool {
         match self.state {
             State::VersionsOrHandshake => {
@@ -98,8 +98,8 @@ impl Authenticator {
         }
     }
 
-    /// Whether the client is in the middle of an exchange of tokens with headers: requests of other
-    /// APIs are answered with ILLEGAL_SASL_STATE.
+    /// Whether the client is within an exchange of SaslAuthenticate requests. Requests of other
+    /// APIs then get ILLEGAL_SASL_STATE.
     pub(crate) fn is_in_exchange(&self) -> bool {
         self.takes_tokens() && self.has_headers
     }
@@ -108,17 +108,17 @@ impl Authenticator {
         self.before.is_some()
     }
 
-    /// The client until then, if it authenticates again.
+    /// The previous principal of a client that re-authenticates.
     pub(crate) fn principal_before(&self) -> Option<&Principal> {
         self.before.as_ref().map(|(_, principal, _)| principal)
     }
 
-    /// When it began to authenticate again, if it did.
+    /// When re-authentication began; None at the first authentication.
     pub(crate) fn again_since(&self) -> Option<i64> {
         self.before.as_ref().map(|(.., since)| *since)
     }
 
-    /// Why its token was refused, which it has not acknowledged.
+    /// The refusal of a token that the client has not acknowledged.
     pub(crate) fn refused(&self) -> Option<&Failure> {
         match &self.state {
             State::Bearer(refused) => refused.as_ref(),
@@ -135,12 +135,12 @@ impl Authenticator {
         self.receive_bytes_max
     }
 
-    /// ApiVersions was answered, without an error.
+    /// ApiVersions was answered without an error.
     pub(crate) fn versions_answered(&mut self) {
         self.state = State::Handshake;
     }
 
-    /// Takes the choice of a mechanism; false if it is not one of the listener's.
+    /// Chooses a mechanism. Returns false if the listener does not have it.
     pub(crate) fn handshake(&mut self, version: i16, name: &str, sasl: &Sasl) -> bool {
         self.has_headers = version >= 1;
         let mechanism = Mechanism::by_name(name).filter(|it| sasl.mechanisms.contains(it));
@@ -155,8 +155,8 @@ impl Authenticator {
         true
     }
 
-    /// Takes a token. `credential` looks a user up, `ids` are random, and `wall` is the wall
-    /// clock's time.
+    /// Handles a token. `credential` looks a user up, `ids` returns random ids, and `wall` is the
+    /// wall clock's time.
     pub(crate) fn token(
         &mut self,
         token: &[u8],
@@ -223,7 +223,7 @@ impl Authenticator {
         }
     }
 
-    /// The mechanism that is under way, for the log.
+    /// The current mechanism, for the log.
     pub(crate) fn mechanism(&self) -> Option<Mechanism> {
         match &self.state {
             State::Plain => Some(Mechanism::Plain),
@@ -235,7 +235,7 @@ impl Authenticator {
         }
     }
 
-    /// The words of a failure for the client, which are Kafka's.
+    /// The error message for the client, as in Kafka.
     pub(crate) fn words(&self, failure: &Failure, mechanism: Option<Mechanism>) -> String {
         let during = if self.is_again() { "re-authentication" } else { "authentication" };
         let general = || {

@@ -1,26 +1,26 @@
-//! The reason why a client is not let in: for the server's log, and for the client.
+//! The reason why authentication failed, for the server's log and for the client.
 
 /// A failed authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// For the log, without secrets.
+    /// The reason for the log, without secrets.
     pub(crate) why: &'static str,
-    /// The words for the client; None for Kafka's general ones, which do not say whether there is
-    /// such a user.
+    /// The message for the client. None for Kafka's general message, which does not reveal whether
+    /// the user exists.
     pub(crate) words: Option<String>,
-    /// The name of the user, if it was read.
+    /// The user's name, if it could be read.
     pub(crate) user: Option<String>,
 }
 
 impl Failure {
     pub(super) const MALFORMED: Self = Self::hidden("a malformed message");
 
-    /// One whose reason the client does not get.
+    /// A failure whose reason is hidden from the client.
     pub(crate) const fn hidden(why: &'static str) -> Self {
         Self { why, words: None, user: None }
     }
 
-    /// One with words for the client, which are Kafka's.
+    /// A failure with a message for the client, as in Kafka.
     pub(super) fn with_words(why: &'static str, words: impl Into<String>) -> Self {
         Self { why, words: Some(words.into()), user: None }
     }

@@ -1,11 +1,11 @@
-//! The authentication of clients: SASL, without sockets.
+//! Client authentication with SASL, without sockets.
 //!
-//! [`Authenticator`] has the states of one client, [`Sasl`] what a listener asks for. Both are
-//! pure: the time, random numbers and credentials are arguments. `scram/`, `oauthbearer/` and
-//! `plain.rs` have the mechanisms.
+//! [`Authenticator`] has the state of one client, [`Sasl`] the requirements of a listener. Both are
+//! pure: time, random numbers and credentials are arguments. `scram/`, `oauthbearer/` and
+//! `plain.rs` implement the mechanisms.
 //!
-//! A shard never derives a salted password: clients do, and AlterUserScramCredentials has it
-//! already. So a login costs a shard a few hashes.
+//! A shard never computes a salted password: clients compute it, and AlterUserScramCredentials
+//! contains it. So a login costs a shard only a few hashes.
 
 pub mod acls;
 mod authenticator;

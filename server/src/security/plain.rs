@@ -1,13 +1,13 @@
-//! The server's side of PLAIN (RFC 4616), by Kafka's rules (`PlainSaslServer`).
+//! The server side of PLAIN (RFC 4616), by the rules of Kafka's `PlainSaslServer`.
 
 use super::failure::Failure;
 use super::secret::Secret;
 use std::collections::BTreeMap;
 
-/// The users of a listener, with their passwords.
+/// The users of a listener with their passwords.
 pub(crate) type PlainUsers = BTreeMap<String, Secret>;
 
-/// Takes the only message; returns the name of the user.
+/// Handles the only message. Returns the user's name.
 pub(super) fn authenticate(message: &[u8], users: &PlainUsers) -> Result<String, Failure> {
     let message = String::from_utf8_lossy(message);
     let tokens: Vec<&str> = message.splitn(5, '\0').take(TOKENS_READ).collect();
@@ -33,10 +33,11 @@ pub(super) fn authenticate(message: &[u8], users: &PlainUsers) -> Result<String,
     Ok(name.to_owned())
 }
 
-/// As many as Kafka reads, of which three are right.
+/// How many tokens Kafka reads; a valid message has three.
 const TOKENS_READ: usize = 4;
 
-/// Takes as long for a user that does not exist.
+/// Checks a password. This takes as long for an unknown user, so that the time does not reveal
+/// users.
 fn is_password(users: &PlainUsers, name: &str, password: &str) -> bool {
     match users.get(name) {
         Some(expected) => expected.is(password),

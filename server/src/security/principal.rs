@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// An authenticated client, as Kafka's `KafkaPrincipal`.
+/// An authenticated client, like Kafka's `KafkaPrincipal`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     pub kind: &'static str,
@@ -17,12 +17,12 @@ impl Principal {
         Self { kind: Self::USER, name: name.into() }
     }
 
-    /// A client that has not authenticated, who has no permissions but those of everyone.
+    /// A client that has not authenticated. It has only the permissions of everyone.
     pub fn unknown() -> Self {
         Self::user("")
     }
 
-    /// A client of a listener that asks for no password.
+    /// A client of a listener that does not authenticate clients.
     pub fn anonymous() -> Self {
         Self::user("ANONYMOUS")
     }

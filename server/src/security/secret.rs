@@ -1,9 +1,9 @@
-//! A text that is never printed.
+//! A secret text, which is never printed.
 
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// A password, or a config with one.
+/// A password, or a config that contains one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
 
@@ -16,7 +16,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether it is this, in a time that does not depend on how much of it is equal.
+    /// Compares in constant time, so that the duration reveals nothing about the secret.
     pub(crate) fn is(&self, other: &str) -> bool {
         self.0.as_bytes().ct_eq(other.as_bytes()).into()
     }

@@ -4,17 +4,17 @@ use super::kinds::{Operation, PatternType, Permission, ResourceType};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// The name, or the address, that stands for all.
+/// The name or address that stands for all.
 pub(super) const WILDCARD: &str = "*";
 
-/// An ACL: a rule about the resources of a pattern (`AclBinding`).
+/// An ACL: a rule for the resources that a pattern selects (Kafka's `AclBinding`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Acl {
     pub pattern: Pattern,
     pub entry: Entry,
 }
 
-/// The resources that an ACL is about (`ResourcePattern`). The literal name `*` stands for all.
+/// Selects the resources of an ACL (Kafka's `ResourcePattern`). The literal name `*` selects all.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
     pub resource_type: ResourceType,
@@ -22,7 +22,7 @@ pub struct Pattern {
     pub name: Arc<str>,
 }
 
-/// The rule of an ACL about a client (`AccessControlEntry`).
+/// The rule of an ACL for a client (Kafka's `AccessControlEntry`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// `User:alice`, or `User:*` for all.
@@ -48,8 +48,8 @@ impl Entry {
             && (*self.host == *WILDCARD || *self.host == *host || is_same_ipv6(&self.host, host))
     }
 
-    /// Its decision on an operation, if it has any. An ACL that denies an operation denies
-    /// nothing else, though the operation may imply it.
+    /// The decision of this ACL about an operation, if it applies. Denying an operation does not
+    /// deny the operations that it implies.
     pub(super) fn decision(&self, operation: Operation) -> Option<Permission> {
         let applies = match self.permission {
             Permission::Allow => self.operation.implies(operation),
@@ -59,7 +59,8 @@ impl Entry {
     }
 }
 
-/// An address of IPv6 may be written in many ways: Java has `0:0:0:0:0:0:0:1`, others `::1`.
+/// Whether both are the same IPv6 address in possibly different notations. Java writes
+/// `0:0:0:0:0:0:0:1`, others `::1`.
 fn is_same_ipv6(one: &str, other: &str) -> bool {
     let address = |text: &str| text.parse::<Ipv6Addr>().ok();
     one.contains(':') && address(one).is_some_and(|it| address(other) == Some(it))

@@ -1,22 +1,23 @@
-//! The last decisions on a client, as a heartbeat or commit asks for the same ones again and again.
+//! Caches the last decisions about a client, as its heartbeats and commits repeat the same checks.
 
 use super::kinds::{Operation, ResourceType};
 use std::sync::{Mutex, PoisonError};
 
-/// The decisions that are kept of a client.
+/// The number of decisions cached for a client.
 const DECISIONS_MAX: usize = 8;
 
-/// Decisions about longer names are not kept.
+/// Decisions about longer names are not cached.
 const NAME_BYTES_MAX: usize = 249;
 
-/// Decisions, each found by what was asked. The lock is never waited for: a client has one thread.
+/// The cached decisions by what was asked. The lock is uncontended, as a client belongs to one
+/// thread.
 #[derive(Debug, Default)]
 pub(super) struct Decided(Mutex<Last>);
 
 #[derive(Debug, Default)]
 struct Last {
     all: Vec<Decision>,
-    /// The one to replace next.
+    /// The index of the decision to replace next.
     next: usize,
 }
 
@@ -29,7 +30,7 @@ struct Decision {
 }
 
 impl Decided {
-    /// The decision that is kept, or a new one.
+    /// The cached decision, or a new one.
     pub(super) fn get(
         &self,
         (operation, of, name): (Operation, ResourceType, &str),

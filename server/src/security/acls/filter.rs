@@ -1,16 +1,16 @@
-//! The filter of DescribeAcls and DeleteAcls (`AclBindingFilter`).
+//! The filter of DescribeAcls and DeleteAcls (Kafka's `AclBindingFilter`).
 
 use super::acl::{Entry, Pattern, WILDCARD};
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
 use muster_codec::messages::{DeleteAclsFilter, DescribeAclsRequest};
 
-/// The code that stands for any kind.
+/// The code for any kind.
 const ANY: i8 = 1;
 
-/// The code for all patterns that are about a name.
+/// The pattern type for all patterns that select a given name.
 const MATCH: i8 = 2;
 
-/// A filter; None matches all.
+/// A filter. None matches everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclFilter<'f> {
     resource_type: Option<ResourceType>,
@@ -25,12 +25,12 @@ pub struct AclFilter<'f> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patterns {
     Any,
-    /// Those that are about the resource with the name.
+    /// All patterns that select the resource with the filter's name.
     Match,
     Of(PatternType),
 }
 
-/// The fields of a filter as they come in a request.
+/// The fields of a filter in a request.
 #[derive(Debug, Clone, Copy)]
 pub struct AclFilterFields<'f> {
     pub resource_type: i8,
@@ -81,7 +81,7 @@ impl<'f> AclFilter<'f> {
         })
     }
 
-    /// The pattern of all ACLs that it matches, if there is but one.
+    /// The pattern of all ACLs that the filter can match, if there is only one.
     pub(super) fn pattern(&self) -> Option<(ResourceType, PatternType, &'f str)> {
         let Patterns::Of(pattern_type) = self.patterns else { return None };
         Some((self.resource_type?, pattern_type, self.name?))
@@ -114,7 +114,7 @@ impl<'f> AclFilter<'f> {
     }
 }
 
-/// None, inside, for any; None for an unknown code.
+/// The kind with this code. The inner None means any kind; the outer None, an unknown code.
 fn any_or<T>(code: i8, by_code: impl Fn(i8) -> Option<T>) -> Option<Option<T>> {
     if code == ANY { Some(None) } else { by_code(code).map(Some) }
 }

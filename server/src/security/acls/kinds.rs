@@ -1,5 +1,5 @@
-//! The kinds that an ACL is made of, with Kafka's numbers (`ResourceType`, `PatternType`,
-//! `AclOperation`, `AclPermissionType`).
+//! The enums of an ACL, with Kafka's numbers (`ResourceType`, `PatternType`, `AclOperation`,
+//! `AclPermissionType`).
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident { $($name:ident = $code:literal,)* })*) => {$(
@@ -34,7 +34,7 @@ kinds! {
         DelegationToken = 6,
         User = 7,
     }
-    /// Whether the name of an ACL is that of one resource, or the beginning of those of several.
+    /// Whether an ACL's name is that of one resource, or a prefix of several names.
     PatternType {
         Literal = 3,
         Prefixed = 4,
@@ -62,7 +62,8 @@ kinds! {
 }
 
 impl ResourceType {
-    /// The operations that there are on such a resource, as bits (`AclEntry.supportedOperations`).
+    /// The operations that exist for this type of resource, as bits
+    /// (`AclEntry.supportedOperations`).
     pub fn operations(self) -> i32 {
         use Operation::*;
         let of = |operations: &[Operation]| operations.iter().map(|it| it.bit()).sum();
@@ -88,7 +89,7 @@ impl ResourceType {
 }
 
 impl Operation {
-    /// The operation in a field of authorized operations.
+    /// The bit of the operation in a field of authorized operations.
     pub fn bit(self) -> i32 {
         1 << self.code()
     }
@@ -98,7 +99,7 @@ impl Operation {
         (0..i32::BITS as i8).filter(move |code| bits & 1 << code != 0).filter_map(Self::by_code)
     }
 
-    /// Whether a client that is allowed this operation is allowed the other one, too.
+    /// Whether a client that may perform this operation may also perform the other one.
     pub(super) fn implies(self, other: Self) -> bool {
         use Operation::*;
         let implies = match other {

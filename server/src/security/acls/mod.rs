@@ -1,7 +1,7 @@
-//! Access control lists, with the meaning that Kafka's `StandardAuthorizer` gives them.
+//! Access control lists, with the rules of Kafka's `StandardAuthorizer`.
 //!
-//! [`Acls`] is the set of them, in the image of the cluster. [`Permissions`] decides what a client
-//! may do: the same set, the rules of the config, the client's principal and address.
+//! [`Acls`], in the image of the cluster, has all ACLs. [`Permissions`] decides what one client may
+//! do. It combines the ACLs, the rules in the config, and the client's principal and address.
 
 mod acl;
 mod decided;

@@ -9,13 +9,14 @@ use muster_coordinator::Describes;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The only resource of the type cluster.
+/// The name of the only resource of type cluster.
 pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
-/// A name that no resource has, for what is allowed whatever the name is.
+/// A name that no resource has. What is allowed on it is allowed on any name. (Kafka's
+/// placeholder.)
 const ANY_NAME: &str = "hardcode";
 
-/// The rules of the config beside the ACLs.
+/// The config's authorization rules apart from ACLs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AclRules {
     /// `super.users`, as `User:alice`.
@@ -24,7 +25,7 @@ pub(crate) struct AclRules {
     pub(crate) allows_without_acls: bool,
 }
 
-/// The permissions of one client, by the ACLs of one image of the cluster.
+/// The permissions of one client, by one version of the ACLs.
 #[derive(Debug)]
 pub(crate) struct Permissions {
     rules: Arc<AclRules>,
@@ -36,7 +37,7 @@ pub(crate) struct Permissions {
 }
 
 impl Permissions {
-    /// `host` is the client's address, as Kafka prints it: `/127.0.0.1`.
+    /// `host` is the client's address as Kafka prints it: `/127.0.0.1`.
     pub(crate) fn new(rules: Arc<AclRules>, acls: Acls, principal: &Principal, host: &str) -> Self {
         let principal = principal.to_string();
         let is_super_user = rules.super_users.contains(&principal);
@@ -51,7 +52,7 @@ impl Permissions {
         }
     }
 
-    /// Whether they are by these ACLs.
+    /// Whether these permissions were made from these ACLs.
     pub(crate) fn are_by(&self, acls: &Acls) -> bool {
         self.acls.is_same(acls)
     }
@@ -60,8 +61,9 @@ impl Permissions {
         &self.principal
     }
 
-    /// `StandardAuthorizerData.authorize`: what is denied is not allowed, whatever allows it; what
-    /// no ACL allows is not, unless there is no ACL about the resource and the config says so.
+    /// Whether the client may perform an operation (`StandardAuthorizerData.authorize`). A denial
+    /// takes precedence. Without an ACL that allows it, the operation is denied, unless there is no
+    /// ACL for the resource and the config then allows everyone.
     pub(crate) fn allow(&self, operation: Operation, of: ResourceType, name: &str) -> bool {
         self.is_super_user
             || self.decided.get((operation, of, name), || self.decide(operation, of, name))
@@ -88,8 +90,9 @@ impl Permissions {
         self.allow(operation, ResourceType::Cluster, CLUSTER_NAME)
     }
 
-    /// Whether the operation is allowed on some resource of the type
-    /// (`Authorizer.authorizeByResourceType`): a pattern allows it of which no wider one denies it.
+    /// Whether the operation is allowed on at least one resource of the type
+    /// (`Authorizer.authorizeByResourceType`): a pattern allows it, and no equal or wider pattern
+    /// denies it.
     pub(crate) fn allow_on_any(&self, operation: Operation, of: ResourceType) -> bool {
         if self.allow(operation, of, ANY_NAME) {
             return true;
@@ -113,7 +116,7 @@ impl Permissions {
         allowed.any(|it| it.is_for_all() || !is_denied(it))
     }
 
-    /// Those of the operations, given and returned as bits, that are allowed.
+    /// The allowed ones among these operations; both are bits.
     pub(crate) fn allowed_of(&self, operations: i32, of: ResourceType, name: &str) -> i32 {
         let allowed = Operation::of_bits(operations).filter(|it| self.allow(*it, of, name));
         allowed.map(Operation::bit).sum()

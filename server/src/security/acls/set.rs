@@ -1,4 +1,4 @@
-//! A set of ACLs, by the resources that they are about.
+//! All ACLs, indexed by the resources that they are about.
 
 use super::acl::{Acl, Entry, Pattern, WILDCARD};
 use super::filter::AclFilter;
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-/// A look-up of a pattern takes as long as looking at this number of ACLs.
+/// A look-up by pattern costs as much as comparing this number of ACLs.
 const LOOK_UP: usize = 16;
 
-/// All ACLs of a cluster. A clone shares everything.
+/// All ACLs of a cluster. Clones share the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acls(Arc<Set>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Set {
-    /// The entries by the name of their pattern, so that a look-up needs no key of its own.
+    /// The entries by the name of their pattern; a look-up needs no allocated key.
     by_kind: BTreeMap<(ResourceType, PatternType), ByName>,
     count: usize,
 }
@@ -27,7 +27,7 @@ type ByName = OrdMap<Arc<str>, Arc<OfPattern>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct OfPattern {
     pattern: Pattern,
-    /// In order.
+    /// Sorted.
     entries: Vec<Entry>,
 }
 
@@ -40,8 +40,7 @@ impl Acls {
         self.0.count == 0
     }
 
-    /// Whether both are the same set, without a look at each ACL: false is no proof that they are
-    /// not.
+    /// Whether both are the same version, compared by pointer. False does not prove a difference.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -81,12 +80,12 @@ impl Acls {
         by_kind.retain(|_, by_name| !by_name.is_empty());
     }
 
-    /// All of them, by resource.
+    /// All ACLs, by resource.
     pub fn iter(&self) -> impl Iterator<Item = (&Pattern, &Entry)> {
         self.0.by_kind.values().flat_map(|by_name| by_name.values()).flat_map(entries_of)
     }
 
-    /// Those that a filter matches, by resource.
+    /// The ACLs that a filter matches, by resource.
     pub fn matching<'a>(&'a self, filter: &AclFilter<'_>) -> Vec<(&'a Pattern, &'a Entry)> {
         let matches = |it: &(&Pattern, &Entry)| filter.matches(it.0, it.1);
         match filter.pattern() {
@@ -99,19 +98,19 @@ impl Acls {
         }
     }
 
-    /// The number of ACLs that [`Self::matching`] has to look at, about.
+    /// The approximate number of ACLs that [`Self::matching`] must compare.
     pub fn looks_at(&self, filter: &AclFilter<'_>) -> usize {
         if filter.pattern().is_some() { LOOK_UP } else { self.len().max(LOOK_UP) }
     }
 
-    /// Those of a type of resources.
+    /// The ACLs of a resource type.
     pub(super) fn of_type(&self, of: ResourceType) -> impl Iterator<Item = (&Pattern, &Entry)> {
         let kinds = [PatternType::Literal, PatternType::Prefixed].into_iter();
         let by_name = kinds.filter_map(move |pattern_type| self.by_name(of, pattern_type));
         by_name.flat_map(|by_name| by_name.values()).flat_map(entries_of)
     }
 
-    /// Those about a resource.
+    /// The entries of all ACLs about a resource.
     pub(super) fn about(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Entry> {
         let literals = self.by_name(of, PatternType::Literal);
         let literal = move |name: &str| literals.and_then(|it| it.get(name));
@@ -120,8 +119,9 @@ impl Acls {
         exact.chain(self.prefixes(of, name)).flat_map(|of_name| of_name.entries.iter())
     }
 
-    /// Those of all prefixes of a name. A look-up finds the greatest pattern up to the name: it is
-    /// a prefix, or else all others are prefixes of the part that both have in common.
+    /// The prefixed patterns that are prefixes of a name. Each step finds the greatest pattern up
+    /// to the name. If it is no prefix, all remaining prefixes lie within the part that both have
+    /// in common.
     fn prefixes(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Arc<OfPattern>> {
         let by_name = self.by_name(of, PatternType::Prefixed);
         let mut left = Some((name.len(), true));
@@ -150,7 +150,7 @@ fn entries_of(of_name: &Arc<OfPattern>) -> impl Iterator<Item = (&Pattern, &Entr
     of_name.entries.iter().map(|entry| (&of_name.pattern, entry))
 }
 
-/// The bytes with which both begin, up to the end of a character.
+/// The length of the common prefix of both texts, rounded down to a whole character.
 fn common_length(name: &str, other: &str) -> usize {
     let same = name.bytes().zip(other.bytes()).take_while(|(one, other)| one == other);
     name.floor_char_boundary(same.count())

@@ -1,4 +1,4 @@
-//! ACLs and what they allow: Kafka's rules by examples, and look-ups against a search through all.
+//! Examples of Kafka's rules, and look-ups compared with a search through all ACLs.
 
 use super::kinds::{Operation, PatternType, Permission, ResourceType};
 use super::*;

@@ -1,4 +1,4 @@
-//! The states of a client, in and out of order.
+//! The states of a client, with requests in and out of order.
 
 use super::*;
 use crate::security::Secret;
@@ -16,7 +16,7 @@ impl Ids for Counted {
 const ALICE: &[u8] = b"\0alice\0secret";
 const WRONG: &[u8] = b"\0alice\0other";
 
-/// A listener with PLAIN and one mechanism of SCRAM.
+/// A listener with PLAIN and one SCRAM mechanism.
 fn sasl() -> Sasl {
     let users = ["alice", "bob"].map(|name| (name.to_owned(), Secret::new("secret")));
     Sasl {

@@ -1,5 +1,5 @@
-//! The algorithms by which tokens may be signed (RFC 7518): those of public keys, as a secret that
-//! the server shared could also sign.
+//! Signature algorithms of tokens (RFC 7518). Only public-key algorithms are accepted: with a
+//! shared secret the server itself could sign tokens.
 
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, EcdsaVerificationAlgorithm,
@@ -8,7 +8,7 @@ use ring::signature::{
     RsaPublicKeyComponents, UnparsedPublicKey,
 };
 
-/// An algorithm by its name in a token.
+/// An algorithm, with its name in tokens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Algorithm {
     pub(super) name: &'static str,
@@ -34,7 +34,7 @@ pub(super) enum PublicKey {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// A point, not compressed.
+    /// An uncompressed point.
     Ec(Curve, Vec<u8>),
 }
 
@@ -66,7 +66,7 @@ impl Algorithm {
         ALGORITHMS.into_iter().find(|algorithm| algorithm.name == name)
     }
 
-    /// Whether a key is of its kind.
+    /// Whether the algorithm can use a key.
     pub(super) fn takes(self, key: &PublicKey) -> bool {
         match (self.kind, key) {
             (Kind::Rsa(_), PublicKey::Rsa { .. }) => true,

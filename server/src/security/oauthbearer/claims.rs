@@ -1,5 +1,5 @@
-//! The claims of a token, and the rules of a listener for them: those of Kafka's
-//! `BrokerJwtValidator`, of which most are jose4j's.
+//! The claims of a token, and a listener's rules for them, as in Kafka's `BrokerJwtValidator`.
+//! (Most of these rules are from its library jose4j.)
 
 use super::Accepted;
 use muster_codec::Wall;
@@ -8,26 +8,26 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The rules of a listener.
+/// A listener's rules for claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRules {
-    /// A token has to be for one of these; if there are none, it must not be for anyone.
+    /// The token must name one of these audiences. If the list is empty, the token must name none.
     pub audiences: Vec<String>,
     pub issuer: Option<String>,
-    /// The difference of clocks that is allowed.
+    /// The allowed difference between clocks.
     pub skew_seconds: i64,
-    /// The claim that has the name of the user.
+    /// The name of the claim that contains the user's name.
     pub sub_claim: String,
     pub scope_claim: String,
 }
 
-/// The claims of a token, each once.
+/// The claims of a token by name.
 pub(super) struct Claims(BTreeMap<String, Value>);
 
-/// Claims that are texts, if they are there.
+/// Claims that must be strings if present.
 const TEXTS: [&str; 3] = ["iss", "sub", "jti"];
 
-/// The latest time, in seconds: the end of the year 9999.
+/// The latest valid time in seconds: the end of the year 9999.
 const TIME_MAX: i64 = 253_402_300_799;
 
 impl TokenRules {
@@ -50,7 +50,7 @@ impl TokenRules {
         Ok(Accepted { name: name.to_owned(), expires_at })
     }
 
-    /// Returns when the token expires. Times are in seconds.
+    /// Checks the times. Returns when the token expires. All times are in seconds.
     fn check_times(&self, claims: &Claims, now: i64) -> Result<i64, &'static str> {
         let expires = claims.time("exp")?.ok_or("a token that never expires")?;
         let issued = claims.time("iat")?.ok_or("a token without the time of its issue")?;
@@ -85,7 +85,7 @@ impl TokenRules {
     }
 }
 
-/// Scopes are a text, or a list of different ones; they decide nothing.
+/// Checks that the scopes are a string or a list of distinct strings. They have no other effect.
 fn check_scopes(scopes: Option<&Value>) -> Result<(), &'static str> {
     let scopes = match scopes {
         Some(Value::Array(all)) => all.as_slice(),
@@ -99,7 +99,7 @@ fn check_scopes(scopes: Option<&Value>) -> Result<(), &'static str> {
     scopes.iter().all(&mut is_new).then_some(()).ok_or("a token with malformed scopes")
 }
 
-/// As Java trims a text.
+/// Trims a text like Java.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c| c <= ' ')
 }
@@ -109,7 +109,7 @@ impl Claims {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A time in whole seconds.
+    /// A claim that is a time, in whole seconds.
     fn time(&self, name: &str) -> Result<Option<i64>, &'static str> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let seconds = value.as_i64().or_else(|| value.as_f64().map(|it| it as i64));

@@ -1,4 +1,4 @@
-//! The keys of those who issue tokens, as a JSON Web Key Set (RFC 7517).
+//! The public keys of token issuers: a JSON Web Key Set (RFC 7517).
 
 use super::algorithm::{Algorithm, Curve, PublicKey};
 use base64::Engine as _;
@@ -6,19 +6,19 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use serde::Deserialize;
 use std::fmt;
 
-/// Keys of one set.
+/// The most keys in a set.
 const KEYS_MAX: usize = 256;
 
-/// Bytes of the modulus of an RSA key: 2,048 to 8,192 bits.
+/// The length of an RSA modulus in bytes: 2,048 to 8,192 bits.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=1_024;
 
-/// Bytes of the exponent of an RSA key.
+/// The longest RSA exponent, in bytes.
 const EXPONENT_BYTES_MAX: usize = 8;
 
-/// The first byte of a point that is not compressed.
+/// The first byte of an uncompressed point.
 const UNCOMPRESSED: u8 = 4;
 
-/// The keys by which tokens can be checked. By default there are none, and no token is accepted.
+/// The keys that verify tokens. The default has no keys, and accepts no token.
 #[derive(Debug, Clone, Default)]
 pub struct Jwks {
     keys: Vec<Key>,
@@ -27,12 +27,12 @@ pub struct Jwks {
 #[derive(Debug, Clone)]
 struct Key {
     id: Option<String>,
-    /// The only algorithm that it may be used with, if it says so.
+    /// The only algorithm that may use the key, if it names one.
     algorithm: Option<String>,
     public: PublicKey,
 }
 
-/// Why a set cannot be used.
+/// The reason why a key set cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JwksError(String);
 
@@ -62,10 +62,10 @@ struct Jwk {
 }
 
 impl Jwks {
-    /// Keys of other kinds, and those for encryption, are left out.
+    /// Parses a key set. Keys of other kinds, and keys for encryption, are ignored.
     ///
     /// # Errors
-    /// It is no such set, one of its keys is malformed or weak, or no key is left.
+    /// The text is not a key set, a key is malformed or weak, or no usable key remains.
     pub fn parse(text: &[u8]) -> Result<Self, JwksError> {
         let set: Set = serde_json::from_slice(text)
             .map_err(|error| JwksError(format!("it is no JSON Web Key Set: {error}")))?;
@@ -92,8 +92,8 @@ impl Jwks {
         self.keys.is_empty()
     }
 
-    /// Whether a signature is that of one of the keys. A token that names no key is checked where
-    /// there is one key alone of its algorithm.
+    /// Verifies a signature with the key that the token names. A token without a key id is verified
+    /// only if there is a single key for its algorithm.
     pub(super) fn verify(
         &self,
         algorithm: Algorithm,
@@ -118,7 +118,7 @@ impl Jwks {
 }
 
 impl Key {
-    /// None for one that no token is checked by.
+    /// Reads a key; None if it cannot verify tokens.
     fn read(jwk: Jwk) -> Result<Option<Self>, String> {
         if jwk.used_for.as_deref().is_some_and(|it| it != "sig") {
             return Ok(None);
@@ -146,7 +146,7 @@ fn rsa(jwk: &Jwk) -> Result<PublicKey, String> {
     Ok(PublicKey::Rsa { n, e })
 }
 
-/// An unsigned number without leading zeros.
+/// Decodes an unsigned number, without leading zeros.
 fn number(name: &str, text: Option<&str>) -> Result<Vec<u8>, String> {
     let bytes = decode(name, text)?;
     Ok(bytes.into_iter().skip_while(|byte| *byte == 0).collect())

@@ -1,5 +1,5 @@
-//! JSON Web Tokens that are signed (RFC 7519, RFC 7515 in its compact form). The claims are read
-//! after the signature was checked, so that strangers have no more than a header read.
+//! Signed JSON Web Tokens (RFC 7519; RFC 7515, compact form). Claims are parsed after the signature
+//! was verified, so that only the header of an unverified token is parsed.
 
 use super::algorithm::Algorithm;
 use super::claims::Claims;
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The longest token; those of common issuers have a few KiB.
+/// The longest token. Common issuers make tokens of a few KiB.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
 
 /// The longest header, as text.
@@ -23,7 +23,7 @@ struct Header {
     cty: Option<String>,
 }
 
-/// Checks the signature of a token and reads its claims.
+/// Verifies the signature of a token, and parses its claims.
 ///
 /// # Errors
 /// The reason, for the log.

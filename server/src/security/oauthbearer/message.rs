@@ -1,10 +1,10 @@
-//! The client's first message (RFC 7628, 3.1), by Kafka's expressions
-//! (`OAuthBearerClientInitialResponse`).
+//! The client's first message (RFC 7628, section 3.1), parsed like Kafka's
+//! `OAuthBearerClientInitialResponse`.
 
-/// The parts that matter: extensions are checked, and decide nothing.
+/// The parts in use. SASL extensions are validated and ignored.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FirstMessage<'m> {
-    /// Empty if there is none.
+    /// Empty if the message has none.
     pub(super) authorization_id: &'m str,
     pub(super) token: &'m str,
 }
@@ -12,7 +12,7 @@ pub(super) struct FirstMessage<'m> {
 const SEPARATOR: char = '\x01';
 const SCHEME: &str = "bearer";
 
-/// None for a message that is malformed.
+/// Parses a message; None if it is malformed.
 pub(super) fn read(message: &[u8]) -> Option<FirstMessage<'_>> {
     let message = str::from_utf8(message).ok()?;
     let (authorization_id, rest) = authorization_id(message.strip_prefix("n,")?)?;
@@ -27,13 +27,14 @@ pub(super) fn read(message: &[u8]) -> Option<FirstMessage<'_>> {
     Some(FirstMessage { authorization_id, token: token(auth?)? })
 }
 
-/// The name that the client wants to act as, and what follows its comma.
+/// The authorization id, and the text after its comma.
 fn authorization_id(text: &str) -> Option<(&str, &str)> {
     let Some(named) = text.strip_prefix("a=") else { return Some(("", text.strip_prefix(',')?)) };
     named.split_once(',').filter(|(name, _)| is_sasl_name(name))
 }
 
-/// Commas and equals signs of a name are escaped; Kafka leaves the escapes in it.
+/// Whether a name is valid. Commas and equals signs must be escaped; Kafka keeps the escapes in the
+/// name.
 fn is_sasl_name(name: &str) -> bool {
     let unescaped = |part: &str| part.bytes().all(|byte| (0x01..=0x7F).contains(&byte));
     let mut parts = name.split('=');
@@ -48,7 +49,7 @@ fn is_pair(key: &str, value: &str) -> bool {
     is_letters && !value.is_empty() && value.bytes().all(is_of_value)
 }
 
-/// The token of `Bearer TOKEN`.
+/// The token in `Bearer TOKEN`.
 fn token(auth: &str) -> Option<&str> {
     let (scheme, token) = auth.split_once(' ')?;
     let token = token.trim_start_matches(' ');

@@ -1,8 +1,8 @@
-//! The server's side of OAUTHBEARER (RFC 7628, KIP-255, KIP-768): a JWT that was signed with one of
-//! the listener's keys. It is as in Kafka's `OAuthBearerSaslServer` with
+//! The server side of OAUTHBEARER (RFC 7628, KIP-255, KIP-768): the client sends a JWT, signed with
+//! one of the listener's keys. It works like Kafka's `OAuthBearerSaslServer` with
 //! `OAuthBearerValidatorCallbackHandler`.
 //!
-//! A client whose token is refused gets the reason as JSON, and answers with one byte; that ends
+//! If a token is refused, the client gets the reason as JSON and answers with one byte, which ends
 //! the exchange.
 
 mod algorithm;
@@ -19,30 +19,31 @@ use message::FirstMessage;
 use muster_codec::Wall;
 use std::sync::Arc;
 
-/// The keys of the listeners, in order; None for one without OAUTHBEARER.
+/// The keys of the listeners, in order; None for a listener without OAUTHBEARER.
 pub type TokenKeys = Arc<[Option<Arc<Jwks>>]>;
 
-/// The rules and keys by which a listener checks tokens.
+/// The rules and keys with which a listener verifies tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Bearer {
     pub(crate) rules: TokenRules,
     pub(crate) keys: Arc<Jwks>,
 }
 
-/// A token that was accepted.
+/// The contents of an accepted token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Accepted {
     pub(super) name: String,
     pub(super) expires_at: Wall,
 }
 
-/// The answer to a token that is refused.
+/// The answer to a refused token.
 pub(super) const REFUSAL: &str = r#"{"status":"invalid_token"}"#;
 
-/// The answer of a client to a refusal.
+/// The client's answer to a refusal.
 pub(super) const ACKNOWLEDGED: &[u8] = b"\x01";
 
-/// Takes a first message. The inner error is of a token: the client is to acknowledge it.
+/// Handles the first message. The inner error is a refused token, which the client must
+/// acknowledge.
 pub(super) fn authenticate(
     message: &[u8],
     bearer: &Bearer,

@@ -1,5 +1,5 @@
-//! Tokens that are accepted and refused: signatures of each algorithm, claims, and tokens that were
-//! changed anywhere.
+//! Accepted and refused tokens: signatures of each algorithm, claims, and tokens with a change at
+//! any place.
 
 use super::*;
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 const NOW: i64 = 1_000_000;
 
-/// A key that nothing else uses.
+/// A key that is used only here.
 static RSA: LazyLock<RsaKeyPair> =
     LazyLock::new(|| RsaKeyPair::from_pkcs8(include_bytes!("tests/rsa-2048.p8")).unwrap());
 
@@ -47,7 +47,7 @@ fn bearer(keys: Jwks) -> Bearer {
     Bearer { rules, keys: keys.into() }
 }
 
-/// The part of a token that is signed.
+/// The signed part of a token.
 fn signed_part(header: &str, claims: &str) -> String {
     format!("{}.{}", BASE64URL.encode(header), BASE64URL.encode(claims))
 }
@@ -74,7 +74,7 @@ fn message(token: &str) -> Vec<u8> {
     format!("n,,\x01auth=Bearer {token}\x01\x01").into_bytes()
 }
 
-/// The name of the user, or why the token is refused.
+/// The user's name, or the reason why the token is refused.
 fn outcome(bearer: &Bearer, token: &str) -> Result<String, &'static str> {
     match authenticate(&message(token), bearer, Wall(NOW * 1_000 + 999)).unwrap() {
         Ok(accepted) => Ok(accepted.name),
@@ -256,7 +256,7 @@ proptest! {
             1 => changed.insert(at, byte),
             _ => changed.truncate(at),
         }
-        // Such as the scheme in another case.
+        // A change may have no effect, for example another case of the scheme.
         let is_same = message::read(&changed) == message::read(&before);
         let outcome = authenticate(&changed, &bearer, Wall(NOW * 1_000));
         prop_assert!(is_same || !matches!(outcome, Ok(Ok(_))));

@@ -1,9 +1,9 @@
-//! The proof of a password that a server keeps.
+//! A SCRAM credential, with which a server can verify a password.
 
 use super::ScramMechanism;
 use std::fmt;
 
-/// Enough to check a password, and not enough to log in.
+/// A SCRAM credential. It suffices to verify a password, but not to log in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramCredential {
     pub salt: Vec<u8>,
@@ -13,7 +13,7 @@ pub struct ScramCredential {
 }
 
 impl ScramCredential {
-    /// Kafka's bounds of iterations, for both mechanisms.
+    /// Kafka's bounds for iterations, the same for both mechanisms.
     pub const ITERATIONS_MIN: i32 = 4_096;
     pub const ITERATIONS_MAX: i32 = 16_384;
 

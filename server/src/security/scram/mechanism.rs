@@ -1,10 +1,10 @@
-//! The hash functions of SCRAM (RFC 5802, RFC 7677).
+//! The SCRAM mechanisms and their hash functions (RFC 5802, RFC 7677).
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256, Sha512};
 
-/// A mechanism, with Kafka's number.
+/// A mechanism; the number is Kafka's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i8)]
 pub enum ScramMechanism {
@@ -30,8 +30,8 @@ impl ScramMechanism {
         self as i8
     }
 
-    /// The salted password, which takes as long as there are iterations: a client derives it, and
-    /// no shard of a server ever does.
+    /// The salted password. The cost grows with the iterations; only clients compute it, never a
+    /// shard.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = password.as_bytes();
         match self {

@@ -1,25 +1,25 @@
-//! The messages of clients, in the forms that Kafka takes (`ScramMessages`).
+//! The messages of SCRAM clients, in the forms that Kafka accepts (`ScramMessages`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// `n,[a=authorization id],n=name,r=nonce[,extensions]`
+/// The first message: `n,[a=authorization id],n=name,r=nonce[,extensions]`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientFirst<'m> {
-    /// The part before [`Self::bare`].
+    /// The text before [`Self::bare`].
     pub(super) gs2_header: &'m str,
     pub(super) bare: &'m str,
-    /// Empty if the client asks for none.
+    /// Empty if the message has none.
     pub(super) authorization_id: String,
     pub(super) name: String,
     pub(super) nonce: &'m str,
-    /// Whether it logs in by a delegation token (KIP-48).
+    /// Whether the client logs in with a delegation token (KIP-48).
     pub(super) is_by_token: bool,
 }
 
 impl<'m> ClientFirst<'m> {
-    /// None if it is malformed, or asks for channel binding or a mandatory extension. Extensions
-    /// that are not known are ignored, as in Kafka.
+    /// Parses a message. None if it is malformed, or requires channel binding or a mandatory
+    /// extension. Unknown extensions are ignored, as in Kafka.
     pub(super) fn parse(message: &'m [u8]) -> Option<Self> {
         let text = std::str::from_utf8(message).ok()?;
         let (authorization, bare) = text.strip_prefix("n,")?.split_once(',')?;
@@ -44,7 +44,7 @@ impl<'m> ClientFirst<'m> {
     }
 }
 
-/// `c=channel binding,r=nonce[,extensions],p=proof`
+/// The final message: `c=channel binding,r=nonce[,extensions],p=proof`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientFinal<'m> {
     pub(super) without_proof: &'m str,
@@ -54,7 +54,7 @@ pub(super) struct ClientFinal<'m> {
 }
 
 impl<'m> ClientFinal<'m> {
-    /// None if it is malformed.
+    /// Parses a message; None if it is malformed.
     pub(super) fn parse(message: &'m [u8]) -> Option<Self> {
         let text = std::str::from_utf8(message).ok()?;
         let (without_proof, proof) = text.rsplit_once(",p=")?;
@@ -82,7 +82,7 @@ fn is_value(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| (1..=0x7f).contains(&byte))
 }
 
-/// A name, in which `=2C` stands for a comma and `=3D` for an equals sign.
+/// Decodes a name: `=2C` is a comma and `=3D` an equals sign.
 fn name(text: &str) -> Option<String> {
     let has_other_escapes = text.replace("=2C", "").replace("=3D", "").contains('=');
     let is_name = is_value(text) && !has_other_escapes;

@@ -1,5 +1,5 @@
-//! The server's side of SCRAM (RFC 5802), by Kafka's rules (`ScramSaslServer`). It is pure: the
-//! server's part of the nonce is an argument, and so is the credential.
+//! The server side of SCRAM (RFC 5802), by the rules of Kafka's `ScramSaslServer`. It is pure: the
+//! server's nonce and the credential are arguments.
 
 mod credential;
 mod mechanism;
@@ -21,14 +21,14 @@ pub(super) struct ScramExchange {
     name: String,
     credential: ScramCredential,
     gs2_header: String,
-    /// The nonce of both sides.
+    /// The client's and the server's nonce, joined.
     nonce: String,
-    /// The first messages of both sides, as they are signed.
+    /// The first messages of both sides, in the form that is signed.
     firsts: String,
 }
 
 impl ScramExchange {
-    /// Takes the first message; returns the answer. `credential` looks a user up.
+    /// Handles the first message. Returns the answer. `credential` looks a user up.
     pub(super) fn begin(
         mechanism: ScramMechanism,
         message: &[u8],
@@ -59,7 +59,7 @@ impl ScramExchange {
         Ok((exchange, answer.into_bytes()))
     }
 
-    /// Takes the last message; returns the name of the user and the answer.
+    /// Handles the final message. Returns the user's name and the answer.
     pub(super) fn end(self, message: &[u8]) -> Result<(String, Vec<u8>), Failure> {
         let failed = |why| Failure::hidden(why).of(&self.name);
         let last = ClientFinal::parse(message).ok_or_else(|| Failure::MALFORMED.of(&self.name))?;

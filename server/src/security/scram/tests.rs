@@ -1,4 +1,4 @@
-//! The examples of RFC 7677 and of Kafka's rules.
+//! Examples of RFC 7677 and of Kafka's rules.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn begin(first: &str) -> Result<(ScramExchange, String), Failure> {
     begun.map(|(exchange, answer)| (exchange, String::from_utf8(answer).unwrap()))
 }
 
-/// The last message of a client that knows this password.
+/// The final message of a client that knows this password.
 fn last(mechanism: ScramMechanism, exchange: &ScramExchange, password: &str) -> String {
     let credential = &exchange.credential;
     let salted = mechanism.salted_password(password, &credential.salt, 4_096);
