@@ -1,6 +1,6 @@
-//! The life of a shard in its process: it is loaded at startup, and again when it has failed, while
-//! the others continue. A server hosts each shard in a thread (`serve.rs`), the simulator all of
-//! them in one.
+//! The life of a shard in a process: it is loaded at startup, and again when it has failed, while
+//! other shards continue. A server runs each shard in a thread (`serve.rs`); the simulator runs all
+//! shards in one thread.
 
 use crate::backup;
 use crate::clock::Times;
@@ -12,14 +12,14 @@ use muster_storage::FileOp;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The place from which a shard is loaded.
+/// The number, directory and settings from which a shard is loaded.
 #[derive(Debug, Clone)]
 pub struct Host {
     pub number: u32,
     pub data: PathBuf,
     pub common: Common,
     pub block_bytes: u32,
-    /// The number of times that the shard was loaded again.
+    /// How often the shard was loaded again.
     pub reloads: u32,
 }
 
@@ -28,7 +28,8 @@ impl Host {
         Self { number, data, common, block_bytes, reloads: 0 }
     }
 
-    /// Reads the log, and keeps what it will cut off. `wall` is the wall clock's time.
+    /// Reads the log, and saves what recovery will cut off its end. `wall` is the wall clock's
+    /// time.
     ///
     /// # Errors
     /// The log cannot be read, or is damaged.
@@ -38,17 +39,17 @@ impl Host {
         Ok(loaded)
     }
 
-    /// Reads the log of a shard that has failed. Its life is the next.
+    /// Reads the log of a failed shard again. This begins the shard's next life.
     ///
     /// # Errors
-    /// Those of [`Self::load`].
+    /// As for [`Self::load`].
     pub fn load_again(&mut self, wall: i64) -> Result<Loaded, LoadError> {
         self.reloads += 1;
         self.common.life = self.common.life.saturating_add(1);
         self.load(wall)
     }
 
-    /// The shard at startup, and its first file operations.
+    /// Makes the shard at startup, with its first file operations.
     ///
     /// # Errors
     /// The directory of the partitions cannot be read.
@@ -62,11 +63,12 @@ impl Host {
         loaded.into_shard(&self.data, self.block_bytes, image, ids, times)
     }
 
-    /// The shard in place of a failed one, and the commands to perform before its first turn. The
-    /// connections of the failed one are closed, its operations have ended, and messages that came
-    /// since are in the mailbox: the new one gets them.
+    /// Makes the shard that replaces a failed one, with the commands to perform before its first
+    /// turn. The connections of the failed shard are closed, and its operations have ended. The new
+    /// shard gets the messages that have arrived since.
     ///
     /// # Errors
+    /// As for [`Self::start`].
     /// Those of [`Self::start`].
     pub fn reload(
         &mut self,

@@ -1,6 +1,6 @@
-//! The decisions of a shard's loop, without I/O: which completions become which events, what is
-//! done for a command, and when a turn ends. [`Io`] carries them out: on a driver
-//! (`reactor/driven.rs`), or in the simulator. One turn is: completions -> events -> `step` ->
+//! The decisions of a shard's loop, without I/O: which completions become which events, how
+//! commands are performed, and when a turn ends. [`Io`] performs the I/O, on a driver
+//! (`reactor/driven.rs`) or in the simulator. One turn is: completions -> events -> `step` ->
 //! commands -> a wait.
 
 mod backup;
@@ -34,54 +34,53 @@ use secured::{Open, Sessions};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How a shard continues after a turn.
+/// The action of a shard after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// With its next turn: when something has come, or at this time.
+    /// Wait for the next turn, which begins when something arrives, or at this time.
     Wait {
         until: Option<i64>,
     },
     End(End),
 }
 
-/// Why a shard has ended.
+/// The reason why a shard has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was stopped, and all accepted requests are durable and answered.
+    /// The shard was stopped. All accepted requests are durable and answered.
     Stopped,
-    /// Its groups are not in the expected state: it is to be loaded again from its log.
+    /// The state of the shard's groups is wrong, and the shard must be loaded again from its log.
     Failed,
 }
 
-/// Input that the ring still holds may have come this long before the time since when it is known
+/// Unread input in the ring may have arrived this much earlier than the time since when it is known
 /// to wait.
 const UNREAD_MARGIN_MS: i64 = 1_000;
 
-/// The time that a client may take to read its last answers before its connection is closed.
+/// How long a client may take to read its last answers before its connection is closed.
 const FINISH_PATIENCE_MS: i64 = 3_000;
 
 /// Runs a shard's turns.
 pub struct Reactor<I: Io> {
     files: Files<I::Files>,
-    /// Open connections, by slot.
+    /// Open connections by slot.
     connections: Vec<Option<Open<I::Conn>>>,
     sessions: Sessions,
-    /// The number of connections so far.
+    /// How many connections there have been.
     serial: u32,
     commands: Vec<Command>,
     dirty: Vec<ConnectionId>,
-    /// Connections that close once their output has left, each with the time when it is closed
-    /// anyway.
+    /// Connections that close after their last output, each with the latest time.
     finishing: VecDeque<(i64, I::Conn)>,
-    /// The time of this turn's events: the clocks are read once for all of them.
+    /// The time of all events in this turn; the clocks are read once.
     times: Times,
-    /// When this turn began to wait, and when the last one did.
+    /// When this turn began to wait, and when the previous turn did.
     began: i64,
     began_before: i64,
-    /// All input that arrived before this time has been read.
+    /// All input that arrived before this time was read.
     received_until: i64,
     is_stopped: bool,
-    /// Clients wait for a descriptor; logged once.
+    /// Whether clients wait because no descriptor is free. This is logged once.
     is_full: bool,
     lines: ConnectionLines,
 }
@@ -106,15 +105,16 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Sets the TLS of each listener, None for one without; open connections keep theirs.
+    /// Sets the TLS of each listener, None for a plaintext listener. Open connections keep their
+    /// TLS.
     pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
         self.sessions.listeners = listeners;
     }
 
-    /// Handles all completions that have come, then input that waits, within the time of a turn.
+    /// Handles completions, then waiting input, for at most the time of a turn.
     ///
     /// # Errors
-    /// A file operation failed that must not fail: the process has to end.
+    /// A file operation failed that must not fail; the process must end.
     pub fn input(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         self.times = io.times();
         self.files.advance(self.times.now);
@@ -133,15 +133,16 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// A connection accepted in the previous turn is first read in this one: input that arrived
-    /// before the previous turn began to wait has now been read, or is in the ring.
+    /// Updates `received_until`. A connection that was accepted in the previous turn is first read
+    /// in this one. So input that arrived before the previous turn began to wait was read, or is in
+    /// the ring.
     fn note_received(&mut self, io: &I) {
         let unread = io.unread_since().map_or(i64::MAX, |since| since - UNREAD_MARGIN_MS);
         self.received_until = self.received_until.max(self.began_before.min(unread));
         self.began_before = self.began;
     }
 
-    /// Ends the turn: does what is due, and passes on answers that may leave.
+    /// Ends the turn: does what is due, and sends answers that may leave.
     ///
     /// # Errors
     /// As for [`Self::input`].
@@ -171,7 +172,7 @@ impl<I: Io> Reactor<I> {
         Ok(if self.is_stopped { self.next_after_stop(shard) } else { Next::Wait { until } })
     }
 
-    /// The names of files are changed before the end.
+    /// The action after a stop. Pending changes of file names are finished first.
     fn next_after_stop(&self, shard: &Shard) -> Next {
         if self.files.has_calls() {
             return Next::Wait { until: None };
@@ -180,7 +181,7 @@ impl<I: Io> Reactor<I> {
         Next::End(End::Stopped)
     }
 
-    /// Performs the first commands of a shard.
+    /// Performs the initial commands of a shard.
     ///
     /// # Errors
     /// As for [`Self::input`].
@@ -197,7 +198,7 @@ impl<I: Io> Reactor<I> {
         self.began
     }
 
-    /// Closes connections whose clients had enough time to read; returns the next deadline.
+    /// Closes connections whose clients have had enough time to read. Returns the next deadline.
     fn close_finished(&mut self, io: &mut I, now: i64) -> Option<i64> {
         while let Some((_, conn)) = self.finishing.pop_front_if(|(at, _)| *at <= now) {
             io.close(conn);
@@ -309,12 +310,12 @@ impl<I: Io> Reactor<I> {
         }
         self.connections[slot] = Some(Open { id: connection, conn, secured });
         self.note_full(io, shard);
-        // An IPv4 client has its IPv4 address, even on a listener for both families.
+        // An IPv4 client has an IPv4 address even on a listener for both families.
         let (host, port) = (format!("/{}", peer.ip().to_canonical()).into(), peer.port());
         self.step(io, shard, Event::Opened { connection, listener, host, port });
     }
 
-    /// Notes whether there are descriptors for further connections.
+    /// Notes whether descriptors for further connections are left.
     fn note_full(&mut self, io: &I, shard: &Shard) {
         let was_full = std::mem::replace(&mut self.is_full, io.is_full());
         let (now, shard) = (self.times.now, shard.inspect());
@@ -335,7 +336,7 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// The shard closes the connection when it has no further output for it.
+    /// Handles the end of a client's input. The shard closes the connection after its last output.
     fn input_ended(&mut self, io: &mut I, shard: &mut Shard, conn: I::Conn) {
         match self.name(io, conn) {
             Some(connection) if self.is_handshaking(connection) => {
@@ -411,7 +412,7 @@ impl<I: Io> Reactor<I> {
         mut last: Vec<u8>,
     ) {
         let Some(conn) = self.conn(connection) else { return };
-        // Earlier answers still leave, if the client reads them.
+        // Earlier answers still leave if the client reads them.
         if self.is_secured(connection) {
             self.close_secured(io, connection, &last);
         } else {
@@ -420,7 +421,7 @@ impl<I: Io> Reactor<I> {
         self.finish(io, connection, reason);
     }
 
-    /// Closes a connection once its output has left. The reason is logged.
+    /// Closes a connection after its last output, and logs the reason.
     fn finish(&mut self, io: &mut I, connection: ConnectionId, reason: Option<String>) {
         let Some(conn) = self.conn(connection) else { return };
         if let Some(reason) = reason {
@@ -440,7 +441,7 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Passes on answers that may leave.
+    /// Sends answers that may leave.
     fn send_output(&mut self, io: &mut I, shard: &mut Shard) {
         let mut dirty = std::mem::take(&mut self.dirty);
         shard.take_sendable(&mut dirty);

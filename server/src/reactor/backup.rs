@@ -1,14 +1,15 @@
-//! The shard's part in a backup.
+//! A shard's part in a backup.
 
 use super::{Io, Reactor};
 use crate::backup::{BackupOrder, Links};
 use crate::shard::{Shard, Taken};
 
 impl<I: Io> Reactor<I> {
-    /// Meets the other shards and has the files linked as they are then. The shard has done nothing
-    /// since they met that they could know of.
+    /// Waits for the other shards, then has the files linked as they are at this moment. Since the
+    /// meeting the shard has done nothing that another shard could know of.
     pub(super) fn back_up(&mut self, io: &mut I, shard: &mut Shard, order: BackupOrder) {
-        // A shard without its state is loaded again from what would be taken.
+        // A failed shard is about to be loaded again from the very files that the backup would
+        // take.
         if shard.inspect().is_failed() || !order.meeting.attend() {
             return;
         }

@@ -1,5 +1,5 @@
-//! A shard on a driver: the reactor's operations become those of the driver, and the driver's
-//! events its completions. On a ring a turn makes one `io_uring_enter`.
+//! Runs a shard on a driver: the driver performs the reactor's operations, and its events become
+//! completions. On a ring one turn makes one `io_uring_enter` call.
 
 use super::{Completion, End, Io, Next, Reactor, ReactorError, Share};
 use crate::certificates::CertificateThread;
@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The parts that a reactor runs on.
+/// The parts that a reactor needs to run on a driver.
 pub struct Parts<D> {
     pub io: DrivenIo<D>,
-    /// The listeners in the server's order.
+    /// The listeners, in the order of the server's listeners.
     pub listeners: Vec<ListenerId>,
     pub mailbox: Receiver<Message>,
     /// All shards by number, including this one.
@@ -30,8 +30,8 @@ pub struct Parts<D> {
     pub clock: Clock,
 }
 
-/// The time for the frames of one connection, before the next connection has its turn. After this
-/// time, frames of a turn that come first are queued.
+/// How long the frames of one connection are handled before the next connection's, and how long a
+/// turn is. After `TURN_MS`, further frames of connections that come first are queued.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 
@@ -47,7 +47,7 @@ impl Share {
     }
 }
 
-/// Output up to this size is appended to the queued output; larger output is passed on whole.
+/// Output up to this size is appended to queued output; larger output is passed on without a copy.
 const COPIED_OUTPUT_BYTES_MAX: usize = 4096;
 
 /// Runs a shard on its driver.
@@ -58,9 +58,9 @@ pub struct DrivenReactor<D: Driver> {
 
 struct OnDriver<D> {
     parts: Parts<D>,
-    /// The mailbox may have messages.
+    /// Whether the mailbox may have messages.
     is_woken: bool,
-    /// The share under way, and when it began.
+    /// The current share, and when it began.
     share: (Share, Instant),
 }
 
@@ -70,15 +70,15 @@ impl<D: Driver> DrivenReactor<D> {
         Self { reactor: Reactor::new(files, io.times()), io }
     }
 
-    /// Sets the TLS of each listener, None for one without.
+    /// Sets the TLS of each listener, None for a plaintext listener.
     pub fn secure(&mut self, listeners: Arc<[Option<Tls>]>) {
         self.reactor.secure(listeners);
     }
 
-    /// Runs a shard until it has stopped, or failed.
+    /// Runs a shard until it has stopped or failed.
     ///
     /// # Errors
-    /// The driver is unusable, or a write failed: the process has to end.
+    /// The driver is unusable, or a write failed; the process must end.
     pub fn run(&mut self, shard: &mut Shard) -> Result<End, ReactorError> {
         loop {
             match self.reactor.output(&mut self.io, shard)? {
@@ -92,8 +92,8 @@ impl<D: Driver> DrivenReactor<D> {
         Ok(End::Stopped)
     }
 
-    /// The shard has failed: closes all connections, and waits until no file operation is under
-    /// way. Messages of other shards stay in the mailbox for the next shard.
+    /// Closes all connections of a failed shard, and waits until no file operation is under way.
+    /// Messages of other shards stay in the mailbox for the shard's next life.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -108,7 +108,7 @@ impl<D: Driver> DrivenReactor<D> {
         Ok(())
     }
 
-    /// Performs the first commands of a shard that is loaded again.
+    /// Performs the initial commands of a shard that was loaded again.
     ///
     /// # Errors
     /// As for [`Self::run`].
@@ -120,7 +120,7 @@ impl<D: Driver> DrivenReactor<D> {
         self.io.times()
     }
 
-    /// Gives clients time to read their last answers.
+    /// Waits until clients have read their last answers, for a limited time.
     fn finish(&mut self) -> Result<(), ReactorError> {
         let Parts { io, listeners, .. } = &mut self.io.parts;
         listeners.iter().for_each(|listener| io.driver.close_listener(*listener));
@@ -133,7 +133,7 @@ impl<D: Driver> DrivenReactor<D> {
         Ok(())
     }
 
-    /// Waits for completions from `now` on, at most until a time.
+    /// Waits for completions, from `now` until `until` at most.
     fn wait(&mut self, until: Option<i64>, now: i64) -> Result<(), ReactorError> {
         let millis = |at: i64| at.saturating_sub(now).max(0) as u64;
         self.turn(until.map(|at| Duration::from_millis(millis(at))))
@@ -143,7 +143,7 @@ impl<D: Driver> DrivenReactor<D> {
         self.io.parts.io.driver.turn(timeout).map_err(ReactorError::Driver)
     }
 
-    /// Takes completions for which there is no shard.
+    /// Handles completions when there is no shard.
     fn drain(&mut self) -> Result<(), ReactorError> {
         while let Some(event) = self.io.parts.io.driver.next_event() {
             if let Some(completion) = self.io.completion(event) {
@@ -159,7 +159,7 @@ impl<D: Driver> DrivenReactor<D> {
 }
 
 impl<D: Driver> OnDriver<D> {
-    /// None for an event that the reactor has no use for.
+    /// Converts a driver's event to a completion; None if the reactor does not need it.
     fn completion(
         &mut self,
         event: muster_uring::Event<D::Data>,

@@ -1,10 +1,10 @@
-//! Why a shard cannot continue.
+//! Errors after which a shard cannot continue.
 
 use crate::files::FileError;
 use std::error::Error;
 use std::{fmt, io};
 
-/// Why a shard cannot continue.
+/// The error after which a shard cannot continue.
 #[derive(Debug)]
 pub enum ReactorError {
     Driver(io::Error),

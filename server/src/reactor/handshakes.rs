@@ -1,29 +1,30 @@
-//! The handshakes of a shard: their order, and the limits on all of them. A client that connects
-//! costs a millisecond of signatures, so they are done in slices, beside the work of others.
+//! The TLS handshakes of a shard: their order and their limits. A handshake costs about a
+//! millisecond for signatures, so handshakes are done in slices between other work.
 
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::net::ConnectionId;
 use std::collections::VecDeque;
 
-/// The time within which a handshake has to be done.
+/// The time limit of a handshake.
 const PATIENCE_MS: i64 = 10_000;
 
-/// Handshakes under way; with another one the oldest is closed, as most clients need milliseconds.
+/// The most handshakes in progress. One more closes the oldest: most clients need only
+/// milliseconds.
 pub(crate) const HANDSHAKES_MAX: usize = 4096;
 
-/// Bytes that their clients have sent so far.
+/// The most bytes that clients in handshakes have sent.
 pub(crate) const HANDSHAKES_BYTES_MAX: usize = 16 << 20;
 
-/// The state of a session in rustls: 7 KiB were measured, with TLS 1.3.
+/// The memory of a session in rustls. It was measured as 7 KiB with TLS 1.3.
 pub(crate) const SESSION_BYTES: usize = 8 << 10;
 
-/// The handshakes under way.
+/// The handshakes in progress.
 #[derive(Debug, Default)]
 pub(super) struct Handshakes {
-    /// Connections with input to handle, in order. Some may have ended.
+    /// Connections with input to handle, in order. Some handshakes may have ended.
     waiting: VecDeque<ConnectionId>,
-    /// All handshakes, with the time when they are closed, in the order in which they began. Some
-    /// may have ended, but never the oldest.
+    /// All handshakes with their deadlines, in the order in which they began. Some may have ended,
+    /// except the oldest.
     under_way: VecDeque<(i64, ConnectionId)>,
     open: usize,
     bytes: usize,
@@ -35,13 +36,13 @@ impl Handshakes {
         self.under_way.push_back((now + PATIENCE_MS, id));
     }
 
-    /// A handshake that held these bytes has ended.
+    /// Ends a handshake that held this number of bytes.
     pub(super) fn end(&mut self, bytes: usize) {
         self.open -= 1;
         self.bytes -= bytes;
     }
 
-    /// A handshake holds `bytes`, where it held `before`.
+    /// Changes the number of bytes that a handshake holds.
     pub(super) fn hold(&mut self, before: usize, bytes: usize) {
         self.bytes = self.bytes - before + bytes;
     }
@@ -50,7 +51,7 @@ impl Handshakes {
         self.waiting.push_back(id);
     }
 
-    /// The one that has waited longest.
+    /// The connection that has waited longest.
     pub(super) fn next(&mut self) -> Option<ConnectionId> {
         self.waiting.pop_front()
     }
@@ -59,7 +60,7 @@ impl Handshakes {
         !self.waiting.is_empty()
     }
 
-    /// The use of the limits.
+    /// The use of the limits on handshakes.
     pub(super) fn limits(&self) -> LimitGauges {
         let mut gauges = LimitGauges::default();
         gauges.set(Limit::Handshakes, self.open, HANDSHAKES_MAX);
@@ -71,13 +72,13 @@ impl Handshakes {
         self.open > HANDSHAKES_MAX || self.bytes > HANDSHAKES_BYTES_MAX
     }
 
-    /// The oldest one, with the time when it is closed. `is_open` is whether one is under way.
+    /// The oldest handshake and its deadline. `is_open` returns whether a handshake is in progress.
     pub(super) fn oldest(
         &mut self,
         is_open: impl Fn(ConnectionId) -> bool,
     ) -> Option<(i64, ConnectionId)> {
         while self.under_way.pop_front_if(|(_, id)| !is_open(*id)).is_some() {}
-        // Ended ones after an open one leave before they outnumber the open ones.
+        // Drop ended handshakes that follow an open one before they outnumber the open ones.
         if self.under_way.len() > 2 * (self.open + 16) {
             self.under_way.retain(|(_, id)| is_open(*id));
         }

@@ -1,4 +1,4 @@
-//! The interface of the reactor to what carries out its operations: a ring, or the simulator.
+//! The interface between the reactor and its I/O: a driver, or the simulator.
 
 use super::Share;
 use crate::clock::Times;
@@ -10,14 +10,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 
-/// Sockets, files and clocks of a shard, and the way to other shards. Calls with a connection that
-/// is closed do nothing.
+/// The sockets, files and clocks of a shard, and the channels to other shards. Calls for a closed
+/// connection do nothing.
 pub trait Io {
-    /// A connection, never named twice.
+    /// A connection. A value is never reused.
     type Conn: Copy + Eq;
     /// Received bytes.
     type Data: Deref<Target = [u8]>;
-    /// The bytes of a slice that is to be encrypted.
+    /// The bytes of a slice that must be encrypted.
     type Parts: Deref<Target = [u8]>;
     type Files: FileIo<Conn = Self::Conn>;
 
@@ -25,31 +25,31 @@ pub trait Io {
 
     fn times(&self) -> Times;
 
-    /// The next completion that has come, of those that come before all others.
+    /// The next completion of those that come first: of a connection that comes first, of a file,
+    /// or a message.
     fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
-    /// The next completion that does not come first: new connections, bytes of connections that do
-    /// not come first or send much, and ends of slices. Completions that are not taken stay for the
-    /// next turn.
+    /// The next other completion: a new connection, bytes of a connection that does not come first
+    /// or sends much, or the end of a slice. Completions that are not taken stay for the next turn.
     fn next_other(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
-    /// Whether [`Self::next_other`] has something.
+    /// Whether [`Self::next_other`] would return a completion.
     fn has_others(&self) -> bool;
 
-    /// The time since when received bytes may have waited without a completion, if completions come
-    /// in the order of receipt; None without such bytes.
+    /// The time since which received bytes may have waited without a completion, assuming that
+    /// completions come in the order of receipt. None if no bytes wait.
     fn unread_since(&self) -> Option<i64>;
 
-    /// Whether the turn whose events came at `since` has used its time.
+    /// Whether the turn whose events came at `since` has used up its time.
     fn is_late(&mut self, since: i64) -> bool;
 
-    /// Begins a share of time.
+    /// Begins a share of the time.
     fn begin(&mut self, share: Share);
 
-    /// Whether the share that was begun last has used its time.
+    /// Whether the current share has used up its time.
     fn is_over(&mut self) -> bool;
 
-    /// Handles waiting input of one connection, for the time of a slice.
+    /// Handles waiting input of one connection for a slice of time.
     fn work(&mut self, shard: &mut Shard, times: Times, commands: &mut Vec<Command>);
 
     /// Passes an event to the shard.
@@ -63,32 +63,31 @@ pub trait Io {
         shard.step(times, event, commands);
     }
 
-    /// The number of a connection among the open ones. Small numbers come first, and are used
-    /// again.
+    /// The index of a connection among the open ones. The lowest free index is reused first.
     fn slot(&self, conn: Self::Conn) -> usize;
 
     /// The client's address; None if it has disconnected.
     fn peer(&self, conn: Self::Conn) -> Option<SocketAddr>;
 
-    /// Whether no more connections can be accepted: further clients wait.
+    /// Whether no further connections can be accepted, so that clients wait.
     fn is_full(&self) -> bool;
 
-    /// The most connections of all shards together, if there is a limit.
+    /// The most connections of all shards together, if limited.
     fn connections_max(&self) -> Option<usize>;
 
-    /// Sends output after that which was sent before; leaves the buffer empty.
+    /// Sends output after all earlier output. The buffer is empty afterwards.
     fn send(&mut self, conn: Self::Conn, output: &mut Vec<u8>);
 
-    /// Bytes of output that the socket has not accepted yet.
+    /// The number of output bytes that the socket has not accepted yet.
     fn unsent(&self, conn: Self::Conn) -> usize;
 
-    /// Takes back the bytes of [`Completion::PartsRead`].
+    /// Takes the bytes of [`Completion::PartsRead`] back for reuse.
     fn recycle(&mut self, parts: Self::Parts);
 
-    /// Sets whether completions of a connection come before those of others.
+    /// Sets whether the completions of a connection come first.
     fn put_first(&mut self, conn: Self::Conn, comes_first: bool);
 
-    /// Receives no more, so that the client has to wait.
+    /// Stops receiving, so that the client must wait.
     fn pause_receive(&mut self, conn: Self::Conn);
 
     fn resume_receive(&mut self, conn: Self::Conn);
@@ -96,23 +95,23 @@ pub trait Io {
     /// Requests [`Completion::Writable`].
     fn await_writable(&mut self, conn: Self::Conn);
 
-    /// Closes the connection when its output has left.
+    /// Closes the connection after its last output.
     fn finish(&mut self, conn: Self::Conn);
 
-    /// Closes the connection now; output that has not left is dropped.
+    /// Closes the connection now, and drops unsent output.
     fn close(&mut self, conn: Self::Conn);
 
-    /// Sends a message to a shard, perhaps the same.
+    /// Sends a message to a shard, possibly this one.
     fn mail(&mut self, to: u32, message: Message);
 
-    /// Passes an order to the thread that loads certificates.
+    /// Sends an order to the thread that loads certificates.
     fn order_certificates(&mut self, order: CertificateOrder);
 
-    /// Passes a push to the thread that takes what clients push.
+    /// Passes metrics that a client has pushed to the telemetry thread.
     fn pass_push(&mut self, push: Push);
 }
 
-/// A completion. Those of one connection come in the order in which they occurred.
+/// A completion. Completions of one connection are in order.
 #[derive(Debug)]
 pub enum Completion<C, D, P> {
     Accepted {
@@ -126,22 +125,22 @@ pub enum Completion<C, D, P> {
         conn: C,
         data: D,
     },
-    /// The socket accepted output; `unsent` bytes are left.
+    /// The socket has accepted output; `unsent` bytes remain.
     Sent {
         conn: C,
         unsent: usize,
     },
-    /// The socket accepted the first `sent` bytes of a slice.
+    /// The socket has accepted the first `sent` bytes of a slice.
     Streamed {
         conn: C,
         sent: usize,
     },
-    /// A slice was read, to be encrypted.
+    /// A slice was read, and must be encrypted.
     PartsRead {
         conn: C,
         parts: P,
     },
-    /// A slice was not sent, or read: a file could not be read, or ends too early.
+    /// A slice was not sent or read: a file could not be read, or is too short.
     StreamFailed {
         conn: C,
         error: io::Error,
@@ -149,11 +148,11 @@ pub enum Completion<C, D, P> {
     Writable {
         conn: C,
     },
-    /// The client has ended its side of the connection; it may still read.
+    /// The client has closed its sending side, but may still read.
     InputEnded {
         conn: C,
     },
-    /// The connection broke.
+    /// The connection failed.
     Broken {
         conn: C,
     },
@@ -169,7 +168,7 @@ pub enum Completion<C, D, P> {
         token: FileToken,
         result: io::Result<()>,
     },
-    /// A call of the file system has ended.
+    /// A file system call has ended.
     Called,
     Mail(Message),
 }

@@ -1,12 +1,12 @@
-//! A reactor without a shard: the shard has failed, or has stopped.
+//! A reactor without a shard, after the shard has failed or stopped.
 
 use super::{Completion, Io, Reactor};
 use crate::files::FileError;
 use crate::shard::Message;
 
 impl<I: Io> Reactor<I> {
-    /// The shard has failed: closes all its connections. Until [`Self::is_busy`] returns false,
-    /// completions are for [`Self::drain`]; messages stay in the mailbox for the next shard.
+    /// Closes all connections of a failed shard. Until [`Self::is_busy`] returns false, completions
+    /// go to [`Self::drain`]. Messages stay in the mailbox for the shard's next life.
     pub fn leave(&mut self, io: &mut I) {
         let open = self.connections.drain(..).flatten().map(|open| open.conn);
         open.chain(self.finishing.drain(..).map(|(_, conn)| conn)).for_each(|it| io.close(it));
@@ -14,7 +14,7 @@ impl<I: Io> Reactor<I> {
         self.sessions.clear();
     }
 
-    /// Takes a completion for which there is no shard. To be followed by [`Self::drained`].
+    /// Handles a completion without a shard. Call [`Self::drained`] after the last one.
     ///
     /// # Errors
     /// As for [`Self::input`].
@@ -46,7 +46,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// All completions that have come without a shard were taken.
+    /// Called when all completions so far were passed to [`Self::drain`].
     pub fn drained(&mut self, io: &mut I) {
         self.files.resume(io.files());
     }
@@ -56,7 +56,7 @@ impl<I: Io> Reactor<I> {
         self.files.is_busy()
     }
 
-    /// Closes all files of a shard that has failed. No operation may be under way.
+    /// Closes all files of a failed shard. No operation may be under way.
     pub fn close_files(&mut self, io: &mut I) {
         self.files.close_all(io.files());
     }

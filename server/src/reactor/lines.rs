@@ -1,4 +1,4 @@
-//! Log lines about connections, of which clients can cause any number.
+//! Log lines about connections. Clients can cause any number of them, so they are limited.
 
 use crate::clock::earliest;
 use crate::logging::Throttle;
@@ -8,9 +8,9 @@ use tracing::{info, warn};
 
 #[derive(Debug)]
 pub(super) struct ConnectionLines {
-    /// Limits lines by the address of the client that causes them; None if it is unknown.
+    /// Limits lines by client address; None if the address is unknown.
     by_client: Throttle<Option<IpAddr>>,
-    /// Limits log lines by address and text, so that a client that retries without end does not
+    /// Limits repeated lines by address and text, so that a client that retries forever does not
     /// fill the log.
     repeated: Throttle<(Option<IpAddr>, String)>,
 }
@@ -28,7 +28,8 @@ impl ConnectionLines {
         }
     }
 
-    /// A shard with these connections takes no more, as all shards have as many as they may.
+    /// Logs that a shard with this number of connections accepts no more, as the limit of all
+    /// shards is reached.
     pub(super) fn full(
         &mut self,
         now: i64,
@@ -65,7 +66,7 @@ impl ConnectionLines {
         }
     }
 
-    /// A client that has no certificate, or one that is not accepted: it has failed to log in.
+    /// Logs a client without an accepted certificate, which counts as a failed login.
     pub(super) fn certificate_refused(&mut self, now: i64, peer: Option<SocketAddr>, reason: &str) {
         let ip = peer.map(|peer| peer.ip().to_canonical());
         if self.admits(now, ip, reason) {
@@ -74,15 +75,15 @@ impl ConnectionLines {
         }
     }
 
-    /// A client can have a new reason for each connection, such as the name of a user. If its
-    /// address has no lines left, the reason takes no place among those that repeat.
+    /// Whether a line may be logged. A client can invent a new reason, such as a user name, for
+    /// each connection. So the reason is only stored while the address may still log lines.
     fn admits(&mut self, now: i64, ip: Option<IpAddr>, reason: &str) -> bool {
         !self.by_client.refuses(now, &ip)
             && self.repeated.admits(now, (ip, reason.to_owned()))
             && self.by_client.admits(now, ip)
     }
 
-    /// Reports left-out lines when it is time to; returns the next time.
+    /// Reports omitted lines when it is time. Returns the next time.
     pub(super) fn report_left_out(&mut self, now: i64) -> Option<i64> {
         if let Some(lines) = self.by_client.left_out(now) {
             info!("{lines} more lines about connections were left out: clients cause too many");

@@ -1,4 +1,4 @@
-//! The numbers of a shard with those of its files and sessions, for the admin side and the log.
+//! The numbers of a shard, its files and its TLS sessions, for the admin part and the log.
 
 use super::{Io, Reactor};
 use crate::report::{Report, Signs};
@@ -8,7 +8,7 @@ use muster_counters::{Copies, Totals};
 use tracing::debug;
 
 impl<I: Io> Reactor<I> {
-    /// Copies of all numbers of a shard.
+    /// A copy of all numbers of a shard.
     fn numbers(&self, shard: &Shard) -> Copies {
         let mut numbers = shard.inspect().numbers();
         numbers.push(Box::new(self.files.counters()));
@@ -18,7 +18,7 @@ impl<I: Io> Reactor<I> {
         numbers
     }
 
-    /// Sends copies of the numbers of a shard to the admin side, which may have given up.
+    /// Sends a copy of the shard's numbers to the admin part, which may have stopped waiting.
     pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
         let inspection = shard.inspect();
         let (stalled, stuck) = shard.stalls();
@@ -49,7 +49,7 @@ impl<I: Io> Reactor<I> {
         });
     }
 
-    /// Logs all numbers of a shard that has stopped.
+    /// Logs all numbers of a stopped shard.
     pub(super) fn report_counters(&self, shard: &Shard) {
         let mut totals = Totals::default();
         totals.count(&self.numbers(shard));

@@ -1,5 +1,5 @@
-//! TLS between the sockets and the shard: received bytes are decrypted before the shard gets them,
-//! and its output is encrypted.
+//! TLS between sockets and shard: decrypts received bytes before the shard gets them, and encrypts
+//! the shard's output.
 
 use super::handshakes::{Handshakes, SESSION_BYTES};
 use super::{Io, Reactor, Share};
@@ -11,26 +11,26 @@ use muster_tls::{Failed, Output, Session, Tls};
 use std::io;
 use std::sync::Arc;
 
-/// A connection with TLS.
+/// A TLS connection.
 #[derive(Debug)]
 pub(super) struct Secured {
     session: Session,
     listener: ListenerIndex,
-    /// The bytes that are counted for its input.
+    /// The input bytes that were counted for the session.
     counted: usize,
-    /// The connection is among the handshakes that wait.
+    /// Whether the connection is in the queue of handshakes.
     waits: bool,
     is_handshaking: bool,
     has_ended: bool,
 }
 
-/// The part that all connections with TLS share.
+/// The state that all TLS connections share.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// The TLS of each listener; None for a listener without TLS.
+    /// The TLS of each listener; None for a plaintext listener.
     pub(super) listeners: Arc<[Option<Tls>]>,
     pub(super) handshakes: Handshakes,
-    /// Bytes that all sessions hold for input.
+    /// The input bytes that all sessions hold.
     held: usize,
     open: usize,
     out: Output,
@@ -57,10 +57,10 @@ counters! {
 }
 
 impl Sessions {
-    /// A new connection of a listener: None if that has no TLS.
+    /// Opens a session for a new connection; None for a plaintext listener.
     ///
     /// # Errors
-    /// No session can be made.
+    /// The session cannot be made.
     pub(super) fn open(&mut self, listener: ListenerIndex) -> Result<Option<Box<Secured>>, Failed> {
         let Some(Some(tls)) = self.listeners.get(listener.0) else { return Ok(None) };
         let session = Session::new(tls)?;
@@ -85,7 +85,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets a connection.
+    /// Removes a connection from the counts.
     pub(super) fn closed(&mut self, secured: &Secured) {
         self.held -= secured.counted;
         self.open -= 1;
@@ -94,23 +94,23 @@ impl Sessions {
         }
     }
 
-    /// Forgets all connections.
+    /// Removes all connections.
     pub(super) fn clear(&mut self) {
         (self.held, self.open) = (0, 0);
         self.handshakes.clear();
     }
 
-    /// Bytes that all sessions hold for input.
+    /// The input bytes that all sessions hold.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// Bytes of the state of all sessions, about.
+    /// The approximate memory of all sessions, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
         self.open * SESSION_BYTES
     }
 
-    /// Counts the bytes that a session holds now.
+    /// Updates the count of bytes that a session holds.
     fn count(&mut self, secured: &mut Secured) {
         let held = secured.session.held();
         if secured.is_handshaking {
@@ -122,7 +122,7 @@ impl Sessions {
 }
 
 impl<I: Io> Reactor<I> {
-    /// Takes received bytes. Those of a handshake wait for their slice.
+    /// Receives encrypted bytes. Those of a handshake wait for their turn.
     pub(super) fn received_secured(
         &mut self,
         io: &mut I,
@@ -149,7 +149,7 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Handles a slice of the handshakes that wait: at least one.
+    /// Handles at least one waiting handshake, and more until the share is over.
     pub(super) fn shake_hands(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         if !self.sessions.handshakes.has_waiting() {
             return Ok(());
@@ -168,8 +168,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Closes handshakes that take too long, and handshakes beyond the limit; returns the next
-    /// time.
+    /// Closes handshakes that take too long or exceed a limit. Returns the next deadline.
     pub(super) fn close_overdue(
         &mut self,
         io: &mut I,
@@ -194,7 +193,7 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Handles received records: answers of a handshake are sent, requests passed to the shard.
+    /// Decrypts received bytes: sends handshake messages, and passes requests to the shard.
     fn advance(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId) {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
@@ -211,7 +210,7 @@ impl<I: Io> Reactor<I> {
         self.pass_on(io, shard, connection);
     }
 
-    /// The handshake of a client is done: its certificate has the name of its principal.
+    /// Ends a handshake. The client's certificate, if any, names its principal.
     fn finish_handshake(
         &mut self,
         io: &mut I,
@@ -234,7 +233,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Passes requests to the shard, and the end of them.
+    /// Passes decrypted requests to the shard, and the end of the input.
     fn pass_on(&mut self, io: &mut I, shard: &mut Shard, connection: ConnectionId) {
         let mut plain = std::mem::take(&mut self.sessions.out.plain);
         if !plain.is_empty() {
@@ -248,16 +247,16 @@ impl<I: Io> Reactor<I> {
         }
     }
 
-    /// Encrypts output, and sends it.
+    /// Encrypts and sends output.
     pub(super) fn send_secured(&mut self, io: &mut I, connection: ConnectionId, output: &[u8]) {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
-        // A session that has failed is closed already.
+        // A failed session was closed already.
         let _ = secured.session.encrypt(output, &mut sessions.out);
         self.send_cipher(io, connection);
     }
 
-    /// Encrypts a slice that was read from files, and sends it.
+    /// Encrypts and sends a slice that was read from files.
     pub(super) fn parts_read(
         &mut self,
         io: &mut I,
@@ -273,12 +272,12 @@ impl<I: Io> Reactor<I> {
         io.recycle(parts);
     }
 
-    /// Sends the last output of a connection and the end of its session.
+    /// Sends the last output, then the TLS close message.
     pub(super) fn close_secured(&mut self, io: &mut I, connection: ConnectionId, last: &[u8]) {
         let Self { connections, sessions, .. } = self;
         let Some(secured) = secured(connections, connection) else { return };
         if !last.is_empty() {
-            // Without a session there is no request, and no answer.
+            // If the handshake has not finished, there was no request, and there is no answer.
             let _ = secured.session.encrypt(last, &mut sessions.out);
         }
         secured.session.close(&mut sessions.out);
@@ -312,7 +311,7 @@ impl<I: Io> Reactor<I> {
         self.end(io, shard, connection, reason);
     }
 
-    /// Closes a connection, and lets the shard forget it.
+    /// Closes a connection, and notifies the shard.
     pub(super) fn end(
         &mut self,
         io: &mut I,
@@ -324,7 +323,7 @@ impl<I: Io> Reactor<I> {
         self.step(io, shard, Event::Ended { connection });
     }
 
-    /// Whether a connection is in its handshake.
+    /// Whether a connection is still in its handshake.
     pub(super) fn is_handshaking(&self, connection: ConnectionId) -> bool {
         secured_ref(&self.connections, connection).is_some_and(|it| it.is_handshaking)
     }
@@ -334,12 +333,12 @@ impl<I: Io> Reactor<I> {
     }
 }
 
-/// An error of a session that cannot be made, for the log.
+/// The error of a session that could not be made, for the log.
 pub(super) fn not_opened(failed: &Failed) -> io::Error {
     io::Error::other(failed.to_string())
 }
 
-/// An open connection.
+/// An open connection of the shard.
 #[derive(Debug)]
 pub(super) struct Open<C> {
     pub(super) id: ConnectionId,

@@ -1,24 +1,23 @@
-//! The shares of a shard's time, by which a short request of a client whose requests have been
-//! short waits for hardly more than a turn of all others, however many they are and whatever they
-//! send:
+//! Divides a shard's time. A connection *comes first* once its requests have been short
+//! (`net/standing.rs`). Its next short request then waits little longer than one turn of all other
+//! connections, however many these are and whatever they send:
 //!
-//! - Completions of connections that come first are handled before all others, and their answers
-//!   leave at the end of that turn.
-//! - All others have turns of their own, with a bounded time for each kind of work: new connections
-//!   and bytes, handshakes, and requests that wait. They have one as soon as none of the first is
-//!   there, or the first have had their share since the last.
+//! - Completions of connections that come first are handled first, and their answers leave at the
+//!   end of the same turn.
+//! - Other connections get turns of their own, with a time limit for each kind of work: new
+//!   connections and bytes, handshakes, and waiting requests. Such a turn comes when there are no
+//!   completions that come first, or when these have used up their share since the last one.
 //!
-//! The time is the caller's: [`Io::begin`] and [`Io::is_over`].
+//! The caller measures the time: [`Io::begin`] and [`Io::is_over`].
 
 use super::{Io, Reactor};
 use crate::files::FileError;
 use crate::shard::Shard;
 
-/// Events between two readings of the clock.
+/// How many events are handled between two readings of the clock.
 const EVENTS_PER_LOOK: usize = 16;
 
-/// The shares of a shard's time: the share of connections that come first, and the share of the
-/// others, which they have in turns of their own.
+/// The shares of a shard's time: one for connections that come first, and three for other work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
     #[default]
@@ -26,25 +25,25 @@ pub enum Share {
     /// New connections, and bytes of connections that do not come first.
     Others,
     Handshakes,
-    /// Requests that wait.
+    /// Waiting requests.
     Requests,
 }
 
 impl<I: Io> Reactor<I> {
-    /// Handles new completions and waiting work, in the shares of a turn.
+    /// Handles new completions and waiting work, each within its share.
     pub(super) fn share_turn(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         let has_first = self.serve_first(io, shard)?;
         let others_wait =
             io.has_others() || self.sessions.handshakes.has_waiting() || shard.has_work();
-        // Answers leave at the end of the turn: the others have the next one, unless they have
-        // waited for their share already.
+        // Answers to the first connections leave at the end of the turn, so other work comes in the
+        // next turn, unless the first connections have used up their share.
         if others_wait && (!has_first || io.is_over()) {
             self.serve_others(io, shard)?;
         }
         Ok(())
     }
 
-    /// Handles the completions that come before all others; false if there was none.
+    /// Handles the completions that come first. Returns false if there were none.
     fn serve_first(&mut self, io: &mut I, shard: &mut Shard) -> Result<bool, FileError> {
         let mut events = 0;
         while let Some(completion) = io.next_completion() {
@@ -58,8 +57,8 @@ impl<I: Io> Reactor<I> {
         Ok(events > 0)
     }
 
-    /// Handles waiting requests of connections that come first, where these ask for more than a
-    /// turn has time for: for as long as a turn takes them, as long turns cost least.
+    /// Handles waiting requests of connections that come first and ask for more than fits in a
+    /// turn. This may take as long as a turn, as long turns are the most efficient.
     fn work_for_first(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         if !shard.has_work_for_first() {
             return Ok(());
@@ -75,8 +74,8 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Gives all others their shares: new connections and those that send much, handshakes, and
-    /// requests that wait. Each does something, and ends when its time is over.
+    /// Gives other work its shares: new connections and bytes, handshakes, and waiting requests.
+    /// Each share does at least one piece of work, and ends when its time is over.
     fn serve_others(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         io.begin(Share::Others);
         while let Some(completion) = io.next_other() {
@@ -91,7 +90,7 @@ impl<I: Io> Reactor<I> {
         Ok(())
     }
 
-    /// Handles waiting input, a slice for each connection in turn.
+    /// Handles waiting input in turns: a slice for each connection.
     fn work(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         if !shard.has_work() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The shares of a turn: stories on scripted sockets, whose clock counts what is done. No other
-//! clock runs.
+//! The division of a shard's time: stories on scripted sockets. Their clock counts pieces of work;
+//! no real clock is used.
 
 use super::{Completion, Io, Reactor, Share};
 use crate::backup::{BackupOrder, Links, Meeting};
@@ -18,28 +18,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Things that may be done in a share of time.
+/// The pieces of work that fit in a share.
 const SHARE: u32 = 10;
 
-/// Frames in a slice.
+/// The frames that fit in a slice.
 const SLICE: u32 = 3;
 
 type Done = Completion<u32, Vec<u8>, Vec<u8>>;
 
-/// Sockets whose bytes come as the story says. A connection is its slot.
+/// Sockets whose bytes come as the story says. A connection is named by its slot.
 #[derive(Default)]
 struct Sockets {
     first: VecDeque<Done>,
     others: VecDeque<Done>,
-    /// Completions of others for each turn, again and again.
+    /// Connections that have new bytes in every turn.
     hungry: Vec<u32>,
     comes_first: BTreeMap<u32, bool>,
-    /// The share under way, and the things that were done in it.
+    /// The current share, and the pieces of work done in it.
     share: (Share, u32),
-    /// Things done for others, and slices, in each turn.
+    /// For each turn, the pieces of work done for other connections, and the slices.
     turns: Vec<(u32, u32)>,
     answers: BTreeMap<u32, u32>,
-    /// The files that were to be linked.
+    /// The hard links that were requested.
     links: Vec<Links>,
 }
 
@@ -171,7 +171,7 @@ impl Descriptor for NoFile {
     }
 }
 
-/// No story writes to a log.
+/// Unused: no story writes to a log.
 impl FileIo for Sockets {
     type File = NoFile;
     type Conn = u32;
@@ -212,7 +212,7 @@ impl Story {
         Self { world, reactor, io: Sockets::default() }
     }
 
-    /// Connects clients; returns their connections.
+    /// Connects clients. Returns their connections.
     fn connect(&mut self, count: u32) -> Vec<u32> {
         let begin = self.reactor.connections.len() as u32;
         let conns: Vec<_> = (begin..begin + count).collect();
@@ -222,7 +222,7 @@ impl Story {
         conns
     }
 
-    /// A client whose requests have been short.
+    /// Connects a client whose requests have been short.
     fn regular(&mut self) -> u32 {
         let conn = self.connect(1)[0];
         for _ in 0..8 {
@@ -234,7 +234,7 @@ impl Story {
         conn
     }
 
-    /// Clients that send without end, as the first part of a frame of 1 MiB.
+    /// Connects clients that never stop sending; they send the beginning of a 1 MiB frame.
     fn hungry(&mut self, count: u32) {
         self.io.hungry = self.connect(count);
         for conn in self.io.hungry.clone() {
@@ -257,7 +257,7 @@ impl Story {
         }
     }
 
-    /// The turns until a client has its answer.
+    /// Runs turns until a client has its answer. Returns these turns.
     fn turns_until_answered(&mut self, conn: u32) -> Vec<(u32, u32)> {
         let (before, answers) = (self.io.turns.len(), self.answers(conn));
         for _ in 0..5 {
@@ -278,7 +278,7 @@ fn ask() -> Vec<u8> {
     frame(0, ApiVersionsRequest::default())
 }
 
-/// However many are hungry, what is done for them before a short request is answered is the same.
+/// The other work before the answer does not depend on the number of hungry clients.
 #[test]
 fn a_short_request_waits_for_a_share_of_the_others_at_most() {
     for count in [0, 100, 1_000] {
@@ -296,7 +296,7 @@ fn a_short_request_waits_for_a_share_of_the_others_at_most() {
     }
 }
 
-/// Where receiving takes all the time that it has, waiting requests are handled all the same.
+/// Waiting requests are handled even if receiving uses up its whole share.
 #[test]
 fn requests_have_a_share_of_their_own() {
     let mut story = Story::new();
@@ -313,7 +313,7 @@ fn requests_have_a_share_of_their_own() {
     assert!(turns.iter().any(|(others, slices)| *others == SHARE && *slices > 0), "{turns:?}");
 }
 
-/// A thousand connections with a slice of requests each.
+/// A thousand connections each have a slice of waiting requests.
 #[test]
 fn a_short_request_is_handled_before_those_that_wait() {
     let mut story = Story::new();
@@ -327,7 +327,7 @@ fn a_short_request_is_handled_before_those_that_wait() {
     assert!(story.turns_until_answered(regular).len() <= 2);
 }
 
-/// Their second requests wait in the run queue, before those of all others.
+/// Their second requests wait in the run queue, ahead of those of other connections.
 #[test]
 fn the_first_are_answered_in_their_turn_even_if_they_ask_for_more_than_one_thing() {
     let mut story = Story::new();
@@ -356,7 +356,7 @@ fn the_others_have_their_turn_where_the_first_never_end() {
     assert!(story.answers(regular) > 0);
 }
 
-/// A backup of one shard without the others would be no moment of all.
+/// A backup of a single shard would not be consistent with the other shards.
 #[test]
 fn files_are_linked_if_all_shards_meet() {
     for (shards, is_complete) in [(2, false), (1, true)] {
@@ -369,7 +369,7 @@ fn files_are_linked_if_all_shards_meet() {
         assert_eq!(story.io.links.len(), usize::from(is_complete));
         let answer = answers.try_recv();
         match story.io.links.pop() {
-            // The thread for files answers.
+            // The thread for files answers instead.
             Some(links) => {
                 assert_eq!(links.directories, [Path::new(&links.extents.logs[0])]);
                 assert!(!links.extents.files.is_empty());
