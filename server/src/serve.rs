@@ -1,4 +1,4 @@
-//! Starts the shards, one thread and one core each, and stops them.
+//! Starts the shards, each in a thread on its own core, and stops them.
 
 mod driver;
 mod lines;
@@ -52,43 +52,44 @@ use tracing::{info, warn};
 /// The server's options from the command line.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The version of the program, for the log.
+    /// The program's version, for the log.
     pub version: &'static str,
     pub config: Config,
-    /// The file that the configs were read from.
+    /// The file that configs were read from, if any.
     pub config_file: Option<PathBuf>,
-    /// The first shard listens here, shard i on the port i above: the addresses of the listeners of
-    /// `served`, resolved.
+    /// The resolved addresses of the listeners in `served`, for the first shard. Shard i uses the
+    /// port + i.
     pub listen: Vec<SocketAddr>,
     pub served: Served,
-    /// Absolute, as it appears in answers and in the log.
+    /// The absolute path of the data directory, as answers and the log show it.
     pub data: PathBuf,
-    /// Whether the directory is removed when the server ends.
+    /// Whether the data directory is removed when the server ends.
     pub data_goes: bool,
     pub shards: u32,
-    /// Whether the log has the lines that a developer needs first.
+    /// Whether the log shows what a developer needs first: the server was started for development.
     pub is_for_developer: bool,
-    /// Whether the log says "ready" in the words of Kafka, too, which test frameworks await.
+    /// Whether the log also says "ready" in Kafka's words, which test frameworks wait for.
     pub in_words_of_kafka: bool,
-    /// For a new data directory.
+    /// The user to add to a new data directory.
     pub first_user: Option<FirstUser>,
-    /// For a new data directory; another one is refused if its id differs.
+    /// The cluster id of a new data directory. An existing directory with another id is refused.
     pub cluster_id: Option<String>,
 }
 
-/// Signals that do not end the server: a closed terminal sends the first.
+/// Signals that do not end the server. (A terminal that is closed sends SIGHUP.)
 const PASSING: &[i32] = &[SIGHUP, SIGUSR1, SIGUSR2];
 
-/// A signal this soon after another counts as the same: some tools signal a process and its group.
+/// Two signals within this time count as one: some tools signal a process and then its process
+/// group.
 const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Serves until SIGTERM or SIGINT.
+/// Runs the server until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// The server cannot start. A later failure ends the process.
 pub fn serve(options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
-    // Until signals are handled: these must not end the process during startup.
+    // These signals must not end the process during startup; they are handled later.
     PASSING.iter().try_for_each(|signal| flag::register(*signal, Arc::default()).map(drop))?;
     log_start(options);
     log_without_effect(&options.config);
@@ -101,7 +102,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let states = ShardStates::new(options.shards);
     let telemetry = TelemetryThread::start(&options.config)?;
     let admin = start_admin(options, &states, &telemetry)?;
-    // A write beyond RLIMIT_FSIZE has to fail as on a full disk: with a message, not by a signal.
+    // Make a write beyond RLIMIT_FSIZE fail like one on a full disk, instead of raising a signal.
     flag::register(SIGXFSZ, Arc::default())?;
     let segment_bytes = Some(options.config.segment_bytes());
     let log_sizes = LogSizes { segment_bytes, ..LogSizes::default() };
@@ -147,7 +148,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     admin.iter().for_each(|admin| admin.set_peers(peers.clone(), common.clone()));
-    // Before the log says that the server runs, so that it can be stopped from then on.
+    // Before the log says that the server is ready: from then on it can be stopped.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
     log_ready(options, &directory.meta.cluster_id, began.elapsed());
@@ -165,11 +166,11 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The position up to which a shard's log was durable when it stopped, and whether none of its
-/// transactions may have lost writes before the start.
+/// The durable end of a shard's log when it stopped, and whether no transaction of the shard may
+/// have lost writes before this start.
 type Stopped = (u64, bool);
 
-/// Opens the data directory. A new one gets the first user.
+/// Opens the data directory. A new directory gets the first user.
 fn open_directory(
     options: &Options,
     placement: Placement,
@@ -195,7 +196,7 @@ fn open_directory(
     Ok(directory)
 }
 
-/// The admin side, which reports on the shards from their start on.
+/// Starts the admin part, which reports on the shards from their start on.
 fn start_admin(
     options: &Options,
     states: &ShardStates,
@@ -208,14 +209,14 @@ fn start_admin(
     Ok(Some(Admin::start(listener, version, names, states.clone(), telemetry.clone())?))
 }
 
-/// The inputs of the start of all shards.
+/// The input for the start of all shards.
 struct Beginning<'b> {
     options: &'b Options,
     common: &'b Common,
     budget: &'b ConnectionBudget,
     driver: Choice,
     states: &'b ShardStates,
-    /// The TLS of each listener by the configs.
+    /// The TLS of each listener as the configs set it.
     tls: &'b Arc<[Option<Tls>]>,
     certificates: &'b CertificateThread,
     telemetry: &'b TelemetryThread,
@@ -226,10 +227,10 @@ struct RunningShard {
     thread: JoinHandle<Stopped>,
 }
 
-/// Receives a shard's waker, or why it could not start.
+/// Receives a shard's waker, or the reason why the shard could not start.
 type Ready = Sender<Result<(u32, muster_uring::Waker), Failure>>;
 
-/// The channels between threads while they start, and what a shard needs.
+/// The input for the start of one shard, with the channels between the threads.
 struct Start {
     number: u32,
     options: Options,
@@ -237,7 +238,7 @@ struct Start {
     budget: ConnectionBudget,
     driver: Choice,
     block_bytes: u32,
-    /// The TLS of each listener by the configs.
+    /// The TLS of each listener as the configs set it.
     tls: Arc<[Option<Tls>]>,
     certificates: CertificateThread,
     telemetry: TelemetryThread,
@@ -246,7 +247,7 @@ struct Start {
     states: ShardStates,
     ready: Ready,
     peers: Receiver<Vec<Peer>>,
-    /// From shard 0, whose log has the image, to the others.
+    /// Passes the image from shard 0, whose log has it, to the other shards.
     images: Vec<Sender<Arc<ClusterImage>>>,
     image: Receiver<Arc<ClusterImage>>,
 }
@@ -260,7 +261,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     let peer_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let image_lists: Vec<_> = (0..count).map(|_| bounded(1)).collect();
     let images: Vec<_> = image_lists.iter().map(|(sender, _)| sender.clone()).collect();
-    // Started by this thread, which is not pinned, it and the callers may run on any core.
+    // This thread is not pinned, so the threads that it starts may run on any core.
     let freeing = Freeing::start()?;
     let block_bytes = block_bytes(&options.data)?;
     let mut threads = Vec::new();
@@ -298,7 +299,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
         .zip(&mailboxes)
         .map(|(waker, (sender, _))| Peer { sender: sender.clone(), waker })
         .collect();
-    // Before a shard can order something.
+    // Before a shard can order certificates or pass on a push.
     certificates.set_peers(peers.clone());
     telemetry.set_peers(peers.clone());
     for (sender, _) in &peer_lists {
@@ -308,8 +309,8 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
 }
 
-/// A shard's thread. A failure after the start, or a panic, ends the process: acknowledged records
-/// are durable, and the other shards must not continue without this one.
+/// The thread of a shard. A failure after the start, or a panic, ends the process: acknowledged
+/// records are durable, and other shards must not continue without this one.
 fn run(start: Start) -> Stopped {
     match start.driver.start(start.number) {
         Ok(Driver::Ring(ring)) => run_on(ring, start),
@@ -339,13 +340,13 @@ fn run_on(driver: impl muster_uring::Driver, start: Start) -> Stopped {
 }
 
 fn not_started(ready: &Ready, failure: Failure) -> Stopped {
-    // The starting thread may have ended because another shard failed first.
+    // The starting thread may have ended, as another shard failed first.
     let _ = ready.send(Err(failure));
     (0, false)
 }
 
-/// Runs a shard until it has stopped. A shard whose state does not
-/// match its log is loaded again, while the others continue.
+/// Runs a shard until it has stopped. If its state does not match its log, it is loaded again while
+/// the other shards continue.
 fn run_shard(
     mut shard: Shard,
     mut reactor: DrivenReactor<impl muster_uring::Driver>,
@@ -408,8 +409,8 @@ fn prepare<D: muster_uring::Driver>(
     Ok((shard, reactor))
 }
 
-/// Waits for a signal, or for all shards to end. Returns how each ended, and when a stop was
-/// requested.
+/// Waits for a signal, or for the end of all shards. Returns the end of each shard, and when a stop
+/// was requested.
 fn wait(
     shards: Vec<RunningShard>,
     mut signals: Signals,
@@ -447,8 +448,8 @@ fn wait(
     Ok((ends, stop_asked.get().copied()))
 }
 
-/// The kernel's id of this run of the machine: memory is lost when it changes. Where it cannot be
-/// read, each start counts as one of another run.
+/// The kernel's boot id. When it changes, the contents of memory were lost. If it cannot be read,
+/// each start counts as a new boot.
 fn boot_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.map_or_else(|_| format!("unknown-{}", wall().0), |id| id.trim().to_owned())

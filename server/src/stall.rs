@@ -1,69 +1,69 @@
-//! Stalled work: what a shard has to finish, and has not moved for ten seconds. This is the one
-//! place that decides it, for the log, metrics, health checks and the page.
+//! Stalled work: work that a shard must finish and that has made no progress for ten seconds. Only
+//! this file decides what is stalled, for the log, metrics, health checks and the page.
 //!
-//! [`Stalls`] gets every two seconds the work that stands still, with its time ([`Standing`]). Work
-//! that waits for a client, for records, or for members of a group is none of it; late timers are,
-//! which end the wait for members.
+//! Every two seconds [`Stalls`] gets the work that makes no progress, with the time since when
+//! ([`Standing`]). Work that waits for a client, for records, or for members of a group does not
+//! count. But late timers do, as they end the wait for members.
 //!
-//! - Work is *stalled* once it has stood still for [`STALLED_MS`]. Time during which the shard had
-//!   no turns does not count: all work stands still then, and no blame is on any of it.
+//! - Work is *stalled* after [`STALLED_MS`] without progress. Time in which the shard had no turns
+//!   does not count: then no work makes progress, and none of it is to blame.
 //! - A shard with stalled work is not ready.
-//! - Work is *stuck* if it has stood still for as long while the disk owed the shard nothing: then
-//!   a new start helps, and the process does not count as alive. A disk that hangs is no reason for
-//!   one, as the groups outlast it in memory.
-//! - A request that was stalled counts as such, though its client has given up, until another of
-//!   its API is answered: clients come again, and wait again.
+//! - Work is *stuck* if it made no progress for as long while the disk was not slow. Then a restart
+//!   helps, and the process does not count as alive. A disk that hangs is no reason for a restart,
+//!   as the groups survive it in memory.
+//! - A stalled request counts until another request of its API is answered, even if its client has
+//!   given up: clients retry, and wait again.
 
 use muster_codec::{ApiKey, Role};
 use muster_counters::counters;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Work that has stood still for so long is stalled.
+/// Work is stalled after this time without progress.
 pub const STALLED_MS: i64 = 10_000;
 
-/// The time between two looks.
+/// The time between two checks.
 pub(crate) const LOOK_MS: i64 = 2_000;
 
-/// After a longer time without a look the shard had no turns.
+/// After a longer time between checks, the shard had no turns.
 const PAUSE_MS: i64 = 2 * LOOK_MS;
 
-/// A file operation that is under way for longer shows that the disk is slow.
+/// The disk is slow if a file operation takes longer than this.
 const SLOW_DISK_MS: i64 = 1_000;
 
-/// How long a stalled request is remembered without another one that waits.
+/// How long a stalled request is remembered if no other request of its API waits.
 const REMEMBERED_MS: i64 = 60_000;
 
 /// A kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Work {
-    /// File operations that the disk has not finished.
+    /// Operations that the disk has not finished.
     Operations,
     /// File operations that the shard has not started.
     Deferred,
     /// Records of the log that are not flushed.
     Log,
-    /// Timers of groups that are late: members wait for others that may be gone.
+    /// Late timers of groups, which may keep members waiting for others that are gone.
     Timers,
-    /// Input of clients that has not had its turn.
+    /// Clients' input that was not handled yet.
     Input,
-    /// Requests of an API that are not answered.
+    /// Unanswered requests of an API.
     Requests(ApiKey),
 }
 
-/// Work that stands still since a time.
+/// Work without progress, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) work: Work,
     pub(crate) since: i64,
 }
 
-/// The file operations of a shard.
+/// The state of a shard's file operations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FilesStanding {
     /// When the oldest operation under way was started.
     pub operation_since: Option<i64>,
-    /// The time since which the first of those that wait has been the first.
+    /// The time since which the first waiting operation has been the first.
     pub deferred_since: Option<i64>,
 }
 
@@ -91,26 +91,26 @@ counters! {
 /// The stalled work of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
-    /// The file operations, as they are known to stand.
+    /// The last known state of file operations.
     pub(crate) files: FilesStanding,
-    /// The last look.
+    /// The state that the last check saw.
     pub(crate) seen: Seen,
     next_look: i64,
     last_look: Option<i64>,
-    /// The first look after a time without turns.
+    /// The time of the first check after a time without turns.
     resumed: i64,
-    /// The last look at which the disk was slow.
+    /// The time of the last check at which the disk was slow.
     disk_slow_at: Option<i64>,
     stalled: BTreeMap<Work, Stalled>,
     counters: StallCounters,
 }
 
-/// Whether another look has something to see.
+/// The state that a check saw; it decides whether another check is useful.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
-    /// The requests that were handled before it.
+    /// How many requests had been handled.
     pub(crate) handled: u64,
-    /// Something waited.
+    /// Whether anything waited.
     pub(crate) has_waiting: bool,
 }
 
@@ -118,12 +118,12 @@ pub(crate) struct Seen {
 struct Stalled {
     since: i64,
     seen_at: i64,
-    /// For requests: the number of those of the API that were answered, and when that was new.
+    /// How many requests of the API were answered, and when this number last changed.
     answered: u32,
     answered_at: i64,
 }
 
-/// A change of what is stalled, for the log.
+/// Stalled work that began or ended, for the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Began(Work, i64),
@@ -131,23 +131,23 @@ pub(crate) enum Change {
 }
 
 impl Stalls {
-    /// Whether it is time for a look.
+    /// Whether a check is due.
     pub(crate) fn is_due(&self, now: i64) -> bool {
         now >= self.next_look
     }
 
-    /// When the next look is due.
+    /// When the next check is due.
     pub(crate) fn next_look(&self) -> i64 {
         self.next_look
     }
 
-    /// The next look is soon, as this one is not over.
+    /// Continues an unfinished check at this time.
     pub(crate) fn look_on(&mut self, at: i64) {
         self.next_look = at;
     }
 
-    /// Takes what stands still at a look; `answered` has the number of answered requests of an API.
-    /// Returns what has changed.
+    /// Evaluates a check; `standing` is the work without progress. `answered` returns how many
+    /// requests of an API were answered. Returns the changes.
     pub(crate) fn look(
         &mut self,
         now: i64,
@@ -172,7 +172,7 @@ impl Stalls {
             let stalled = self.stalled.entry(*work).or_insert_with(|| {
                 self.counters.begun += 1;
                 changes.push(Change::Began(*work, now - since));
-                // Others may have been answered until now.
+                // Until now, other requests of the API may have been answered.
                 let is_request = matches!(work, Work::Requests(_));
                 let answered_at = if is_request { now } else { *since };
                 Stalled { since: *since, seen_at: now, answered: count, answered_at }
@@ -182,7 +182,7 @@ impl Stalls {
         changes
     }
 
-    /// Forgets what has moved.
+    /// Removes work that has made progress.
     fn forget(
         &mut self,
         now: i64,
@@ -209,18 +209,18 @@ impl Stalls {
         changes
     }
 
-    /// Whether the disk was slow of late.
+    /// Whether the disk was slow recently.
     pub(crate) fn is_disk_slow(&self, now: i64) -> bool {
         self.disk_slow_at.is_some_and(|at| now - at < STALLED_MS)
     }
 
-    /// The stalled work, in words.
+    /// Descriptions of the stalled work.
     pub(crate) fn stalled(&self, now: i64) -> Vec<String> {
         let words = |(work, stalled): (&Work, &Stalled)| in_words(*work, now - stalled.since);
         self.stalled.iter().map(words).collect()
     }
 
-    /// The stuck work, in words; `answered` is that of [`Self::look`], as it is now.
+    /// Descriptions of the stuck work. `answered` is as in [`Self::look`], with present numbers.
     pub(crate) fn stuck(&self, now: i64, answered: impl Fn(ApiKey) -> u32) -> Vec<String> {
         let is_stuck = |(work, stalled): &(&Work, &Stalled)| {
             let is_answered = work.answered(&answered) != stalled.answered;
@@ -242,15 +242,15 @@ impl Stalls {
         StallGauges { stalled: self.stalled.len() as u64, oldest_micros }
     }
 
-    /// The time from which on standing still counts.
+    /// The time from which missing progress counts.
     fn counted(&self, since: i64) -> i64 {
         since.max(self.resumed)
     }
 }
 
 impl Work {
-    /// Whether it is the shard's own to finish, with its disk. The controller's requests also wait
-    /// for other shards and threads.
+    /// Whether a shard finishes this work alone, with its disk. Requests to the controller also
+    /// wait for other shards and threads.
     fn is_own(self) -> bool {
         match self {
             Self::Operations => false,
@@ -267,7 +267,7 @@ impl Work {
     }
 }
 
-/// The work, without its time.
+/// The description of the work, without its duration.
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -281,7 +281,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// The work, and for how long it has stood still.
+/// The description of the work, with the time since its last progress.
 pub(crate) fn in_words(work: Work, ms: i64) -> String {
     format!("{work} for {} s", ms / 1_000)
 }
@@ -292,7 +292,7 @@ mod tests {
 
     const FETCH: Work = Work::Requests(ApiKey::Fetch);
 
-    /// Looks as often as a shard does, from a time up to another one.
+    /// Checks as often as a shard does, until a given time.
     struct Shard {
         stalls: Stalls,
         now: i64,
@@ -343,7 +343,7 @@ mod tests {
         shard.look_until(60_000, &all);
         assert_eq!(shard.stalls.stalled(shard.now).len(), 4);
         assert_eq!(shard.stuck(), Vec::<String>::new());
-        // The operation ends, and nothing comes of that.
+        // The operation ends, but nothing else makes progress.
         shard.look_until(68_000, &all[1..]);
         assert_eq!(shard.stuck(), Vec::<String>::new());
         shard.look_until(70_000, &all[1..]);

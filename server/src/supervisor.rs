@@ -1,4 +1,4 @@
-//! The service manager that has started the process: sd_notify(3), without its library.
+//! Notifies the service manager that started the process: sd_notify(3) without its library.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,17 +9,17 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 use tracing::warn;
 
-/// Shards listen, and clients are served.
+/// The server is ready: shards listen, and clients are served.
 pub(crate) const READY: &str = "READY=1";
 /// The process has begun to stop.
 pub(crate) const STOPPING: &str = "STOPPING=1";
 /// The process is alive.
 pub(crate) const ALIVE: &str = "WATCHDOG=1";
 
-/// The trouble of the process, in words that follow.
+/// The prefix of a text about the process's problems.
 pub(crate) const STATUS: &str = "STATUS=";
 
-/// Reports a state, if there is a manager that wants to know.
+/// Sends a state to the service manager, if there is one.
 pub(crate) fn notify(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET")
         && let Err(error) = send(&socket, state)
@@ -28,7 +28,7 @@ pub(crate) fn notify(state: &str) {
     }
 }
 
-/// How often it expects [`ALIVE`]: half of the time after which it kills the process.
+/// How often the manager expects [`ALIVE`]: half of the time after which it would kill the process.
 pub(crate) fn watchdog() -> Option<Duration> {
     let of = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_for_another = |pid| pid != u64::from(std::process::id());
@@ -38,7 +38,7 @@ pub(crate) fn watchdog() -> Option<Duration> {
     of("WATCHDOG_USEC").filter(|micros| *micros > 0).map(|it| Duration::from_micros(it / 2))
 }
 
-/// A name that begins with `@` is of the abstract namespace.
+/// Sends a datagram to the manager's socket. A name with `@` is in the abstract namespace.
 fn send(socket: &OsStr, state: &str) -> io::Result<()> {
     let address = match socket.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

@@ -1,4 +1,4 @@
-//! The drivers of the shards: rings, or pollers where there can be no rings.
+//! Chooses the shards' drivers: rings, or pollers if rings are not possible.
 
 use crate::Failure;
 use crate::config::Config;
@@ -9,13 +9,13 @@ use std::num::NonZero;
 use std::thread;
 use tracing::{info, warn};
 
-/// The choice for all shards (`io.driver`).
+/// The driver for all shards (`io.driver`).
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Choice {
-    /// Rings of these sizes.
+    /// Rings with these sizes.
     Rings {
         config: muster_uring::Config,
-        /// Whether a shard for whose ring no memory is left takes a poller.
+        /// Whether a shard may use a poller if no memory is left for its ring.
         may_poll: bool,
     },
     Pollers,
@@ -30,7 +30,7 @@ pub(super) enum Driver {
 
 impl Choice {
     /// # Errors
-    /// The driver that was asked for is not there: the facility that is missing, and the remedy.
+    /// The configured driver is not available. The error names the missing facility and the remedy.
     pub(super) fn make(config: &Config, shards: u32) -> Result<Self, Failure> {
         let may_poll = config.io_driver == "auto";
         if config.io_driver == "poll" {
@@ -47,10 +47,10 @@ impl Choice {
         }
     }
 
-    /// The driver of this thread, which is pinned to a core for its shard.
+    /// Makes the driver for a shard in this thread, and pins the thread to a core.
     ///
     /// # Errors
-    /// It could not be made.
+    /// The driver could not be made.
     pub(super) fn start(self, shard: u32) -> Result<Driver, Failure> {
         match self {
             Self::Rings { config, may_poll } => {
@@ -70,14 +70,15 @@ impl Choice {
     }
 }
 
-/// The threads of a poller may run on any core: they inherit what this one may when it is made.
+/// Makes a poller, then pins this thread. The poller's threads are not pinned: they inherit the
+/// allowed cores at the time when they are made.
 fn pinned_poller(shard: u32) -> Result<Driver, Failure> {
     let poller = Poller::new()?;
     pin(shard);
     Ok(Driver::Poller(poller))
 }
 
-/// The sizes of the shards' rings within the limit of locked memory.
+/// The sizes of the shards' rings that fit in the limit of locked memory.
 fn ring_sizes(shards: u32) -> Result<muster_uring::Config, SetupError> {
     let full = muster_uring::Config::default();
     let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
@@ -102,8 +103,9 @@ fn log_fallback(missing: &SetupError) {
     );
 }
 
-/// Pins a shard to a core, if there are enough. With a quota of time that is less than the cores,
-/// as of a container, none is pinned: all containers of a machine would have the first cores.
+/// Pins a shard's thread to a core, if there are enough cores. If the process has a CPU quota below
+/// the number of cores, like a container, no thread is pinned: all containers would use the first
+/// cores.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let usable = thread::available_parallelism().map_or(cores.len(), NonZero::get);

@@ -1,4 +1,4 @@
-//! The lines of the log about a server that starts.
+//! Log lines at startup.
 
 use super::Options;
 use crate::Failure;
@@ -20,7 +20,7 @@ pub(super) fn log_start(options: &Options) {
     info!("muster {version}: data in {data}, {file}, shards: {shards}, on {ports}");
 }
 
-/// The addresses of the first shard, each with the last port of the others.
+/// The addresses of the first shard, each with the last port of the other shards.
 fn ports(options: &Options) -> String {
     let of_listener = |listener: &ServedListener| {
         let last = listener.listen.of_shard(options.shards - 1).ok();
@@ -32,11 +32,11 @@ fn ports(options: &Options) -> String {
     options.served.listeners.iter().map(of_listener).collect::<Vec<_>>().join(", ")
 }
 
-/// Logs that the server is ready, and on one for a developer what is needed first.
+/// Logs that the server is ready. For a developer it also logs what is needed first.
 pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
     info!("ready after {} ms: cluster {cluster}", after.as_millis());
     if options.in_words_of_kafka {
-        // Test frameworks await them.
+        // Test frameworks wait for these words.
         info!("in Kafka's words: Transitioning from RECOVERY to RUNNING, Kafka Server started");
     }
     let listener = options.served.listeners.first().filter(|_| options.is_for_developer);
@@ -52,7 +52,7 @@ pub(super) fn log_ready(options: &Options, cluster: &str, after: Duration) {
     info!("data are in {data}, {fate}");
 }
 
-/// Logs where each shard listens, and warns of addresses that clients cannot use.
+/// Logs the addresses of each shard, and warns of addresses that clients cannot use.
 pub(super) fn log_addresses(options: &Options) -> Result<(), Failure> {
     let listeners = &options.served.listeners;
     for number in 0..options.shards {
@@ -71,7 +71,7 @@ pub(super) fn log_addresses(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Logs configs without effect: an operator who moves a file from Kafka has to know them.
+/// Logs configs without effect, for operators who use a file from Kafka.
 pub(super) fn log_without_effect(config: &Config) {
     let keys: Vec<_> = config.set_without_effect().collect();
     if !keys.is_empty() {
@@ -80,7 +80,8 @@ pub(super) fn log_without_effect(config: &Config) {
     config.promises().for_each(|line| warn!("{line}"));
 }
 
-/// Logs of topics grow to `segment.bytes`, those of shards to their own size.
+/// Warns of a limit on file sizes: segments of topics grow to `segment.bytes`, those of shards to
+/// their own size.
 pub(super) fn log_file_size_limit() {
     if let Some(limit) = muster_uring::file_size_limit() {
         warn!(
@@ -90,7 +91,8 @@ pub(super) fn log_file_size_limit() {
     }
 }
 
-/// Logs altered configs that have no effect: because the command line sets them, or at all.
+/// Logs altered configs without effect: the command line overrides them, or muster does not obey
+/// them.
 pub(super) fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());

@@ -1,4 +1,4 @@
-//! The ports that the shards need, and the addresses by which clients find them.
+//! The shards' ports, and the addresses that clients get.
 
 use super::Options;
 use crate::Failure;
@@ -11,15 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracing::warn;
 
-/// Connections that the kernel queues on a listener before they are accepted.
+/// How many connections the kernel queues on a listener until they are accepted.
 const BACKLOG: u32 = 4096;
 
-/// The time to wait for an address in use, and between attempts.
+/// How long to wait for an address in use, and the time between attempts.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(3);
 const LISTEN_RETRY: Duration = Duration::from_millis(20);
 
-/// The advertised addresses of each shard. Also checks, before anything is changed, that each has
-/// its ports to listen on, and waits until these are free.
+/// The advertised addresses of each shard. Also checks, before anything is changed, that each shard
+/// has its own ports, and waits until they are free.
 pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
     let listeners = &options.served.listeners;
     for (place, listener) in listeners.iter().enumerate() {
@@ -40,10 +40,10 @@ pub(super) fn endpoints(options: &Options) -> Result<Endpoints, Failure> {
     Ok(endpoints)
 }
 
-/// Waits, before anything is made, until all ports of the shards are free.
+/// Waits until all ports of the shards are free, before anything is changed.
 ///
 /// # Errors
-/// One is in use all the time, or its address cannot be listened on.
+/// A port stays in use, or the server cannot listen on an address.
 fn wait_for_ports(options: &Options) -> Result<(), Failure> {
     let deadline = Instant::now() + LISTEN_PATIENCE;
     for number in 0..options.shards {
@@ -81,8 +81,8 @@ fn on_all<L>(
     addresses.map(listen).collect()
 }
 
-/// Listens; retries for a while if the address is in use: the kernel holds the listener of a killed
-/// server until its ring is released.
+/// Listens on an address, and retries for a while if the address is in use: after a server was
+/// killed, the kernel keeps its listener until its ring is released.
 fn listen_until<L>(
     deadline: Instant,
     address: SocketAddr,
@@ -116,7 +116,7 @@ fn not_listened(
     )
 }
 
-/// Checks that the shards need no port twice.
+/// Checks that two listeners do not need the same port.
 fn check_apart(one: &ServedListener, other: &ServedListener, shards: u32) -> Result<(), Failure> {
     let (a, b) = (&one.listen, &other.listen);
     let share_hosts = a.host == b.host || a.is_wildcard() || b.is_wildcard();

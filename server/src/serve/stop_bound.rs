@@ -1,4 +1,4 @@
-//! SIGTERM ends the process in a bounded time, whatever hangs.
+//! Ensures that SIGTERM ends the process in a limited time, even if something hangs.
 
 use crate::config::Config;
 use crate::logging;
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use tracing::warn;
 
-/// The time that a stop may take, whatever hangs.
+/// The longest time for a stop.
 #[derive(Clone)]
 pub(super) struct StopBound {
     max: Duration,
@@ -19,8 +19,8 @@ impl StopBound {
         Self { max: Duration::from_millis(config.stop_max_ms.unsigned_abs()), states }
     }
 
-    /// Ends the process after this time, unless it has ended before: all that was acknowledged is
-    /// durable at any time.
+    /// Ends the process after the limit, if it has not ended by then. This is safe, as acknowledged
+    /// records are always durable.
     pub(super) fn begin(&self) {
         let bound = self.clone();
         let begun = thread::Builder::new().name("stop-bound".to_owned()).spawn(move || bound.end());
