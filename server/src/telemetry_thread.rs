@@ -1,4 +1,4 @@
-//! The thread that takes pushes: one for all shards, which bound what they have on the way to it.
+//! The telemetry thread: one for all shards. Each shard limits what it has queued there.
 
 use crate::config::Config;
 use crate::mailbox::{Message, Peer};
@@ -8,10 +8,10 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time in which the text is there; with more it is left out.
+/// How long to wait for the text; then it is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The way to the thread. There is none where nothing is received.
+/// The handle of the thread. If nothing receives pushed metrics, there is no thread.
 #[derive(Debug, Clone)]
 pub(crate) struct TelemetryThread(channel::Sender<Ask>);
 
@@ -26,7 +26,7 @@ enum Ask {
 }
 
 impl TelemetryThread {
-    /// Starts the thread, which ends with the process.
+    /// Starts the thread, which runs until the process ends.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -50,7 +50,7 @@ impl TelemetryThread {
         self.send(Ask::Push(push));
     }
 
-    /// The figures of clients; None if there is no thread, or it is busy.
+    /// The text of the clients' values; None if there is no thread, or it is busy.
     pub(crate) fn text(&self, is_open_metrics: bool) -> Option<ClientsText> {
         let (reply, answer) = channel::bounded(1);
         self.send(Ask::Text { is_open_metrics, reply });
@@ -58,7 +58,7 @@ impl TelemetryThread {
     }
 
     fn send(&self, ask: Ask) {
-        // Without the thread there is nothing to do.
+        // A send fails only if there is no thread: then nothing needs to be done.
         let _ = self.0.send(ask);
     }
 }
@@ -79,7 +79,7 @@ fn run(mut receiver: Receiver, mut exporter: Option<Exporter>, asked: &channel::
             }
             Ask::Text { is_open_metrics, reply } => {
                 exporter.iter_mut().for_each(|exporter| exporter.report(&mut receiver));
-                // The asker may have lost patience.
+                // The requester may have stopped waiting.
                 let _ = reply.send(receiver.text(now(), is_open_metrics));
             }
         }

@@ -1,5 +1,5 @@
-//! Forwards what clients push to an OTLP endpoint over HTTP, on a thread of its own: a slow one
-//! delays nothing, and what has no room is dropped.
+//! Forwards client metrics to an OTLP endpoint over HTTP, on its own thread. A slow endpoint delays
+//! nothing; pushes beyond the limits are dropped.
 
 use super::limits::{FORWARD_BYTES_MAX, FORWARDS_MAX};
 use super::receiver::{Forwarded, Receiver};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tracing::warn;
 use ureq::Agent;
 
-/// The time for one push.
+/// The time limit for sending one push.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The way to the thread, and what is on it.
+/// The handle of the thread, with what is queued.
 pub(crate) struct Exporter {
     forwards: Sender<Vec<u8>>,
     ended: crossbeam_channel::Receiver<Ended>,
@@ -23,7 +23,7 @@ pub(crate) struct Exporter {
     failed: u64,
 }
 
-/// A push that was sent, or not.
+/// The outcome of sending a push.
 struct Ended {
     bytes: usize,
     is_taken: bool,
@@ -65,13 +65,13 @@ impl Exporter {
         self.under_way += bytes;
     }
 
-    /// Has the numbers of a receiver be those of now.
+    /// Updates a receiver's numbers of forwarded and failed pushes.
     pub(crate) fn report(&mut self, receiver: &mut Receiver) {
         self.count();
         receiver.exported(self.forwarded, self.failed);
     }
 
-    /// Takes the outcomes that are known by now.
+    /// Counts the outcomes that are known.
     fn count(&mut self) {
         for Ended { bytes, is_taken } in self.ended.try_iter() {
             self.under_way -= bytes;
@@ -81,7 +81,8 @@ impl Exporter {
     }
 }
 
-/// Without encryption no authorities are needed; without authorities every push fails.
+/// An HTTP client for the endpoint. Plain HTTP needs no authorities; HTTPS without authorities
+/// makes every push fail.
 fn agent(url: &str) -> Agent {
     let is_encrypted = url.starts_with("https:");
     let authorities = is_encrypted.then(http_agent::authorities_of_system);

@@ -1,30 +1,30 @@
-//! The client instances of a shard: when each has asked and pushed last. Those that are silent are
-//! forgotten, and with too many the one that was used least recently.
+//! The client instances that a shard knows, with the times of their last requests. Silent instances
+//! are removed; beyond a limit the least recently used one is removed.
 
 use super::limits::INSTANCES_MAX;
 use muster_codec::{ErrorCode, Uuid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// An instance is known for at least so long after its last request.
+/// An instance is known for at least this long after its last request.
 const EXPIRY_MS_MIN: i64 = 60_000;
 
-/// A client instance with its subscriptions.
+/// A client instance with its matching subscriptions.
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// The places of its subscriptions.
+    /// The indexes of its subscriptions.
     pub(super) matched: Box<[u16]>,
     pub(super) interval_ms: i32,
     pub(super) subscription_id: i32,
-    /// Its last push is one after which there are no others.
+    /// Whether its last push announced that it terminates.
     pub(super) is_terminating: bool,
     pub(super) last_error: ErrorCode,
     asked_at: Option<i64>,
     pushed_at: Option<i64>,
-    /// The version of the subscriptions.
+    /// The version of the subscriptions that were matched.
     version: u64,
-    /// The connection by which it came first.
+    /// The connection on which it was first seen.
     connection: u64,
-    /// Its places in the orders of use and of expiry.
+    /// Its keys in the orders of use and of expiry.
     used: u64,
     expires_at: i64,
 }
@@ -46,8 +46,8 @@ impl Instance {
         }
     }
 
-    /// Whether the client may ask for its subscriptions: an interval after its last request, or
-    /// when its push was refused for what it would learn.
+    /// Whether the client may request its subscriptions: one interval after its last request, or
+    /// after an error that requires new subscriptions.
     pub(super) fn may_ask(&mut self, now: i64) -> bool {
         let last = self.asked_at.max(self.pushed_at);
         let is_due = self.is_due(last, now);
@@ -59,8 +59,8 @@ impl Instance {
                 .contains(&self.last_error)
     }
 
-    /// Whether the client may push: an interval after its last push, or once after it has asked, as
-    /// clients begin at a random time.
+    /// Whether the client may push: one interval after its last push. The first push after it got
+    /// its subscriptions may come at any time, as clients choose a random one.
     pub(super) fn may_push(&mut self, now: i64) -> bool {
         let may_push = self.asked_at > self.pushed_at || self.is_due(self.pushed_at, now);
         if may_push {
@@ -84,8 +84,8 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    /// The instance of a client: the one that is known, if its subscriptions are of this version,
-    /// or else a new one.
+    /// The instance of a client: the known one, if its subscriptions have this version, else a new
+    /// one.
     pub(super) fn of(
         &mut self,
         now: i64,
@@ -121,7 +121,7 @@ impl Instances {
         self.all.len()
     }
 
-    /// A push that was accepted is refused after all.
+    /// Records an error for an instance whose push was accepted first.
     pub(super) fn failed(&mut self, id: Uuid, error: ErrorCode) {
         if let Some(instance) = self.all.get_mut(&id) {
             instance.last_error = error;

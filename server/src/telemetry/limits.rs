@@ -1,46 +1,46 @@
-//! Limits on what clients push.
+//! Limits for client metrics.
 
-/// Client instances that a shard knows (Kafka's `CACHE_MAX_SIZE`); the one that was used least
-/// recently gives way.
+/// Client instances that a shard knows (Kafka's `CACHE_MAX_SIZE`). Beyond it the least recently
+/// used one is removed.
 pub(super) const INSTANCES_MAX: usize = 16_384;
 
-/// Bytes of a push, whatever `telemetry.max.bytes` says: a request is longer by less than as much
-/// again.
+/// Bytes of a push, even if `telemetry.max.bytes` is higher. The whole request is less than twice
+/// as long.
 pub(super) const METRICS_BYTES_MAX: usize = 4 << 20;
 
-/// Pushes of a shard on their way through the thread that unpacks them, and their bytes; further
-/// ones get THROTTLING_QUOTA_EXCEEDED, with which clients push at the next interval.
+/// A shard's pushes that the telemetry thread has not unpacked yet, and their bytes. Further pushes
+/// get THROTTLING_QUOTA_EXCEEDED, after which clients push again at the next interval.
 pub(super) const PUSHES_UNDER_WAY_MAX: usize = 256;
 pub(super) const BYTES_UNDER_WAY_MAX: usize = 16 << 20;
 
-/// A push may be this many times as large when it is unpacked as `telemetry.max.bytes`.
+/// The unpacked size of a push may be `telemetry.max.bytes` times this number.
 pub(super) const UNPACKED_FACTOR_MAX: usize = 8;
 
-/// Bytes of an attribute of a client that subscriptions look at: a longer one matches nothing.
+/// Bytes of a client attribute that subscriptions match. A longer attribute matches nothing.
 pub(super) const ATTRIBUTE_BYTES_MAX: usize = 255;
 
-/// Series of one push, and of all clients. With more than the latter the clients that have not
-/// pushed for longest give way.
+/// Series of one push, and of all clients. Beyond the second limit, clients that have not pushed
+/// for longest lose their series.
 pub(super) const PUSH_SERIES_MAX: usize = 4_096;
 pub(super) const SERIES_MAX: usize = 65_536;
 
-/// Bytes of memory of the series of all clients.
+/// Memory for the series of all clients, in bytes.
 pub(super) const SERIES_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a metric's name, and of the value of a label; longer ones are left out, or cut.
+/// Bytes of a metric name, and of a label value. Longer names are left out, longer values are cut.
 pub(super) const NAME_BYTES_MAX: usize = 256;
 pub(super) const LABEL_BYTES_MAX: usize = 256;
 
-/// Labels of a series.
+/// Labels of one series.
 pub(super) const LABELS_MAX: usize = 16;
 
 /// Bytes of the text of all series.
 pub(super) const TEXT_BYTES_MAX: usize = 48 << 20;
 
-/// Pushes that wait for the OTLP endpoint, and their bytes; further ones are dropped.
+/// Pushes waiting to be sent to the OTLP endpoint, and their bytes. Further pushes are dropped.
 pub(super) const FORWARDS_MAX: usize = 256;
 pub(super) const FORWARD_BYTES_MAX: usize = 32 << 20;
 
-// A push fits into what may be under way.
+// The largest push must fit in these limits.
 const _: () = assert!(METRICS_BYTES_MAX <= BYTES_UNDER_WAY_MAX);
 const _: () = assert!(METRICS_BYTES_MAX * UNPACKED_FACTOR_MAX <= FORWARD_BYTES_MAX);

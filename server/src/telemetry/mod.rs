@@ -1,15 +1,15 @@
-//! Metrics that clients push (KIP-714): who is to push what, as Kafka's `ClientMetricsManager`
-//! decides it, and what becomes of it.
+//! Metrics that clients push (KIP-714). Decides, like Kafka's `ClientMetricsManager`, which clients
+//! push which metrics, and handles the pushed metrics.
 //!
-//! - [`Telemetry`] is the shard's part: the subscriptions of the image, and the client instances
-//!   that have asked here lately. A push that it accepts goes to a thread of its own
-//!   (`telemetry_thread.rs`), as it may take milliseconds to unpack; its answer waits for that.
-//! - [`Receiver`] is that thread's part, without the thread: it unpacks pushes, and keeps the
-//!   newest figures of each client for `/metrics`. `exporter.rs` forwards them by OTLP.
+//! - [`Telemetry`] is a shard's part: the subscriptions in the image, and the client instances seen
+//!   here recently. An accepted push goes to a separate thread (`telemetry_thread.rs`), as
+//!   unpacking may take milliseconds; its answer waits for the outcome.
+//! - [`Receiver`] is that thread's part, without the thread: it unpacks pushes, and keeps each
+//!   client's newest values for `/metrics`. `exporter.rs` forwards pushes by OTLP.
 //!
-//! A subscription's id follows from the subscriptions and the client alone, so that a client may
-//! ask one shard and push to another, as in Kafka, and a shard that is loaded again needs no memory
-//! of its clients.
+//! A subscription id is computed only from the subscriptions and the client. So a client may get
+//! its subscriptions from one shard and push to another, as in Kafka, and a shard that was loaded
+//! again need not remember its clients.
 
 mod counters;
 mod exporter;
@@ -47,24 +47,24 @@ use muster_coordinator::{Ids, RequestId};
 use muster_counters::Copies;
 use subscriptions::Subscriptions;
 
-/// The types that clients may compress with, the preferred one first; other known types are
-/// accepted, too.
+/// The compression types that clients may use, in order of preference. Other known types are
+/// accepted.
 const COMPRESSIONS: [Compression; 4] =
     [Compression::Zstd, Compression::Lz4, Compression::Gzip, Compression::Snappy];
 
-/// `Uuid.METADATA_TOPIC_ID`, which no client may have.
+/// `Uuid.METADATA_TOPIC_ID`, which is not a valid client instance id.
 const RESERVED: Uuid = Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
-/// Subscriptions and client instances of a shard.
+/// The subscriptions and client instances of a shard.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     subscriptions: Subscriptions,
     instances: Instances,
     /// `telemetry.max.bytes`
     metrics_bytes_max: usize,
-    /// Whether pushes go anywhere.
+    /// Whether pushed metrics have a destination.
     is_received: bool,
-    /// Pushes whose outcome is not known, and their bytes.
+    /// Pushes without an outcome yet, and their bytes.
     under_way: UnderWay,
     counters: TelemetryCounters,
 }
@@ -79,7 +79,7 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Answer(PushTelemetryResponse),
-    /// The answer follows from [`Telemetry::pushed`].
+    /// The push goes to the telemetry thread; [`Telemetry::pushed`] makes the answer.
     Pass(Push),
 }
 
@@ -95,14 +95,14 @@ impl Telemetry {
         }
     }
 
-    /// Takes the subscriptions of an image, if they have changed.
+    /// Reads the subscriptions of an image, if they have changed.
     pub(crate) fn image_changed(&mut self, before: &ClusterImage, image: &ClusterImage) {
         if !image.reconfigured(before, CLIENT_METRICS_RESOURCE).is_empty() {
             self.subscriptions.replace(image);
         }
     }
 
-    /// The metrics that a client is to push. A client without an id gets one.
+    /// The metrics that a client must push. A client without an instance id gets a new one.
     pub(crate) fn subscriptions_of(
         &mut self,
         now: i64,
@@ -132,7 +132,7 @@ impl Telemetry {
         }
     }
 
-    /// Checks a push; `request` is the one that its answer is for.
+    /// Decides about a push; `request` identifies the answer.
     pub(crate) fn push(
         &mut self,
         now: i64,
@@ -177,7 +177,7 @@ impl Telemetry {
         ))
     }
 
-    /// The outcome of a push that was passed on: its answer.
+    /// Makes the answer from the outcome of a push.
     pub(crate) fn pushed(&mut self, outcome: &Pushed) -> PushTelemetryResponse {
         self.under_way.pushes = self.under_way.pushes.saturating_sub(1);
         self.under_way.bytes = self.under_way.bytes.saturating_sub(outcome.bytes);
@@ -188,12 +188,12 @@ impl Telemetry {
         PushTelemetryResponse { error_code: outcome.error.code(), ..Default::default() }
     }
 
-    /// A connection is closed: the client instance that came by it is forgotten, as in Kafka.
+    /// Removes the client instance that was first seen on a closed connection, as Kafka does.
     pub(crate) fn connection_closed(&mut self, connection: u64) {
         self.instances.connection_closed(connection);
     }
 
-    /// Forgets client instances that have been silent for three intervals, or a minute.
+    /// Removes client instances that were silent for three intervals, and at least a minute.
     pub(crate) fn expire(&mut self, now: i64) {
         self.instances.expire(now);
     }
@@ -213,7 +213,7 @@ impl Telemetry {
         gauges.set(Limit::PushBytes, self.under_way.bytes, BYTES_UNDER_WAY_MAX);
     }
 
-    /// Bytes of pushes whose outcome is not known.
+    /// The bytes of pushes without an outcome yet.
     pub(crate) fn held_bytes(&self) -> usize {
         self.under_way.bytes
     }
@@ -227,7 +227,7 @@ impl Telemetry {
         }
     }
 
-    /// The instance of a client: a new one if there is none, or if subscriptions have changed.
+    /// The instance of a client; a new one if it is not known, or if subscriptions have changed.
     fn instance<'i>(
         subscriptions: &Subscriptions,
         instances: &'i mut Instances,
@@ -249,7 +249,7 @@ impl UnderWay {
     }
 }
 
-/// The checks of a push in Kafka's order.
+/// Checks a push in Kafka's order.
 fn check(
     instance: &mut Instance,
     now: i64,
@@ -277,7 +277,7 @@ fn answer(error: ErrorCode) -> Verdict {
     Verdict::Answer(PushTelemetryResponse { error_code: error.code(), ..Default::default() })
 }
 
-/// `telemetry.max.bytes`, or the most that requests may have.
+/// The value of `telemetry.max.bytes`, limited to the longest request.
 fn metrics_bytes_max(config: &Config) -> usize {
     usize::try_from(config.telemetry_max_bytes).unwrap_or(0).min(METRICS_BYTES_MAX)
 }

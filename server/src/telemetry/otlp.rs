@@ -1,33 +1,33 @@
-//! OTLP's metrics (`opentelemetry/proto/metrics/v1/metrics.proto`), read in place: the numbers of
-//! gauges and sums, which is what Kafka's clients push; and a copy with attributes added to each
-//! resource, which is what is forwarded. `MetricsData` and `ExportMetricsServiceRequest` have the
-//! same form.
+//! Reads OTLP metrics in place (`opentelemetry/proto/metrics/v1/metrics.proto`): the values of
+//! gauges and sums, which are all that Kafka's clients push. Also makes the copy to forward, with
+//! attributes added to each resource. The messages `MetricsData` and `ExportMetricsServiceRequest`
+//! have the same encoding.
 
 use super::limits::LABELS_MAX;
 use super::protobuf::{Content, Fields, Malformed, put, put_bytes};
 
-/// A number of a client.
+/// A data point of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Point<'a> {
     pub(super) name: &'a [u8],
     pub(super) kind: Kind,
     pub(super) value: f64,
-    /// The group of a consumer.
+    /// The consumer's group.
     pub(super) group: Option<&'a str>,
-    /// The attributes of the point, as nested messages.
+    /// The attributes of the point, as encoded messages.
     pub(super) attributes: Vec<&'a [u8]>,
 }
 
 /// The value of a point, and its attributes.
 type Valued<'a> = (f64, Vec<&'a [u8]>);
 
-/// How a number changes.
+/// How to interpret a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Gauge,
-    /// A counter: what was added since the last push.
+    /// A counter's increase since the last push.
     Added,
-    /// A counter: its value.
+    /// A counter's absolute value.
     Counted,
 }
 
@@ -58,13 +58,13 @@ mod field {
 /// `AGGREGATION_TEMPORALITY_DELTA`
 const DELTA: u64 = 1;
 
-/// The attribute of a consumer's resource with its group.
+/// The attribute of a consumer's resource that names its group.
 const GROUP_ID: &[u8] = b"group_id";
 
-/// Visits all numbers of gauges and sums. Other metrics are passed over.
+/// Visits all points of gauges and sums. Other metrics are skipped.
 ///
 /// # Errors
-/// The bytes are no metrics. Some numbers may have been visited.
+/// The bytes are not valid metrics. Some points may have been visited.
 pub(super) fn visit<'a>(
     metrics: &'a [u8],
     visit: &mut impl FnMut(Point<'a>),
@@ -77,10 +77,11 @@ pub(super) fn visit<'a>(
     Ok(())
 }
 
-/// The metrics with attributes added to each resource, of which Java's clients have one for each
-/// metric. None if that takes more than some bytes.
+/// A copy of the metrics with attributes added to each resource. (Java's clients send one resource
+/// for each metric.) None if the copy would exceed `bytes_max`.
 ///
 /// # Errors
+/// The bytes are not valid metrics.
 /// The bytes are no metrics.
 pub(super) fn with_attributes(
     metrics: &[u8],
@@ -107,7 +108,7 @@ pub(super) fn with_attributes(
     Ok(Some(out).filter(|out| out.len() <= bytes_max))
 }
 
-/// The key of an attribute, and its value as a text: empty if it is a list, say.
+/// The key of an attribute, and its value as text; the text is empty for a list, for example.
 pub(super) fn attribute(message: &[u8]) -> Result<(&[u8], String), Malformed> {
     let (mut key, mut value) = (&[][..], String::new());
     for field in Fields::of(message) {
@@ -128,7 +129,8 @@ fn attribute_of(name: &str, value: &str) -> Vec<u8> {
     out
 }
 
-/// The bytes of a message that is there several times are those of one: readers merge them.
+/// A copy of resource metrics with attributes added to the resource. Parts of a repeated message
+/// are joined, as readers of protocol buffers merge them.
 fn resource_with(message: &[u8], added: &[u8]) -> Result<Vec<u8>, Malformed> {
     let (mut resource, mut rest) = (Vec::new(), Vec::new());
     for field in Fields::of(message) {
@@ -226,7 +228,7 @@ fn of_metric<'a>(
     Ok(())
 }
 
-/// A sum that may decrease is no counter.
+/// The kind of a sum. A sum that may decrease is not a counter.
 fn kind_of_sum(sum: &[u8]) -> Result<Kind, Malformed> {
     let (mut temporality, mut is_monotonic) = (0, false);
     for field in Fields::of(sum) {
@@ -243,7 +245,7 @@ fn kind_of_sum(sum: &[u8]) -> Result<Kind, Malformed> {
     })
 }
 
-/// The value of a point and its attributes; None if it has no value.
+/// The value of a point and its attributes; None if the point has no value.
 fn point(message: &[u8]) -> Result<Option<Valued<'_>>, Malformed> {
     let (mut value, mut attributes) = (None, Vec::new());
     for field in Fields::of(message) {

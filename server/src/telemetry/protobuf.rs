@@ -1,6 +1,6 @@
-//! The wire format of protocol buffers that OTLP has: fields in place, without copies.
+//! The part of the protocol buffers wire format that OTLP needs. Fields are read in place.
 
-/// A field of a message, with its number.
+/// The number and the content of a field.
 pub(super) type Field<'a> = (u32, Content<'a>);
 
 /// The content of a field.
@@ -9,12 +9,12 @@ pub(super) enum Content<'a> {
     Varint(u64),
     Fixed64(u64),
     Fixed32(u32),
-    /// A text, bytes, or a nested message.
+    /// A string, bytes, or an embedded message.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Content<'a> {
-    /// The content of a field that has to be nested bytes.
+    /// The bytes of a length-delimited field.
     pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -22,12 +22,12 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The content of a text, with U+FFFD for what is no UTF-8.
+    /// A string; invalid UTF-8 becomes U+FFFD.
     pub(super) fn text(self) -> Result<String, Malformed> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
-    /// The content of a number of any integer type.
+    /// A number of any integer type.
     pub(super) fn number(self) -> Result<u64, Malformed> {
         match self {
             Self::Varint(number) | Self::Fixed64(number) => Ok(number),
@@ -37,11 +37,11 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Bytes that are no message of the type that was expected.
+/// The bytes are not a valid message of the expected type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The fields of a message, in order. The first error is the last item.
+/// The fields of a message, in order. After an error the iteration ends.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
                 Content::Bytes(bytes)
             }
             5 => Content::Fixed32(u32::from_le_bytes(*self.chunk()?)),
-            // Groups are of the time before OTLP.
+            // Groups were deprecated before OTLP, which does not use them.
             _ => return None,
         };
         (number > 0).then_some((number, content))
@@ -106,14 +106,14 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Appends a field with bytes.
+/// Appends a length-delimited field.
 pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     put_varint(out, u64::from(number << 3 | 2));
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field as it came.
+/// Appends a field unchanged.
 pub(super) fn put(out: &mut Vec<u8>, (number, content): Field<'_>) {
     let tag = |of_type: u32| u64::from(number << 3 | of_type);
     match content {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_no_field_ends_the_message() {
-        // No number, an unknown type, and a number that never ends.
+        // Field number 0, an unknown type, and a varint that is too long.
         for bytes in [
             &[0u8, 0][..],
             &[0x0b],

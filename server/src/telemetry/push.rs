@@ -1,4 +1,4 @@
-//! A client that asks or pushes, and a push on its way.
+//! The client of a telemetry request, and a push on its way.
 
 use crate::config::ClientAttribute;
 use muster_codec::record_batch::Compression;
@@ -12,9 +12,9 @@ pub(crate) struct Client<'c> {
     pub(crate) instance_id: Uuid,
     pub(crate) connection: u64,
     pub(crate) client_id: &'c str,
-    /// As it said in ApiVersions; Kafka's `unknown` if it did not.
+    /// The name and version in ApiVersions; Kafka's `unknown` if the client sent none.
     pub(crate) software: (&'c str, &'c str),
-    /// Without a slash.
+    /// The address without Kafka's slash.
     pub(crate) address: &'c str,
     pub(crate) port: u16,
     pub(crate) principal: &'c str,
@@ -24,17 +24,17 @@ pub(crate) struct Client<'c> {
 /// A push that a shard has accepted.
 #[derive(Debug)]
 pub struct Push {
-    /// The shard.
+    /// The shard that accepted the push.
     pub from: u32,
     pub(super) request: RequestId,
     pub(super) instance_id: Uuid,
     pub(super) client_id: Arc<str>,
-    /// All that is known of the client, by Kafka's names, for those who receive OTLP.
+    /// The known facts about the client, under Kafka's names, for receivers of OTLP.
     pub(super) attributes: Vec<(&'static str, String)>,
     pub(super) interval_ms: i32,
     pub(super) compression: Compression,
     pub(super) metrics: Vec<u8>,
-    /// The most bytes that they may unpack to.
+    /// The longest that `metrics` may be when unpacked, in bytes.
     pub(super) unpacked_bytes_max: usize,
 }
 
@@ -43,16 +43,16 @@ pub struct Push {
 pub struct Pushed {
     pub(super) instance_id: Uuid,
     pub(crate) request: RequestId,
-    /// Those of the push.
+    /// The length of the push.
     pub(super) bytes: usize,
     pub(super) error: ErrorCode,
 }
 
 impl Client<'_> {
-    /// The name and version of software that has not said them, as in Kafka.
+    /// The name and version of unknown software, as in Kafka.
     pub(crate) const UNKNOWN: (&'static str, &'static str) = ("unknown", "unknown");
 
-    /// An attribute as a text.
+    /// A client attribute as text.
     pub(super) fn attribute(&self, attribute: ClientAttribute) -> String {
         match attribute {
             ClientAttribute::InstanceId => self.instance_id.to_string(),
@@ -93,7 +93,7 @@ impl Push {
         }
     }
 
-    /// Its outcome.
+    /// The outcome of this push.
     pub fn ended(&self, error: ErrorCode) -> Pushed {
         Pushed {
             instance_id: self.instance_id,

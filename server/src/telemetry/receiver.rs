@@ -1,5 +1,5 @@
-//! The part of the thread that takes pushes, without the thread: a push in, its outcome out, and
-//! what is to be forwarded.
+//! The telemetry thread's logic without the thread. A push goes in; its outcome comes out, and
+//! metrics to forward.
 
 use super::limits::{FORWARD_BYTES_MAX, SERIES_MAX};
 use super::otlp;
@@ -9,14 +9,14 @@ use super::text::{self, ClientsText};
 use muster_codec::ErrorCode;
 use muster_compression::{decompress, is_too_long};
 
-/// Takes what clients push.
+/// Processes pushed metrics.
 #[derive(Debug, Default)]
 pub struct Receiver {
-    /// None if figures are not shown.
+    /// None if `/metrics` does not show pushed metrics.
     series: Option<Series>,
     forwards: bool,
     unpacked: Vec<u8>,
-    /// Pushes that would be too long with the attributes that are added.
+    /// How many pushes would be too long with the added attributes.
     pub(super) too_long: u64,
     numbers: Numbers,
 }
@@ -31,16 +31,16 @@ pub(super) struct Numbers {
     pub(super) not_forwarded: u64,
 }
 
-/// The memory that is kept for the next push.
+/// How much memory is kept for unpacking the next push.
 const KEPT_BYTES: usize = 1 << 20;
 
 impl Receiver {
-    /// `shows` has the figures kept for `/metrics`, `forwards` has pushes passed on.
+    /// `shows`: keep values for `/metrics`. `forwards`: return pushes to be forwarded.
     pub fn new(shows: bool, forwards: bool) -> Self {
         Self { series: shows.then(Series::default), forwards, ..Self::default() }
     }
 
-    /// Takes a push; the time is in milliseconds, and ascends.
+    /// Processes a push. `now` is in milliseconds and never decreases.
     pub fn take(&mut self, now: i64, push: &Push) -> (Pushed, Option<Forwarded>) {
         let taken = self.unpack(push).and_then(|()| self.keep(now, push));
         self.unpacked.clear();
@@ -51,17 +51,17 @@ impl Receiver {
         }
     }
 
-    /// The number of series, and their bound.
+    /// The number of series, and the limit.
     pub fn series(&self) -> (usize, usize) {
         (self.series.as_ref().map_or(0, Series::count), SERIES_MAX)
     }
 
-    /// Takes the numbers of what was forwarded, and what could not be.
+    /// Sets the numbers of pushes that were forwarded, and that could not be forwarded.
     pub(super) fn exported(&mut self, forwarded: u64, failed: u64) {
         self.numbers = Numbers { forwarded, not_forwarded: failed + self.too_long };
     }
 
-    /// The text of all figures.
+    /// The text of all series.
     pub(crate) fn text(&mut self, now: i64, is_open_metrics: bool) -> ClientsText {
         let Self { series, numbers, .. } = self;
         let Some(series) = series else { return ClientsText::default() };

@@ -1,5 +1,5 @@
-//! The newest figures of each client, bounded in number and bytes. Those of clients that have not
-//! pushed for longest give way.
+//! The newest values of each client, limited in number and bytes. Beyond a limit, clients that have
+//! not pushed for longest lose their values.
 
 use super::limits::{
     LABEL_BYTES_MAX, NAME_BYTES_MAX, PUSH_SERIES_MAX, SERIES_BYTES_MAX, SERIES_MAX,
@@ -10,22 +10,22 @@ use super::push::Push;
 use muster_codec::Uuid;
 use std::collections::{BTreeMap, HashMap};
 
-/// Beginnings of names that are the server's own.
+/// Prefixes of metric names that the server itself uses.
 const RESERVED: [&str; 5] = ["muster_", "kafka_", "process_", "jvm_", "java_"];
 
-/// The end of names that OpenMetrics has for another purpose.
+/// A suffix that has another meaning in OpenMetrics.
 const RESERVED_END: &str = "_created";
 
-/// The labels of every series, which no attribute replaces.
+/// The labels of every series. Attributes cannot override them.
 pub(super) const LABELS: [&str; 3] = ["client_instance_id", "client_id", "group"];
 
-/// Memory that a series takes beside its texts, about.
+/// The approximate memory of a series apart from its texts.
 const SERIES_BYTES: usize = 96;
 
-/// Figures are kept for so long after a push, at least.
+/// Values are kept for at least this long after a push.
 const EXPIRY_MS_MIN: i64 = 60_000;
 
-/// The name of a series, without `_total`, and its further labels in the form of the text.
+/// The name of a series without `_total`, and its further labels in text form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub(super) name: Box<str>,
@@ -35,7 +35,7 @@ pub(super) struct Key {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Number {
     kind: Kind,
-    /// Whether the client's name ends with `_total`.
+    /// Whether the name that the client pushed ends with `_total`.
     is_total: bool,
     pub(super) value: f64,
 }
@@ -45,12 +45,13 @@ impl Number {
         self.kind != Kind::Gauge
     }
 
-    /// The end of its name: counters have one, whether the client gives it to them or not.
+    /// The suffix of the shown name. Counters always get `_total`, even if the client does not send
+    /// it.
     pub(super) fn suffix(&self) -> &'static str {
         if self.is_counter() || self.is_total { "_total" } else { "" }
     }
 
-    /// The number after a push, where the former one is known.
+    /// The value after a push, given the value before.
     fn after(self, before: Option<&Self>) -> Self {
         match before {
             Some(before) if self.kind == Kind::Added => {
@@ -61,10 +62,10 @@ impl Number {
     }
 }
 
-/// The figures of one client instance.
+/// The values of one client instance.
 #[derive(Debug)]
 pub(super) struct OfClient {
-    /// The labels that all its series have.
+    /// The labels of all its series.
     pub(super) labels: String,
     pub(super) series: BTreeMap<Key, Number>,
     bytes: usize,
@@ -72,7 +73,7 @@ pub(super) struct OfClient {
     expires_at: i64,
 }
 
-/// The figures of all clients.
+/// The values of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     clients: HashMap<Uuid, OfClient>,
@@ -80,17 +81,17 @@ pub(super) struct Series {
     next_use: u64,
     count: usize,
     bytes: usize,
-    /// Series of pushes that had no room, or no name that can be shown.
+    /// How many pushed series exceeded a limit, or have a name that cannot be shown.
     pub(super) left_out: u64,
-    /// Series that gave way to others.
+    /// How many series were removed in favor of others.
     pub(super) evicted: u64,
 }
 
 impl Series {
-    /// Takes the figures of a push in place of the client's former ones.
+    /// Replaces the values of a client by those of a push.
     ///
     /// # Errors
-    /// The push is malformed: the former ones stay.
+    /// The push is malformed. The old values stay.
     pub(super) fn take(&mut self, now: i64, push: &Push, metrics: &[u8]) -> Result<(), Malformed> {
         let mut gathered = Gathered::default();
         otlp::visit(metrics, &mut |point| gathered.add(&point))?;
@@ -104,7 +105,7 @@ impl Series {
         Ok(())
     }
 
-    /// Forgets the figures of clients that have stopped to push.
+    /// Removes the values of clients that have stopped pushing.
     pub(super) fn expire(&mut self, now: i64) {
         let is_over = |client: &OfClient| client.expires_at <= now;
         let ended = self.clients.iter().filter(|(_, client)| is_over(client)).map(|(id, _)| *id);
@@ -151,7 +152,7 @@ impl Series {
     }
 }
 
-/// The figures of one push.
+/// The values of one push.
 #[derive(Default)]
 struct Gathered {
     series: BTreeMap<Key, Number>,
@@ -176,8 +177,8 @@ impl Gathered {
     }
 }
 
-/// The name and labels of a point, and whether the name ends with `_total`; None if it cannot be
-/// shown.
+/// The name and labels of a point, and whether the name ends with `_total`. None if the point
+/// cannot be shown.
 fn key(point: &Point<'_>) -> Option<(Key, bool)> {
     let name = std::str::from_utf8(point.name).ok().filter(|it| it.len() <= NAME_BYTES_MAX)?;
     let name = sanitized(name);
@@ -190,14 +191,14 @@ fn key(point: &Point<'_>) -> Option<(Key, bool)> {
     Some((key, stem.is_some()))
 }
 
-/// The attributes of a point in the order of their names; None if one is malformed.
+/// The attributes of a point, sorted by name, in text form; None if an attribute is malformed.
 fn labels(point: &Point<'_>) -> Option<String> {
     let mut labels = BTreeMap::new();
     for attribute in &point.attributes {
         let (name, value) = otlp::attribute(attribute).ok()?;
         let name =
             sanitized(std::str::from_utf8(name).ok()?.get(..NAME_BYTES_MAX.min(name.len()))?);
-        // Names that begin with two underscores are those of Prometheus itself.
+        // Names with two leading underscores are reserved for Prometheus.
         if !name.is_empty() && !name.starts_with("__") && !LABELS.contains(&name.as_str()) {
             labels.insert(name, value);
         }
@@ -218,7 +219,7 @@ fn common_labels(push: &Push, group: &str) -> String {
     text
 }
 
-/// Appends a label in the form of the text, with a comma before it if it is not the first.
+/// Appends a label in text form, preceded by a comma if it is not the first.
 fn put_label(text: &mut String, name: &str, value: &str) {
     let value = &value[..value.floor_char_boundary(LABEL_BYTES_MAX)];
     if !text.is_empty() {
@@ -235,7 +236,7 @@ fn put_label(text: &mut String, name: &str, value: &str) {
     text.push('"');
 }
 
-/// A name with underscores for all that Prometheus does not allow.
+/// A name in which `_` replaces all characters that Prometheus does not allow.
 fn sanitized(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().map(allowed).collect();

@@ -1,4 +1,4 @@
-//! The subscriptions of an image: which clients they are for, and what these are to push.
+//! The subscriptions in an image: which clients they match, and which metrics these push.
 
 use super::limits::ATTRIBUTE_BYTES_MAX;
 use super::push::Client;
@@ -9,14 +9,14 @@ use crate::config::{
 use muster_codec::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In a subscription's metrics: all of them.
+/// Among a subscription's metrics, this selects all metrics.
 const ALL_METRICS: &str = "*";
 
 /// All subscriptions, by name.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     all: Vec<(ClientMetricsConfig, ClientPatterns)>,
-    /// Ascends with each change.
+    /// Increases with each change.
     version: u64,
 }
 
@@ -34,7 +34,7 @@ impl Subscriptions {
         self.version
     }
 
-    /// The places of those that are for a client.
+    /// The indexes of the subscriptions that match a client.
     pub(super) fn matched(&self, client: &Client<'_>) -> Box<[u16]> {
         let texts: BTreeMap<ClientAttribute, String> =
             ClientAttribute::ALL.iter().map(|(_, it)| (*it, client.attribute(*it))).collect();
@@ -49,13 +49,13 @@ impl Subscriptions {
         places.filter(|((_, it), _)| it.match_all(of)).map(|(_, place)| place).collect()
     }
 
-    /// The shortest interval, or the default if that is shorter.
+    /// The shortest interval, at most the default.
     pub(super) fn interval_ms(&self, matched: &[u16]) -> i32 {
         let intervals = self.those(matched).map(|it| it.interval_ms);
         intervals.chain([PUSH_INTERVAL_MS_DEFAULT]).min().unwrap_or(PUSH_INTERVAL_MS_DEFAULT)
     }
 
-    /// The beginnings of the names that are asked for, each once and in order.
+    /// The distinct name prefixes that are requested, in order.
     pub(super) fn metrics(&self, matched: &[u16]) -> impl Iterator<Item = &str> {
         let asked = || self.those(matched).flat_map(|it| &it.metrics).map(String::as_str);
         let set: BTreeSet<&str> = if asked().any(|it| it == ALL_METRICS) {
@@ -66,8 +66,9 @@ impl Subscriptions {
         set.into_iter()
     }
 
-    /// Kafka's id of a client's subscriptions, but for the order of several metrics, which in Kafka
-    /// is that of a hash set: a CRC-32C of metrics and interval, combined with the client's id.
+    /// Kafka's id of a client's subscriptions: a CRC-32C of metrics and interval, combined with the
+    /// client's id. The id may differ from Kafka's if there are several metrics, as Kafka takes
+    /// them in the order of a hash set.
     pub(super) fn id_of(&self, matched: &[u16], interval_ms: i32, client: Uuid) -> i32 {
         let metrics: Vec<&str> = self.metrics(matched).collect();
         let text = format!("[{}]{interval_ms}", metrics.join(", "));
@@ -79,14 +80,14 @@ impl Subscriptions {
     }
 }
 
-/// A subscription that is not valid, after an upgrade say, is left out.
+/// Parses all subscriptions. Invalid ones, for example after an upgrade, are left out.
 fn all(image: &ClusterImage) -> Vec<(ClientMetricsConfig, ClientPatterns)> {
     let configs = image.configured(CLIENT_METRICS_RESOURCE, "");
     let configs = configs.filter_map(|name| image.configs(CLIENT_METRICS_RESOURCE, name));
     configs.filter_map(|configs| ClientMetricsConfig::parse(configs).ok()).collect()
 }
 
-/// Java's hash of an id.
+/// Java's hash code of a UUID.
 fn hash(id: Uuid) -> i32 {
     let words =
         id.0.chunks_exact(4).map(|it| it.iter().fold(0u32, |sum, b| sum << 8 | u32::from(*b)));

@@ -1,4 +1,4 @@
-//! A shard's answers to clients that ask and push, at which time.
+//! A shard's answers to clients that request subscriptions and push, over time.
 
 mod receiver;
 
@@ -8,7 +8,7 @@ use muster_codec::records::{ClusterRecord, ConfigKey, ConfigValue};
 
 const CLIENT: Uuid = Uuid([7; 16]);
 
-/// An interval that a subscription sets.
+/// An interval that a subscription sets, in ms.
 const INTERVAL: i64 = 10_000;
 
 const REQUEST: RequestId = RequestId { connection: 1, sequence: 0 };
@@ -35,7 +35,7 @@ fn client(instance_id: Uuid) -> Client<'static> {
     }
 }
 
-/// A shard's part, the image that it has, and the time.
+/// A shard's telemetry, its image, and the time.
 struct World {
     telemetry: Telemetry,
     image: ClusterImage,
@@ -50,7 +50,7 @@ impl World {
         Self { telemetry: Telemetry::new(&config, &image), image, now: 0 }
     }
 
-    /// One subscription for all clients.
+    /// A world with one subscription, which matches all clients.
     fn subscribed() -> Self {
         Self::new(&[("all", "interval.ms", "10000"), ("all", "metrics", "org.apache.kafka.")])
     }
@@ -65,7 +65,7 @@ impl World {
         self.telemetry.subscriptions_of(self.now, &client(id), &mut Counting(0))
     }
 
-    /// Pushes some bytes; the outcome is a success.
+    /// Pushes a few bytes, which the thread accepts.
     fn push(&mut self, subscription_id: i32, is_last: bool) -> ErrorCode {
         let metrics = b"\n\0".to_vec().into();
         self.push_as(&PushTelemetryRequest {
@@ -124,7 +124,7 @@ fn a_client_without_a_subscription_asks_again_every_five_minutes() {
         World::new(&[("others", "match", "client_id=shop"), ("others", "metrics", "*")]);
     let answer = world.ask(CLIENT);
     assert_eq!((answer.push_interval_ms, metrics(&answer)), (300_000, Vec::new()));
-    // Kafka's own id for this client: of `[]300000`.
+    // Kafka's id for this client is computed from `[]300000`.
     assert_eq!(answer.subscription_id, crc32c::crc32c(b"[]300000").cast_signed());
 }
 
@@ -150,7 +150,7 @@ fn an_id_of_subscriptions_is_that_of_every_shard() {
     let (mut one, mut other) = (World::subscribed(), World::subscribed());
     let id = one.ask(CLIENT).subscription_id;
     assert_eq!(other.push(id, false), ErrorCode::None);
-    // Kafka's own for a client of this id with these metrics.
+    // Kafka computes this id for a client with these metrics.
     let id = Uuid(std::array::from_fn(|at| at as u8 + 1));
     let mut world = World::new(&[("two", "metrics", "a")]);
     assert_eq!(world.ask(id).subscription_id, -1_087_748_174);
@@ -179,7 +179,7 @@ fn the_last_push_may_come_early_and_none_comes_after_it() {
     assert_eq!(world.push(id, false), ErrorCode::None);
     assert_eq!(world.push(id, true), ErrorCode::None);
     assert_eq!(world.push(id, true), ErrorCode::InvalidRequest);
-    // As in Kafka, the refused one says that the client continues.
+    // As in Kafka, the refused push marks the client as not terminating.
     assert_eq!(world.push(id, false), ErrorCode::InvalidRequest);
     world.pass(INTERVAL);
     assert_eq!(world.push(id, false), ErrorCode::None);

@@ -1,11 +1,11 @@
-//! The figures of clients as the text of `/metrics`.
+//! Formats the clients' values as text for `/metrics`.
 
 use super::limits::TEXT_BYTES_MAX;
 use super::receiver::Numbers;
 use super::series::{Key, Number, OfClient, Series};
 use std::fmt::Write;
 
-/// The server's own numbers about them: name, help, and whether it is a counter.
+/// The server's numbers about pushed metrics: name, help, and whether it is a counter.
 pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     (
         "muster_client_metrics_series",
@@ -28,7 +28,7 @@ pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The families of clients, ready to be written, and the numbers about them.
+/// The text of the clients' families, and the server's numbers about them.
 #[derive(Debug, Default)]
 pub(crate) struct ClientsText {
     pub(crate) text: String,
@@ -39,7 +39,7 @@ pub(crate) struct ClientsText {
 /// A series of one client.
 type Row<'s> = (&'s Key, &'s Number, &'s OfClient);
 
-/// The text, with names and types as this form of it has them.
+/// Writes all series, with the names and types of the requested format.
 pub(super) fn write(series: &Series, numbers: &Numbers, is_open_metrics: bool) -> ClientsText {
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(series.count());
     for client in series.clients() {
@@ -63,15 +63,15 @@ pub(super) fn write(series: &Series, numbers: &Numbers, is_open_metrics: bool) -
     ClientsText { text, numbers }
 }
 
-/// Writes the series of a name, if they are of the same kind as the first. Returns how many were
-/// not written.
+/// Writes the series of a name that have the same kind as the first one. Returns how many were
+/// skipped.
 fn write_family(family: &[Row<'_>], is_open_metrics: bool, text: &mut String) -> usize {
     let Some((key, first, _)) = family.first() else { return 0 };
     let suffix = first.suffix();
     let of_type = if first.is_counter() { "counter" } else { "gauge" };
     let is_stem = first.is_counter() && is_open_metrics;
     let named = if is_stem { key.name.to_string() } else { format!("{}{suffix}", key.name) };
-    // A string takes all that is written.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "# HELP {named} Pushed by clients.\n# TYPE {named} {of_type}");
     let is_alike =
         |number: &Number| number.is_counter() == first.is_counter() && number.suffix() == suffix;
@@ -89,7 +89,7 @@ fn write_family(family: &[Row<'_>], is_open_metrics: bool, text: &mut String) ->
     unwritten
 }
 
-/// A number as both forms write it.
+/// A number in the notation of both formats.
 struct Value(f64);
 
 impl std::fmt::Display for Value {

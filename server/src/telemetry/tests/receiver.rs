@@ -1,4 +1,4 @@
-//! The figures of a push, with names and labels, within bounds; and what is forwarded.
+//! The values of a push with names, labels and limits; and what is forwarded.
 
 use super::super::limits::{PUSH_SERIES_MAX, SERIES_MAX};
 use super::super::protobuf::{Content, put, put_bytes};
@@ -7,7 +7,7 @@ use muster_codec::record_batch::Compression;
 
 const BYTES_MAX: usize = 8 << 20;
 
-/// OpenTelemetry's `AGGREGATION_TEMPORALITY_DELTA`, and its other one.
+/// OpenTelemetry's aggregation temporalities.
 const DELTA: u64 = 1;
 const CUMULATIVE: u64 = 2;
 
@@ -40,7 +40,7 @@ fn sum(name: &str, value: f64, temporality: u64) -> Vec<u8> {
     nested(&[(1, Content::Bytes(name.as_bytes())), (7, Content::Bytes(&nested(&fields)))])
 }
 
-/// A consumer's metrics.
+/// The encoded metrics of a consumer.
 fn metrics(all: &[Vec<u8>]) -> Vec<u8> {
     let resource = nested(&[(1, Content::Bytes(&attribute("group_id", "billing")))]);
     let mut scope = Vec::new();
@@ -58,7 +58,7 @@ fn take(receiver: &mut Receiver, metrics: Vec<u8>) -> ErrorCode {
     outcome.error
 }
 
-/// The lines of the text that are no comments.
+/// The lines of the text without comments.
 fn lines(receiver: &mut Receiver, now: i64) -> Vec<String> {
     let text = receiver.text(now, false).text;
     text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
@@ -124,7 +124,7 @@ fn names_that_would_break_the_text_are_left_out() {
     let long = "x".repeat(257);
     let names = ["", "muster.up", "kafka_x", "process.cpu", "a.created", &long];
     let mut all: Vec<_> = names.iter().map(|name| gauge(name, 1.0, &[])).collect();
-    // A name is of one type: the last one.
+    // All values of a name have one type: that of the last one.
     all.extend([gauge("same", 1.0, &[]), sum("same.total", 1.0, DELTA), gauge("9é", 1.0, &[])]);
     assert_eq!(take(&mut receiver, metrics(&all)), ErrorCode::None);
     let expected = [format!("_9_{{{LABELS}}} 1"), format!("same_total{{{LABELS}}} 1")];
@@ -162,7 +162,7 @@ fn what_is_forwarded_has_the_attributes_of_the_client() {
     for expected in ["group_id", "billing", "client_instance_id", "10.0.0.1", "User:ANONYMOUS"] {
         assert!(text.contains(expected), "{expected}");
     }
-    // It is read as what it was.
+    // The forwarded copy reads like the original.
     let mut shows = Receiver::new(true, false);
     assert_eq!(take(&mut shows, forwarded), ErrorCode::None);
     assert_eq!(lines(&mut shows, 0), [format!("a{{{LABELS}}} 1")]);
