@@ -1,9 +1,9 @@
-//! Whether a file has changed, by what the file system says of it.
+//! Detects by metadata whether a file has changed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Inode, length and time of change of a file; None if it cannot be read.
+/// Inode, length and time of change of a file; None if the metadata cannot be read.
 pub(crate) type FileState = Option<(u64, u64, i64, i64)>;
 
 pub(crate) fn state(path: &Path) -> FileState {

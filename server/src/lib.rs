@@ -1,7 +1,7 @@
-//! The server: shards, their reactors, connections, and all parts other than group logic.
+//! The server: shards, their reactors, connections, and all parts apart from group logic.
 //!
-//! Read in this order: `shard` (one core: event in, commands out), `reactor` (its loop: completions
-//! become events, commands become operations), `dispatch` (passes a request to the part that
+//! Start reading with `shard` (one core: events in, commands out), `reactor` (its loop: completions
+//! become events, commands become operations) and `dispatch` (passes a request to the part that
 //! answers it).
 
 #![forbid(unsafe_code)]
@@ -66,5 +66,5 @@ pub mod trash;
 pub mod users;
 pub mod volume;
 
-/// Why a server or a tool cannot do its work, in words for its operator.
+/// The reason, for the operator, why a server or a tool cannot do its work.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
