@@ -1,13 +1,13 @@
-//! The name of a share partition.
+//! The key of a share partition.
 
 use alloc::sync::Arc;
 use muster_codec::records::ShareStateKey;
 use muster_codec::{Str, Uuid};
 
-/// A group's part of a topic partition.
+/// A share partition: a group, a topic id and a partition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharePartitionKey {
-    /// Shared by the keys of a group, as they are many.
+    /// The keys of a group share it, because there are many.
     pub group_id: Arc<str>,
     pub topic_id: Uuid,
     pub partition: i32,
@@ -25,18 +25,18 @@ impl SharePartitionKey {
         Self { group_id: group_id.into(), topic_id, partition }
     }
 
-    /// Before all keys of a group.
+    /// The smallest key of a group, to begin a range scan.
     pub(crate) fn first_of(group_id: &str) -> Self {
         Self::new(group_id, Uuid::ZERO, i32::MIN)
     }
 
-    /// The key of its records.
+    /// The key of the records of the share partition.
     pub fn to_record(&self) -> ShareStateKey<'static> {
         let group_id = Str::Owned((*self.group_id).into());
         ShareStateKey { group_id, topic_id: self.topic_id, partition: self.partition }
     }
 
-    /// The share partition of a record.
+    /// The share partition whose records have this key.
     pub fn of_record(key: &ShareStateKey<'_>) -> Self {
         Self::new(&*key.group_id, key.topic_id, key.partition)
     }

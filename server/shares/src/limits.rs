@@ -1,18 +1,17 @@
-//! The limits of share partitions, whatever clients ask for.
+//! The limits of share partitions, which hold for all requests.
 
-/// The most updates since a snapshot: the range of
+/// The most updates after a snapshot. It is the upper bound of
 /// `share.coordinator.snapshot.update.records.per.snapshot`, and its default.
 pub const UPDATES_PER_SNAPSHOT_MAX: u32 = 500;
 
-/// The partitions of all share sessions of a shard, about 120 bytes each. Kafka has no such
-/// limit; a request that would exceed it, or the share of its address, is refused with
-/// SHARE_SESSION_LIMIT_REACHED.
+/// The partitions of all share sessions of a shard, about 120 bytes each. Kafka has no such limit.
+/// A request that would exceed it, or the share of its address, gets SHARE_SESSION_LIMIT_REACHED.
 pub const SESSION_PARTITIONS_MAX: usize = 500_000;
 
-/// The batches of a state: more than a share partition has by itself, as each record in flight is
-/// one at most (`share.partition.max.record.locks`), unless a batch of the log claims that many
-/// offsets. A change beyond it is refused; one that leaves fewer batches than before is not.
+/// The batches of a state. Normally a share partition has fewer: at most one for each record in
+/// flight (`share.partition.max.record.locks`). But a batch of the log may claim more offsets. A
+/// change beyond the limit is refused, unless it reduces the number of batches.
 pub const STATE_BATCHES_MAX: usize = 100_000;
 
-/// The greatest offset of a record: what a state says beyond it is left out when it is opened.
+/// The greatest offset of a record. When a state is opened, offsets beyond it are ignored.
 pub const OFFSET_MAX: i64 = i64::MAX / 2;

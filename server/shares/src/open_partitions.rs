@@ -1,6 +1,6 @@
-//! The share partitions that are open on a shard, and which of them need something: those with
-//! changes that no record has yet, those whose records are not flushed, those with locks that end,
-//! and those with letters for a dead letter queue.
+//! The share partitions that are open on a shard, with indexes of those that need work: changes
+//! without a record, records that are not flushed, locks that end, and letters for a dead letter
+//! queue.
 
 use crate::partition::{Change, Letter};
 use crate::{Settings, SharePartition, SharePartitionKey};
@@ -15,27 +15,27 @@ pub type LogNumber = u32;
 #[derive(Debug, Default)]
 pub struct OpenPartitions {
     open: BTreeMap<SharePartitionKey, Open>,
-    /// The next deadline of each that has one.
+    /// The next deadline of each share partition that has one.
     deadlines: BTreeSet<(i64, SharePartitionKey)>,
-    /// Those with changes that no record has yet.
+    /// Share partitions with changes that are in no record yet.
     changed: BTreeSet<SharePartitionKey>,
-    /// Those with letters that are not handed over yet.
+    /// Share partitions with letters that the caller has not taken yet.
     lettered: BTreeSet<SharePartitionKey>,
-    /// The positions of records that are not flushed, in order.
+    /// For each log, the positions of records that are not flushed, in order.
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
-    /// The number of share partitions that were opened.
+    /// How many share partitions were ever opened, for [`Self::opening`].
     opened: u64,
-    /// The addresses whose members have had them opened.
+    /// For each address, how many share partitions were opened for its members.
     holders: Holders,
 }
 
-/// The letters of a share partition since the last call.
+/// The letters that a share partition has for the caller.
 #[derive(Debug)]
 pub struct Taken {
     pub letters: Vec<Letter>,
-    /// The number of the opening of the share partition.
+    /// Identifies the opening of the share partition.
     pub opening: u64,
-    /// The address of the member that has had it opened.
+    /// The address of the member for which the share partition was opened.
     pub address: Address,
 }
 
@@ -61,34 +61,34 @@ impl OpenPartitions {
         self.open.get(key).map(|it| &it.partition)
     }
 
-    /// The number of the opening of a share partition: another one once it was dropped and opened
-    /// again, and what was read for it is of no use. None if it is not open.
+    /// Identifies the opening of a share partition. If it differs, the share partition was dropped
+    /// and opened again, and data read for the old one is of no use. None if it is not open.
     pub fn opening(&self, key: &SharePartitionKey) -> Option<u64> {
         self.open.get(key).map(|it| it.opening)
     }
 
-    /// In the order of the keys.
+    /// The open share partitions, in the order of keys.
     pub fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &SharePartition)> {
         self.open.iter().map(|(key, it)| (key, &it.partition))
     }
 
-    /// Whether a record of a share partition is not flushed. Until then it is not opened again:
-    /// its state has what may still be lost.
+    /// Whether a record of a share partition is not flushed. Until then it must not be opened
+    /// again, because its state contains changes that a crash may lose.
     pub fn is_unflushed(&self, key: &SharePartitionKey, log: LogNumber) -> bool {
         let of_log = self.unflushed.get(&log).into_iter().flatten();
         of_log.into_iter().any(|(_, of)| of == key)
     }
 
-    /// Checks whether members at an address may have one more opened.
+    /// Checks whether one more share partition may be opened for members at an address.
     ///
     /// # Errors
-    /// They may not.
+    /// The limit, or the share of the address, is used up.
     pub fn admit(&self, address: Address, limit: usize) -> Result<(), Exceeded> {
         self.holders.admit(address, 1, limit)
     }
 
-    /// Adds a share partition that a member at an address fetches, and whose records are in this
-    /// partition of the log.
+    /// Adds a share partition that a member at an address fetches. Its records are in the partition
+    /// `log` of the log of share state.
     pub fn insert(
         &mut self,
         key: SharePartitionKey,
@@ -103,7 +103,7 @@ impl OpenPartitions {
         self.on(&key, |_| ());
     }
 
-    /// Drops a share partition with what is acquired, and with changes that no record has.
+    /// Drops a share partition, with its locks and with changes that are in no record.
     pub fn remove(&mut self, key: &SharePartitionKey) -> Option<SharePartition> {
         let open = self.open.remove(key)?;
         self.holders.release(open.address, 1);
@@ -115,7 +115,7 @@ impl OpenPartitions {
         Some(open.partition)
     }
 
-    /// Calls a share partition, and notes its deadline and changes; None if it is not open.
+    /// Calls `act` with a share partition, and updates the indexes. None if it is not open.
     pub fn on<R>(
         &mut self,
         key: &SharePartitionKey,
@@ -139,37 +139,38 @@ impl OpenPartitions {
         Some(result)
     }
 
-    /// The keys of a group.
+    /// The open share partitions of a group.
     pub fn of_group(&self, group_id: &str) -> Vec<SharePartitionKey> {
         let first = SharePartitionKey::first_of(group_id);
         let from = self.open.range(first..).map(|(key, _)| key);
         from.take_while(|key| &*key.group_id == group_id).cloned().collect()
     }
 
-    /// Whether changes wait for a record.
+    /// Whether any changes are in no record yet.
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// A share partition with changes that no record has, and the partition of the log for it.
+    /// A share partition with changes that are in no record yet, and its log.
     pub fn next_changed(&self) -> Option<(SharePartitionKey, LogNumber)> {
         let key = self.changed.first()?;
         Some((key.clone(), self.open.get(key)?.log))
     }
 
-    /// The changes of a share partition, for the record at a position; None if there are none.
+    /// Takes the changes of a share partition, for the record at `position`. None if there are
+    /// none.
     pub fn take_change(&mut self, key: &SharePartitionKey, position: u64) -> Option<Change> {
         self.changed.remove(key);
         let open = self.open.get_mut(key)?;
         open.partition.take_change(position)
     }
 
-    /// A share partition with letters that are not handed over yet.
+    /// A share partition with letters that the caller has not taken yet.
     pub fn next_lettered(&self) -> Option<SharePartitionKey> {
         self.lettered.first().cloned()
     }
 
-    /// The letters of a share partition; None if it is not open.
+    /// Takes the letters of a share partition. None if it is not open.
     pub fn take_letters(&mut self, key: &SharePartitionKey, settings: &Settings) -> Option<Taken> {
         self.lettered.remove(key);
         let Open { partition, opening, address, .. } = self.open.get_mut(key)?;
@@ -177,13 +178,13 @@ impl OpenPartitions {
         Some(Taken { letters, opening: *opening, address: *address })
     }
 
-    /// Notes a record of a share partition, open or not.
+    /// Notes that a record of a share partition was written. The share partition may be closed.
     pub fn written(&mut self, key: &SharePartitionKey, log: LogNumber, position: u64) {
         self.unflushed.entry(log).or_default().push_back((position, key.clone()));
     }
 
-    /// A partition of the log is flushed up to a position. Returns the share partitions for which
-    /// fetches that wait should be tried again.
+    /// Notes that a log is flushed up to a position. Returns the share partitions whose waiting
+    /// fetches should be tried again.
     pub fn flushed(&mut self, log: LogNumber, position: u64) -> Vec<SharePartitionKey> {
         let Some(unflushed) = self.unflushed.get_mut(&log) else { return Vec::new() };
         let count = unflushed.partition_point(|(at, _)| *at <= position);
@@ -197,12 +198,12 @@ impl OpenPartitions {
         flushed.into_iter().collect()
     }
 
-    /// When the next lock ends.
+    /// The time at which the next lock ends.
     pub fn next_deadline(&self) -> Option<i64> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A share partition with a lock that has ended by this time.
+    /// A share partition with a lock that ends at `now` or earlier.
     pub fn due(&self, now: i64) -> Option<SharePartitionKey> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, key)| key.clone())
     }

@@ -1,20 +1,20 @@
-//! The fate of a record, in flight and in state.
+//! The state of a record, in flight and in share state.
 
-/// The fate of a record so far; the numbers are those of records of state.
+/// The delivery state of a record. The numbers are those in records of share state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum RecordState {
     Available = 0,
     Acquired = 1,
     Acknowledged = 2,
-    /// Its letter is on the way to the dead letter queue.
+    /// The record's letter is on its way to the dead letter queue.
     Archiving = 3,
     Archived = 4,
 }
 
 impl RecordState {
-    /// The state by its number in a record of state; None if that has no meaning. A record that was
-    /// acquired is available, as its member is not known.
+    /// The state with this number in a record of share state; None if the number is unknown. An
+    /// acquired record becomes available, because its member is not known.
     pub(crate) fn of_record(number: i8) -> Option<Self> {
         match number {
             0 | 1 => Some(Self::Available),

@@ -1,28 +1,28 @@
-//! Batches of aborted transactions, for readers of committed records.
+//! Batches of aborted transactions. Groups that read only committed records skip them.
 
 use super::acquire::{AcquiredRange, LogBatch};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A batch that was read, with what matters for transactions.
+/// The fields of a batch that was read which matter for transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadBatch {
     pub bounds: LogBatch,
-    /// None without one.
+    /// None if the batch has no producer id.
     pub producer_id: Option<i64>,
     pub is_transactional: bool,
     pub is_abort_marker: bool,
 }
 
-/// An aborted transaction, as in a fetch response.
+/// An aborted transaction in a fetch response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTransaction {
     pub producer_id: i64,
     pub first_offset: i64,
 }
 
-/// The batches that belong to aborted transactions, in order.
+/// The batches of aborted transactions, in order.
 pub fn aborted_ranges(batches: &[ReadBatch], aborted: &[AbortedTransaction]) -> Vec<LogBatch> {
     let mut waiting = aborted.to_vec();
     waiting.sort_by_key(|it| core::cmp::Reverse(it.first_offset));
@@ -63,8 +63,8 @@ pub(super) fn without_aborted(
     kept
 }
 
-/// Which of the batches that were read are sent: from the last one that begins at or before the
-/// first record that was acquired, none that begins after the last one.
+/// Which of the batches that were read are sent: from the last batch that begins at or before the
+/// first acquired record, up to the last batch that begins at or before the last acquired record.
 pub fn kept_batches(batches: &[LogBatch], acquired: &[AcquiredRange]) -> Range<usize> {
     let (Some(first), Some(last)) = (acquired.first(), acquired.last()) else { return 0..0 };
     let from = batches.partition_point(|it| it.base <= first.first).saturating_sub(1);

@@ -15,21 +15,21 @@ const RELEASE: i8 = 2;
 const REJECT: i8 = 3;
 const RENEW: i8 = 4;
 
-/// Acknowledgements of the records from the first to the last offset.
+/// Acknowledgements of all records from the offset `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledgement<'a> {
     pub first: i64,
     pub last: i64,
-    /// One for all, or one for each offset.
+    /// One type for all records, or one type for each offset.
     pub types: &'a [i8],
 }
 
-/// Why none of the acknowledgements of a request are taken.
+/// Why all acknowledgements of a request are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAcknowledged {
     /// They are malformed, or name offsets that were never acquired.
     InvalidRequest,
-    /// The member does not hold the records, or not any more.
+    /// The member does not hold the records any more, or never did.
     InvalidRecordState,
 }
 
@@ -42,11 +42,11 @@ impl NotAcknowledged {
     }
 }
 
-/// Whether the acknowledgements of a request for one partition are well-formed: in order, each with
-/// one type or one for each offset. `renews` if the request says that it renews locks, which it may
-/// from version 2 on.
+/// Whether the acknowledgements of a request for one partition are well-formed: in order, and each
+/// with one type or with one type per offset. `renews` if the request is marked as renewing locks,
+/// as it may be from version 2 on.
 pub fn are_well_formed(all: &[Acknowledgement<'_>], renews: bool) -> bool {
-    // As in Kafka, -1 is taken for an offset.
+    // As in Kafka, -1 counts as an offset.
     let is_offset = all.first().is_none_or(|first| first.first >= -1);
     let in_order = is_offset && all.windows(2).all(|pair| pair[0].last <= pair[1].first);
     let greatest = if renews { RENEW } else { REJECT };
@@ -61,7 +61,7 @@ impl Acknowledgement<'_> {
         offsets > 0 && (self.types.len() == 1 || self.types.len() == offsets)
     }
 
-    /// The type of an offset, and how far it holds.
+    /// The type of an offset, and the last offset that has this type, too.
     fn type_at(&self, offset: i64, last: i64) -> (i8, i64) {
         if let [kind] = self.types {
             return (*kind, last);
@@ -80,17 +80,18 @@ struct Call<'s> {
     start: i64,
     until: i64,
     settings: &'s Settings,
-    /// Each run that has changed, as it was before.
+    /// Each run that was changed, as it was before the change.
     undo: Vec<Run>,
     renewed: bool,
 }
 
 impl SharePartition {
-    /// Takes the acknowledgements of a member: all of them or none. True if something has changed;
-    /// the answer then waits until the next record is flushed.
+    /// Applies all acknowledgements of a member, or none. Returns true if something has changed.
+    /// The answer must then wait until the next record is flushed.
     ///
     /// # Errors
-    /// The first acknowledgement that cannot be taken. Locks that were renewed before it stay so.
+    /// The error of the first refused acknowledgement. Locks that were renewed before it stay
+    /// renewed.
     pub fn acknowledge(
         &mut self,
         member: &str,
@@ -139,7 +140,7 @@ impl SharePartition {
         Ok(())
     }
 
-    /// The batches in flight that an acknowledgement names.
+    /// The batches in flight that an acknowledgement covers.
     fn concerned(
         &self,
         given: &Acknowledgement<'_>,
@@ -199,7 +200,7 @@ impl Call<'_> {
         done
     }
 
-    /// The member must hold the record.
+    /// Checks that the member holds the record.
     fn check(&self, status: Status) -> Result<(), NotAcknowledged> {
         let is_held = status.is_acquired() && self.member == Some(status.member);
         if is_held { Ok(()) } else { Err(NotAcknowledged::InvalidRecordState) }

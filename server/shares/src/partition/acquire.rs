@@ -1,7 +1,7 @@
-//! Records that were read are given to a member.
+//! Acquires records that were read, for a member.
 //!
-//! Kafka's units are kept, because its clients see them: a batch in flight that is available as a
-//! whole is given out as a whole, even past the limit; so is a batch of the log that is new.
+//! The units are Kafka's, because clients see them. A batch in flight whose records are all
+//! available is acquired as a whole, even beyond the limit. So is a new batch of the log.
 
 use super::aborted::without_aborted;
 use super::members::Member;
@@ -9,33 +9,33 @@ use super::throttle::Throttle;
 use super::{Settings, SharePartition};
 use alloc::vec::Vec;
 
-/// The bounds of a batch of the log, both offsets included.
+/// The first and the last offset of a batch of the log, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogBatch {
     pub base: i64,
     pub last: i64,
 }
 
-/// The batches that were read.
+/// The result of a read.
 #[derive(Debug, Clone, Copy)]
 pub struct Fetched<'f> {
-    /// Where the read began: [`SharePartition::next_fetch_offset`].
+    /// The offset at which the read began: [`SharePartition::next_fetch_offset`].
     pub offset: i64,
-    /// In order.
+    /// The batches that were read, in order.
     pub batches: &'f [LogBatch],
-    /// Those of them that belong to aborted transactions ([`super::aborted_ranges`]), for a group
-    /// that reads committed records; empty for another.
+    /// The batches of aborted transactions ([`super::aborted_ranges`]), if the group reads only
+    /// committed records; else empty.
     pub aborted: &'f [LogBatch],
 }
 
-/// The wishes of a member.
+/// The parameters of a member's fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'w> {
     pub member: &'w str,
     pub mode: AcquireMode,
-    /// A soft limit unless the mode is a record limit.
+    /// A soft limit, except in the mode `RecordLimit`.
     pub max_records: i64,
-    /// About how many records are acknowledged together.
+    /// The approximate number of records that are acknowledged together.
     pub batch_size: i64,
 }
 
@@ -43,11 +43,11 @@ pub struct Wanted<'w> {
 pub enum AcquireMode {
     /// Whole batches.
     BatchOptimized,
-    /// Never more records than asked for.
+    /// Never more records than `max_records`.
     RecordLimit,
 }
 
-/// Records that are with the member from now on; their locks end together.
+/// Acquired records. Their locks end together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcquiredRange {
     pub first: i64,
@@ -55,17 +55,17 @@ pub struct AcquiredRange {
     pub delivery_count: i16,
 }
 
-/// One call of [`SharePartition::acquire`].
+/// The progress of one call of [`SharePartition::acquire`].
 pub(super) struct Acquisition<'f> {
     pub(super) batches: &'f [LogBatch],
     pub(super) is_record_limit: bool,
     pub(super) batch_size: i64,
     pub(super) member: Member,
     pub(super) until: i64,
-    /// The first and the last offset that were read, and may be acquired.
+    /// The first and the last offset that were read and may be acquired.
     pub(super) base: i64,
     pub(super) last: i64,
-    /// How many records may be acquired.
+    /// The most records to acquire.
     pub(super) max: i64,
     pub(super) throttle: Throttle,
     pub(super) acquired: Vec<AcquiredRange>,
@@ -73,7 +73,7 @@ pub(super) struct Acquisition<'f> {
 }
 
 impl SharePartition {
-    /// Gives records to a member; nothing is written. The ranges are in order.
+    /// Acquires records for a member. Returns their ranges, in order. Nothing is written.
     pub fn acquire(
         &mut self,
         wanted: &Wanted<'_>,
@@ -112,7 +112,7 @@ impl SharePartition {
             return None;
         }
         let (last, max) = self.room(wanted.max_records, fetched.offset, last.last, settings)?;
-        // Before the member is noted: without anything in flight all members are forgotten.
+        // This precedes `intern`, because all members are forgotten when nothing is in flight.
         self.archive_compacted(fetched.offset, first.base);
         let holding = self.batches.iter().flat_map(super::Batch::runs).map(|run| run.status.member);
         Some(Acquisition {
@@ -130,8 +130,8 @@ impl SharePartition {
         })
     }
 
-    /// The last offset and the number of records that may be acquired. Without room only what is
-    /// already in flight.
+    /// The last offset and the number of records that may be acquired. If the limit of records in
+    /// flight is reached, only records in flight may be acquired again.
     fn room(
         &self,
         max_records: i64,
@@ -149,15 +149,17 @@ impl SharePartition {
         }
     }
 
-    /// A batch of the log may begin before the start, or inside a batch in flight. Batches in
-    /// flight that end before the start are none of it: Kafka acquires what lies between.
+    /// Where to begin: a batch of the log may begin before the start offset, or inside a batch in
+    /// flight. Batches in flight before the start do not matter: Kafka acquires the records
+    /// between.
     fn first_to_acquire(&self, base: i64) -> i64 {
         let base = base.max(self.start);
         let floor = self.floor(base).map(|at| &self.batches[at]);
         floor.filter(|it| it.last >= base).map_or(base, |it| it.first)
     }
 
-    /// Goes through the batches in flight from the one at an index on, then past the last one.
+    /// Acquires from the batches in flight, beginning with index `from`, and then after the last
+    /// one.
     fn acquire_cached(&mut self, job: &mut Acquisition<'_>, base: i64, from: usize) {
         let (mut at, mut hole) = (from, base);
         while job.is_open() && self.batches.get(at).is_some_and(|it| it.first <= job.last) {
@@ -217,9 +219,9 @@ impl SharePartition {
         }
     }
 
-    /// Batches of aborted transactions are done at once. One that begins before the start, or that
-    /// was not in flight, concerns no other. The next record has how many are done: otherwise they
-    /// would count as lag until the group's next change, as in Kafka.
+    /// Archives acquired batches of aborted transactions. Other batches are not affected, even if
+    /// an aborted batch begins before the start offset. The next record includes the new count. In
+    /// Kafka these records count as lag until the group's next change.
     fn archive_aborted(&mut self, aborted: &[LogBatch]) {
         for batch in aborted {
             self.has_unwritten |=
@@ -227,7 +229,7 @@ impl SharePartition {
         }
     }
 
-    /// All before this offset was acquired: the holes begin there, or are closed.
+    /// Notes that everything before this offset was acquired: the holes begin there, or are closed.
     pub(super) fn holes_begin_at(&mut self, offset: i64) {
         self.holes = self.open_holes().filter(|it| offset <= it.end);
         if let Some(holes) = &mut self.holes {
@@ -237,7 +239,7 @@ impl SharePartition {
 }
 
 impl Acquisition<'_> {
-    /// Whether more may be acquired.
+    /// Whether more records may be acquired.
     pub(super) fn is_open(&self) -> bool {
         self.count < self.max
     }

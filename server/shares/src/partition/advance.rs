@@ -1,4 +1,4 @@
-//! Moves the start offset over records that are done.
+//! Moves the start offset past records that are done.
 
 use super::SharePartition;
 use super::in_flight::Batch;
@@ -6,8 +6,8 @@ use super::members::Members;
 use alloc::vec::Vec;
 
 impl SharePartition {
-    /// Moves the start over the records from the front that are done; true if it has looked past
-    /// some. It never goes back.
+    /// Moves the start offset past the records that are done. Returns true if it has moved past
+    /// any. It never decreases.
     pub(super) fn advance(&mut self) -> bool {
         let Some(done) = self.can_advance().then(|| self.last_done()).flatten() else {
             return false;
@@ -39,21 +39,21 @@ impl SharePartition {
         true
     }
 
-    /// Nothing is in flight: an idle share partition is small.
+    /// Frees everything when nothing is in flight, so that an idle share partition is small.
     fn forget_all(&mut self) {
         self.batches = Vec::new();
         self.members = Members::default();
         self.next_lock = None;
     }
 
-    /// Whether the record at the start is done. Without a batch there it was compacted away, or is
-    /// in a hole, which is read first; Kafka's start then stays for good.
+    /// Whether the record at the start is done, or has no batch: it was compacted away, or is in a
+    /// hole, which is read first. Kafka's start offset then never moves again.
     fn can_advance(&self) -> bool {
         let Some(batch) = self.floor(self.start).map(|at| &self.batches[at]) else { return true };
         batch.status_at(self.start).is_none_or(|it| it.is_final())
     }
 
-    /// The last offset up to which all is done.
+    /// The last offset before which all records are done.
     fn last_done(&self) -> Option<i64> {
         let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
         let before_hole = self.batches.iter().take_while(|it| it.last < hole);

@@ -7,7 +7,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Kafka's words, the text of the header `__dlq.errors.message`.
+    /// Kafka's text, for the header `__dlq.errors.message`.
     pub fn words(self) -> &'static str {
         match self {
             Self::Rejected => "Offset rejected by client.",

@@ -1,4 +1,4 @@
-//! The changes since the last record as one change, and their end.
+//! All changes since the last record as one change, and their completion.
 
 use super::SharePartition;
 use super::in_flight::Batch;
@@ -10,15 +10,15 @@ use alloc::vec::Vec;
 /// All that has changed since the last record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Before this change.
+    /// The start offset. All records before it are done.
     pub start_offset: i64,
-    /// After this change.
+    /// The delivery complete count after this change.
     pub delivery_complete_count: i32,
     pub batches: Vec<StateBatch>,
 }
 
 impl Change {
-    /// As a write of state, which no epoch fences.
+    /// The change as a write of share state. No epoch fences it.
     pub fn as_write(&self) -> Write<'_> {
         Write {
             leader_epoch: NO_EPOCH,
@@ -31,8 +31,8 @@ impl Change {
 }
 
 impl SharePartition {
-    /// All changes since the last call, for the record that the log has at `position`; None if
-    /// there are none. They are final with [`Self::flushed`].
+    /// Takes all changes since the last call, for the record at `position`; None if there are none.
+    /// They become final with [`Self::flushed`].
     pub fn take_change(&mut self, position: u64) -> Option<Change> {
         if !core::mem::take(&mut self.has_unwritten) {
             return None;
@@ -54,8 +54,8 @@ impl SharePartition {
         Some(Change { start_offset: self.start, delivery_complete_count, batches })
     }
 
-    /// The log is flushed up to a position: changes up to it are final. True if fetches that wait
-    /// should be tried again.
+    /// Notes that the log is flushed up to a position: changes up to it are final. Returns true if
+    /// waiting fetches should be tried again.
     pub fn flushed(&mut self, position: u64) -> bool {
         let is_flushed = |it: Status| matches!(it.hold, Hold::Written(at) if at <= position);
         let mut found = false;
@@ -74,8 +74,8 @@ impl SharePartition {
         }
     }
 
-    /// The offsets from the start on that are done: those of records, and those without a record
-    /// between what is in flight, which otherwise counted as lag, as in Kafka.
+    /// The number of offsets after the start that are done. It includes offsets without a record
+    /// between batches in flight; in Kafka these count as lag.
     fn delivery_complete_count(&self) -> i32 {
         let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
         let (mut next, mut count) = (self.start, 0);

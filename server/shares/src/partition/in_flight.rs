@@ -1,9 +1,9 @@
-//! A batch in flight: records that were acquired together, as runs of equal state.
+//! A batch in flight: records that were acquired together, as runs of equal status.
 
 use super::status::Status;
 use alloc::vec::Vec;
 
-/// Kept apart from its neighbours, as a batch that is available as a whole is given out as a whole.
+/// Adjacent batches are not joined, because a fully available batch is acquired as a whole.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub(super) first: i64,
@@ -14,8 +14,8 @@ pub(super) struct Batch {
 #[derive(Debug, Clone)]
 enum Records {
     Whole(Status),
-    /// In order; the last one ends where the batch does. Once parts of a batch had different states
-    /// it stays so: its records are given out by offset.
+    /// Runs in order; the last one ends where the batch ends. Once the records of a batch had
+    /// different states, the batch keeps this form, and its records are acquired by offset.
     ByOffset(Vec<Part>),
 }
 
@@ -25,7 +25,7 @@ struct Part {
     status: Status,
 }
 
-/// Records of one state.
+/// Successive records of equal status.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) first: i64,
@@ -38,7 +38,7 @@ impl Batch {
         Self { first, last, records: Records::Whole(status) }
     }
 
-    /// The state of all its records, unless it is kept by offset.
+    /// The status of all records, unless the batch is kept by offset.
     pub(super) fn as_whole(&self) -> Option<Status> {
         match self.records {
             Records::Whole(status) => Some(status),
@@ -54,7 +54,7 @@ impl Batch {
         first <= self.first && self.last <= last
     }
 
-    /// Whether an offset is inside, and not its first.
+    /// Whether an offset is inside the batch, but is not its first.
     pub(super) fn straddles(&self, offset: i64) -> bool {
         self.first < offset && offset <= self.last
     }
@@ -80,9 +80,9 @@ impl Batch {
         self.records = Records::Whole(status);
     }
 
-    /// Changes its records from the first to the last offset, by offset. `change` is given a run
-    /// and returns the status of its beginning and where that ends; it is called again for what is
-    /// left of the run.
+    /// Changes the records from `first` to `last`, by offset. `change` gets a run, and returns the
+    /// last offset of its beginning with the new status of that. It is called again for the rest of
+    /// the run.
     pub(super) fn change(
         &mut self,
         first: i64,
@@ -108,7 +108,7 @@ impl Batch {
         self.records = Records::ByOffset(parts);
     }
 
-    /// Changes the states of all runs, however the batch is kept.
+    /// Changes the status of all runs. The form of the batch stays.
     pub(super) fn update(&mut self, mut update: impl FnMut(Run) -> Status) {
         if let Records::Whole(status) = self.records {
             let run = Run { first: self.first, last: self.last, status };

@@ -1,12 +1,12 @@
-//! Dead letters (KIP-1191): of a group with a dead letter queue, records that are rejected or reach
+//! Dead letters (KIP-1191): in a group with a dead letter queue, records that are rejected or reach
 //! the delivery limit.
 //!
-//! 1. Such a record is archiving. That is written as every change is, and answered after that.
-//! 2. Once it is flushed, [`SharePartition::take_letters`] has the letter: the caller adds it to
-//!    the queue, or drops it. Then [`SharePartition::letter_ended`] archives the record, with
-//!    another change; until then it holds the start offset back.
+//! 1. Such a record becomes Archiving. This is written and answered like any change.
+//! 2. When the change is flushed, [`SharePartition::take_letters`] returns the letter. The caller
+//!    adds it to the queue, or drops it. [`SharePartition::letter_ended`] then archives the record
+//!    by another change. Until then the record holds back the start offset.
 //!
-//! After a crash a share partition that is opened has the letters of all that is archiving.
+//! After a crash, opening a share partition makes letters for all Archiving records again.
 
 use super::cause::Cause;
 use super::in_flight::{Batch, Run};
@@ -25,19 +25,19 @@ pub struct Letter {
 }
 
 impl SharePartition {
-    /// Whether [`Self::take_letters`] may have some.
+    /// Whether [`Self::take_letters`] may return letters.
     pub fn has_letters(&self) -> bool {
         self.has_letters
     }
 
-    /// Whether letters are to be handed over, or have not ended: until then the share partition is
-    /// not to be dropped, or they are handed over once more.
+    /// Whether there are letters that were not taken, or have not ended. Until then the share
+    /// partition must not be dropped, because its letters would be made a second time.
     pub fn awaits_letters(&self) -> bool {
         let mut runs = self.batches.iter().flat_map(Batch::runs);
         runs.any(|run| run.status.state == RecordState::Archiving)
     }
 
-    /// The letters since the last call, in order.
+    /// Takes the letters since the last call, in order.
     pub fn take_letters(&mut self, settings: &Settings) -> Vec<Letter> {
         let mut letters = Vec::new();
         if !core::mem::take(&mut self.has_letters) {
@@ -62,8 +62,8 @@ impl SharePartition {
         letters
     }
 
-    /// The letter of these records, or of some of them, has ended, well or not: they are archived,
-    /// which waits for the next record.
+    /// Called when the letter of these records has succeeded or failed. Archives the records, which
+    /// waits for the next record of state.
     pub fn letter_ended(&mut self, first: i64, last: i64) {
         let is_ended = |status: Status| status.hold == Hold::Letter;
         let from = self.floor(first).unwrap_or(0);

@@ -1,13 +1,13 @@
-//! Records that the log has no more.
+//! Records that were removed from the log.
 
 use super::SharePartition;
 use super::status::Status;
 
 impl SharePartition {
-    /// The log begins here: what lies before it and can be acquired is archived, and the start
-    /// moves. What is acquired can still be acknowledged. Called when the next fetch offset is
-    /// before the log's start. The next record has the start: otherwise what the log has no more
-    /// would count as lag until the group's next change, as in Kafka.
+    /// Notes that the log now begins at `offset`: moves the start offset there, and archives
+    /// available records before it. Acquired records can still be acknowledged. Call it when the
+    /// next fetch offset is before the log's start. The next record includes the new start. In
+    /// Kafka the removed records count as lag until the group's next change.
     pub fn log_starts_at(&mut self, offset: i64) {
         if offset <= self.start {
             return;
@@ -21,9 +21,9 @@ impl SharePartition {
         self.has_unwritten = true;
     }
 
-    /// The log has nothing from the offset that was read to the first batch that it returned: what
-    /// was in flight there is compacted away. The next record has the start and how many are done:
-    /// otherwise they would count as lag until the group's next change.
+    /// Archives available records between the offset that was read and the first batch returned:
+    /// they were compacted away. The next record includes the start and the new count, so that the
+    /// removed records do not count as lag until the group's next change.
     pub(super) fn archive_compacted(&mut self, fetch_offset: i64, base: i64) {
         if fetch_offset < base {
             let is_available = |status: Status| status.state == super::RecordState::Available;
@@ -37,8 +37,9 @@ impl SharePartition {
         }
     }
 
-    /// A hole in the log from the offset to the base is none of the state; returns whether the
-    /// state had one there, behind those that have been filled since. Kafka reads it for good.
+    /// Closes a hole between `offset` and `base`, where the log has no records. Returns whether
+    /// there was an open hole; parts that were filled meanwhile do not count. Kafka reads the hole
+    /// for ever.
     fn skip_hole(&mut self, offset: i64, base: i64) -> bool {
         let hole = self.open_holes().map(|it| self.first_missing(it.first));
         let is_there = hole.is_some_and(|first| (offset..base).contains(&first));
@@ -48,7 +49,7 @@ impl SharePartition {
         is_there
     }
 
-    /// The first offset from this one on that is not in flight.
+    /// The first offset, from `offset` on, that is not in flight.
     pub(super) fn first_missing(&self, offset: i64) -> i64 {
         let mut next = offset;
         for batch in &self.batches {
@@ -59,8 +60,8 @@ impl SharePartition {
         next
     }
 
-    /// Archives records from the first to the last offset, at once and without a record: they are
-    /// found to be gone again after a restart.
+    /// Archives the records from `first` to `last` at once, without a record of state. After a
+    /// restart, they are found to be removed again.
     pub(super) fn archive(
         &mut self,
         first: i64,

@@ -1,9 +1,9 @@
-//! The members that hold records of a share partition, by small numbers.
+//! The members that hold records of a share partition, with small numbers for them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A member in [`Members`].
+/// The number of a member in [`Members`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member(u32);
 
@@ -13,9 +13,9 @@ impl Member {
 
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// Member n is at n - 1.
+    /// Member n is at index n - 1.
     names: Vec<Option<Box<str>>>,
-    /// At this many names those that hold nothing are forgotten.
+    /// At this number of names, members that hold nothing are forgotten.
     sweep_at: usize,
 }
 
@@ -27,7 +27,7 @@ impl Members {
         Some(Self::member(at))
     }
 
-    /// The number of a member; `holding` are those that hold records.
+    /// The number of a member. `holding` are the members that hold records.
     pub(super) fn intern(&mut self, name: &str, holding: impl Iterator<Item = Member>) -> Member {
         if let Some(known) = self.find(name) {
             return known;

@@ -1,17 +1,17 @@
-//! A share partition that is open: which of its records are with which member, and until when.
+//! An open share partition: which members hold which of its records, and until when.
 //!
-//! - **Acquire**: [`SharePartition::next_fetch_offset`] is where to read;
+//! - **Acquire**: [`SharePartition::next_fetch_offset`] is the offset to read.
 //!   [`SharePartition::acquire`] takes the bounds of the batches that were read. It writes nothing.
-//! - **Changes**: acknowledgements, a member that is gone, locks that end. They wait until
-//!   [`SharePartition::take_change`], called before a flush, returns all of them as one change for
-//!   [`crate::States::change`]; [`SharePartition::flushed`] makes them final. Only then a request
-//!   is answered, a released record given out again, and the start offset moved.
+//! - **Changes** come from acknowledgements, ended sessions of members, and ended locks. Before a
+//!   flush, the caller takes all of them as one change with [`SharePartition::take_change`], and
+//!   passes it to [`crate::States::change`]. [`SharePartition::flushed`] makes them final. Only
+//!   then are requests answered, released records acquired again, and the start offset moved.
 //! - **Time**: at [`SharePartition::next_deadline`] the caller calls [`SharePartition::expire`].
-//! - **Letters**: [`SharePartition::take_letters`] has the records for the dead letter queue, each
-//!   of which ends with [`SharePartition::letter_ended`].
+//! - **Letters**: [`SharePartition::take_letters`] returns the records for the dead letter queue.
+//!   Each letter ends with [`SharePartition::letter_ended`].
 //!
-//! All of it is soft: a share partition is opened from its [`State`], and dropped when its group
-//! has no session left on the shard.
+//! All of it is volatile: a share partition is opened from its [`State`], and dropped when its
+//! group has no session left on the shard.
 
 mod aborted;
 mod acknowledge;
@@ -44,28 +44,28 @@ use alloc::vec::Vec;
 use in_flight::Batch;
 use members::Members;
 
-/// A share partition that is open.
+/// An open share partition.
 #[derive(Debug)]
 pub struct SharePartition {
-    /// All before it is done.
+    /// The start offset. All records before it are done.
     start: i64,
-    /// The last offset that is or was in flight; the start if nothing is.
+    /// The last offset that is or was in flight. It equals `start` if nothing was.
     end: i64,
-    /// In flight, by offset. What lies between them has no records, or is a hole.
+    /// The batches in flight, by offset. Offsets between them have no records, or are in a hole.
     batches: Vec<Batch>,
     holes: Option<Holes>,
     members: Members,
-    /// Whether a record may be available, or a hole open: false saves the search.
+    /// Whether a record may be available, or a hole may be open. False saves a search for them.
     may_be_available: bool,
-    /// No lock ends before it.
+    /// The earliest time at which a lock can end.
     next_lock: Option<i64>,
     has_unwritten: bool,
-    /// Whether a record may need a letter.
+    /// Whether a record may need a dead letter.
     has_letters: bool,
 }
 
-/// Where records that were never acknowledged may lie between those of the state that was opened:
-/// from the first hole to the last offset of that state. Closed once the end has moved on.
+/// The range in which an opened state may lack records that were never acknowledged: from its first
+/// hole to its last offset. It is closed when `end` has moved on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Holes {
     first: i64,
@@ -79,10 +79,10 @@ pub struct InFlight<'p> {
     pub last: i64,
     pub state: RecordState,
     pub delivery_count: i16,
-    /// None unless acquired.
+    /// None unless the record is acquired.
     pub member: Option<&'p str>,
     pub locked_until: Option<i64>,
-    /// Whether this state waits for its record to be flushed.
+    /// Whether this state is not final: its record is not flushed.
     pub is_changing: bool,
 }
 
@@ -108,7 +108,7 @@ impl SharePartition {
         })
     }
 
-    /// The records from the start offset to the end, those that are done included.
+    /// The number of offsets from the start to the end, including records that are done.
     pub fn in_flight_count(&self) -> i64 {
         if self.batches.is_empty() { 0 } else { self.end - self.start + 1 }
     }
@@ -118,12 +118,13 @@ impl SharePartition {
         self.has_unwritten
     }
 
-    /// When [`Self::expire`] is to be called.
+    /// When [`Self::expire`] must be called.
     pub fn next_deadline(&self) -> Option<i64> {
         self.next_lock
     }
 
-    /// Whether a fetch may take part: something in flight can be given out again, or there is room.
+    /// Whether a fetch may acquire records: some in flight are available, or the limit is not
+    /// reached.
     pub fn can_acquire(&mut self, settings: &Settings) -> bool {
         if self.next_fetch_offset() != self.end + 1 {
             return true;
@@ -135,9 +136,9 @@ impl SharePartition {
         self.in_flight_count() < limit
     }
 
-    /// Moves the start over all that is done. Kafka moves it only when a change was written, and
-    /// not past a hole that was filled until the end has moved on: when aborted or compacted
-    /// records fill what may be in flight, it stops for good.
+    /// Moves the start offset past everything that is done. Kafka moves it only after a change was
+    /// written, and past a filled hole only after the end has moved on. If aborted or compacted
+    /// records fill the limit there, Kafka's start offset never moves again.
     fn make_room(&mut self) {
         if let Some(holes) = self.open_holes() {
             self.holes_begin_at(self.first_missing(holes.first));
@@ -145,7 +146,7 @@ impl SharePartition {
         self.advance();
     }
 
-    /// The first record to read: available, in an open hole, or behind the end.
+    /// The next offset to read: of an available record, in an open hole, or after the end.
     pub fn next_fetch_offset(&mut self) -> i64 {
         let Some(last) = self.batches.last().filter(|it| self.start <= it.last) else {
             self.may_be_available = false;
@@ -178,7 +179,7 @@ impl SharePartition {
         None
     }
 
-    /// The holes, while the end has not moved on.
+    /// The holes, unless the end has moved on.
     fn open_holes(&self) -> Option<Holes> {
         self.holes.filter(|it| it.end == self.end)
     }
@@ -188,7 +189,7 @@ impl SharePartition {
         self.batches.partition_point(|it| it.first <= offset).checked_sub(1)
     }
 
-    /// The batches that begin from the first to the last offset.
+    /// The batches whose first offset is from `first` to `last`.
     fn between(&self, first: i64, last: i64) -> core::ops::Range<usize> {
         let from = self.batches.partition_point(|it| it.first < first);
         from..self.batches.partition_point(|it| it.first <= last).max(from)

@@ -1,4 +1,4 @@
-//! Records that were not in flight before.
+//! Acquires records that were not in flight before.
 
 use super::SharePartition;
 use super::acquire::{AcquiredRange, Acquisition, LogBatch};
@@ -8,8 +8,8 @@ use crate::RecordState;
 use alloc::vec::Vec;
 
 impl SharePartition {
-    /// Acquires records from the first offset on, at most to the last, where nothing is in flight;
-    /// returns how many batches in flight they make.
+    /// Acquires records from `first` to at most `last`, none of which is in flight. Returns the
+    /// number of batches in flight that they make.
     pub(super) fn acquire_new(
         &mut self,
         job: &mut Acquisition<'_>,
@@ -41,8 +41,8 @@ impl SharePartition {
         count
     }
 
-    /// The end of the batch of the log that has the last record by the limit. Where
-    /// holes are open, batches in flight may begin inside one of the log.
+    /// The last offset to acquire: the end of the log batch that reaches the limit. While holes are
+    /// open, batches in flight may begin inside a batch of the log.
     fn last_to_acquire(&self, batches: &[LogBatch], first: i64, last: i64, max: i64) -> i64 {
         if max > last - first {
             return last;
@@ -55,7 +55,7 @@ impl SharePartition {
 }
 
 impl Acquisition<'_> {
-    /// Batches of about the size that was asked for, each with whole batches of the log.
+    /// Makes batches of about the requested size. Each consists of whole batches of the log.
     fn whole(&mut self, first: i64, last: i64) -> Vec<Batch> {
         let status = self.delivered_once();
         let mut made = Vec::new();
@@ -79,7 +79,7 @@ impl Acquisition<'_> {
         made
     }
 
-    /// A batch of which no more than `max` records are acquired; the others are available.
+    /// Makes a batch of which at most `max` records are acquired. The others are available.
     fn cut(&mut self, first: i64, last: i64, max: i64) -> Vec<Batch> {
         let status = self.delivered_once();
         let mut batch = Batch::whole(first, last, Status::new(RecordState::Available, 0));

@@ -10,15 +10,16 @@ use crate::limits::OFFSET_MAX;
 use crate::state::NO_OFFSET;
 use alloc::vec::Vec;
 
-/// A record of state with an id that has no meaning.
+/// A record of share state has a delivery state with an unknown id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownState(pub i8);
 
 impl SharePartition {
-    /// Opens it; `reset` is the start offset by `share.auto.offset.reset`, for a state without one.
+    /// Opens a share partition. `reset` is the start offset by `share.auto.offset.reset`, for a
+    /// state that has none.
     ///
     /// # Errors
-    /// A delivery state with an unknown id.
+    /// A delivery state has an unknown id.
     pub fn open(state: &State, reset: i64) -> Result<Self, UnknownState> {
         let start = if state.start_offset == NO_OFFSET { reset } else { state.start_offset };
         let start = start.clamp(0, OFFSET_MAX);
@@ -43,7 +44,7 @@ impl SharePartition {
     }
 }
 
-/// The part of a batch with offsets that records can have; a write may name any.
+/// The part of a batch with offsets that records can have. A write may contain any offsets.
 fn within(batch: StateBatch, start: i64) -> Option<StateBatch> {
     let (first, last) = (batch.first.max(start), batch.last.min(OFFSET_MAX));
     (first <= last).then_some(StateBatch { first, last, ..batch })
@@ -56,7 +57,7 @@ fn opened(batch: &StateBatch) -> Result<Batch, UnknownState> {
     Ok(Batch::whole(batch.first, batch.last, status))
 }
 
-/// The first offset from the start on that no batch covers, before the last one.
+/// The first offset from the start on that no batch covers, if a batch follows it.
 fn first_hole(batches: &[Batch], start: i64) -> Option<i64> {
     let mut next = start;
     for batch in batches {

@@ -1,4 +1,4 @@
-//! Records that members give back or lose: a session that ends, locks that end.
+//! Records that members lose because a session or a lock ends.
 
 use super::in_flight::Run;
 use super::status::Status;
@@ -6,14 +6,14 @@ use super::{Settings, SharePartition};
 use crate::RecordState;
 
 impl SharePartition {
-    /// Gives back all that a member has acquired, because its session has ended. True if something
-    /// has changed, which then waits for the next record.
+    /// Releases all records of a member whose session has ended. Returns true if something has
+    /// changed; the change waits for the next record.
     pub fn release(&mut self, member: &str, settings: &Settings) -> bool {
         let Some(member) = self.members.find(member) else { return false };
         self.give_back(settings, |status| status.member == member)
     }
 
-    /// Ends the locks whose time has come. True if something has changed, as above.
+    /// Ends the locks whose time has come. Returns true if something has changed, as above.
     pub fn expire(&mut self, now: i64, settings: &Settings) -> bool {
         if self.next_lock.is_none_or(|it| it > now) {
             return false;
@@ -49,7 +49,7 @@ impl SharePartition {
     }
 }
 
-/// Records before the start are gone from the log.
+/// A released record before the start offset was removed from the log, so it is archived.
 fn given_back(run: Run, start: i64, settings: &Settings) -> Status {
     if run.last < start {
         run.status.changed(RecordState::Archived)

@@ -1,6 +1,6 @@
-//! The configs of a group that its share partitions obey.
+//! The configs of a group that apply to its share partitions.
 
-/// The configs of a group, as they are at the time of a call.
+/// The configs of a group at the time of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// `share.record.lock.duration.ms`

@@ -1,34 +1,35 @@
-//! The state of a record in flight.
+//! The status of records in flight.
 
 use super::cause::Cause;
 use super::members::Member;
 use super::settings::Settings;
 use crate::RecordState;
 
-/// The state of records that have it in common.
+/// The status that some records share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) state: RecordState,
-    /// How often it was acquired.
+    /// The delivery count: how often the record was acquired.
     pub(super) count: i16,
-    /// The member that has acquired it.
+    /// The member that has acquired the record.
     pub(super) member: Member,
     pub(super) hold: Hold,
-    /// Why it is archiving; None if it is not, and where the state that was opened does not say.
+    /// Why the record is Archiving. None in other states, and if the opened state does not contain
+    /// it.
     pub(super) cause: Option<Cause>,
 }
 
-/// The end of a state.
+/// The event that ends or completes a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     None,
-    /// The lock of an acquired record ends at this time.
+    /// The lock of an acquired record, which ends at this time.
     Lock(i64),
-    /// The state has changed, and is in no record yet.
+    /// The change to this state is in no record yet.
     Unwritten,
-    /// The state has changed, and the record at this position is not flushed yet.
+    /// The change to this state is in the record at this position, which is not flushed yet.
     Written(u64),
-    /// The letter of an archiving record was handed over, and has not ended.
+    /// The letter of an Archiving record was taken, and has not ended.
     Letter,
 }
 
@@ -42,12 +43,12 @@ impl Status {
         Self { state: RecordState::Acquired, count, member, hold: Hold::Lock(until), cause: None }
     }
 
-    /// The state is to change with the next record.
+    /// The new status for a change of state, which the next record will contain.
     pub(super) fn changed(self, state: RecordState) -> Self {
         Self { state, member: Member::NONE, hold: Hold::Unwritten, cause: None, ..self }
     }
 
-    /// The state after the member gave it back, or lost it.
+    /// The new status after the member released or lost the record.
     pub(super) fn released(self, settings: &Settings) -> Self {
         if self.count >= settings.delivery_count_limit {
             self.ended(Cause::DeliveryLimit, settings)
@@ -56,8 +57,8 @@ impl Status {
         }
     }
 
-    /// The state of a record that is given up: archived, or first archiving if its group has a dead
-    /// letter queue.
+    /// The new status of a record that is given up: Archived, or first Archiving if the group has a
+    /// dead letter queue.
     pub(super) fn ended(self, cause: Cause, settings: &Settings) -> Self {
         if settings.has_dead_letters {
             Self { cause: Some(cause), ..self.changed(RecordState::Archiving) }
@@ -66,23 +67,24 @@ impl Status {
         }
     }
 
-    /// Whether its letter is to be handed over.
+    /// Whether the record's letter must be taken.
     pub(super) fn needs_letter(self) -> bool {
         self.state == RecordState::Archiving && self.hold == Hold::None
     }
 
-    /// Its letter is handed over.
+    /// The new status after the letter was taken.
     pub(super) fn lettered(self) -> Self {
         Self { hold: Hold::Letter, ..self }
     }
 
-    /// Archived at once; a change that is being written stays one.
+    /// The new status of a record that is archived at once. A change that is being written stays
+    /// one.
     pub(super) fn archived(self) -> Self {
         let hold = if self.is_changing() { self.hold } else { Hold::None };
         Self { state: RecordState::Archived, member: Member::NONE, hold, ..self }
     }
 
-    /// A change is final.
+    /// The new status after a change became final.
     pub(super) fn settled(self) -> Self {
         Self { hold: Hold::None, ..self }
     }
@@ -91,12 +93,12 @@ impl Status {
         self.state == RecordState::Acquired
     }
 
-    /// Whether it can be acquired.
+    /// Whether the record can be acquired.
     pub(super) fn is_available(self) -> bool {
         self.state == RecordState::Available && !self.is_changing()
     }
 
-    /// Whether it is done, durably.
+    /// Whether the record is durably done.
     pub(super) fn is_final(self) -> bool {
         self.state.is_terminal() && !self.is_changing()
     }

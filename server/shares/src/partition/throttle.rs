@@ -1,5 +1,6 @@
-//! Records that may be harmful: delivered often already, without success. Fewer and fewer of them
-//! are given out together, so that a record that kills its readers takes no others with it.
+//! Throttles suspicious records: records that were already delivered often without success. With
+//! each delivery fewer of them are acquired together, so that a record that kills its readers
+//! affects no others.
 
 use super::acquire::{AcquiredRange, Acquisition};
 use super::in_flight::{Batch, Run};
@@ -9,7 +10,7 @@ use alloc::vec::Vec;
 pub(super) struct Throttle {
     /// `share.delivery.count.limit`
     limit: i16,
-    /// From this count on a record is suspicious.
+    /// From this delivery count on, a record is suspicious.
     from: i16,
 }
 
@@ -19,7 +20,7 @@ impl Throttle {
         Self { limit, from: half.max(2) }
     }
 
-    /// Whether a batch has a suspicious record that could be acquired.
+    /// Whether a batch has an available record that is suspicious.
     pub(super) fn concerns(&self, batch: &Batch, first: i64, last: i64) -> bool {
         let is_whole = batch.as_whole().is_some();
         let in_range = |run: &Run| is_whole || run.first <= last && first <= run.last;
@@ -27,13 +28,13 @@ impl Throttle {
         runs.any(|run| run.status.is_available() && run.status.count >= self.from)
     }
 
-    /// Whether this delivery would be the last one.
+    /// Whether the next delivery is the last one.
     fn is_last_try(&self, count: i16) -> bool {
         self.limit > 2 && count == self.limit - 1
     }
 
-    /// How many records of a batch are given out together, by the count of the first suspicious
-    /// one: half of it, a quarter, and so on.
+    /// How many records of a batch are acquired together. It depends on the count of the first
+    /// suspicious record: half of the batch, then a quarter, and so on.
     fn share(&self, len: i64, count: i16) -> i64 {
         let halvings = u32::try_from(count - self.from + 1).unwrap_or(0).min(62);
         (len >> halvings).max(1)
@@ -78,16 +79,16 @@ impl AcquiredRange {
 /// How many records of one batch may still be acquired.
 struct Quota {
     throttle: Throttle,
-    /// The records that the mode allows.
+    /// The most records that the mode allows.
     records: Option<i64>,
-    /// The suspicious ones that are given together, once there was one.
+    /// The most records together with a suspicious one; set at the first suspicious record.
     suspicious: Option<i64>,
     taken: i64,
     is_over: bool,
 }
 
 impl Quota {
-    /// The last offset of an available run that is acquired; None if none is.
+    /// Returns the last offset of an available run to acquire; None if nothing of it is acquired.
     fn take(&mut self, len: i64, run: Run) -> Option<i64> {
         let count = run.status.count;
         let is_last_try = self.throttle.is_last_try(count);
@@ -98,7 +99,7 @@ impl Quota {
         if count >= self.throttle.from && self.suspicious.is_none() {
             self.suspicious = Some(self.throttle.share(len, count));
         }
-        // A quota that was exceeded before it was known does not hold.
+        // A quota that was already exceeded when it was found does not count.
         let quotas = [is_last_try.then_some(self.taken + 1), self.records, self.suspicious];
         let left = quotas.into_iter().flatten().filter(|it| *it > self.taken).min();
         let left = left.map_or(i64::MAX, |it| it - self.taken);

@@ -1,4 +1,4 @@
-//! A ShareFetch and its share session.
+//! ShareFetch in its share session.
 
 use super::{
     Connection, FINAL_EPOCH, INITIAL_EPOCH, Opened, Partitions, Session, SessionKey, SessionLimit,
@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_fairness::{Address, Exceeded};
 
-/// The parts of a ShareFetch that its session is about.
+/// The fields of a ShareFetch that concern its session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionFetch<'r> {
     pub epoch: i32,
-    /// All partitions that it names, those that only have acknowledgements included.
+    /// All named partitions, including those with only acknowledgements.
     pub topics: &'r [TopicPartition],
     pub forgotten: &'r [TopicPartition],
     pub has_acknowledgements: bool,
@@ -22,30 +22,30 @@ pub struct SessionFetch<'r> {
     pub address: Address,
 }
 
-/// The part of a ShareFetch in its session.
+/// The kind of a ShareFetch in its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchContext {
     Initial,
     Subsequent,
-    /// Nothing is fetched; after its acknowledgements comes [`Sessions::close`].
+    /// Fetches nothing. After its acknowledgements, the caller calls [`Sessions::close`].
     Final,
 }
 
-/// A ShareFetch that its session allows.
+/// A ShareFetch that its session accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
     pub context: FetchContext,
-    /// In the order of the session.
+    /// The partitions, in the order of the session.
     pub partitions: Vec<TopicPartition>,
 }
 
 impl Sessions {
-    /// A ShareFetch. An initial one replaces the session that there is; what its member has
-    /// acquired it keeps.
+    /// Begins a ShareFetch. An initial one replaces the member's session. The member keeps the
+    /// records that it has acquired.
     ///
     /// # Errors
-    /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (for which
-    /// the answer waits MaxWaitMs), or INVALID_REQUEST for acknowledgements in an initial one.
+    /// SHARE_SESSION_NOT_FOUND. INVALID_SHARE_SESSION_EPOCH. SHARE_SESSION_LIMIT_REACHED; this
+    /// answer waits for MaxWaitMs. INVALID_REQUEST for acknowledgements in an initial request.
     pub fn fetch(
         &mut self,
         key: &SessionKey,
@@ -108,8 +108,9 @@ impl Sessions {
         ErrorCode::ShareSessionLimitReached
     }
 
-    /// Whether the answer of a subsequent ShareFetch has a partition: if it has records or news, or
-    /// if the client has had no answer about it. One with records is fetched last the next time.
+    /// Whether the answer to a subsequent ShareFetch includes a partition: if it has records or
+    /// news, or was not answered in this session yet. A partition with records is fetched last the
+    /// next time.
     pub fn is_answered(
         &mut self,
         key: &SessionKey,

@@ -1,5 +1,5 @@
-//! The share sessions of a shard: which partitions a member fetches, and that its requests come in
-//! order. All of it is soft: a session ends with its connection, and with the shard.
+//! The share sessions of a shard: which partitions a member fetches, and in which order its
+//! requests come. All of it is volatile: a session ends with its connection or with the shard.
 
 mod fetch;
 mod partitions;
@@ -15,9 +15,9 @@ use muster_codec::ErrorCode;
 use muster_fairness::{Address, Exceeded, Holders};
 use partitions::Partitions;
 
-/// Opens a session.
+/// The epoch of a request that opens a session.
 pub const INITIAL_EPOCH: i32 = 0;
-/// Closes a session.
+/// The epoch of a request that closes a session.
 pub const FINAL_EPOCH: i32 = -1;
 
 /// The connection of a client; opaque here.
@@ -26,15 +26,15 @@ pub type Connection = u64;
 #[derive(Debug)]
 pub struct Sessions {
     sessions: BTreeMap<SessionKey, Session>,
-    /// The last session that each connection has opened.
+    /// For each connection, the session that it opened last.
     by_connection: BTreeMap<Connection, Opened>,
     /// `group.share.max.share.sessions`
     limit: usize,
-    /// The sessions of each address, and the partitions of all of them.
+    /// The number of sessions of each address, and the number of their partitions.
     by_address: Holders,
     partitions: Holders,
     partitions_max: usize,
-    /// The last refusal that was not taken.
+    /// The last refusal, until the caller takes it.
     refused: Option<(SessionLimit, Exceeded)>,
 }
 
@@ -43,11 +43,12 @@ pub struct Sessions {
 pub enum SessionLimit {
     /// `group.share.max.share.sessions`
     Sessions,
-    /// Those of all sessions: [`SESSION_PARTITIONS_MAX`](crate::limits::SESSION_PARTITIONS_MAX).
+    /// The partitions of all sessions:
+    /// [`SESSION_PARTITIONS_MAX`](crate::limits::SESSION_PARTITIONS_MAX).
     Partitions,
 }
 
-/// The longest member id, in characters.
+/// The longest member id, in UTF-16 units.
 const MEMBER_ID_MAX: usize = 36;
 
 /// Whether a member of a share group may have this id.
@@ -55,7 +56,7 @@ pub fn is_member_id(id: &str) -> bool {
     (1..=MEMBER_ID_MAX).contains(&id.encode_utf16().count())
 }
 
-/// A member of a group.
+/// The key of a session: a group and a member.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionKey {
     pub group_id: Arc<str>,
@@ -64,10 +65,10 @@ pub struct SessionKey {
 
 #[derive(Debug)]
 struct Session {
-    /// The epoch of the next request.
+    /// The expected epoch of the next request.
     epoch: i32,
     connection: Connection,
-    /// The address of the client that has opened it, to which its partitions count.
+    /// The address of the client that opened the session. The partitions count for it.
     address: Address,
     partitions: Partitions,
 }
@@ -75,29 +76,30 @@ struct Session {
 #[derive(Debug)]
 struct Opened {
     key: SessionKey,
-    /// Whether the session was replaced or closed since: the end of the connection means nothing.
+    /// Whether the session was replaced or closed later. Then the end of the connection does not
+    /// matter.
     is_stale: bool,
 }
 
-/// The end of a session: what the member holds in these partitions is to be released.
+/// A session that ended. The caller must release the member's records in these partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub member_id: Box<str>,
     pub partitions: Vec<TopicPartition>,
 }
 
-/// The end of a connection.
+/// The consequences of the end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disconnected {
     pub group_id: Arc<str>,
-    /// None if the session was replaced or closed before.
+    /// None if the session had been replaced or closed before.
     pub ended: Option<Ended>,
-    /// Whether the group has no session left: its share partitions are to be dropped.
+    /// Whether the group has no session left. The caller must then drop its share partitions.
     pub is_group_gone: bool,
 }
 
 impl Sessions {
-    /// `limit` is that of sessions, the other one that of their partitions.
+    /// Limits the number of sessions to `limit`, and the number of their partitions.
     pub fn new(limit: usize, partitions_max: usize) -> Self {
         Self {
             sessions: BTreeMap::new(),
@@ -118,7 +120,7 @@ impl Sessions {
         self.sessions.is_empty()
     }
 
-    /// The epoch that a session expects next; None without one.
+    /// The epoch that a session expects next; None if there is no session.
     pub fn epoch(&self, key: &SessionKey) -> Option<i32> {
         self.sessions.get(key).map(|session| session.epoch)
     }
@@ -129,7 +131,8 @@ impl Sessions {
         session.into_iter().flat_map(|it| it.partitions.iter())
     }
 
-    /// A ShareAcknowledge; its last one leaves the session open until [`Self::close`].
+    /// Accepts a ShareAcknowledge. The session stays open until [`Self::close`], even after the
+    /// last one.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
@@ -141,7 +144,7 @@ impl Sessions {
         if epoch == FINAL_EPOCH { Ok(()) } else { session.take(epoch) }
     }
 
-    /// Ends a session, once the acknowledgements of its last request are taken.
+    /// Ends a session. Call it after the acknowledgements of its last request are applied.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND.
@@ -149,7 +152,7 @@ impl Sessions {
         self.remove(key).ok_or(ErrorCode::ShareSessionNotFound)
     }
 
-    /// A connection has ended, and with it the session that it has opened last; None without one.
+    /// Ends the session that a closed connection opened last. None if it opened none.
     pub fn disconnected(&mut self, connection: Connection) -> Option<Disconnected> {
         let Opened { key, is_stale } = self.by_connection.remove(&connection)?;
         let ended = if is_stale { None } else { self.remove(&key) };
@@ -168,7 +171,7 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
-    /// The limit that has refused a session, or partitions to one, since the last call.
+    /// The limit that refused a session or partitions since the last call.
     pub fn take_refused(&mut self) -> Option<(SessionLimit, Exceeded)> {
         self.refused.take()
     }
@@ -183,12 +186,12 @@ impl Sessions {
         self.partitions_max
     }
 
-    /// The partitions of all sessions.
+    /// The number of partitions of all sessions.
     pub fn partition_count(&self) -> usize {
         self.partitions.total()
     }
 
-    /// Changes the limit; sessions over it stay.
+    /// Changes the limit. Sessions beyond it stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
@@ -207,7 +210,7 @@ impl SessionKey {
 }
 
 impl Session {
-    /// Uses up an epoch.
+    /// Checks the epoch of a request, and moves on to the next epoch.
     fn take(&mut self, epoch: i32) -> Result<(), ErrorCode> {
         if epoch != self.epoch {
             return Err(ErrorCode::InvalidShareSessionEpoch);
@@ -217,7 +220,7 @@ impl Session {
     }
 }
 
-/// 0, 1, 2, ... 2^31 - 1, 1, ...
+/// The epochs are 0, 1, 2, ... 2^31 - 1, 1, ...
 fn next_epoch(epoch: i32) -> i32 {
     epoch.checked_add(1).unwrap_or(1)
 }

@@ -13,7 +13,7 @@ pub(super) struct Partitions {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     number: u64,
-    /// Whether the client has had no answer about the partition yet.
+    /// Whether no answer of this session has included the partition.
     is_new: bool,
 }
 
@@ -30,7 +30,7 @@ impl Partitions {
         self.places.contains_key(&at)
     }
 
-    /// Adds a partition at the end; one that is there stays in its place.
+    /// Adds a partition at the end. A partition that is in the session already keeps its place.
     pub(super) fn add(&mut self, at: TopicPartition, is_new: bool) {
         if !self.places.contains_key(&at) {
             self.put_last(at, is_new);
@@ -43,7 +43,8 @@ impl Partitions {
         }
     }
 
-    /// Notes an answer; true if it is the first about this partition. One with records is last now.
+    /// Notes an answer. Returns true if it is the first for this partition. A partition with
+    /// records becomes the last.
     pub(super) fn answered(&mut self, at: TopicPartition, has_records: bool) -> bool {
         let Some(place) = self.places.get_mut(&at) else { return false };
         let is_new = core::mem::take(&mut place.is_new);

@@ -1,4 +1,4 @@
-//! States as checks look at them: group by group, and written and read again.
+//! Access to states for checks: by group, and after encoding and decoding.
 
 use super::stored::{read_state, write_state};
 use super::{State, States};
@@ -9,7 +9,7 @@ use muster_codec::Uuid;
 use muster_codec::wire::Reader;
 
 impl States {
-    /// The groups after one, in order; all for None.
+    /// The groups after `group`, in order; all for None.
     pub fn groups_after(&self, group: Option<&str>) -> impl Iterator<Item = &str> {
         let first = self.group_after(group);
         core::iter::successors(first, |group| self.group_after(Some(group)))
@@ -27,18 +27,18 @@ impl States {
         self.states.range(first..=last_key(group))
     }
 
-    /// The memory of all states, nearly.
+    /// The approximate memory of all states.
     pub fn bytes(&self) -> usize {
         self.states.iter().map(|(key, state)| bytes_of(key, state)).sum()
     }
 
-    /// Forgets all other groups, in a copy of what the log makes.
+    /// Forgets the states of other groups, for a copy that is built from the log.
     pub fn keep_groups(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.states.retain(|key, _| is_kept(&key.group_id));
     }
 
-    /// Compares the state that follows one with what its own bytes in a snapshot make; returns its
-    /// key, and whether both are the same. None after the last.
+    /// Compares the next state after `key` with its encoded and decoded form. Returns its key, and
+    /// whether both are equal. None after the last state.
     pub fn audit_after(
         &self,
         key: Option<&SharePartitionKey>,
@@ -52,7 +52,7 @@ impl States {
     }
 }
 
-/// The greatest key that a group can have.
+/// The greatest key of a group.
 fn last_key(group: &str) -> SharePartitionKey {
     SharePartitionKey::new(group, Uuid([u8::MAX; 16]), i32::MAX)
 }

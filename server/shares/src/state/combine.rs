@@ -1,12 +1,12 @@
-//! How changes of records are combined with what was known, as `PersisterStateBatchCombiner`: of
-//! two states of a record the one with the greater delivery count holds, then that with the greater
-//! id, whatever came first. The result is the shortest list.
+//! Combines changes of records with the known state (`PersisterStateBatchCombiner` in Kafka). If a
+//! record has two states, the greater delivery count wins, then the greater state id, in any order
+//! of arrival. The result is the shortest list of batches.
 
 use super::{NO_OFFSET, StateBatch};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 
-/// The batches from the start offset on, in order and without overlap.
+/// The combined batches from the start offset on, in order and without overlap.
 pub(super) fn combine(
     known: &[StateBatch],
     new: &[StateBatch],
@@ -16,7 +16,7 @@ pub(super) fn combine(
     sweep(all.collect())
 }
 
-/// A sweep over the bounds of the batches takes O(n log n) however they overlap.
+/// Sweeps over the bounds of the batches. This takes O(n log n), even if many overlap.
 fn sweep(mut begins: Vec<StateBatch>) -> Vec<StateBatch> {
     begins.sort_unstable_by_key(|batch| core::cmp::Reverse(batch.first));
     let mut combined = Combined::default();
@@ -30,24 +30,24 @@ fn sweep(mut begins: Vec<StateBatch>) -> Vec<StateBatch> {
     combined.batches
 }
 
-/// A batch that has begun at the place of the sweep.
+/// A batch that began at or before the current offset of the sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
     rank: (i16, i8),
     last: i64,
 }
 
-/// The result so far, up to the place of the sweep.
+/// The result up to the current offset of the sweep.
 #[derive(Debug, Default)]
 struct Combined {
     at: i64,
-    /// The batches that have begun, the one that holds first.
+    /// The batches that have begun; the winning one is first.
     open: BinaryHeap<Open>,
     batches: Vec<StateBatch>,
 }
 
 impl Combined {
-    /// Continues to the next beginning, or to the end of all that have begun.
+    /// Continues up to `next`, or to the end of all batches that have begun.
     fn until(&mut self, next: Option<i64>) {
         while let Some(Open { rank, last }) = self.open.peek().copied() {
             if last < self.at {
@@ -67,7 +67,7 @@ impl Combined {
         }
     }
 
-    /// Adds the batch from the present place on.
+    /// Adds a batch from the current offset to `last`.
     fn add(&mut self, rank: (i16, i8), last: i64) {
         let (delivery_count, delivery_state) = rank;
         let batch = StateBatch { first: self.at, last, delivery_count, delivery_state };
@@ -78,18 +78,18 @@ impl Combined {
     }
 }
 
-/// A batch that ends before it begins says nothing.
+/// The part of a batch from the start offset on. A batch that ends before it begins is ignored.
 fn from_start(batch: StateBatch, start_offset: i64) -> Option<StateBatch> {
     let first = if start_offset == NO_OFFSET { batch.first } else { batch.first.max(start_offset) };
     (first <= batch.last).then_some(StateBatch { first, ..batch })
 }
 
-/// Whether two batches in order are one.
+/// Whether two successive batches can be joined.
 fn continues(before: StateBatch, next: StateBatch) -> bool {
     before.last.checked_add(1) == Some(next.first) && rank(before) == rank(next)
 }
 
-/// The greater one holds.
+/// The batch with the greater rank wins.
 fn rank(batch: StateBatch) -> (i16, i8) {
     (batch.delivery_count, batch.delivery_state)
 }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(combined, batches(expected));
     }
 
-    /// Long batches of little rank below short ones: each beginning would be compared with all.
+    /// Many long batches of low rank overlap short ones. A naive sweep would compare each with all.
     #[test]
     fn adversarial_batches_take_no_quadratic_time() {
         let count = 10_000;
@@ -124,7 +124,7 @@ mod tests {
         assert!(combined.windows(2).all(|pair| pair[0].last < pair[1].first));
     }
 
-    /// For each offset the greatest rank holds.
+    /// At each offset the greatest rank must win.
     #[test]
     fn random_batches_have_the_greatest_rank_at_each_offset() {
         let mut seed = 7u64;

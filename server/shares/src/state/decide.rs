@@ -1,4 +1,4 @@
-//! The record of a change: an update, or a snapshot once there are enough updates.
+//! Chooses the record of a change: an update, or a snapshot after enough updates.
 
 use super::combine::combine;
 use super::{NO_COUNT, NO_OFFSET, State, StateBatch, Write};
@@ -8,7 +8,7 @@ use muster_codec::Wall;
 use muster_codec::records::{ShareSnapshotValue, ShareStateBatch, ShareUpdateValue, ShareValue};
 
 impl State {
-    /// The value of the record of a write.
+    /// The value of the record for a write.
     pub(super) fn change(&self, write: &Write<'_>, limit: u32, now: Wall) -> ShareValue {
         if self.updates.unwrap_or(0) < limit {
             return ShareValue::Update(self.update(write));
@@ -31,7 +31,7 @@ impl State {
         }
     }
 
-    /// The snapshot that replaces the one before and its updates.
+    /// The snapshot that replaces the last snapshot and its updates.
     pub(super) fn next_snapshot(&self, now: Wall) -> ShareSnapshotValue {
         ShareSnapshotValue {
             snapshot_epoch: self.snapshot_epoch.wrapping_add(1),
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// The whole state as a snapshot, without its fence and its number of updates.
+    /// The state as a snapshot. It lacks the fence and the number of updates.
     pub fn snapshot(&self) -> ShareSnapshotValue {
         ShareSnapshotValue {
             snapshot_epoch: self.snapshot_epoch,
@@ -62,8 +62,8 @@ impl State {
         self
     }
 
-    /// The start after a write. It never goes back, and the count belongs to it: a write that
-    /// another one has overtaken changes neither.
+    /// The start after a write. The offset never decreases, and the count belongs to the offset: an
+    /// outdated write changes neither.
     fn start_after(&self, write: &Write<'_>) -> Start {
         let (offset, count) = (write.start_offset, write.delivery_complete_count);
         let known = self.delivery_complete_count;
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// The start offset of a state, and the records from there on that are done.
+/// The start offset of a state, and the number of records after it that are done.
 struct Start {
     offset: i64,
     complete_count: i32,
@@ -86,7 +86,7 @@ fn to_records(batches: &[StateBatch]) -> Vec<ShareStateBatch> {
     batches.iter().map(|batch| batch.to_record()).collect()
 }
 
-/// The snapshot of a share partition whose offsets were set.
+/// The snapshot of a share partition whose start offset was set.
 pub(super) fn initialized(
     before: Option<&State>,
     state_epoch: i32,

@@ -1,5 +1,5 @@
-//! The work that no request asks for: snapshots of cold share partitions, and the end of those
-//! whose topic was deleted. Both visit some states at a time.
+//! Background jobs: snapshots of cold share partitions, and the removal of states whose topic was
+//! deleted. Both visit a limited number of states per call.
 
 use super::requests::record;
 use super::{State, States};
@@ -8,24 +8,24 @@ use alloc::vec::Vec;
 use muster_codec::records::{ShareRecord, ShareValue};
 use muster_codec::{Uuid, Wall};
 
-/// The part of a job at some states.
+/// The result of a job for some states.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSlice {
     pub records: Vec<ShareRecord<'static>>,
-    /// The last state visited; None if no state follows it.
+    /// The last state visited; None if it was the last of all.
     pub reached: Option<SharePartitionKey>,
 }
 
 impl States {
-    /// Whether each share partition has a snapshot that no client asked for: then the cluster is
-    /// quiet, and no round of [cold snapshots](Self::cold_snapshots) is needed.
+    /// Whether the newest record of each share partition is a snapshot by a job. Then the cluster
+    /// is quiet, and no [cold snapshots](Self::cold_snapshots) are needed.
     pub fn are_quiet(&self) -> bool {
         self.states.values().all(|state| state.created != state.written)
     }
 
-    /// Snapshots of those of `count` share partitions after a key that had none for this long
-    /// (`share.coordinator.cold.partition.snapshot.interval.ms`), so that their updates can be
-    /// forgotten.
+    /// Snapshots of cold share partitions: those, of the `count` after a key, that had no snapshot
+    /// for `interval_ms` (`share.coordinator.cold.partition.snapshot.interval.ms`). Their updates
+    /// can then be removed from the log.
     pub fn cold_snapshots(
         &self,
         (after, count): (Option<&SharePartitionKey>, usize),
@@ -38,7 +38,7 @@ impl States {
         })
     }
 
-    /// The ends of those of `count` share partitions after a key whose topics were deleted.
+    /// Tombstones for share partitions whose topics were deleted, among the `count` after a key.
     pub fn without_topics(
         &self,
         (after, count): (Option<&SharePartitionKey>, usize),

@@ -1,6 +1,6 @@
-//! Share state of records that a log has lost. After a power loss the log may end before records
-//! that were written, delivered and acknowledged, but not synced. New records get their offsets.
-//! (Kafka relies on replicas and keeps the state, so that new records are skipped.)
+//! Share state of records that were lost. After a power loss, a log may end before records that
+//! were written, delivered and acknowledged, but not synced. New records get the same offsets.
+//! (Kafka relies on replicas and keeps the share state, so new records would be skipped.)
 
 use super::requests::record;
 use super::{State, StateBatch, States};
@@ -10,8 +10,8 @@ use muster_codec::Wall;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 
 impl States {
-    /// Snapshots of the share partitions that know of records at or after the end of their log,
-    /// without these; `end` is None where the end is not known.
+    /// Snapshots without lost records, for share partitions whose state has records at or after the
+    /// end of their log. `end` is None if the end is not known.
     pub fn without_lost(
         &self,
         end: impl Fn(TopicPartition) -> Option<i64>,
@@ -27,7 +27,8 @@ impl States {
 }
 
 impl State {
-    /// None if it knows of no record at or after the end. The start offset goes back only here.
+    /// The state without records from `end` on; None if it has none. Only here the start offset
+    /// decreases.
     fn shortened(&self, end: i64, now: Wall) -> Option<ShareSnapshotValue> {
         let known_end = self.batches.last().map_or(0, |it| it.last.saturating_add(1));
         if self.start_offset.max(known_end) <= end {
@@ -67,8 +68,8 @@ mod tests {
         ShareStateBatch { first_offset, last_offset, delivery_state: state, delivery_count: 1 }
     }
 
-    /// The start, the count and the batches of a state whose log ends at an offset; None if it
-    /// stays as it is.
+    /// The start offset, the count and the batches after the state was shortened to `end`. None if
+    /// it does not change.
     fn shortened(end: i64) -> Option<(i64, i32, Vec<ShareStateBatch>)> {
         let key = SharePartitionKey::new("g", Uuid([1; 16]), 0);
         let value = ShareSnapshotValue {

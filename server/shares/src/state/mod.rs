@@ -1,6 +1,6 @@
-//! The durable state of share partitions, as Kafka's share coordinator keeps it: start offset,
-//! delivered records, epochs. `requests.rs` has the five APIs of share state; `stored.rs` has the
-//! states in a snapshot of the server's log.
+//! The durable state of share partitions, like that of Kafka's share coordinator: start offset,
+//! delivered records, epochs. `requests.rs` has the five APIs of share state. `stored.rs` has the
+//! form of states in a snapshot of the server's log.
 
 mod checks;
 mod combine;
@@ -21,11 +21,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use muster_codec::records::ShareStateBatch;
 
-/// The start offset before the first reader has decided it by `share.auto.offset.reset`.
+/// The start offset before `share.auto.offset.reset` has decided it for the first reader.
 pub const NO_OFFSET: i64 = -1;
-/// The delivery complete count that is not known.
+/// The delivery complete count if it is not known.
 pub const NO_COUNT: i32 = -1;
-/// An epoch that is not given, and fences nothing.
+/// An epoch that is not sent. It fences nothing.
 pub const NO_EPOCH: i32 = -1;
 
 /// The states of the share partitions of a slot.
@@ -41,18 +41,18 @@ pub struct State {
     pub snapshot_epoch: i32,
     pub state_epoch: i32,
     pub leader_epoch: i32,
-    /// All before it is done; [`NO_OFFSET`] if it has not been decided.
+    /// All records before it are done. [`NO_OFFSET`] if it is not decided yet.
     pub start_offset: i64,
-    /// The records from the start offset on that are done.
+    /// The number of records after the start offset that are done.
     pub delivery_complete_count: i32,
     pub created: i64,
-    /// When the snapshot was written.
+    /// When the last snapshot was written.
     pub written: i64,
-    /// In order, without overlap.
+    /// The batches, in order and without overlap.
     pub batches: Vec<StateBatch>,
-    /// The greatest epochs seen: a smaller one is fenced.
+    /// The greatest epochs seen. Smaller epochs are fenced.
     pub fence: Fence,
-    /// Updates since the snapshot; None before the first.
+    /// The number of updates since the snapshot; None before the first.
     pub updates: Option<u32>,
 }
 
@@ -62,18 +62,19 @@ pub struct Fence {
     pub state_epoch: i32,
 }
 
-/// Records of one state, both offsets included. The order is that of Kafka's combination.
+/// Records with the same state, from `first` to `last`. The order is that of Kafka's combiner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StateBatch {
     pub first: i64,
     pub last: i64,
     pub delivery_count: i16,
-    /// The id of the state, as in records.
+    /// The id of the delivery state, as in records.
     pub delivery_state: i8,
 }
 
 impl States {
-    /// `updates_per_snapshot` is `share.coordinator.snapshot.update.records.per.snapshot`.
+    /// Creates no states yet. `updates_per_snapshot` is
+    /// `share.coordinator.snapshot.update.records.per.snapshot`.
     pub fn new(updates_per_snapshot: u32) -> Self {
         let updates_per_snapshot = updates_per_snapshot.min(UPDATES_PER_SNAPSHOT_MAX);
         Self { states: BTreeMap::new(), updates_per_snapshot }

@@ -1,4 +1,4 @@
-//! Applies records to the states; nothing else changes them.
+//! Applies records to the states. Only replay changes them.
 
 use super::{Fence, NO_EPOCH, NO_OFFSET, State, StateBatch, States, Write};
 use crate::SharePartitionKey;
@@ -21,7 +21,7 @@ impl States {
         let mut state = State::of_snapshot(snapshot);
         if let Some(before) = self.states.get(&key) {
             state.fence = state.fence.at_least(before.fence);
-            // Kafka counts on after a snapshot that was not written for the number of updates.
+            // Kafka continues to count after a snapshot that was written for another reason.
             let counts_on = |it: &u32| *it < self.updates_per_snapshot;
             state.updates = before.updates.map(|it| if counts_on(&it) { it } else { 0 });
         }
@@ -37,7 +37,7 @@ impl States {
         self.states.insert(key, state);
     }
 
-    /// The same key, with the name that other keys of the group have: so it is in memory once.
+    /// The same key with the group name of another key, so that the name is in memory once.
     fn with_known_group(&self, key: SharePartitionKey) -> SharePartitionKey {
         let next = self.states.range(&key..).next();
         let before = || self.states.range(..&key).next_back();
@@ -67,7 +67,7 @@ impl State {
         }
     }
 
-    /// The state by an update whose snapshot is lost.
+    /// The state of an update whose snapshot is lost.
     fn of_update(update: &ShareUpdateValue) -> Self {
         Self {
             snapshot_epoch: update.snapshot_epoch,
@@ -89,7 +89,7 @@ impl State {
         }
         self.fence.leader_epoch = self.fence.leader_epoch.max(update.leader_epoch);
         self.updates = Some(self.updates.unwrap_or(0).saturating_add(1));
-        // An update of a Kafka before 4.4 leaves out an offset that stays.
+        // In an update from Kafka before 4.4, the start offset -1 means that it is unchanged.
         let stays = update.start_offset == NO_OFFSET;
         let start_offset = if stays { self.start_offset } else { update.start_offset };
         self.merged(&Write {

@@ -1,7 +1,6 @@
 //! The five APIs of share state, each for one share partition: InitializeShareGroupState (83),
 //! ReadShareGroupState (84), WriteShareGroupState (85), DeleteShareGroupState (86),
-//! ReadShareGroupStateSummary (87). The checks and their order are those of Kafka's
-//! `ShareCoordinatorShard`.
+//! ReadShareGroupStateSummary (87). The checks are in the order of Kafka's `ShareCoordinatorShard`.
 
 use super::{NO_COUNT, NO_EPOCH, NO_OFFSET, State, StateBatch, States, decide};
 use crate::SharePartitionKey;
@@ -15,20 +14,20 @@ pub trait Topics {
     fn has(&self, topic_id: Uuid, partition: i32) -> bool;
 }
 
-/// InitializeShareGroupState.
+/// The fields of InitializeShareGroupState.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Initialize {
     pub state_epoch: i32,
-    /// [`NO_OFFSET`] if the first reader is to decide it.
+    /// [`NO_OFFSET`] if `share.auto.offset.reset` will decide it for the first reader.
     pub start_offset: i64,
 }
 
-/// WriteShareGroupState.
+/// The fields of WriteShareGroupState.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write<'a> {
     pub leader_epoch: i32,
     pub state_epoch: i32,
-    /// [`NO_OFFSET`] if it is unchanged.
+    /// [`NO_OFFSET`] if it does not change.
     pub start_offset: i64,
     pub delivery_complete_count: i32,
     pub batches: &'a [StateBatch],
@@ -48,7 +47,7 @@ pub struct Summary {
     pub state_epoch: i32,
     pub leader_epoch: i32,
     pub start_offset: i64,
-    /// From version 1 on.
+    /// Only from version 1 on.
     pub delivery_complete_count: i32,
 }
 
@@ -59,9 +58,9 @@ pub struct Refusal {
     pub message: &'static str,
 }
 
-/// Whether Kafka answers a request with no results and no error: it names no group, no topic, or
-/// (`topics` has the number of partitions of each) a topic without partitions, which
-/// InitializeShareGroupState alone does not look at.
+/// Whether Kafka answers a request with neither results nor an error: it names no group, no topic,
+/// or a topic without partitions (which InitializeShareGroupState does not check). `topics` are the
+/// numbers of partitions of the topics.
 pub fn is_answered_empty(
     group_id: &str,
     topics: impl IntoIterator<Item = usize>,
@@ -72,11 +71,11 @@ pub fn is_answered_empty(
 }
 
 impl States {
-    /// The state of a share partition is as given from now on, whatever it was. Without a record if
-    /// it is so already, because messages and requests are repeated (Kafka after 4.4).
+    /// Initializes or replaces the state of a share partition. If the state is already like this,
+    /// no record is written, because messages and requests are repeated (Kafka after 4.4).
     ///
     /// # Errors
-    /// A state epoch that is too old, or a partition that does not exist.
+    /// The state epoch is too old, or the partition does not exist.
     pub fn initialize(
         &self,
         key: &SharePartitionKey,
@@ -98,11 +97,10 @@ impl States {
         Ok(Some(record(key, ShareValue::Snapshot(snapshot))))
     }
 
-    /// The state for a reader; with a record if its leader epoch is new, which fences older ones.
+    /// The state for a reader. A new leader epoch is written to a record, and fences older ones.
     ///
     /// # Errors
-    /// A state that is not initialized, a leader epoch that is too old, or a partition that does
-    /// not exist.
+    /// The state is not initialized, the leader epoch is too old, or the partition does not exist.
     pub fn read(
         &self,
         key: &SharePartitionKey,
@@ -120,11 +118,10 @@ impl States {
         Ok((state.reading(), is_new.then(fences)))
     }
 
-    /// Changes of records.
+    /// Writes changes of records.
     ///
     /// # Errors
-    /// A state that is not initialized, an epoch that is too old, or a partition that does not
-    /// exist.
+    /// The state is not initialized, an epoch is too old, or the partition does not exist.
     pub fn write(
         &self,
         key: &SharePartitionKey,
@@ -145,13 +142,13 @@ impl States {
         Ok(record(key, state.change(request, self.updates_per_snapshot, now)))
     }
 
-    /// Whether the state of a share partition has room for a change: see [`STATE_BATCHES_MAX`].
+    /// Whether a change keeps within [`STATE_BATCHES_MAX`].
     pub fn fits(&self, key: &SharePartitionKey, change: &Write<'_>) -> bool {
         self.states.get(key).is_none_or(|state| state.fits(change))
     }
 
-    /// The record of changes by the share partition itself, which no epoch fences; None if it has
-    /// no state any more. The caller has asked [`Self::fits`].
+    /// The record of changes that the share partition itself makes. No epoch fences it. None if the
+    /// state was deleted. The caller has checked [`Self::fits`].
     pub fn change(
         &self,
         key: &SharePartitionKey,
@@ -162,10 +159,10 @@ impl States {
         Some(record(key, state.change(change, self.updates_per_snapshot, now)))
     }
 
-    /// Deletes the state; without a record if there is none.
+    /// Deletes the state. Without a state, no record is written.
     ///
     /// # Errors
-    /// A partition that does not exist.
+    /// The partition does not exist.
     pub fn delete(
         &self,
         key: &SharePartitionKey,
@@ -176,10 +173,10 @@ impl States {
         Ok(self.states.contains_key(key).then(|| record(key, ShareValue::Deleted)))
     }
 
-    /// The numbers that an administrator is shown.
+    /// The summary of a state, for administrators.
     ///
     /// # Errors
-    /// A partition that does not exist.
+    /// The partition does not exist.
     pub fn summary(
         &self,
         key: &SharePartitionKey,
@@ -216,7 +213,7 @@ fn check_name(key: &SharePartitionKey) -> Result<(), Refusal> {
     if key.partition < 0 { Err(Refusal::NEGATIVE_PARTITION) } else { Ok(()) }
 }
 
-/// An epoch is at least 0: only share partitions of this shard write without one.
+/// Checks that an epoch is sent. Only share partitions of this shard write without one.
 fn check_given(epoch: i32, refusal: Refusal) -> Result<(), Refusal> {
     if epoch < 0 { Err(refusal) } else { Ok(()) }
 }

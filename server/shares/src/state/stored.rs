@@ -1,9 +1,9 @@
-//! States in a snapshot of the server's log: written some at a time while they change, and read at
-//! startup.
+//! States in a snapshot of the server's log. They are written some at a time while they change, and
+//! read at startup.
 //!
-//! The states of a slot are in the order of their keys, in chunks. All of a chunk are as they were
-//! when the slot's log ended at an offset; so is the absence of those that would be between them.
-//! An update counts each time it is replayed: [`StoredEnds`] says which records a state has.
+//! The states of a slot are in chunks, in the order of their keys. A chunk has the states at a
+//! certain log end offset, and keys between them had no state then. Replaying an update twice would
+//! count it twice, so [`StoredEnds`] says which records a state already includes.
 
 use super::{Fence, State, States};
 use crate::SharePartitionKey;
@@ -12,12 +12,12 @@ use core::ops::Bound;
 use muster_codec::records::{ShareRecord, ShareValue};
 use muster_codec::wire::{DecodeError, Reader, Result};
 
-/// No updates were counted yet.
+/// The number of updates of a state that has none.
 const NO_UPDATES: i32 = -1;
 
 const LENGTH_BYTES: usize = 4;
 
-/// A walk through the states of a slot.
+/// The progress of writing the states of a slot.
 #[derive(Debug, Clone, Default)]
 pub struct StatesWalk {
     last: Option<SharePartitionKey>,
@@ -30,31 +30,31 @@ impl StatesWalk {
     }
 }
 
-/// The offsets from which the log is to be replayed on states that were read.
+/// For the states that were read, the offsets from which the log must be replayed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredEnds {
-    /// The last key of each chunk but the last chunk, and the offset of the chunk.
+    /// The last key and the offset of each chunk, except of the last chunk.
     chunks: Vec<(SharePartitionKey, i64)>,
-    /// That of the last chunk, which has all greater keys.
+    /// The offset of the last chunk, which has all greater keys.
     rest: i64,
 }
 
 impl StoredEnds {
-    /// The end of the log as the state of a share partition has it, or as it was absent.
+    /// The log end offset that the state of a share partition includes, or its absence.
     pub fn of(&self, key: &SharePartitionKey) -> i64 {
         let at = self.chunks.partition_point(|(last, _)| last < key);
         self.chunks.get(at).map_or(self.rest, |(_, offset)| *offset)
     }
 
-    /// Whether a record at an offset is in the states.
+    /// Whether the states already include a record at this offset.
     pub fn have(&self, record: &ShareRecord<'_>, offset: i64) -> bool {
         offset < self.of(&SharePartitionKey::of_record(&record.key))
     }
 }
 
 impl States {
-    /// Appends the next chunk of a walk, of about `bytes` bytes. The slot's log ends at `offset`,
-    /// and all of its records are replayed.
+    /// Appends the next chunk of a walk, of about `bytes`. `offset` is the end of the slot's log,
+    /// whose records must all be replayed.
     pub fn write_chunk(&self, walk: &mut StatesWalk, offset: i64, bytes: usize, out: &mut Vec<u8>) {
         out.extend(offset.to_be_bytes());
         let (last, mut reached) = (walk.last.take(), None);
@@ -70,7 +70,7 @@ impl States {
         walk.last = reached.cloned();
     }
 
-    /// The states after a key; all for None.
+    /// The states after `key`; all for None.
     pub(super) fn after(
         &self,
         key: Option<&SharePartitionKey>,
@@ -79,7 +79,7 @@ impl States {
         self.states.range::<SharePartitionKey, _>((from, Bound::Unbounded))
     }
 
-    /// The states after a key as the snapshots that make them again; all for None.
+    /// The states after `key` as snapshots; all for None.
     pub fn restated_after(
         &self,
         key: Option<&SharePartitionKey>,
@@ -90,10 +90,10 @@ impl States {
         })
     }
 
-    /// Reads the chunks of a whole walk.
+    /// Reads the chunks of a complete walk.
     ///
     /// # Errors
-    /// The bytes are none.
+    /// The bytes are not valid chunks.
     pub fn read_chunks(&mut self, bytes: &[u8]) -> Result<StoredEnds> {
         let (mut reader, mut ends, mut last) = (Reader::new(bytes), StoredEnds::default(), None);
         while !reader.rest().is_empty() {
@@ -115,7 +115,7 @@ impl States {
     }
 }
 
-/// Appends the state's snapshot as it is in the log, key and value, and what that lacks.
+/// Appends the state's snapshot record, key and value, and the fields that the record lacks.
 pub(super) fn write_state(key: &SharePartitionKey, state: &State, out: &mut Vec<u8>) {
     let value = ShareValue::Snapshot(state.snapshot());
     let record = ShareRecord { key: key.to_record(), value };
@@ -139,7 +139,7 @@ pub(super) fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, 
     }
 }
 
-/// Appends what `write` appends, after its length.
+/// Appends the output of `write`, preceded by its length.
 fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend([0; LENGTH_BYTES]);
