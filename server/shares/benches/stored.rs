@@ -1,4 +1,4 @@
-//! The time to write and to read the states of 100,000 share partitions as a snapshot has them.
+//! The time to write and read 100,000 states of share partitions in the form of a snapshot.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,7 @@
-//! Random histories of one share partition: members that fetch, acknowledge, renew and die, locks
-//! that end, flushes and letters that end late, logs that move, crashes. Each step is checked
-//! against a plain model of the records. The seed is printed; `MUSTER_SHARES_SEED` sets the first,
-//! `MUSTER_SHARES_SEEDS` the number of them.
+//! Random histories of one share partition. Members fetch, acknowledge, renew and die; locks end;
+//! flushes and letters end late; records are removed from the log; the server crashes. Each step is
+//! compared with a simple model. The seed is printed. `MUSTER_SHARES_SEED` sets the first seed,
+//! `MUSTER_SHARES_SEEDS` the number of seeds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ impl Topics for OneTopic {
     }
 }
 
-/// A lock that a member was given, by offset.
+/// The lock of a member on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lock {
     member: &'static str,
@@ -37,7 +37,7 @@ struct History {
     settings: Settings,
     states: States,
     partition: SharePartition,
-    /// The log, and how much of it is flushed.
+    /// The log of share state, of which `flushed` records are flushed.
     log: Vec<ShareRecord<'static>>,
     flushed: usize,
     now: i64,
@@ -45,20 +45,20 @@ struct History {
     aborted: Vec<LogBatch>,
     log_start: i64,
     end: i64,
-    /// Locks that members rely on.
+    /// Locks on which members rely, by offset.
     locks: BTreeMap<i64, Lock>,
-    /// How often each record was delivered, since the last crash at least.
+    /// The delivery count of each record, counted at least since the last crash.
     deliveries: BTreeMap<i64, i16>,
-    /// Records whose acknowledgement was answered.
+    /// Records whose acknowledgement was answered, by offset.
     done: BTreeMap<i64, RecordState>,
-    /// Acknowledgements whose record is not flushed: the length of the log that it needs.
+    /// Acknowledgements whose record is not flushed, with the length of the log that they wait for.
     unanswered: Vec<(Option<usize>, i64, RecordState)>,
     greatest_start: i64,
     /// Letters that have not ended.
     letters: Vec<(i64, i64)>,
-    /// Records whose letter was handed over since the last crash.
+    /// Records whose letter was taken since the last crash.
     lettered: BTreeSet<i64>,
-    /// Records that were rejected, as the answer said, and had no letter yet.
+    /// Records whose rejection was answered, and whose letter was not taken yet.
     awaited: BTreeSet<i64>,
 }
 
@@ -241,7 +241,8 @@ impl History {
         }
     }
 
-    /// A lock that was renewed; if a later one failed, renewals up to there stand.
+    /// Notes a renewed lock. If a later acknowledgement of the request failed, earlier renewals
+    /// stay.
     fn renewed(&mut self, at: i64, member: &'static str) {
         let run = self.partition.in_flight().find(|it| it.first <= at && at <= it.last);
         let until = run.filter(|it| it.member == Some(member)).and_then(|it| it.locked_until);
@@ -290,7 +291,7 @@ impl History {
         }
     }
 
-    /// No letter is handed over before its record is flushed, and none once more.
+    /// No letter may be taken before its record is flushed, or be taken twice.
     fn take_letters(&mut self) {
         let mut durable = States::new(UPDATES_PER_SNAPSHOT);
         self.log[..self.flushed].iter().for_each(|record| durable.replay(record));
@@ -316,7 +317,7 @@ impl History {
         }
     }
 
-    /// Records are deleted from the front, or compacted away.
+    /// Records are deleted from the front of the log, or are compacted away.
     fn move_log(&mut self) {
         if self.rng.bool() {
             let upto = self.rng.i64(self.log_start..=self.end.min(self.log_start + 20));
@@ -328,7 +329,7 @@ impl History {
         }
     }
 
-    /// All that is not flushed is lost, and all that is soft.
+    /// Everything that is not flushed, and all volatile state, is lost.
     fn crash(&mut self) {
         self.log.truncate(self.flushed);
         self.compact();
@@ -339,12 +340,12 @@ impl History {
         self.unanswered.clear();
         self.letters.clear();
         self.lettered.clear();
-        // Records before the start are gone from the log, and their letters with them.
+        // Records before the start offset were removed from the log, so their letters are not made.
         let start = self.partition.start_offset();
         self.awaited.retain(|at| *at >= start);
     }
 
-    /// The log keeps the newest snapshot, and the updates since.
+    /// Compacts the log of share state: keeps the newest snapshot and the updates after it.
     fn compact(&mut self) {
         let is_snapshot = |it: &ShareRecord<'_>| matches!(it.value, ShareValue::Snapshot(_));
         let newest = self.log.iter().rposition(is_snapshot).unwrap();
@@ -376,13 +377,13 @@ impl History {
                 assert!(is_held, "{at} is not with {lock:?}: {run:?}");
             }
         }
-        // A whole batch of the log, of at most eight records, may be taken past the limit.
+        // A whole batch of the log, with at most eight records, may be acquired beyond the limit.
         let limit = usize::try_from(self.settings.partition_max_record_locks).unwrap();
         assert!(in_flight < limit + 8, "{in_flight} in flight, not {limit}");
     }
 
-    /// A replay of the log makes the state, but for the number of updates; and the durable
-    /// start never goes back.
+    /// Replaying the log must produce the state, except for the number of updates. The durable
+    /// start offset must never decrease.
     fn check_replay(&mut self) {
         let replayed = self.replayed();
         let (ours, again) = (self.states.get(&self.key).unwrap(), replayed.get(&self.key).unwrap());
@@ -397,7 +398,8 @@ impl History {
         self.greatest_start = start;
     }
 
-    /// When all locks have ended and all is flushed, every record can be done: nothing is stuck.
+    /// After all locks have ended and all is flushed, every record can be acknowledged: nothing is
+    /// stuck.
     fn settle(&mut self) {
         for _ in 0..2_000 {
             self.now += 1_000;
@@ -422,7 +424,7 @@ impl History {
         panic!("records are left from {}", self.partition.next_fetch_offset());
     }
 
-    /// All is done: the records so far say that nothing is left, without a further request.
+    /// When all records are done, the written state must show no lag without a further request.
     fn check_lag(&mut self) {
         while self.partition.has_changes() || self.partition.awaits_letters() {
             self.write();

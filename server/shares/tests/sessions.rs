@@ -104,7 +104,7 @@ fn a_later_answer_has_only_the_partitions_with_news() {
     assert_eq!(next, begun(FetchContext::Subsequent, &[at(1), at(2), at(0)]));
 }
 
-/// Opens sessions of this number of partitions until one is refused; returns how many, and why not.
+/// Opens sessions with these partitions until one is refused. Returns their number, and the reason.
 fn open_all(
     sessions: &mut Sessions,
     host: &str,

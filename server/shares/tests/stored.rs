@@ -1,4 +1,4 @@
-//! States that a snapshot of the server's log has: with the log after it they are what they were.
+//! A snapshot of states, together with the log after it, must produce the current states.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn key(number: i32) -> SharePartitionKey {
     SharePartitionKey::new(["a", "b"][number as usize % 2], Uuid([1; 16]), number)
 }
 
-/// A slot with its log.
+/// The states of a slot, and their log.
 struct Slot {
     rng: Rng,
     states: States,
@@ -36,7 +36,8 @@ impl Slot {
         Self { rng: Rng::with_seed(seed), states, log: Vec::new() }
     }
 
-    /// Initializes, writes, reads for a new leader, deletes, or writes a snapshot of all.
+    /// Makes a random change: initializes, writes, reads for a new leader, deletes, or writes
+    /// snapshots of states.
     fn change(&mut self) {
         let Self { rng, states, log } = self;
         let (key, now) = (key(rng.i32(0..KEYS)), Wall(log.len() as i64));
@@ -75,7 +76,7 @@ impl Slot {
         log.extend(records);
     }
 
-    /// The states in a snapshot that is written while they change.
+    /// Writes a snapshot of the states while they change.
     fn write(&mut self, bytes: usize) -> Vec<u8> {
         let (mut walk, mut out) = (StatesWalk::default(), Vec::new());
         while !walk.is_complete() {
@@ -87,7 +88,7 @@ impl Slot {
         out
     }
 
-    /// Checks that the states of a snapshot are what they are now, after the log from an offset.
+    /// Checks that a snapshot, with the log from an offset on, produces the current states.
     fn check(&self, bytes: &[u8], from: usize) {
         let mut found = States::new(UPDATES_PER_SNAPSHOT);
         let ends = found.read_chunks(bytes).unwrap();
@@ -131,7 +132,7 @@ fn bytes_that_are_cut_or_changed_are_no_states_or_others() {
         assert!(!is_chunks || found.iter().count() < 5, "{len} bytes");
         let mut changed = stored.clone();
         changed[len] ^= 0x80;
-        // Whatever is read: the file's checksum would have found the change.
+        // Any result is accepted: the file's checksum would find the change. It must not panic.
         let _ = States::new(UPDATES_PER_SNAPSHOT).read_chunks(&changed);
     }
 }

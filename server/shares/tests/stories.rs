@@ -1,5 +1,5 @@
-//! Share partitions whose changes are written late, dead letters, and the cases where Kafka is
-//! wrong.
+//! Stories of share partitions: changes that are written late, dead letters, and cases in which
+//! Kafka is wrong.
 
 #![allow(clippy::unwrap_used)]
 
@@ -118,7 +118,7 @@ fn a_released_record_is_given_out_again_once_its_record_is_flushed() {
     assert_eq!(acquire(&mut partition, "b", &[batch(0, 9)], &[], 0), [(5, 9, 2)]);
 }
 
-/// Acknowledges with a dead letter queue, and flushes that.
+/// Acknowledges records with a dead letter queue, and flushes the change.
 fn flushed_acknowledgement(partition: &mut SharePartition, given: (i64, i64, i8), position: u64) {
     let (first, last, kind) = given;
     let settings = Settings { has_dead_letters: true, ..SETTINGS };
@@ -181,7 +181,7 @@ fn a_record_at_the_delivery_limit_has_a_letter_however_it_is_lost() {
         partition.flushed(4);
     }
     assert_eq!(partition.take_letters(&settings), [spent(2)]);
-    // A rejection says more than the count.
+    // The cause is the rejection, even though the delivery limit is reached, too.
     acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
     flushed_acknowledgement(&mut partition, (3, 3, 2), 5);
     acquire(&mut partition, "a", &[batch(3, 3)], &[], 0);
@@ -211,7 +211,7 @@ fn a_share_partition_that_is_opened_has_the_letters_of_what_is_archiving() {
     states.replay(&record);
     let mut partition = opened(&states);
     assert_eq!(acquire(&mut partition, "a", &[batch(0, 9)], &[], 0), []);
-    // Whatever the config says by now.
+    // The configs of now do not matter.
     let letter = |first, last, delivery_count, cause| Letter { first, last, delivery_count, cause };
     let expected = [letter(0, 4, 1, Cause::Rejected), letter(5, 9, 2, Cause::DeliveryLimit)];
     assert_eq!(partition.take_letters(&SETTINGS), expected);
@@ -292,7 +292,7 @@ fn an_aborted_batch_before_the_start_fails_no_fetch_and_uses_up_no_delivery() {
     assert_eq!(states, [(5, 9, RecordState::Archived, 1), (10, 19, RecordState::Acquired, 1)]);
 }
 
-/// In Kafka they count as lag until the group's next change.
+/// In Kafka, aborted records count as lag until the group's next change.
 #[test]
 fn the_next_record_counts_aborted_records_as_done() {
     let mut partition = opened(&initialized(0));
@@ -303,7 +303,7 @@ fn the_next_record_counts_aborted_records_as_done() {
     assert_eq!(change, counted);
 }
 
-/// Kafka 4.3 moves the start only after a write, and there is nothing to write.
+/// Kafka 4.3 moves the start offset only after a write, and here it has nothing to write.
 #[test]
 fn a_share_partition_full_of_aborted_records_is_not_stuck() {
     let mut partition = opened(&initialized(0));
@@ -315,7 +315,7 @@ fn a_share_partition_full_of_aborted_records_is_not_stuck() {
     assert_eq!(acquire(&mut partition, "a", &[batch(25, 29)], &[], 0), [(25, 29, 1)]);
 }
 
-/// A record that was never acknowledged, before one that was: a hole in the state.
+/// A state with a hole: a record that was never acknowledged precedes one that was.
 fn opened_with_hole() -> SharePartition {
     let mut states = initialized(0);
     let done = StateBatch { first: 5, last: 9, delivery_count: 1, delivery_state: 2 };
@@ -339,7 +339,7 @@ fn records_of_a_hole_are_acquired() {
     assert_eq!(partition.next_fetch_offset(), 10);
 }
 
-/// Kafka 4.3 reads the hole for good, and its start stays there.
+/// Kafka 4.3 reads the hole for ever, and its start offset stays there.
 #[test]
 fn a_hole_that_was_compacted_away_is_left_out() {
     let mut partition = opened_with_hole();
@@ -406,7 +406,7 @@ fn nothing_before_the_start_is_acquired_although_older_batches_are_in_flight() {
     assert_eq!(partition.next_fetch_offset(), 10);
 }
 
-/// Kafka 4.3 reads the hole for good, which is out of range.
+/// Kafka 4.3 reads the hole for ever, and that offset is out of range.
 #[test]
 fn a_hole_before_the_logs_start_is_left_out() {
     let mut partition = opened_with_hole();
@@ -414,7 +414,7 @@ fn a_hole_before_the_logs_start_is_left_out() {
     assert_eq!((partition.start_offset(), partition.next_fetch_offset()), (7, 10));
 }
 
-/// As in [`the_next_record_counts_records_that_were_compacted_away_as_done`]: a group may have no
+/// Like [`the_next_record_counts_records_that_were_compacted_away_as_done`]: a group may have no
 /// further change.
 #[test]
 fn the_next_record_has_the_logs_start() {

@@ -1,16 +1,16 @@
-//! Where muster differs from Kafka 4.4.0 on purpose, and how often that occurred.
+//! The intended differences from Kafka 4.4.0, and how often each occurred.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// Kafka: initializing once more resets the state (until after 4.4).
+    /// Kafka up to 4.4: initializing a second time resets the state.
     InitializedAgain,
-    /// Kafka: records of aborted transactions are written as done with the next change only.
+    /// Kafka: records of aborted transactions are written as done only with the next change.
     AbortedAlone,
-    /// Kafka: offsets without records between those in flight count as lag until the start has
-    /// passed them, and a change is written after that.
+    /// Kafka: offsets without records, between those in flight, count as lag until the start offset
+    /// has passed them and another change is written.
     WithoutRecords,
 }
 

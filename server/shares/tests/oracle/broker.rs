@@ -1,4 +1,4 @@
-//! Share partitions against Kafka's: the broker around them, and its operations.
+//! The broker around share partitions, with its operations, compared with Kafka's.
 
 use crate::argued::Difference;
 use crate::json::{int, int_or, int32, list, text};
@@ -25,7 +25,7 @@ pub struct Broker {
     pub sessions: Sessions,
     pub waiting: Vec<Waiting>,
     pub now: i64,
-    /// Answers of this operation, by request.
+    /// The answers of the current operation, by request.
     pub answers: BTreeMap<String, Value>,
     pub counts: Counts,
     pub opened: u64,
@@ -42,17 +42,18 @@ pub struct Broker {
 #[derive(Debug)]
 pub struct Open {
     pub partition: SharePartition,
-    /// Its own, where others were open before under this name.
+    /// A number that distinguishes it from earlier share partitions with this name.
     pub number: u64,
-    /// An offset and its position in the segment, as Kafka remembers it for the minimum of bytes.
+    /// The last read offset and its position in the segment. Kafka remembers them to count the
+    /// minimum bytes.
     pub position: Option<(i64, i64)>,
 }
 
-/// A change that was taken to be written.
+/// A change that was taken, to be written.
 #[derive(Debug)]
 pub struct TakenChange {
     pub change: Change,
-    /// How many offsets without records it may count as done.
+    /// How many offsets without records the change may count as done.
     pub without_records: i64,
 }
 
@@ -90,7 +91,7 @@ impl Broker {
         }
     }
 
-    /// Applies an operation and compares what Kafka made of it.
+    /// Applies an operation, and compares the outcome with Kafka's.
     pub fn apply(&mut self, line: &Line) -> Check {
         let (op, out) = (&line.input, &line.output);
         self.answers.clear();
@@ -195,7 +196,7 @@ impl Broker {
         }
     }
 
-    /// The connection's number.
+    /// The number of a named connection.
     fn connection(&mut self, name: &str) -> u64 {
         let next = self.connections.len() as u64;
         *self.connections.entry(name.to_owned()).or_insert(next)
@@ -295,7 +296,7 @@ impl Broker {
         acknowledged(answers.iter().map(|(topic, partition, error)| (topic, partition, *error)))
     }
 
-    /// Releases what a member holds; true if the share partition is not open.
+    /// Releases the records of a member. Returns true if the share partition is not open.
     fn release(&mut self, session: &SessionKey, at: TopicPartition) -> bool {
         let key = SharePartitionKey::new(session.group_id.clone(), at.topic_id, at.partition);
         let settings = self.settings(&session.group_id);
@@ -320,7 +321,7 @@ impl Broker {
         }
     }
 
-    /// Takes what has changed, flushes it at once, and hands over letters.
+    /// Takes the changes, flushes them at once, and takes letters.
     pub fn flush(&mut self, key: &SharePartitionKey) {
         self.flush_change(key);
         if self.hand_over(key) {
@@ -380,8 +381,8 @@ impl Broker {
         same(&json!({"next": next, "can_acquire": can_acquire}), &kafkas)
     }
 
-    /// The durable states are those of Kafka's share coordinator, apart from the number of records
-    /// that made them.
+    /// The durable states must be those of Kafka's share coordinator, except for the number of
+    /// updates.
     fn dump(&self, out: &Value) -> Check {
         for kafkas in list(&out["coordinator"]) {
             let at = self.at(kafkas);
@@ -409,7 +410,7 @@ impl Broker {
     }
 }
 
-/// The offsets from the start to the end that are not in flight.
+/// The number of offsets from the start to the end that are not in flight.
 fn without_records(partition: &SharePartition) -> i64 {
     let start = partition.start_offset();
     let runs = partition.in_flight().filter(|run| run.last >= start);
@@ -446,7 +447,7 @@ pub fn same(ours: &Value, kafkas: &Value) -> Check {
     if ours == kafkas { Ok(()) } else { Err(format!("muster: {ours}\n  Kafka:  {kafkas}")) }
 }
 
-/// `INVALID_RECORD_STATE` of `InvalidRecordState`.
+/// Kafka's name of an error, for example `INVALID_RECORD_STATE` for `InvalidRecordState`.
 pub fn kafkas_name(error: ErrorCode) -> String {
     let mut name = String::new();
     for letter in format!("{error:?}").chars() {

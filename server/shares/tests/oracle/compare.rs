@@ -1,4 +1,4 @@
-//! Share partitions against Kafka's: what is compared after each operation.
+//! The comparison of share partitions with Kafka's after each operation.
 
 use crate::argued::Difference;
 use crate::broker::{Broker, TakenChange, same};
@@ -31,7 +31,7 @@ impl Broker {
         }
     }
 
-    /// The changes of each share partition are those that Kafka has written, joined.
+    /// The changes of each share partition must be the sum of those that Kafka wrote.
     pub fn compare_changes(&mut self, out: &Value) -> Check {
         let mut calls: BTreeMap<SharePartitionKey, Vec<&Value>> = BTreeMap::new();
         let writes = list(&out["persister"]).iter().filter(|it| it["kind"] == "write");
@@ -64,8 +64,8 @@ impl Broker {
         Ok(())
     }
 
-    /// Writes a part of a change as Kafka has: how it was cut shows in the batches of a share
-    /// partition that is opened from it.
+    /// Writes a part of a change in the same pieces as Kafka. The pieces become batches of a share
+    /// partition that is opened later.
     fn write(&mut self, key: &SharePartitionKey, call: &Value) {
         let batch = |it: &Value| StateBatch {
             first: int(&it[0]),
@@ -113,7 +113,7 @@ impl Broker {
     }
 }
 
-/// The parts of an answer that are compared.
+/// The compared parts of an answer.
 fn answer_of(kafkas: &Value) -> Value {
     if let Some(error) = kafkas.get("error") {
         return json!({"error": error});
@@ -125,8 +125,8 @@ fn answer_of(kafkas: &Value) -> Value {
     json!({"partitions": partitions})
 }
 
-/// The start of the first change, and the state of each offset: Kafka writes each lock that ends by
-/// itself, and moves the start in between.
+/// The start offset of the first change, and the state of each offset. Kafka writes each ended lock
+/// separately, and moves the start in between.
 type Joined = (i64, BTreeMap<i64, (i64, i64)>);
 
 fn joined(changes: &[TakenChange]) -> Joined {

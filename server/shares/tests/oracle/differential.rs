@@ -1,16 +1,16 @@
-//! Random runs against the oracle itself, of any length: see `README.md`.
+//! Random runs of any length, compared with the running oracle. See `README.md`.
 
 use crate::transcript::Transcript;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Seeds per process of the generator.
+/// The number of seeds for one process of the generator.
 const SEEDS_AT_ONCE: u64 = 5;
 
 const ALL_AREAS: &str = "quiet,busy,dead,share-state";
 
-/// The parameters of a run: environment variables that start with `MUSTER_ORACLE`.
+/// The parameters of a run, from environment variables that start with `MUSTER_ORACLE`.
 pub struct Plan {
     pub seed: u64,
     oracle: PathBuf,
@@ -19,8 +19,10 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Reads the parameters.
+    ///
     /// # Panics
-    /// `MUSTER_ORACLE` does not name the folder of the oracle.
+    /// `MUSTER_ORACLE` is not set to the folder of the oracle.
     pub fn from_environment() -> Self {
         let number = |name| std::env::var(name).ok().map(|value| value.parse().unwrap());
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
@@ -34,8 +36,8 @@ impl Plan {
         }
     }
 
-    /// Runs seed after seed until the time is up. A transcript for which `each` returns false stays
-    /// in the folder that is printed.
+    /// Runs seed after seed until the time is up. Prints a folder, in which transcripts stay for
+    /// which `each` returns false.
     pub fn run(&self, mut each: impl FnMut(&Transcript) -> bool) {
         let folder = std::env::temp_dir().join(format!("muster-shares-{}", self.seed));
         std::fs::create_dir_all(&folder).unwrap();

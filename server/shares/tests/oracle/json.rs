@@ -1,4 +1,4 @@
-//! JSON of the oracle as values of muster, and back.
+//! Converts the oracle's JSON to values of muster, and back.
 
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -54,7 +54,7 @@ pub fn key_of(record: &ShareRecord<'_>) -> SharePartitionKey {
     SharePartitionKey::new(&*record.key.group_id, record.key.topic_id, record.key.partition)
 }
 
-/// A record of the state log.
+/// A record of the log of share state.
 pub fn record(value: &Value) -> ShareRecord<'static> {
     let key = &value["key"];
     let key = ShareStateKey {
@@ -99,7 +99,7 @@ fn record_batches(value: &Value) -> Vec<ShareStateBatch> {
     state_batches(value).iter().map(batch).collect()
 }
 
-/// The record after its way through bytes.
+/// Encodes and decodes a record.
 pub fn through_bytes(record: &ShareRecord<'_>) -> ShareRecord<'static> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     record.write_key(&mut key);

@@ -1,4 +1,4 @@
-//! Dead letters against Kafka's: those that are handed over, and what becomes of them.
+//! The comparison of dead letters with Kafka's: which letters are made, and how they end.
 
 use crate::broker::{Broker, same};
 use crate::json::{int, int_or, list, text};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub struct Letters {
-    /// Records whose letters were those of Kafka.
+    /// The number of records whose letters equalled Kafka's.
     pub compared: usize,
     are_held: bool,
-    /// Those of Kafka that are not answered, with the number of the share partition that was open.
+    /// Kafka's letters that have not ended, with the number of their open share partition.
     held: Vec<Held>,
-    /// Those of muster in this operation: by offset the delivery count and the cause.
+    /// muster's letters in the current operation: delivery count and cause, by offset.
     handed_over: BTreeMap<SharePartitionKey, BTreeMap<i64, (i64, &'static str)>>,
 }
 
@@ -27,8 +27,8 @@ struct Held {
 }
 
 impl Broker {
-    /// Hands over the letters of a share partition. They end at once unless they are held; true if
-    /// some have.
+    /// Takes the letters of a share partition. They end at once, unless letters are held. Returns
+    /// true if any ended.
     pub fn hand_over(&mut self, key: &SharePartitionKey) -> bool {
         let settings = self.settings(&key.group_id);
         let Some(open) = self.open.get_mut(key) else { return false };
@@ -44,7 +44,7 @@ impl Broker {
         !letters.is_empty() && !self.letters.are_held
     }
 
-    /// Ends letters that are held: Kafka's cut of them decides which.
+    /// Ends held letters. Kafka's partition into letters decides which.
     pub fn end_letters(&mut self, op: &Value) {
         let index = usize::try_from(int_or(&op["index"], 0)).unwrap();
         let mut count = int_or(&op["answer"], 0);

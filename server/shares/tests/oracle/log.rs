@@ -1,4 +1,4 @@
-//! The log of a topic partition as the oracle has it: batches with their sizes, one segment.
+//! The log of a topic partition in the oracle: batches with their sizes, in one segment.
 
 use crate::json::{int, list};
 use muster_shares::partition::{AbortedTransaction, LogBatch, ReadBatch};
@@ -12,19 +12,19 @@ pub struct Log {
     pub start: i64,
     pub end: i64,
     batches: Vec<(ReadBatch, i64)>,
-    /// The first offset of the open transaction of each producer.
+    /// The first offset of each producer's open transaction.
     open: BTreeMap<i64, i64>,
     /// Aborted transactions, each with the offset of its marker.
     aborted: Vec<(AbortedTransaction, i64)>,
 }
 
-/// The outcome of a read.
+/// The result of a read.
 #[derive(Debug, Default)]
 pub struct Read {
     pub batches: Vec<ReadBatch>,
     pub aborted: Vec<AbortedTransaction>,
     pub bytes: i64,
-    /// The position of the offset that was read.
+    /// The position in the segment of the offset that was read.
     pub position: i64,
     pub is_out_of_range: bool,
 }
@@ -76,7 +76,7 @@ impl Log {
         self.start = self.start.max(offset.min(self.end));
     }
 
-    /// Where reads end.
+    /// The offset at which reads end.
     pub fn bound(&self, is_committed: bool) -> i64 {
         let stable = self.open.values().copied().min().unwrap_or(self.end);
         if is_committed { stable } else { self.end }
@@ -120,7 +120,7 @@ impl Log {
     }
 }
 
-/// The bytes of a batch: its header, and its records without keys and headers.
+/// The size of a batch: its header, and its records without keys and headers.
 fn size(batch: &Value) -> i64 {
     let value = batch["bytes"].as_i64().unwrap_or(10);
     let record = 6 + varint(value) - 1 + value;
@@ -128,7 +128,7 @@ fn size(batch: &Value) -> i64 {
     61 + count * (varint(record) + record)
 }
 
-/// The bytes of a small number as a signed varint.
+/// The size of a small number as a signed varint.
 fn varint(number: i64) -> i64 {
     if number < 64 { 1 } else { 2 }
 }

@@ -1,4 +1,4 @@
-//! muster's share partitions against Apache Kafka's own: see `README.md`.
+//! Compares muster's share partitions with Apache Kafka's own. See `README.md`.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod argued;
@@ -57,8 +57,8 @@ fn share_partitions_are_as_kafkas() {
     }
 }
 
-/// Replays a transcript up to the first operation that muster has no counterpart of: writes that
-/// are answered late, or with errors; offsets that are altered under an open share partition.
+/// Replays a transcript up to the first operation without a counterpart in muster: writes that are
+/// answered late or with errors, or offsets that are altered under an open share partition.
 fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Broker, usize), String> {
     let mut broker = broker::Broker::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {
@@ -74,7 +74,7 @@ fn partition_run(transcript: &transcript::Transcript) -> Result<(broker::Broker,
     Ok((broker, 0))
 }
 
-/// A long run; `MUSTER_ORACLE` names the folder of the oracle.
+/// A long random run. `MUSTER_ORACLE` is the folder of the oracle.
 #[test]
 #[ignore = "needs the oracle and a JDK; set MUSTER_ORACLE and run with --ignored"]
 fn random_runs() {
@@ -97,7 +97,7 @@ fn random_runs() {
     assert_eq!(differing, 0);
 }
 
-/// Transcripts of the folder that `MUSTER_ORACLE_TRANSCRIPTS` names.
+/// Replays the transcripts in the folder `MUSTER_ORACLE_TRANSCRIPTS`.
 #[test]
 #[ignore = "needs transcripts; set MUSTER_ORACLE_TRANSCRIPTS and run with --ignored"]
 fn transcripts_of_a_folder() {

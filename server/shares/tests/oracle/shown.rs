@@ -1,4 +1,4 @@
-//! A share partition as the oracle shows it: start, end, and the state of each record in flight.
+//! A share partition in the form of the oracle: start, end, and the state of each record in flight.
 
 use crate::json::{int, list, text};
 use muster_shares::RecordState;

@@ -1,7 +1,7 @@
-//! Share state against Kafka's share coordinator: requests, records, jobs, what it holds.
+//! Compares share state with Kafka's share coordinator: requests, records, jobs and states.
 //!
-//! The harness has the parts of Kafka's runtime: the log, answers that wait until it is committed,
-//! appends that fail, pruning.
+//! This file imitates parts of Kafka's runtime: the log, answers that wait for a commit, failing
+//! appends, and pruning.
 
 use crate::argued::{Argued, Difference};
 use crate::json::{
@@ -16,7 +16,7 @@ use muster_shares::{SharePartitionKey, State, States};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The states that a job visits.
+/// Makes a job visit all states.
 const ALL: (Option<&SharePartitionKey>, usize) = (None, usize::MAX);
 
 pub type Check = Result<(), String>;
@@ -31,18 +31,18 @@ pub struct Coordinator {
     config: Config,
     began: i64,
     pub now: i64,
-    /// The log from its start.
+    /// The log since it was last pruned.
     log: Vec<ShareRecord<'static>>,
     log_start: i64,
     was_held: bool,
     append_fails: bool,
-    /// Answers that wait, by request.
+    /// The answers that wait for a commit, by request.
     waiting: BTreeMap<String, Value>,
-    /// Share partitions whose state differs on purpose, until their next snapshot.
+    /// Share partitions whose state differs intentionally, until their next snapshot.
     differing: BTreeSet<SharePartitionKey>,
-    /// The share partitions of which Kafka has records in this operation.
+    /// The share partitions for which Kafka wrote records in the current operation.
     kafka_wrote: BTreeSet<SharePartitionKey>,
-    /// The records of muster in it.
+    /// muster's records in the current operation.
     written: Vec<ShareRecord<'static>>,
 }
 
@@ -52,7 +52,7 @@ struct Config {
     cold_interval_ms: i64,
 }
 
-/// Replays a transcript; the error says where it differs.
+/// Replays a transcript. The error names the first difference.
 pub fn replay(transcript: &Transcript) -> Result<Coordinator, String> {
     let mut coordinator = Coordinator::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {
@@ -132,8 +132,8 @@ impl Coordinator {
         self.append_all(ends.records);
     }
 
-    /// The snapshots of cold share partitions, at the times at which Kafka wrote some; and none at
-    /// others, as long as no waiting for the log has delayed Kafka's job.
+    /// Writes snapshots of cold share partitions at the times at which Kafka wrote some. There must
+    /// be none at other times, unless Kafka's job was delayed because it waited for the log.
     fn advance(&mut self, before: i64, out: &Value) -> Check {
         let interval = self.config.cold_interval_ms;
         let mut times: Vec<_> = list(&out["batches"]).iter().map(|it| int(&it["at"])).collect();
@@ -162,8 +162,8 @@ impl Coordinator {
         self.log.iter().for_each(|record| self.states.replay(record));
     }
 
-    /// Appends and replays; a failure of the oracle's log is one here, unless a job of Kafka's has
-    /// had it. False if it failed.
+    /// Appends and replays a record. If the oracle's log failed, this fails too, unless the failure
+    /// was for a job of Kafka. Returns false if it failed.
     pub fn append(&mut self, record: ShareRecord<'static>) -> bool {
         if std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(&key_of(&record)) {
             return false;
@@ -175,7 +175,7 @@ impl Coordinator {
         true
     }
 
-    /// The next time after one at which cold share partitions get a snapshot.
+    /// The next time after `after` at which cold share partitions get a snapshot.
     pub fn next_cold(&self, after: i64) -> i64 {
         let interval = self.config.cold_interval_ms;
         self.began + ((after - self.began) / interval + 1) * interval
@@ -188,7 +188,7 @@ impl Coordinator {
         }
     }
 
-    /// Appends what Kafka writes as one batch.
+    /// Appends records that Kafka writes as one batch.
     fn append_all(&mut self, records: Vec<ShareRecord<'static>>) {
         let mut records = records.into_iter();
         if records.next().is_some_and(|first| self.append(first)) {
@@ -196,7 +196,7 @@ impl Coordinator {
         }
     }
 
-    /// muster's records of this operation are those of Kafka, apart from argued ones.
+    /// muster's records of this operation must be Kafka's, except for intended differences.
     fn compare_records(&mut self, out: &Value, which: impl Fn(&Value) -> bool) -> Check {
         let mut ours = std::mem::take(&mut self.written);
         let batches = list(&out["batches"]).iter().filter(|batch| which(batch));
@@ -219,7 +219,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Kafka's record of a share partition that differs on purpose is taken for ours.
+    /// Adopts Kafka's record for a share partition that differs intentionally.
     fn take_kafkas(
         &mut self,
         kafkas: ShareRecord<'static>,
@@ -316,7 +316,7 @@ impl Coordinator {
         json!({"results": results})
     }
 
-    /// A request for one share partition.
+    /// Handles a request for one share partition.
     fn one(&mut self, api: &str, key: &SharePartitionKey, body: &Value) -> Value {
         let answer = match api {
             "InitializeShareGroupState" => self.initialize(key, body),
@@ -342,7 +342,7 @@ impl Coordinator {
         match self.states.initialize(key, request, &self.world, Wall(self.now))? {
             Some(record) => Ok(self.answered(record, json!({}))),
             None => {
-                // Kafka resets the state; its snapshot ends the difference at once.
+                // Kafka resets the state. Its snapshot ends the difference at once.
                 if !std::mem::take(&mut self.append_fails) {
                     self.argued.note(Difference::InitializedAgain);
                     self.differing.insert(key.clone());
@@ -394,7 +394,7 @@ impl Coordinator {
         })))
     }
 
-    /// The answer once the record is appended.
+    /// The answer after appending the record.
     fn answered(&mut self, record: ShareRecord<'static>, answer: Value) -> Value {
         if self.append(record) { success(answer) } else { json!({"appendFailed": true}) }
     }
@@ -410,7 +410,7 @@ fn refused(Refusal { error, message }: Refusal) -> Value {
     json!({"errorCode": error as i16, "errorMessage": message})
 }
 
-/// The answers by topic and partition.
+/// The results by topic and partition.
 fn results(response: &Value) -> BTreeMap<(String, i64), Value> {
     let mut all = BTreeMap::new();
     for topic in list(&response["results"]) {
@@ -429,8 +429,8 @@ fn is_same_answer(
     ours.keys().eq(kafkas.keys()) && ours.iter().all(|(key, ours)| is_same(ours, &kafkas[key]))
 }
 
-/// Only error and message of a refusal are compared; errors of Kafka's runtime (its log,
-/// time-outs) are no decisions of the state.
+/// Compares only the error and the message of a refusal. Errors of Kafka's runtime (its log,
+/// time-outs) are not decisions about the state, so they are not compared.
 fn is_same(ours: &Value, kafkas: &Value) -> bool {
     let of_runtime = kafkas["errorMessage"].as_str().is_some_and(|it| it.starts_with("Unable to"));
     if ours.get("differs").is_some() || of_runtime {

@@ -1,4 +1,4 @@
-//! The topics of a run, with the ids that the oracle gives them.
+//! The topics of a run, with the ids that the oracle assigns.
 
 use crate::json::{int32, list, text, uuid};
 use muster_codec::Uuid;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct World {
     by_name: BTreeMap<String, (Uuid, i32)>,
-    /// The names of all ids, also of those that were deleted.
+    /// The names of all ids, including deleted ones.
     names: BTreeMap<Uuid, String>,
     made: u64,
 }
@@ -22,7 +22,7 @@ impl Topics for World {
 }
 
 impl World {
-    /// Applies `topics` and `delete` of an operation; returns the ids that are gone.
+    /// Applies `topics` and `delete` of an operation. Returns the deleted ids.
     pub fn change(&mut self, op: &Value) -> Vec<Uuid> {
         let deleted = list(&op["delete"]).iter().filter_map(|it| self.by_name.remove(text(it)));
         let gone = deleted.map(|(id, _)| id).collect();

@@ -13,14 +13,14 @@ pub struct Line {
     pub output: Value,
 }
 
-/// A run of the oracle, starting with `new`.
+/// A run of the oracle. It starts with the operation `new`.
 #[derive(Debug, Clone)]
 pub struct Transcript {
     pub name: String,
     pub lines: Vec<Line>,
 }
 
-/// The transcripts of the test data whose name starts so.
+/// The transcripts of the test data whose names start with `prefix`.
 pub fn transcripts(prefix: &str) -> Vec<Transcript> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts");
     let mut paths: Vec<PathBuf> =
@@ -33,7 +33,7 @@ pub fn transcripts(prefix: &str) -> Vec<Transcript> {
 }
 
 impl Transcript {
-    /// Reads a file of JSON lines, compressed if its name ends in `gz`.
+    /// Reads a file of JSON lines. It is compressed if its name ends with `gz`.
     pub fn read(path: &Path) -> Self {
         let mut file = File::open(path).unwrap();
         let mut text = String::new();

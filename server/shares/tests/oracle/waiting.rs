@@ -1,4 +1,4 @@
-//! Fetches of the oracle, which wait for records as Kafka's `DelayedShareFetch` in its purgatory.
+//! Fetches of the oracle. They wait for records, like Kafka's `DelayedShareFetch` in its purgatory.
 
 use crate::broker::{Broker, Open, kafkas_name};
 use crate::json::{int, int_or, list, text};
@@ -21,12 +21,12 @@ pub struct Waiting {
     batch_size: i64,
     max_bytes: i64,
     min_bytes: i64,
-    /// In order, each with the number of the share partition that was open.
+    /// The partitions in order, each with the number of the open share partition.
     partitions: Vec<(SharePartitionKey, u64)>,
     errors: BTreeMap<SharePartitionKey, ErrorCode>,
 }
 
-/// Where each partition that takes part is read.
+/// For each partition that takes part, the offset to read.
 type Offsets = Vec<(SharePartitionKey, i64)>;
 
 impl Broker {
@@ -68,7 +68,7 @@ impl Broker {
         self.end_waiting();
     }
 
-    /// The share partition is open from now on.
+    /// Opens the share partition, unless it is open. Returns its number.
     fn opened(&mut self, key: &SharePartitionKey) -> Result<u64, ErrorCode> {
         let at = muster_shares::TopicPartition { topic_id: key.topic_id, partition: key.partition };
         if !self.log(at).leads {
@@ -81,7 +81,7 @@ impl Broker {
         let log = self.log(at);
         let reset = if reset == "earliest" { log.start } else { log.end };
         let (epoch, now) = (log.epoch, Wall(self.now));
-        // Kafka's leader reads the state, which writes its epoch.
+        // Kafka's leader reads the state, which writes the leader epoch.
         let Coordinator { states, world, .. } = &self.coordinator;
         let (_, record) = states.read(key, epoch, world, now).map_err(|it| it.error)?;
         let partition = SharePartition::open(states.get(key).unwrap(), reset).unwrap();
@@ -93,7 +93,7 @@ impl Broker {
         Ok(number)
     }
 
-    /// Tries the fetches that wait for a share partition.
+    /// Tries the waiting fetches of certain share partitions.
     pub fn try_waiting(&mut self, concerns: impl Fn(&SharePartitionKey) -> bool) {
         let mut at = 0;
         while let Some(fetch) = self.waiting.get(at) {
@@ -104,7 +104,7 @@ impl Broker {
         }
     }
 
-    /// Ends the fetches whose time is over.
+    /// Ends the fetches whose deadline has passed.
     pub fn end_waiting(&mut self) {
         while let Some(at) = self.waiting.iter().position(|it| it.deadline <= self.now) {
             let fetch = self.waiting.remove(at);
@@ -113,7 +113,7 @@ impl Broker {
         }
     }
 
-    /// The partitions from which something may be acquired.
+    /// The partitions from which records may be acquired.
     fn taking_part(&mut self, fetch: &Waiting) -> Offsets {
         let settings = self.settings(&fetch.group);
         let mut offsets = Vec::new();
@@ -127,7 +127,7 @@ impl Broker {
         offsets
     }
 
-    /// Completes a fetch if it has enough to read; false if it waits on.
+    /// Completes a fetch if there is enough to read. Returns false if it continues to wait.
     fn try_one(&mut self, at: usize) -> bool {
         let fetch = self.waiting[at].clone();
         let offsets = self.taking_part(&fetch);
@@ -197,7 +197,8 @@ impl Broker {
         reads
     }
 
-    /// Reads what was not read yet, acquires, answers; then others may find something.
+    /// Reads what was not read yet, acquires records and answers. Other fetches may then find
+    /// something.
     fn complete(
         &mut self,
         fetch: &Waiting,
