@@ -1,4 +1,4 @@
-//! Histories of a user: its ACLs change between requests, on both servers alike.
+//! Histories of a user whose ACLs change between requests, in the same way on both servers.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
 use crate::world::World;
@@ -11,13 +11,13 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The users that both servers know, `u0` and so on; the password is the name.
+/// The number of users that both servers know: `u0` and so on. The password is the name.
 pub const USERS: u64 = 64;
 
-/// A change of ACLs comes before one request of this number.
+/// On average, ACLs change before one in this number of requests.
 const CHANGE_EVERY: u32 = 5;
 
-/// A server shows a change within this time.
+/// The time within which a server must show a change.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 const ANY: i8 = 1;
@@ -38,10 +38,10 @@ pub struct Acls {
 }
 
 impl Acls {
-    /// Begins with ACLs that let most requests of some types pass.
+    /// Sets ACLs that allow most requests for some types of resources.
     ///
     /// # Errors
-    /// A server that cannot be spoken to, or does not do as it is asked.
+    /// A server cannot be reached, or refuses the change.
     pub fn begin(seed: u64, world: &mut World, sides: [&Side; 2]) -> io::Result<Self> {
         let mut acls = Self { user: format!("u{}", seed % USERS), current: Vec::new() };
         for (resource_type, name) in [
@@ -64,10 +64,10 @@ impl Acls {
         &self.user
     }
 
-    /// Changes them, now and then.
+    /// Sometimes changes the ACLs.
     ///
     /// # Errors
-    /// Those of [`Self::begin`].
+    /// The errors of [`Self::begin`].
     pub fn change(&mut self, world: &mut World, sides: [&Side; 2]) -> io::Result<()> {
         if world.random.u32(..CHANGE_EVERY) > 0 {
             return Ok(());
@@ -84,10 +84,10 @@ impl Acls {
         self.add(added, sides)
     }
 
-    /// Removes all of them.
+    /// Removes all ACLs of the user.
     ///
     /// # Errors
-    /// Those of [`Self::begin`].
+    /// The errors of [`Self::begin`].
     pub fn end(mut self, sides: [&Side; 2]) -> io::Result<()> {
         while let Some(gone) = self.current.pop() {
             self.remove(&gone, sides)?;
@@ -166,7 +166,7 @@ impl Acls {
         self.alter(DeleteAclsRequest { filters: vec![filter] }.into(), sides)
     }
 
-    /// Asks both servers for a change, and waits until their brokers show it.
+    /// Requests a change from both servers, and waits until their brokers show it.
     fn alter(&self, request: Request<'static>, sides: [&Side; 2]) -> io::Result<()> {
         let ask = Ask { version: 3, request, flaw: Flaw::None };
         for side in sides {
@@ -203,7 +203,7 @@ impl Acls {
     }
 }
 
-/// The only resource of the type cluster.
+/// The name of the only resource of type CLUSTER.
 const CLUSTER_NAME: &str = "kafka-cluster";
 
 fn is_done(answer: &Answer) -> bool {

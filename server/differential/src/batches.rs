@@ -1,5 +1,5 @@
-//! Record batches of two answers: equal but for the ids of producers, and in markers for the time
-//! and the epoch of the coordinator.
+//! Compares the record batches of two answers. They must be equal, except for producer ids, and in
+//! markers the time and the coordinator epoch.
 
 use crate::ids::Ids;
 use muster_codec::Bytes;
@@ -7,10 +7,10 @@ use muster_codec::record_batch::{self, BatchHeader, TimestampType};
 use serde_json::Value;
 use std::ops::Range;
 
-/// A batch, and the bytes of its records.
+/// The header of a batch, and the bytes of its records.
 type Batch = (BatchHeader, Vec<u8>);
 
-/// Whether both have the same batches; ids of producers that are new are bound.
+/// Whether both have equal batches. Binds producer ids that are new.
 pub fn same(kafka: &Value, muster: &Value, ids: &mut Ids) -> bool {
     let (Some(kafka), Some(muster)) = (batches(kafka), batches(muster)) else {
         return kafka == muster;
@@ -28,21 +28,21 @@ fn same_batch(kafka: &Batch, muster: &Batch, ids: &mut Ids) -> bool {
         && plain(kafka) == plain(muster)
 }
 
-/// The epoch in a marker, null in another batch.
+/// The coordinator epoch in a marker; null in other batches.
 fn coordinator_epoch((header, records): &Batch) -> Value {
     let epoch = epoch_at(records.len()).and_then(|at| records.get(at)?.first_chunk());
     let epoch = epoch.filter(|_| header.is_control());
     epoch.map_or(Value::Null, |bytes| i32::from_be_bytes(*bytes).into())
 }
 
-/// The place of the epoch in the only record of a marker: it is the last field of the value, before
-/// the number of headers.
+/// The position of the coordinator epoch in a marker's only record. It is the last field of the
+/// value; the number of headers follows.
 fn epoch_at(length: usize) -> Option<Range<usize>> {
     Some(length.checked_sub(5)?..length - 1)
 }
 
-/// A batch without the id of its producer and times that the server has set; a marker also without
-/// the epoch of its coordinator.
+/// A batch without its producer id and without times that the server set; a marker also without its
+/// coordinator epoch.
 fn plain((header, records): &Batch) -> Batch {
     let (mut header, mut records) = (*header, records.clone());
     header.producer_id = header.producer_id.min(0);
@@ -58,13 +58,13 @@ fn plain((header, records): &Batch) -> Batch {
     (header, records)
 }
 
-/// The whole batches, and the bytes after them.
+/// The complete batches, and the bytes after them.
 fn batches(value: &Value) -> Option<(Vec<Batch>, Vec<u8>)> {
     let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
     let (mut rest, mut batches) = (&bytes[..], Vec::new());
     while let Ok(header) = BatchHeader::read(rest) {
         let Some((batch, after)) = rest.split_at_checked(header.total_len()) else { break };
-        // The checksum covers the producer's id: whether it is right counts.
+        // The checksum covers the producer id, so only its correctness is compared.
         let crc = record_batch::validate(batch).is_ok().into();
         batches.push((BatchHeader { crc, ..header }, batch[HEADER..].to_vec()));
         rest = after;
@@ -72,22 +72,22 @@ fn batches(value: &Value) -> Option<(Vec<Batch>, Vec<u8>)> {
     Some((batches, without_producer(rest)))
 }
 
-/// The bytes before the records.
+/// The size of a batch's header.
 const HEADER: usize = 61;
 
-/// The beginning of a batch without its checksum and the id of its producer.
+/// The beginning of a batch, without its checksum and producer id.
 fn without_producer(beginning: &[u8]) -> Vec<u8> {
     let is_left_out = |at: usize| (17..21).contains(&at) || (43..51).contains(&at);
     let bytes = beginning.iter().enumerate();
     bytes.map(|(at, byte)| if is_left_out(at) { 0 } else { *byte }).collect()
 }
 
-/// The offset after the last whole batch.
+/// The offset after the last complete batch.
 pub fn end(value: &Value) -> Option<i64> {
     batches(value)?.0.last().map(|(header, _)| header.next_offset())
 }
 
-/// The text for records in a report.
+/// Records as text, for a report.
 pub fn outline(value: &Value) -> String {
     let Some((batches, rest)) = batches(value) else { return value.to_string() };
     let mut text: String = batches.iter().map(outline_of_one).collect();

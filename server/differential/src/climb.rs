@@ -1,16 +1,18 @@
-//! Brings a transactional id near its last epoch, from where on its producer id changes. Each
-//! initialization is one epoch.
+//! Raises the epoch of a transactional id until it is near the last one, after which the producer
+//! id changes. Each InitProducerId raises it by one.
 
 use crate::wire::{Answer, Ask, Flaw};
 use muster_codec::messages::InitProducerIdRequest;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Requests that are sent before the first of them is answered.
+/// The number of requests that are sent before the first of them is answered.
 const AT_A_TIME: i64 = 200;
 
+/// Raises the epoch of a transactional id to `epoch`.
+///
 /// # Errors
-/// A server that refuses, or cannot be spoken to.
+/// The server refuses a request, or cannot be reached.
 pub fn climb(address: &str, transactional_id: &str, epoch: i64) -> io::Result<()> {
     let request = InitProducerIdRequest {
         transactional_id: Some(transactional_id.to_owned().into()),

@@ -1,4 +1,4 @@
-//! Two answers, field by field.
+//! Compares two answers field by field.
 
 use crate::batches;
 use crate::ids::Ids;
@@ -12,17 +12,17 @@ use serde_json::Value;
 /// A field in which two answers differ.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Difference {
-    /// The names of the fields that lead to it, joined by dots; an array with equal elements in
-    /// another order has `[order]` after its name.
+    /// The path of field names, joined by dots. If an array has equal elements in another order,
+    /// its name is followed by `[order]`.
     pub field: String,
-    /// The array elements that lead to it, from the outermost to the innermost: the name of each,
-    /// and other fields that identify it.
+    /// The array elements on the path, from the outermost to the innermost: the name and other
+    /// identifying fields of each.
     pub element: String,
     pub kafka: String,
     pub muster: String,
 }
 
-/// The differences of two answers to a request of the history with names that begin with `own`.
+/// The differences between two answers. `own` is the beginning of the names of this history.
 pub fn answers(kafka: &Answer, muster: &Answer, ids: &mut Ids, own: &str) -> Vec<Difference> {
     let mut comparison = Comparison { ids, own, element: String::new(), found: Vec::new() };
     match (kafka, muster) {
@@ -53,12 +53,13 @@ impl Comparison<'_> {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
                 let is_refused = ours.get("errorCode").is_some_and(|code| *code != 0);
-                // The member that is answered comes before the one that leads.
+                // The member that was answered is compared before the leader, because it binds the
+                // id.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {
                     let other = theirs.get(name).unwrap_or(&Value::Null);
-                    // The zeros of an error are no id.
+                    // An answer with an error has zeros instead of an id.
                     if is_refused && name == "producerId" && value == other {
                         continue;
                     }
@@ -82,9 +83,9 @@ impl Comparison<'_> {
 
     fn same(&mut self, field: &str, kafka: &Value, muster: &Value) -> bool {
         match field {
-            // Each server has its own, and none of these is a promise.
+            // Each server has its own values, and clients must not rely on them.
             "throttleTimeMs" | "port" | "documentation" | "finalizedFeaturesEpoch" => true,
-            // Words are each server's own.
+            // Each server has its own texts.
             "errorMessage" | "batchIndexErrorMessage" => kafka.is_null() == muster.is_null(),
             "statusDetail" => without_words(kafka) == without_words(muster),
             "logAppendTimeMs" => (kafka.as_i64() < Some(0)) == (muster.as_i64() < Some(0)),
@@ -100,7 +101,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Elements that name the same thing are compared with each other.
+    /// Compares the elements of two arrays that name the same thing.
     fn arrays(&mut self, path: &str, field: &str, kafka: &[Value], muster: &[Value]) {
         let kafka: Vec<&Value> = kafka.iter().filter(|one| !self.is_foreign(one)).collect();
         let muster: Vec<&Value> = muster.iter().filter(|one| !self.is_foreign(one)).collect();
@@ -111,7 +112,7 @@ impl Comparison<'_> {
         for one in &kafka {
             let wanted = key(one, &|f, v| self.ids.kafka_key(f, v), field);
             let same = (0..keys.len()).filter(|at| !taken[*at] && keys[*at] == wanted);
-            // If several elements have the same key, one with the same answer is preferred.
+            // Among elements with the same key, one with an equal error or id is preferred.
             let differs = |at: usize, field: &str| muster[at].get(field) != one.get(field);
             let found = same.min_by_key(|at| (differs(*at, "errorCode"), differs(*at, "topicId")));
             let Some(at) = found else {
@@ -132,7 +133,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares something within an element: differences there are of this element.
+    /// Compares parts of an element, and notes the element in their differences.
     fn within(&mut self, element: &Value, compare: impl FnOnce(&mut Self)) {
         let outer = self.element.len();
         self.element += &own_key(element);
@@ -140,8 +141,8 @@ impl Comparison<'_> {
         self.element.truncate(outer);
     }
 
-    /// Whether an element belongs to another history, or to none: Kafka creates the topics of
-    /// transactions and of share state with the first use by any history, muster always has them.
+    /// Whether an element belongs to another history, or to none. Kafka creates the topics of
+    /// transactions and share state when any history first uses them; muster always has them.
     fn is_foreign(&self, element: &Value) -> bool {
         let names = ["name", "topic", "groupId", "resourceName", "transactionalId"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
@@ -176,7 +177,7 @@ const IDENTITY: &[&str] = &[
     "userEndpoint",
 ];
 
-/// The fields that identify an element, as Kafka has them.
+/// The key of one of Kafka's elements, from its identifying fields.
 fn own_key(element: &Value) -> String {
     key(element, &|_, value| value.to_string(), "")
 }
@@ -202,14 +203,14 @@ fn name(element: &Value) -> Value {
 }
 
 fn joined(path: &str, name: &str) -> String {
-    // The name of the API, and an answer's only object.
+    // The name of the API, which is an answer's only field, is left out of the path.
     if path.is_empty() && name.starts_with(char::is_uppercase) {
         return String::new();
     }
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// A value for a report, without what no two histories have in common.
+/// A value for a report, without parts that differ in each history.
 fn short(path: &str, value: &Value) -> String {
     let field = path.rsplit('.').next().unwrap_or(path);
     match value {
@@ -226,13 +227,13 @@ fn short(path: &str, value: &Value) -> String {
     }
 }
 
-/// A detail of a status without why topics were not created.
+/// The detail of a status, without the reason why topics were not created.
 fn without_words(detail: &Value) -> Option<&str> {
     detail.as_str()?.split("; Creation failed: ").next()
 }
 
-/// The aborted transactions of an answer that have records in it. There may be others: Kafka looks
-/// for them up to the end of a segment.
+/// The aborted transactions of an answer that begin before the end of its records. Kafka may add
+/// others, because it searches to the end of a segment.
 fn seen(partition: &serde_json::Map<String, Value>, aborted: &Value) -> Value {
     let end = partition.get("records").and_then(batches::end);
     let begins_before = |one: &&Value| one["firstOffset"].as_i64() < end;
@@ -240,14 +241,14 @@ fn seen(partition: &serde_json::Map<String, Value>, aborted: &Value) -> Value {
     list.map_or(Value::Null, |list| list.iter().filter(begins_before).cloned().collect())
 }
 
-/// Whether a time is one of the server's clock: those of requests are before it.
+/// Whether a time comes from the server's clock. The times in requests are earlier.
 fn is_now(time: &Value) -> bool {
     const AFTER_REQUESTS: i64 = 1_710_000_000_000;
     time.as_i64() > Some(AFTER_REQUESTS)
 }
 
-/// The partitions that a member's assignment names, in order: Kafka has the topics in the order of
-/// a hash table. None of bytes that are no assignment.
+/// The partitions of a member's assignment, sorted, because Kafka has the topics in the order of a
+/// hash table. None if the bytes are not an assignment.
 fn partitions(value: &Value) -> Option<Vec<(String, Vec<i32>)>> {
     let bytes: Bytes<'_> = serde_json::from_value(value.clone()).ok()?;
     let assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;

@@ -1,5 +1,5 @@
-//! Waits for the markers of transactions. Kafka answers an end before it writes them, and requests
-//! meanwhile with CONCURRENT_TRANSACTIONS.
+//! Waits for the markers of transactions. Kafka answers EndTxn before it writes them, and answers
+//! other requests meanwhile with CONCURRENT_TRANSACTIONS.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
 use muster_codec::messages::DescribeTransactionsRequest;
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Waits until the transaction that a request may have ended is complete.
 ///
 /// # Errors
-/// It is not for a long time.
+/// It is still not complete after a long time.
 pub fn await_end(side: &Side, ask: &Ask) -> io::Result<()> {
     let id = match &ask.request {
         Request::EndTxn(body) => &body.transactional_id,
@@ -44,10 +44,10 @@ fn is_ending(side: &Side, id: &str) -> io::Result<bool> {
     Ok(state.as_str().is_some_and(|state| state.starts_with("Prepare")))
 }
 
-/// The timeout of transactions that end by it; no other request comes meanwhile.
+/// The timeout of transactions that should time out. No other request is sent before.
 pub const SHORT_TIMEOUT_MS: i32 = 2_000;
 
-/// Whether an answer describes a transaction that will end by its timeout.
+/// Whether an answer shows a transaction that will time out.
 pub fn runs_out(answer: &Answer) -> bool {
     let Answer::Body(body) = answer else { return false };
     let states = body["DescribeTransactions"]["transactionStates"].as_array();
@@ -58,7 +58,7 @@ pub fn runs_out(answer: &Answer) -> bool {
     })
 }
 
-/// Whether a request met a transaction that was being ended: it is to be sent again.
+/// Whether a request came while its transaction was ending. It must then be sent again.
 pub fn is_concurrent(answer: &Answer) -> bool {
     matches!(answer, Answer::Body(body) if has_error(body, ErrorCode::ConcurrentTransactions))
 }

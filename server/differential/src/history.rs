@@ -1,5 +1,5 @@
-//! One seed's requests: each goes to Kafka, or its answer comes from a recording, and then to
-//! muster in muster's own ids.
+//! Runs the requests of one seed. Each request goes to Kafka, or its answer comes from a recording.
+//! Then it goes to muster with muster's own ids.
 
 use crate::acls::Acls;
 use crate::climb::climb;
@@ -21,38 +21,39 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Connections of a history to each server: requests of as many members can wait.
+/// The connections of a history to each server. This number of requests can wait at the same time.
 const LINES: usize = 5;
-/// After so long an answer does not come.
+/// After this time without an answer, no answer is expected.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// After so long a request that may wait for other members is taken to wait for them.
+/// After this time, a request that may wait for other members is considered parked.
 const PARKED_AFTER: Duration = Duration::from_millis(150);
-/// After so long muster has ended a transaction.
+/// The time within which muster must end a transaction.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
-/// The time within which an answer may be followed by those that it releases.
+/// The time within which an answer may be followed by answers of requests that it releases.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
 /// The parameters of a run.
 pub struct Plan<'a> {
     pub kafka: &'a str,
     pub muster: &'a str,
-    /// Distinguishes the names of runs on the same servers.
+    /// Distinguishes the names of different runs on the same servers.
     pub run: u64,
     pub requests: usize,
-    /// The addresses at which users log in, whose ACLs change; None for clients that may do all.
+    /// The addresses at which users with changing ACLs log in. None for clients that may do
+    /// everything.
     pub secured: Option<[&'a str; 2]>,
-    /// Whether the producer of a history is near its last epoch.
+    /// Whether the producer of each history is near its last epoch.
     pub last_epochs: bool,
     pub choice: Choice<'a>,
     pub known: &'a Known,
-    /// Whether to print every request and both answers.
+    /// Whether to print each request and both answers.
     pub trace: bool,
 }
 
 /// Runs one seed on both servers.
 ///
 /// # Errors
-/// A server that cannot be spoken to.
+/// A server cannot be reached.
 pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Recorded> {
     let mut world = World::new(plan.run, seed);
     let mut kafka = Side::new(plan.kafka, LINES);
@@ -98,7 +99,7 @@ pub fn run(plan: &Plan<'_>, seed: u64, report: &mut Report) -> io::Result<Record
     Ok(recorded)
 }
 
-/// Leaves the history one transactional id, whose next epochs are the last of its producer.
+/// Leaves the history one transactional id, and raises its epoch to the last few of its producer.
 fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
     world.transactional_ids.truncate(1);
     let id = world.transactional_ids[0].name.clone();
@@ -108,10 +109,10 @@ fn near_the_last_epoch(plan: &Plan<'_>, world: &mut World) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks muster what Kafka was asked.
+/// Repeats the recorded requests to Kafka on muster.
 ///
 /// # Errors
-/// A server that cannot be spoken to.
+/// The server cannot be reached.
 pub fn replay(
     muster: &str,
     known: &Known,
@@ -151,8 +152,8 @@ fn on_kafka(kafka: &mut Side, line: usize, step: usize, ask: &Ask) -> io::Result
     Ok(done)
 }
 
-/// Whether a step is to be asked again, for its answer is about a transaction that is being ended,
-/// or that will be by its timeout.
+/// Whether a request must be sent again, because its answer shows a transaction that is ending or
+/// will time out.
 fn meets_an_end(done: &[Completion], step: usize) -> bool {
     let own = done.iter().find(|one| one.step == step);
     own.is_some_and(|one| is_concurrent(&one.answer) || runs_out(&one.answer))
@@ -193,9 +194,9 @@ struct Muster<'a> {
     known: &'a Known,
     prefix: String,
     trace: bool,
-    /// The requests so far, as Kafka was asked.
+    /// All requests so far, as they were sent to Kafka.
     asks: Vec<Ask>,
-    /// Answers that the other server has not given yet.
+    /// Answers of one server whose counterparts have not arrived yet.
     kafka: BTreeMap<usize, Answer>,
     muster: BTreeMap<usize, Answer>,
 }
@@ -218,7 +219,7 @@ impl<'a> Muster<'a> {
         &self.asks[step]
     }
 
-    /// Sends the next step's request, and waits for the answers that Kafka has given. A change that
+    /// Sends the next request, and waits for the same answers as Kafka has given. A change that
     /// muster has acknowledged is visible at once.
     fn send(&mut self, line: usize, ask: &Ask, kafka: &[Completion]) -> io::Result<()> {
         let step = self.asks.len();
@@ -241,7 +242,7 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// While the answer is about a transaction that is being ended.
+    /// Repeats a request while its answer shows that a transaction is ending.
     fn send_again(&mut self, (line, step): (usize, usize), ask: &Ask) -> io::Result<()> {
         let deadline = Instant::now() + SETTLED_WITHIN;
         while Instant::now() < deadline && self.is_unsettled(step) {
@@ -257,7 +258,7 @@ impl<'a> Muster<'a> {
         self.muster.get(&step).is_some_and(|it| is_concurrent(it) || runs_out(it))
     }
 
-    /// All that both answer, whichever of them is later.
+    /// Waits until both servers have answered the same requests.
     fn level(
         &mut self,
         kafka: &mut Side,
@@ -273,7 +274,7 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// Waits for the answers that Kafka has given.
+    /// Waits for the same answers as Kafka has given.
     fn catch_up(&mut self, kafka: &[Completion]) -> io::Result<()> {
         let missing = kafka.iter().filter(|one| !self.muster.contains_key(&one.step));
         let missing: Vec<usize> = missing.map(|one| one.step).collect();
@@ -284,7 +285,7 @@ impl<'a> Muster<'a> {
         Ok(())
     }
 
-    /// The time to wait for answers that muster has given and Kafka not yet.
+    /// How long to wait for answers that muster has given and Kafka has not.
     fn patience_with_kafka(&self) -> Duration {
         if self.muster.keys().all(|step| self.kafka.contains_key(step)) {
             Duration::ZERO
@@ -293,12 +294,12 @@ impl<'a> Muster<'a> {
         }
     }
 
-    /// Whether Kafka's answers are all that muster has given beside those that are known.
+    /// Whether Kafka's known answers, and `more`, include all that muster has given.
     fn has(&self, more: &[usize]) -> bool {
         self.muster.keys().all(|step| self.kafka.contains_key(step) || more.contains(step))
     }
 
-    /// Compares what both have answered; whether the states are still the same.
+    /// Compares all answers that both have given. Returns whether the states can still be equal.
     fn compare(&mut self, turn: &Turn, report: &mut Report) -> bool {
         report.count(&turn.ask);
         let late = turn.done.iter().map(|one| (one.step, one.answer.clone()));
@@ -306,8 +307,8 @@ impl<'a> Muster<'a> {
         let mut steps: Vec<usize> = self.kafka.keys().chain(self.muster.keys()).copied().collect();
         steps.sort_unstable();
         steps.dedup();
-        // An answer that lists members is compared after those of the members, which bind their
-        // ids.
+        // An answer that lists members is compared after the members' own answers, because these
+        // bind the ids.
         steps.sort_by_key(|step| self.kafka.get(step).map_or(0, listed_members));
         let mut are_alike = true;
         for step in steps {
@@ -336,7 +337,7 @@ impl<'a> Muster<'a> {
     }
 }
 
-/// Whether the servers' states are the same after a request, whatever they answered.
+/// Whether a request leaves the states equal, even if the answers differ.
 fn only_reads(ask: &Ask) -> bool {
     match &ask.request {
         Request::Metadata(body) => !creates_topics(ask.version, body),
@@ -378,7 +379,7 @@ fn text(answer: Option<&Answer>) -> String {
     }
 }
 
-/// One of both has not answered.
+/// The difference if only one server has answered.
 fn silence(kafka: Option<&Answer>, muster: Option<&Answer>) -> Difference {
     let text = |answer: Option<&Answer>| match answer {
         None => "no answer".to_owned(),

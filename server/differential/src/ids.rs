@@ -1,5 +1,5 @@
-//! Which id of muster's plays the role of which id of Kafka's. The first pair that is seen together
-//! binds; from then on each must be seen where the other is.
+//! Maps the ids of Kafka to those of muster. The first pair that is seen together is bound; after
+//! that, each id must occur where its counterpart does.
 
 use muster_codec::Request;
 use muster_codec::messages::ProduceRequest;
@@ -13,7 +13,7 @@ pub struct Ids {
     of_muster: HashMap<Id, Id>,
 }
 
-/// An id as it stands in JSON, by kind: numbers of two kinds may be equal by chance.
+/// An id in JSON, by kind: numbers of different kinds may be equal by chance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Id {
     Text(String),
@@ -23,7 +23,7 @@ enum Id {
 }
 
 impl Ids {
-    /// Whether a field holds an id that the server makes.
+    /// Whether a field contains an id that the server generates.
     pub fn is_id(field: &str) -> bool {
         matches!(
             field,
@@ -37,7 +37,7 @@ impl Ids {
         )
     }
 
-    /// Whether both values have the same role; two that are new are bound.
+    /// Whether two values are counterparts. Two new ids are bound.
     pub fn same(&mut self, field: &str, kafka: &Value, muster: &Value) -> bool {
         let (Some(kafka), Some(muster)) = (id(field, kafka), id(field, muster)) else {
             return kafka == muster;
@@ -53,7 +53,7 @@ impl Ids {
         }
     }
 
-    /// The text by which an element that holds this id of Kafka's is found among muster's.
+    /// The key by which the counterpart of one of Kafka's elements, with this id, is found.
     pub fn kafka_key(&self, field: &str, value: &Value) -> String {
         key(&self.of_kafka, field, value, |bound| bound)
     }
@@ -63,10 +63,10 @@ impl Ids {
         key(&self.of_muster, field, value, |_| itself.as_ref().unwrap_or(&NO_ID))
     }
 
-    /// A request of Kafka's history with the ids that muster knows.
+    /// Converts a request to Kafka to muster's ids.
     ///
     /// # Errors
-    /// A request that JSON cannot hold.
+    /// The request cannot be represented in JSON.
     pub fn to_muster(
         &mut self,
         request: &Request<'static>,
@@ -81,7 +81,7 @@ impl Ids {
         Ok(request)
     }
 
-    /// An id that no server made is the same on both.
+    /// Binds each id that no server generated to itself.
     fn bind_clients(&mut self, field: &str, value: &Value) {
         match value {
             Value::Object(fields) => fields.iter().for_each(|(name, v)| self.bind_clients(name, v)),
@@ -110,7 +110,7 @@ impl Ids {
         }
     }
 
-    /// The producer ids that stand in batches.
+    /// Replaces the producer ids in record batches.
     fn replace_producers(&self, body: &mut ProduceRequest<'static>) {
         let partitions = body.topic_data.iter_mut().flat_map(|topic| &mut topic.partition_data);
         for records in partitions.filter_map(|partition| partition.records.as_mut()) {
@@ -127,7 +127,7 @@ impl Ids {
 
 const NO_ID: Id = Id::Producer(-1);
 
-/// The id in a value. Texts are ids wherever they stand in a request.
+/// The id in a value. In a request, each text that equals a bound id is that id.
 fn id(field: &str, value: &Value) -> Option<Id> {
     const ZERO: &str = "AAAAAAAAAAAAAAAAAAAAAA";
     match value {
@@ -147,7 +147,7 @@ fn id(field: &str, value: &Value) -> Option<Id> {
     }
 }
 
-/// An id that is not bound is as good as any other that is not.
+/// The key of an element. All unbound ids have the same key.
 fn key<'a>(
     bound: &'a HashMap<Id, Id>,
     field: &str,

@@ -1,14 +1,14 @@
-//! The differences that are argued: `known.toml`, each with its reason.
+//! The intended differences. `known.toml` has a reason for each.
 
 use crate::compare::Difference;
 use crate::wire::Ask;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The list that stands in the repository.
+/// The list in the repository.
 pub const LIST: &str = include_str!("../known.toml");
 
-/// The list of histories with ACLs, beside the other one.
+/// The additional list for histories with ACLs.
 pub const LIST_OF_ACLS: &str = include_str!("../known-acls.toml");
 
 #[derive(Debug, Default, Deserialize)]
@@ -18,33 +18,33 @@ pub struct Known {
     entries: Vec<Entry>,
 }
 
-/// A kind of difference. Patterns may have `*` for any text; without one, the text must be equal.
+/// A kind of difference. In a pattern, `*` stands for any text; other characters must be equal.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub name: String,
-    /// Names of APIs.
+    /// The names of APIs.
     apis: Vec<String>,
     fields: Vec<String>,
-    /// The fields that identify the element of an array, after those of the arrays around it.
+    /// The identifying fields of the array element, preceded by those of the enclosing arrays.
     #[serde(default = "anything")]
     element: String,
     #[serde(default = "anything")]
     kafka: String,
     #[serde(default = "anything")]
     muster: String,
-    /// A text that the request as JSON must contain, if it matters.
+    /// A text that the request must contain in JSON, or empty.
     #[serde(default)]
     request: String,
-    /// Fields of the same element, or within it, that differ because of this one. A `/` before a
-    /// field stands for the whole answer.
+    /// Fields that may differ as a consequence, in the same element or within it. A `/` before a
+    /// field means the whole answer.
     #[serde(default)]
     follows: Vec<String>,
-    /// Whether the servers' states differ from here on, which ends the history.
+    /// Whether the states of the servers differ from here on, so that the history must end.
     #[serde(default)]
     ends: bool,
     pub reason: String,
-    /// Why a run of all APIs may be without it.
+    /// Why a run of all APIs may not contain this difference.
     pub rare: Option<String>,
     #[serde(skip)]
     seen: AtomicU64,
@@ -54,15 +54,17 @@ fn anything() -> String {
     "*".into()
 }
 
-/// The verdict of the list on the differences of an answer.
+/// The result of comparing the differences of an answer with the list.
 pub struct Verdict {
     pub unargued: Vec<Difference>,
     pub ends: bool,
 }
 
 impl Known {
+    /// Reads a list.
+    ///
     /// # Errors
-    /// The list is not of its form.
+    /// The list is malformed.
     pub fn read(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
@@ -90,7 +92,7 @@ impl Known {
         Verdict { unargued: others.filter(|one| !follows(one)).cloned().collect(), ends }
     }
 
-    /// The entries, with how often each was seen.
+    /// The entries, and how often each occurred.
     pub fn counts(&self) -> impl Iterator<Item = (&Entry, u64)> {
         self.entries.iter().map(|entry| (entry, entry.seen.load(Ordering::Relaxed)))
     }
@@ -107,7 +109,7 @@ impl Entry {
             && request.contains(&self.request)
     }
 
-    /// Whether another difference of the answer follows from one that this entry is about.
+    /// Whether another difference of the answer is a consequence of this entry's difference.
     fn explains(&self, of: &Difference, other: &Difference) -> bool {
         let is_within = other.element.starts_with(&of.element);
         self.follows.iter().any(|pattern| match pattern.strip_prefix('/') {
@@ -117,7 +119,7 @@ impl Entry {
     }
 }
 
-/// Whether `text` is what `pattern` says, in which `*` stands for any text.
+/// Whether `text` matches `pattern`, in which `*` stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {

@@ -1,18 +1,19 @@
-//! The same random requests to muster and to Apache Kafka, and the differences of their answers.
+//! Sends the same random requests to muster and to Apache Kafka, and reports the differences
+//! between their answers.
 //!
-//! - [`generate`]: random requests of every API and version, from what a history has learnt so far.
+//! - [`generate`]: random requests of all APIs and versions, based on what a history has learned.
 //! - [`wire`]: connections to one server, with answers that may come late.
-//! - [`history`]: one seed: each request goes to Kafka, then to muster in muster's own ids.
+//! - [`history`]: one seed. Each request goes to Kafka, and then to muster with muster's own ids.
 //! - [`sessions`]: the share sessions of a history.
-//! - [`transactional`]: the transactional ids of a history. [`climb`]: one near its last epoch.
+//! - [`transactional`]: the transactional ids of a history. [`climb`]: an id near its last epoch.
 //! - [`settle`], [`settle_groups`], [`ends`]: waits for changes of topics, for what groups do after
 //!   an answer, and for the markers of transactions.
 //! - [`acls`]: histories of users whose ACLs change.
-//! - [`quotas`]: clients with quotas, with the times until they are served.
-//! - [`ids`]: which id of muster's plays the role of which id of Kafka's.
-//! - [`compare`]: two answers, field by field. [`batches`]: their records.
-//! - [`known`]: the differences that are argued.
-//! - [`recording`]: Kafka's side of histories in a file, which needs no Kafka to be compared again.
+//! - [`quotas`]: clients with quotas, and how long they are not served.
+//! - [`ids`]: maps the ids of Kafka to those of muster.
+//! - [`compare`]: compares two answers field by field. [`batches`]: compares their records.
+//! - [`known`]: the intended differences.
+//! - [`recording`]: Kafka's part of histories in a file, to compare with muster without Kafka.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +36,7 @@ pub mod transactional;
 pub mod wire;
 pub mod world;
 
-/// The configs of both servers, so that their answers can be equal.
+/// The configs that both servers need for equal answers.
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
@@ -45,7 +46,7 @@ pub const CONFIGS: &[&str] = &[
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 ];
 
-/// The configs of both servers beside [`CONFIGS`], which the recordings were made without.
+/// Additional configs of both servers. The recordings were made without them.
 pub const MORE_CONFIGS: &[&str] = &[
     "group.share.assignment.interval.ms=0",
     "group.share.min.assignment.interval.ms=0",

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{io, thread};
 
-/// The same random requests to muster and to Apache Kafka, answers compared field by field.
+/// Sends the same random requests to muster and to Apache Kafka, and compares the answers.
 #[derive(Parser)]
 struct Arguments {
     /// Address of Apache Kafka, started as `run` does.
@@ -41,42 +41,42 @@ struct Arguments {
     /// The number of seeds.
     #[arg(long, default_value_t = 10)]
     seeds: u64,
-    /// Requests of each seed.
+    /// The number of requests of each seed.
     #[arg(long, default_value_t = 60)]
     requests: usize,
-    /// A number in all names; a run on servers that have had another needs one of its own. The
-    /// second of the day, if it is not given.
+    /// A number that is part of all names. Each run on the same servers needs another number. The
+    /// default is the second of the day.
     #[arg(long)]
     run: Option<u64>,
-    /// Seeds at a time.
+    /// The number of seeds that run at the same time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
-    /// Only these APIs, and what makes their state.
+    /// Only these APIs, and requests that make state for them.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Mostly requests of transactions, each with those that show what it has changed.
+    /// Mostly transactional requests, each followed by requests that show its effects.
     #[arg(long, conflicts_with = "only")]
     transactions: bool,
-    /// Transactions that end by their timeouts, too. A recording cannot wait as long.
+    /// Also transactions that time out. A recording cannot contain these.
     #[arg(long, requires = "transactions", conflicts_with = "record")]
     timeouts: bool,
-    /// Producers near their last epoch, which takes 32,760 requests a history.
+    /// Producers near their last epoch. This takes 32,760 more requests for each history.
     #[arg(long, requires = "transactions", conflicts_with = "record")]
     last_epochs: bool,
-    /// The times and errors of clients with quotas of each kind, and nothing else.
+    /// Only compares clients with quotas of each kind: times and errors.
     #[arg(long, conflicts_with_all = ["only", "transactions", "secured", "record"])]
     quotas: bool,
-    /// The addresses of Apache Kafka and muster at which users log in: histories are of users whose
-    /// ACLs change.
+    /// The addresses of Apache Kafka and muster at which users log in. The histories are then of
+    /// users whose ACLs change.
     #[arg(long, num_args = 2, conflicts_with = "record")]
     secured: Vec<String>,
     /// Prints each request and both answers.
     #[arg(long)]
     trace: bool,
-    /// Writes Kafka's side to this file.
+    /// Writes Kafka's part of the histories to this file.
     #[arg(long)]
     record: Option<PathBuf>,
-    /// An argued difference that does not occur is an error, too.
+    /// Fails if a difference in the list does not occur.
     #[arg(long)]
     whole_list: bool,
 }
@@ -154,7 +154,7 @@ fn api(name: &str) -> io::Result<ApiKey> {
     found.ok_or_else(|| io::Error::other(format!("{name}: no API that muster serves")))
 }
 
-/// The versions that both serve, once both coordinate groups.
+/// The versions that both servers support. Waits until both coordinate groups.
 fn served(arguments: &Arguments) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     let kafka = announced(&arguments.kafka)?;
     let muster = announced(&arguments.muster)?;
@@ -182,8 +182,8 @@ fn announced(address: &str) -> io::Result<BTreeMap<i16, RangeInclusive<i16>>> {
     Ok(apis.iter().map(range).collect())
 }
 
-/// Kafka makes the topic of its groups, of its transactions, or of its share state, when the first
-/// is looked for, and then loads its partitions, one after the other.
+/// Waits until Kafka has created the topics of groups, transactions and share state, which it does
+/// at the first use, and has loaded their partitions one after the other.
 fn wait_for_coordinators(side: &Side) -> io::Result<()> {
     let names = || (0..500).map(|i| format!("none-{i}").into()).collect();
     let groups = DeleteGroupsRequest { groups_names: names() };
@@ -205,7 +205,7 @@ fn wait_for_coordinators(side: &Side) -> io::Result<()> {
     Err(io::Error::other("no coordinators after a minute"))
 }
 
-/// One of groups, one of transactions and one of share state.
+/// Looks up a coordinator of groups, one of transactions, and one of share state.
 fn find_coordinators(side: &Side) -> io::Result<()> {
     let of_share_state = format!("first:{}:0", Uuid([1; 16]));
     for (key_type, key) in [(0, "first"), (1, "first"), (2, of_share_state.as_str())] {
@@ -216,7 +216,7 @@ fn find_coordinators(side: &Side) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the state of many share partitions is looked for, and not found.
+/// Whether the server answers about share state: many share partitions, none of which exists.
 fn has_share_state(side: &Side) -> io::Result<bool> {
     let partition = |partition| ReadStateSummaryPartition { partition, leader_epoch: -1 };
     let partitions = (0..500).map(partition).collect();
@@ -229,7 +229,7 @@ fn has_share_state(side: &Side) -> io::Result<bool> {
     Ok(partitions.as_array().is_some_and(|all| all.iter().all(|it| it["errorCode"] == unknown)))
 }
 
-/// Whether each element of an answer's list has this error.
+/// Whether all elements of an answer's list have this error.
 fn all_answer(side: &Side, ask: &Ask, error: ErrorCode) -> io::Result<bool> {
     let Answer::Body(body) = side.call(ask)? else { return Ok(false) };
     let body = &body[ask.api().name()];
@@ -238,7 +238,7 @@ fn all_answer(side: &Side, ask: &Ask, error: ErrorCode) -> io::Result<bool> {
     Ok(elements.peek().is_some() && elements.all(|it| it["errorCode"] == error.code()))
 }
 
-/// Kafka asks its controller for a block of them when the first is asked for.
+/// Whether the server assigns producer ids. Kafka requests a block of ids when the first is needed.
 fn has_producer_ids(side: &Side) -> io::Result<bool> {
     let request = InitProducerIdRequest { transactional_id: None, ..Default::default() };
     let ask = Ask { version: 1, request: request.into(), flaw: Flaw::None };

@@ -1,9 +1,9 @@
-//! Kafka's side of histories in a file: the requests, and Kafka's answers with their times.
+//! Kafka's part of histories in a file: the requests, and Kafka's answers.
 //!
-//! A line is a request: the beginning of the history's names, the connection, the version, the flaw
-//! of its bytes, the request as JSON, and the answers that came before the next request: the step
-//! and the body in hexadecimal, or `-` for a connection that was closed. The whole is compressed by
-//! gzip.
+//! Each line is a request: the prefix of the history's names, the connection, the version, the flaw
+//! of its bytes, the request as JSON, and the answers that came before the next request. An answer
+//! is the step and the body in hexadecimal, or `-` for a closed connection. The file is compressed
+//! by gzip.
 
 use crate::wire::{Ask, Completion, Flaw};
 use flate2::Compression;
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
-/// One request of a history, and what Kafka answered before the next.
+/// A request of a history, and Kafka's answers before the next request.
 #[derive(Debug, Clone)]
 pub struct Turn {
     pub line: usize,
@@ -22,7 +22,7 @@ pub struct Turn {
     pub done: Vec<Completion>,
 }
 
-/// A history: what its names begin with, and its requests.
+/// A history: the prefix of its names, and its requests.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
     pub prefix: String,
@@ -32,6 +32,8 @@ pub struct Recorded {
 #[derive(Serialize, Deserialize)]
 struct Row(String, usize, i16, Flaw, muster_codec::Request<'static>, Vec<(usize, String)>);
 
+/// Writes histories to a file.
+///
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, histories: &[Recorded]) -> io::Result<()> {
@@ -48,8 +50,10 @@ pub fn write(path: &Path, histories: &[Recorded]) -> io::Result<()> {
     out.finish()?.sync_all()
 }
 
+/// Reads the histories of a file.
+///
 /// # Errors
-/// The file cannot be read, or is not what [`write()`] wrote.
+/// The file cannot be read, or [`write()`] did not write it.
 pub fn read(path: &Path) -> io::Result<Vec<Recorded>> {
     let mut histories: Vec<Recorded> = Vec::new();
     for line in BufReader::new(GzDecoder::new(File::open(path)?)).lines() {

@@ -1,17 +1,17 @@
-//! Differences by kind, with an example of each.
+//! Differences by kind, each with an example.
 
 use crate::compare::Difference;
 use crate::wire::Ask;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The findings of a run.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub requests: u64,
     pub by_api: BTreeMap<&'static str, u64>,
     kinds: BTreeMap<Kind, Found>,
-    /// Histories that could not be run to their end.
+    /// Histories that could not be completed.
     pub broken: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ struct Found {
 
 /// The answers to one request.
 pub struct Example<'a> {
-    /// The beginning of its names.
+    /// The prefix of the history's names.
     pub history: &'a str,
     pub step: usize,
     pub ask: &'a Ask,
@@ -42,7 +42,7 @@ impl Report {
         *self.by_api.entry(ask.api().name()).or_default() += 1;
     }
 
-    /// Notes the differences of one answer under the most telling one: an error code.
+    /// Notes the differences of an answer as one difference: an error code, or else the first.
     pub fn note(&mut self, example: &Example<'_>, differences: &[Difference]) {
         let code = |one: &&Difference| one.field.ends_with("rrorCode");
         let Some(first) = differences.iter().find(code).or(differences.first()) else { return };
@@ -82,13 +82,13 @@ impl Report {
         self.broken.extend(other.broken);
     }
 
-    /// Whether nothing was found that is not argued.
+    /// Whether all differences are intended, and all histories were completed.
     pub fn is_clean(&self) -> bool {
         self.kinds.is_empty() && self.broken.is_empty()
     }
 }
 
-/// A difference without what only this history has.
+/// A difference without parts that only this history has.
 fn outline(difference: &Difference) -> Difference {
     let element = String::new();
     if !difference.field.ends_with(']') {

@@ -1,12 +1,12 @@
-//! The share sessions of a history, as Kafka's answers have shown them.
+//! The share sessions of a history, according to Kafka's answers.
 
 use muster_codec::Uuid;
 
-/// A member's session, with the records that it has acquired and not acknowledged.
+/// A member's session, with the records that it has acquired and not acknowledged yet.
 #[derive(Debug, Clone, Default)]
 pub struct ShareSession {
     pub member: String,
-    /// The epoch of the next request.
+    /// The epoch for the next request.
     pub next: i32,
     pub partitions: Vec<Partition>,
     pub acquired: Vec<Acquired>,
@@ -33,7 +33,7 @@ impl ShareSession {
         self.acquired.push(records);
     }
 
-    /// Forgets records that are acknowledged.
+    /// Removes records that were acknowledged.
     pub fn give_up(&mut self, gone: &Acquired) {
         let rest = self.acquired.iter().flat_map(|one| one.without(gone)).collect();
         self.acquired = rest;
@@ -41,7 +41,7 @@ impl ShareSession {
 }
 
 impl Acquired {
-    /// The records that are left before and after others.
+    /// The records before and after those of `gone`.
     fn without(self, gone: &Self) -> Vec<Self> {
         let is_other = (self.topic_id, self.partition) != (gone.topic_id, gone.partition);
         if is_other || gone.last < self.first || self.last < gone.first {

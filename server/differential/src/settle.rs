@@ -1,5 +1,5 @@
-//! Waits until a server's answers show what it has acknowledged. Kafka's controller answers before
-//! its broker has taken over the change.
+//! Waits until a server's answers show a change that it has acknowledged. Kafka's controller
+//! answers before its broker knows the change.
 
 use crate::wire::{Answer, Ask, Flaw, Side};
 use crate::world;
@@ -10,11 +10,11 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time for consequences of a change within the broker: offsets of groups, other coordinators.
+/// The time for effects of a change inside the broker, on offsets of groups and other coordinators.
 const AFTERWARDS: Duration = Duration::from_millis(40);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// After the answer to a request that changes topics or configs.
+/// Waits after the answer to a request that changes topics or configs.
 ///
 /// # Errors
 /// The server does not show the change for a long time.
@@ -53,8 +53,9 @@ pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
     Ok(())
 }
 
-/// After an answer that does not say yet that the topics which it asks for are created: of either
-/// server, for neither has acknowledged them. Returns them, with the number of their partitions.
+/// Waits if an answer shows that topics which it requests are still being created. Neither server
+/// acknowledges such topics, so this is called for both. Returns the topics with their numbers of
+/// partitions.
 ///
 /// # Errors
 /// The server does not create them for a long time.
@@ -66,33 +67,33 @@ pub fn await_creation(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<Vec
         return Ok(Vec::new());
     }
     let topics = answer["Metadata"]["topics"].as_array().cloned().unwrap_or_default();
-    // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: it is made now.
+    // UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE: the topic is being created.
     let made = |topic: &&Value| topic["errorCode"] == 3 || topic["errorCode"] == 5;
     let names = topics.iter().filter(made).filter_map(|topic| topic["name"].as_str());
     names.map(|name| Ok((name.to_owned(), wait_for_leaders(side, name, 1)?))).collect()
 }
 
-/// Whether topics that do not exist are created by being asked for.
+/// Whether requested topics are created if they do not exist.
 pub fn creates_topics(version: i16, body: &MetadataRequest<'_>) -> bool {
     version < 4 || body.allow_auto_topic_creation
 }
 
-/// The names that were answered without an error.
+/// The names in results without an error.
 fn done(results: &Value) -> Vec<String> {
     let results = results.as_array().map(Vec::as_slice).unwrap_or_default();
     let done = results.iter().filter(|result| result["errorCode"] == 0);
     done.filter_map(|result| Some(result["name"].as_str()?.to_owned())).collect()
 }
 
-/// Whether Metadata has a leader for this number of partitions.
+/// Whether Metadata shows leaders for this number of partitions.
 fn leads(topic: &Value, count: i32) -> bool {
     let partitions = topic["partitions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let led = partitions.iter().filter(|partition| partition["errorCode"] == 0);
     topic["errorCode"] == 0 && led.count() >= count as usize
 }
 
-/// Waits until the leaders of this number of partitions answer; they learn it later than Metadata.
-/// Returns how many partitions there are.
+/// Waits until the leaders of this number of partitions answer, which may be later than in
+/// Metadata. Returns the number of partitions.
 pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i32> {
     let count = wait_for(side, topic, |answer| leads(answer, at_least))?;
     let partition = |partition_index| ListOffsetsPartition {
@@ -113,8 +114,8 @@ pub fn wait_for_leaders(side: &Side, topic: &str, at_least: i32) -> io::Result<i
     })
 }
 
-/// Waits until the group coordinators know that a topic has this number of partitions, 0 if it is
-/// deleted. Kafka's broker informs them last of a change. A group of another history asks.
+/// Waits until the group coordinators know that a topic has this number of partitions, or 0 if it
+/// was deleted. Kafka's broker notifies them last. The request uses a group of no history.
 pub fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::Result<()> {
     let group = format!("{}0x0-{topic}", world::PREFIX);
     let heartbeat = |member_epoch| {
@@ -143,13 +144,13 @@ pub fn wait_for_coordinators(side: &Side, topic: &str, partitions: i32) -> io::R
     Ok(())
 }
 
-/// The number of partitions that a member is assigned.
+/// The number of partitions that are assigned to a member.
 fn assigned(answer: &Value) -> usize {
     let topics = answer["assignment"]["topicPartitions"].as_array().into_iter().flatten();
     topics.filter_map(|topic| Some(topic["partitions"].as_array()?.len())).sum()
 }
 
-/// Waits until Metadata shows of a topic what is expected; returns the number of its partitions.
+/// Waits until Metadata shows what is expected of a topic. Returns the number of its partitions.
 fn wait_for(side: &Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
     let name = Some(topic.to_owned().into());
     let topics = Some(vec![MetadataRequestTopic { topic_id: Uuid::ZERO, name }]);

@@ -1,5 +1,5 @@
-//! Waits for what groups do after an answer: share state that is initialized, records that are
-//! released, internal topics that are created.
+//! Waits for effects of an answer on groups: share state is initialized, records are released,
+//! internal topics are created.
 
 use crate::settle::{wait_for_coordinators, wait_for_leaders};
 use crate::wire::{Answer, Ask, Flaw, Side};
@@ -10,19 +10,19 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time within which the records of an ended session are released.
+/// The time within which the records of an ended session must be released.
 const RELEASED_WITHIN: Duration = Duration::from_millis(100);
-/// The time after which what has not been done is not done.
+/// The time after which no further effects are expected.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// After the answer of either server.
+/// Waits after the answer of either server.
 ///
 /// # Errors
-/// A server that cannot be spoken to.
+/// A server cannot be reached.
 pub fn settle_groups(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
     match (&ask.request, answer) {
-        // The sessions of the connection end with it.
+        // The sessions of the connection have ended with it.
         (_, Answer::Closed) => sleep(RELEASED_WITHIN),
         (Request::ShareFetch(body), _) if body.share_session_epoch <= 0 => sleep(RELEASED_WITHIN),
         (Request::ShareAcknowledge(body), _) if body.share_session_epoch < 0 => {
@@ -41,8 +41,7 @@ pub fn settle_groups(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> 
     Ok(())
 }
 
-/// Waits until the state of all partitions that the members of a share group subscribe to is
-/// initialized.
+/// Waits until the state of all partitions to which a share group subscribes is initialized.
 fn await_share_state(side: &Side, group: &Str<'static>) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -89,14 +88,14 @@ fn counts(topics: &Value, name: &str) -> Vec<(String, usize)> {
     there.map(count).collect()
 }
 
-/// Waits until the internal topics that a streams group lacks are created, if they can be.
+/// Waits until the missing internal topics of a streams group are created, if that is possible.
 fn await_internal_topics(side: &Side, answer: &Value) -> io::Result<()> {
     const MISSING: &str = "Internal topics are missing: ";
     let mut details = list(&answer["status"]).iter().filter_map(|it| it["statusDetail"].as_str());
     let Some(detail) = details.find_map(|detail| detail.strip_prefix(MISSING)) else {
         return Ok(());
     };
-    // The reasons why topics are not created follow a semicolon.
+    // After a semicolon follows the reason why topics were not created.
     if detail.contains(';') {
         return Ok(());
     }
@@ -108,8 +107,8 @@ fn await_internal_topics(side: &Side, answer: &Value) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until one of the topics exists, as all of a group are created by one request, and returns
-/// those that do.
+/// Waits until one of the topics exists, and returns the existing ones. All topics of a group are
+/// created by one request.
 fn await_one<'n>(side: &Side, names: &[&'n str]) -> io::Result<Vec<&'n str>> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! The transactional ids of a history, as Kafka's answers have shown them.
+//! The transactional ids of a history, according to Kafka's answers.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub type TopicPartition = (String, i32);
 #[derive(Debug, Clone, Default)]
 pub struct TransactionalId {
     pub name: String,
-    /// The newest is the last; those before it are fenced.
+    /// The clients in the order of their initialization. All but the last are fenced.
     pub instances: Vec<Instance>,
 }
 
@@ -17,15 +17,15 @@ pub struct TransactionalId {
 pub struct Instance {
     pub producer_id: i64,
     pub epoch: i16,
-    /// Whether it is a client of transaction version 2.
+    /// Whether the client uses transaction version 2.
     pub is_v2: bool,
     /// The next sequence number of each partition.
     pub next: BTreeMap<TopicPartition, i32>,
-    /// The partitions of its transaction.
+    /// The partitions that were added to its transaction.
     pub added: Vec<TopicPartition>,
 }
 
-/// Older instances are forgotten.
+/// The most instances of an id. The oldest are forgotten.
 const INSTANCES: usize = 4;
 
 impl TransactionalId {
@@ -33,7 +33,8 @@ impl TransactionalId {
         Self { name, instances: Vec::new() }
     }
 
-    /// Takes over what a client was given: one that has named its producer continues.
+    /// Notes the producer id and epoch in an answer. If the client named its previous producer id,
+    /// it continues; else it is a new client.
     pub fn initialized(&mut self, named: i64, given: Instance) {
         match self.instances.iter_mut().find(|known| known.producer_id == named) {
             Some(known) => *known = Instance { is_v2: known.is_v2, ..given },

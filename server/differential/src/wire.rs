@@ -1,4 +1,4 @@
-//! Connections of a history to one server. An answer may come late, after other requests on other
+//! The connections of a history to one server. An answer may arrive after later requests on other
 //! connections: a member that joins waits for the others.
 
 use muster_codec::header::RequestHeader;
@@ -10,19 +10,19 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time to sleep before the connections are looked at again.
+/// How long to sleep between looks at the connections.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// The reaction of a server to a request.
+/// How a server reacts to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Body(Value),
-    /// Bytes that are no response of the version.
+    /// The bytes are not a response of this version.
     Unreadable(String),
     Closed,
 }
 
-/// A request as it goes to a server: perhaps with something wrong about its bytes.
+/// A request as it is sent to a server. Its bytes may have a flaw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     pub version: i16,
@@ -33,25 +33,25 @@ pub struct Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Flaw {
     None,
-    /// Bytes behind the body.
+    /// There are bytes after the body.
     Trailing,
     /// The body lacks its last byte.
     Cut,
-    /// The version in the header is another.
+    /// The header has another version.
     Version(i16),
 }
 
-/// The answer to the request of a step.
+/// The reaction to the request of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
     pub step: usize,
     pub answer: Answer,
-    /// The body as it came.
+    /// The body's bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Completion {
-    /// Alters the first error code, for tests of the comparison; false if there is none.
+    /// Alters the first error code, to test the comparison. Returns false if there is none.
     pub fn alter(&mut self) -> bool {
         match &mut self.answer {
             Answer::Body(body) => alter(body),
@@ -84,7 +84,7 @@ impl Ask {
         self.frame_of("differential")
     }
 
-    /// The same, of a client with this id.
+    /// The frame of a client with this id.
     pub fn frame_of(&self, client_id: &str) -> io::Result<Vec<u8>> {
         let mut out = vec![0; 4];
         let header = RequestHeader {
@@ -106,7 +106,7 @@ impl Ask {
         Ok(out)
     }
 
-    /// The version in which the answer comes.
+    /// The version of the response.
     fn answered_in(&self) -> i16 {
         match self.flaw {
             Flaw::Version(_) => 0,
@@ -114,7 +114,7 @@ impl Ask {
         }
     }
 
-    /// The answer in a frame without its length; `None` if the connection ended.
+    /// Reads the answer from a frame without its length. `None` if the connection ended.
     pub fn read(&self, frame: Option<&[u8]>) -> Answer {
         let Some(frame) = frame else { return Answer::Closed };
         match self.read_body(frame) {
@@ -139,10 +139,10 @@ impl Ask {
     }
 }
 
-/// One server, and a history's connections to it.
+/// One server, with the connections of a history to it.
 pub struct Side {
     address: String,
-    /// The address at which the lines log in, and the user.
+    /// The address at which the connections log in, and the user.
     login: Option<(String, String)>,
     lines: Vec<Line>,
 }
@@ -160,7 +160,7 @@ impl Side {
         Self { address: address.to_owned(), login: None, lines }
     }
 
-    /// Has the lines log in as a user whose password is the name.
+    /// Makes the connections log in as a user. The password is the name.
     pub fn log_in(&mut self, address: &str, user: &str) {
         self.login = Some((address.to_owned(), user.to_owned()));
     }
@@ -169,7 +169,7 @@ impl Side {
         &self.address
     }
 
-    /// Sends the request of a step. The line must not be waiting.
+    /// Sends the request of a step. The line must not wait for an answer.
     pub fn send(&mut self, line: usize, step: usize, ask: &Ask) -> io::Result<()> {
         let stream = match self.lines[line].stream.take() {
             Some(stream) => stream,
@@ -194,8 +194,8 @@ impl Side {
         Ok(stream)
     }
 
-    /// One request on a connection of its own, and its answer. Those of the lines are left to
-    /// [`Side::gather`].
+    /// Sends a request on a separate connection, and returns its answer. [`Side::gather`] receives
+    /// the answers of the lines.
     pub fn call(&self, ask: &Ask) -> io::Result<Answer> {
         let mut own = Self::new(&self.address, 1);
         own.send(0, 0, ask)?;
@@ -213,7 +213,7 @@ impl Side {
         self.lines.iter().any(|line| line.waiting.is_some())
     }
 
-    /// Answers that come until they are enough, or `patience` is over.
+    /// Receives answers until `enough` accepts their steps, or `patience` has passed.
     pub fn gather(
         &mut self,
         enough: impl Fn(&[usize]) -> bool,
@@ -237,7 +237,7 @@ impl Side {
 }
 
 impl Line {
-    /// The answer, if it is there.
+    /// The answer, if it has arrived.
     fn poll(&mut self) -> io::Result<Option<Completion>> {
         if self.waiting.is_none() {
             return Ok(None);
@@ -258,7 +258,7 @@ impl Line {
         }))
     }
 
-    /// Receives what is there; whether the connection ended.
+    /// Receives the available bytes. Returns whether the connection has ended.
     fn receive(&mut self) -> io::Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(true) };
         let mut bytes = [0; 16 << 10];
@@ -292,7 +292,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// A step of authentication, which has to succeed.
+/// Sends a request of the authentication, which must succeed.
 fn greet(mut stream: &TcpStream, version: i16, request: Request<'static>) -> io::Result<()> {
     let ask = Ask { version, request, flaw: Flaw::None };
     stream.write_all(&ask.frame()?)?;

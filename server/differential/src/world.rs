@@ -1,5 +1,5 @@
-//! The state that Kafka's answers have shown of a history: topics, groups, members and producers
-//! that are there. Requests are made of it, so that they meet state.
+//! The state of a history according to Kafka's answers: existing topics, groups, members and
+//! producers. Requests are generated from it, so that they refer to existing state.
 
 use crate::sessions::{Partition, ShareSession};
 use crate::transactional::TransactionalId;
@@ -17,17 +17,17 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// A member of a group, as the last answers had it.
+/// A member of a group, according to the last answers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Member {
     pub id: String,
     pub instance: Option<String>,
-    /// Generation or member epoch.
+    /// The generation or member epoch.
     pub epoch: i32,
-    /// Whether it joined by ConsumerGroupHeartbeat.
+    /// Whether it joined with ConsumerGroupHeartbeat.
     pub is_consumer: bool,
     pub assigned: Vec<(Uuid, Vec<i32>)>,
-    /// The tasks of a member of a streams group.
+    /// The tasks, if it is a member of a streams group.
     pub tasks: StreamsGroupAssignment<'static>,
 }
 
@@ -35,17 +35,17 @@ pub struct Member {
 pub struct Group {
     pub id: String,
     pub members: Vec<Member>,
-    /// Whether a consumer has joined it.
+    /// Whether a consumer has ever joined the group.
     pub had_consumers: bool,
-    /// The topology of a streams group.
+    /// The topology, if it is a streams group.
     pub topology: Option<StreamsGroupTopology<'static>>,
     pub sessions: Vec<ShareSession>,
-    /// The share partitions that Kafka has in memory.
+    /// The share partitions that Kafka has loaded.
     pub loaded: Vec<Partition>,
 }
 
 impl Group {
-    /// Whether no member has joined; one that was only given an id is none.
+    /// Whether no member has joined. A client that only got a member id is not a member.
     pub fn is_empty(&self) -> bool {
         self.members.iter().all(|member| member.epoch <= 0)
     }
@@ -60,30 +60,30 @@ pub struct Producer {
 
 pub struct World {
     pub random: Rng,
-    /// The beginning of all names of this history.
+    /// The prefix of all names of this history.
     pub prefix: String,
     pub topics: Vec<Topic>,
     pub groups: Vec<Group>,
-    /// Producers without transactions.
+    /// Producers that use no transactions.
     pub producers: Vec<Producer>,
     pub transactional_ids: Vec<TransactionalId>,
-    /// That of the markers so far; -1 before the first.
+    /// The coordinator epoch of the last marker; -1 before the first.
     pub coordinator_epoch: i32,
-    /// The last requests of transactions, to be sent again.
+    /// The last transactional requests, which may be sent again.
     pub recent: VecDeque<Ask>,
-    /// Requests that show what the last one has changed.
+    /// Requests that must be sent next, to show the effects of the last one.
     pub due: VecDeque<Ask>,
-    /// A fetch session: its id and next epoch.
+    /// The fetch session: its id, and the epoch for the next request.
     pub session: (i32, i32),
 }
 
-/// Groups of any kind.
+/// The number of groups of any kind.
 const GROUPS: usize = 3;
-/// The places of the groups that are mostly of these kinds, after them.
+/// The indexes of groups that are mostly of one kind. They follow the groups of any kind.
 pub const SHARE_GROUP: usize = GROUPS;
 pub const STREAMS_GROUP: usize = GROUPS + 1;
-/// The place of a share group without members: muster bumps the epoch of a group with its offsets,
-/// which members would see.
+/// The index of a share group without members. With its offsets, muster also changes its group
+/// epoch, which members would see.
 pub const ALTERED_GROUP: usize = GROUPS + 2;
 const TOPICS: usize = 6;
 const TRANSACTIONAL_IDS: usize = 3;
@@ -117,8 +117,7 @@ impl World {
         of[self.random.usize(..of.len())].clone()
     }
 
-    /// A list that is sometimes empty, and in which something sometimes stands twice; `key` is what
-    /// an element is about.
+    /// A list that is sometimes empty, and sometimes has two elements with the same `key`.
     pub fn some<T: Clone, K: PartialEq>(
         &mut self,
         at_most: usize,
@@ -140,7 +139,7 @@ impl World {
         list
     }
 
-    /// A list that is not empty, and in which nothing stands twice.
+    /// A list that is not empty, and has no two elements with the same key.
     pub fn distinct<T, K: PartialEq>(
         &mut self,
         at_most: usize,
@@ -157,7 +156,7 @@ impl World {
         list
     }
 
-    /// A topic that is there, or one that is not, or that none can be.
+    /// An existing topic, one that does not exist, or one that cannot exist.
     pub fn topic(&mut self) -> Topic {
         if !self.topics.is_empty() && self.chance(80) {
             let topics = self.topics.clone();
@@ -183,7 +182,7 @@ impl World {
         }
     }
 
-    /// Like [`World::topic`], or `__consumer_offsets`, which all histories share: for requests that
+    /// Like [`World::topic`], or `__consumer_offsets`, which all histories share. For requests that
     /// do not change it.
     pub fn topic_or_internal(&mut self) -> Topic {
         if self.chance(2) {
@@ -209,18 +208,18 @@ impl World {
         }
     }
 
-    /// The place of a group in `groups`.
+    /// The index of a group in `groups`.
     pub fn group_at(&mut self) -> usize {
         let last = if self.chance(5) { ALTERED_GROUP } else { GROUPS };
         self.random.usize(..last)
     }
 
-    /// The place of a group that is mostly of one kind, or now and then of another.
+    /// The index of a group that is mostly of one kind. Sometimes it is another group.
     pub fn group_of(&mut self, kind: usize) -> usize {
         if self.chance(90) { kind } else { self.group_at() }
     }
 
-    /// The name of such a group, or another.
+    /// The name of a group that is mostly of one kind, or another name.
     pub fn group_name_of(&mut self, kind: usize) -> String {
         if self.chance(75) { self.groups[kind].id.clone() } else { self.group_name() }
     }
@@ -237,7 +236,7 @@ impl World {
         }
     }
 
-    /// An id that a client makes for a member.
+    /// A member id that a client generates.
     pub fn member_id(&mut self) -> String {
         match self.random.u32(..30) {
             0 => String::new(),
@@ -246,7 +245,7 @@ impl World {
         }
     }
 
-    /// A member of the group as it is, or one with something wrong.
+    /// A member of a group with its current fields, or with a wrong one.
     pub fn member(&mut self, group: usize) -> Member {
         let members = self.groups[group].members.clone();
         if members.is_empty() || self.chance(8) {
@@ -300,7 +299,7 @@ impl World {
         }
     }
 
-    /// A short text, sometimes none, sometimes long.
+    /// A short text. Sometimes it is missing or long.
     pub fn text(&mut self, longest: usize) -> Option<Str<'static>> {
         match self.random.u32(..12) {
             0 => None,
@@ -312,10 +311,10 @@ impl World {
     }
 }
 
-/// The beginning of all names of all histories.
+/// The prefix of all names of all histories.
 pub const PREFIX: &str = "diff";
 
-/// The history that a name belongs to.
+/// The prefix of the history to which a name belongs.
 pub fn owner(name: &str) -> Option<&str> {
     let rest = name.strip_prefix(PREFIX)?;
     let digits = rest.find(|c: char| !c.is_ascii_digit() && c != 'x')?;

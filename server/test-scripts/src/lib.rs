@@ -1,17 +1,17 @@
-//! Stories as text: blocks of events, each followed by `----` and exactly the output of its events.
-//! Lines that begin with `#` are comments.
+//! Stories as text: blocks of events. Each block is followed by `----`, and then exactly the output
+//! of its events. Lines that begin with `#` are comments.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "only tests depend on this crate")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs each script (`*.txt`) in a folder and the folders below it. `begin` makes the world of a
-/// script, and `apply` passes an event to it and returns the lines of its output. With
-/// `UPDATE_EXPECT=1` in the environment, rewrites the output in the scripts.
+/// Runs each script (`*.txt`) in a folder and its subfolders. `begin` makes the world of a script;
+/// `apply` passes an event to it and returns the lines of output. If `UPDATE_EXPECT=1` is in the
+/// environment, the outputs in the scripts are rewritten.
 ///
 /// # Panics
-/// If the output of a script differs from what it expects, or a file cannot be read or written.
+/// The output of a script differs from the expected output, or a file cannot be read or written.
 pub fn run_all<W>(
     folder: &Path,
     mut begin: impl FnMut() -> W,
@@ -49,7 +49,7 @@ fn scripts(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The script with the output of its events.
+/// The script, with the actual output of its events.
 fn run(script: &str, mut apply: impl FnMut(&str) -> Vec<String>) -> String {
     let blocks = script.trim_end().split("\n\n").map(|block| {
         let events: Vec<&str> = block.lines().take_while(|line| *line != "----").collect();

@@ -1,5 +1,6 @@
-//! How a test that cannot run on this machine says so. Only what is known at run time is skipped
-//! here (root, FUSE, an address family); a test that needs a variable is `#[ignore]`d instead.
+//! How a test reports that it cannot run on this machine. It is only for conditions known at run
+//! time, such as root, FUSE, or an address family. A test that needs a variable is `#[ignore]`d
+//! instead.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "only tests depend on this crate")]
 
@@ -9,15 +10,15 @@ use std::io::Write as _;
 use std::panic::Location;
 use std::path::Path;
 
-/// Names the file to which skipped tests are appended, a line each.
+/// The environment variable that names a file. Each skipped test adds a line to the file.
 ///
-/// libtest counts a skipped test as passed and hides what it prints. `.ci/run` therefore sets this
-/// variable, takes the number of lines in the file off the passed tests and adds it to the skipped
-/// ones, beside those that `cargo test` counts as ignored.
+/// libtest counts a skipped test as passed, and hides what it prints. `.ci/run` therefore sets this
+/// variable, subtracts the number of lines from the passed tests, and adds it to the tests that
+/// `cargo test` counts as ignored.
 pub const FILE: &str = "MUSTER_SKIPPED";
 
-/// Notes that the calling test is skipped, as the machine lacks what `why` names. The test calls
-/// this once, and then returns.
+/// Reports that the calling test is skipped, because the machine lacks what `why` names. The test
+/// calls this once and then returns.
 ///
 /// # Panics
 /// The file of [`FILE`] cannot be written.
@@ -30,20 +31,20 @@ pub fn skip(why: impl Display) {
         _ => Location::caller().to_string(),
     };
     let line = line(&test, &why.to_string());
-    // Written to the stream itself, past libtest's capture: whoever runs tests sees the line.
+    // It is written directly to the stream, because libtest captures `eprintln!`.
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     if let Some(file) = std::env::var_os(FILE) {
         append(file.as_ref(), &line);
     }
 }
 
-/// Always a single line, as lines are counted.
+/// Always a single line, because lines are counted.
 fn line(test: &str, why: &str) -> String {
     let why: Vec<&str> = why.split_whitespace().collect();
     format!("skipped: {test}: {}\n", why.join(" "))
 }
 
-/// In one write, as tests of several processes append to the file.
+/// Appends with a single write, because tests of several processes use the file.
 fn append(file: &Path, line: &str) {
     let opened = OpenOptions::new().create(true).append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));

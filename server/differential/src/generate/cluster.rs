@@ -1,4 +1,4 @@
-//! Configs, and descriptions of the cluster.
+//! Requests about configs, and descriptions of the cluster.
 
 use super::topics::config_of_topic;
 use crate::world::World;
@@ -19,7 +19,7 @@ const SUBSCRIPTION_CONFIGS: &[(&str, &[&str])] = &[
     ("nope", &["1"]),
 ];
 
-/// A resource: its type and name.
+/// The type and the name of a resource.
 fn resource(world: &mut World) -> (i8, Str<'static>) {
     let kind = match world.random.u32(..24) {
         0..10 => TOPIC,
@@ -49,7 +49,7 @@ pub(super) fn describe_configs(world: &mut World) -> Request<'static> {
 
 fn described(world: &mut World) -> DescribeConfigsResource<'static> {
     let (resource_type, resource_name) = resource(world);
-    // All configs of a broker differ: each server has its own.
+    // A broker's configs are never all requested, because each server has its own.
     let all = resource_type != BROKER && world.chance(40);
     let configuration_keys =
         (!all).then(|| world.some(3, Clone::clone, |world| key(world, resource_type)));
@@ -100,7 +100,7 @@ const GROUP_CONFIGS: &[(&str, &[&str])] = &[
 
 pub(super) fn incremental_alter_configs(world: &mut World) -> Request<'static> {
     let resources = world.some(2, |it| (it.resource_type, it.resource_name.clone()), altered);
-    // Broker configs are shared by all histories: they are only validated.
+    // All histories share the broker configs, so changes of these are only validated.
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
@@ -133,14 +133,14 @@ fn altered(world: &mut World) -> AlterConfigsResource<'static> {
     AlterConfigsResource { resource_type, resource_name, configs }
 }
 
-/// Like [`incremental_alter_configs`], with AlterConfigs, which replaces all configs of a resource.
+/// Like [`incremental_alter_configs`], but AlterConfigs replaces all configs of a resource.
 pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     let mut resources = world.some(2, |it| (it.resource_type, it.resource_name.clone()), altered);
     let on_broker =
         |one: &AlterConfigsResource<'_>| one.resource_type & (BROKER | BROKER_LOGGER) != 0;
     let validate_only = resources.iter().any(on_broker) || world.chance(15);
-    // Kafka never answers a request that names a resource twice, and takes all types that it does
-    // not know for the same one: one of them is kept.
+    // Kafka never answers a request that names a resource twice, and it treats all unknown types as
+    // equal. So only one of such resources is kept.
     let mut seen = HashSet::new();
     let known = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
     let kind =
@@ -159,8 +159,8 @@ pub(super) fn alter_configs(world: &mut World) -> Request<'static> {
     AlterConfigsRequest { resources, validate_only }.into()
 }
 
-/// Always names topics: the histories run on one server and see each other's topics, so the list of
-/// all would differ.
+/// Always names topics. A list of all topics would differ, because histories see each other's
+/// topics.
 pub(super) fn describe_log_dirs(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| DescribableLogDirTopic {
         topic: world.topic().name.into(),
@@ -170,7 +170,7 @@ pub(super) fn describe_log_dirs(world: &mut World) -> Request<'static> {
     DescribeLogDirsRequest { topics: Some(topics) }.into()
 }
 
-/// Has no patterns that a broker refuses to read.
+/// Uses only patterns that a broker can read.
 pub(super) fn describe_acls(world: &mut World) -> Request<'static> {
     const ANY: i8 = 1;
     DescribeAclsRequest {

@@ -28,7 +28,7 @@ fn join(world: &mut World, group_id: String) -> Request<'static> {
     whole(world, group_id, member)
 }
 
-/// With all that a member may say.
+/// A heartbeat with all fields.
 fn whole(world: &mut World, group_id: String, member: Member) -> Request<'static> {
     let regex = world.chance(6);
     ConsumerGroupHeartbeatRequest {

@@ -1,4 +1,4 @@
-//! Records for members of share groups, and their acknowledgements.
+//! ShareFetch and ShareAcknowledge of members of share groups.
 
 use crate::sessions::{Acquired, Partition, ShareSession};
 use crate::wire::{Ask, Flaw};
@@ -17,7 +17,7 @@ pub(super) fn share_fetch(world: &mut World) -> Request<'static> {
         group_id,
         member_id,
         share_session_epoch: epoch,
-        // A share partition is loaded with its first fetch, which waits for it.
+        // The first fetch loads a share partition, and must wait for that.
         max_wait_ms: if zero { 0 } else { 300 },
         min_bytes: if zero { 0 } else { world.one(&[0, 1, 1, 1, 1, 1_000_000, -1]) },
         max_bytes: if zero { 0 } else { world.one(&[i32::MAX, 1 << 20, 1 << 20, 1 << 20, 0]) },
@@ -70,7 +70,7 @@ struct Caller {
     acquired: Vec<Acquired>,
 }
 
-/// A session that is there, or one that is opened.
+/// A member with an existing session, or with a new one.
 fn caller(world: &mut World, group: usize) -> Caller {
     let sessions = world.groups[group].sessions.clone();
     let mut session = if sessions.is_empty() || world.chance(12) {
@@ -100,7 +100,7 @@ fn caller(world: &mut World, group: usize) -> Caller {
     }
 }
 
-/// Partitions with acknowledgements of what was acquired in them, mostly.
+/// Partitions with acknowledgements, mostly of records that were acquired.
 fn topics(world: &mut World, acquired: &[Acquired]) -> Vec<(Uuid, Vec<ShareFetchPartition>)> {
     let topic = |world: &mut World| {
         let (topic, _) = place(world, acquired);
@@ -116,13 +116,13 @@ fn topics(world: &mut World, acquired: &[Acquired]) -> Vec<(Uuid, Vec<ShareFetch
     world.some(2, |it| it.0, topic)
 }
 
-/// A partition of which something is acquired, or any.
+/// A partition with acquired records, or any partition.
 fn place(world: &mut World, acquired: &[Acquired]) -> (Topic, i32) {
     if !acquired.is_empty() && world.chance(60) {
         let one = world.one(acquired);
         return (Topic { id: one.topic_id, partitions: 1, ..Topic::default() }, one.partition);
     }
-    // Kafka fails on a fetch of a topic that it does not know.
+    // Kafka fails if a fetch names an unknown topic, so that is rare.
     let topics = world.topics.clone();
     let topic =
         if topics.is_empty() || world.chance(3) { world.topic() } else { world.one(&topics) };
@@ -177,8 +177,8 @@ fn forgotten(world: &mut World) -> ShareForgottenTopic {
     ShareForgottenTopic { topic_id: topic.id, partitions }
 }
 
-/// Fetches of nothing that have share partitions loaded before they are fetched beside others: one
-/// that is not loaded is left out of an answer, as soon as another one has records.
+/// Fetches that return nothing, but load share partitions. Otherwise a partition that is not loaded
+/// would be missing in an answer as soon as another partition has records.
 pub(super) fn loads_before(world: &World, ask: &Ask) -> Vec<Ask> {
     let Request::ShareFetch(body) = &ask.request else { return Vec::new() };
     let is_there = |name: &String| Some(name.as_str()) == body.group_id.as_deref();
@@ -223,9 +223,9 @@ fn named(topics: &[ShareFetchTopic]) -> Vec<Partition> {
     each.collect()
 }
 
-/// The end of the connection, if the share state of a group with sessions is changed: leaders in
-/// Kafka keep share partitions in memory until the connections of all sessions have ended, and do
-/// not hear of the change.
+/// Ends the connection before a request that changes the share state of a group with sessions.
+/// Leaders in Kafka keep share partitions in memory until the connections of all sessions have
+/// ended, and do not notice the change.
 pub(super) fn end_before(world: &World, ask: &Ask) -> Option<Ask> {
     let changed: Vec<&str> = match &ask.request {
         Request::AlterShareGroupOffsets(body) => vec![&body.group_id],
@@ -239,7 +239,7 @@ pub(super) fn end_before(world: &World, ask: &Ask) -> Option<Ask> {
     has_loaded.then_some(Ask { version: 1, request, flaw: Flaw::Cut })
 }
 
-/// Forgets the sessions of a connection that has ended.
+/// Forgets the sessions of a connection that ended.
 pub(super) fn disconnected(world: &mut World) {
     for group in &mut world.groups {
         group.sessions.clear();
@@ -247,7 +247,7 @@ pub(super) fn disconnected(world: &mut World) {
     }
 }
 
-/// Takes over what an answer shows of a session.
+/// Learns about a session from an answer.
 pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response<'static>) {
     match (ask, answer) {
         (Request::ShareFetch(asked), Response::ShareFetch(answer)) => {
@@ -294,7 +294,7 @@ fn fetched(world: &mut World, asked: &ShareFetchRequest<'_>, answer: &ShareFetch
     }
 }
 
-/// Takes over the partitions of a session.
+/// Adds and removes the partitions that a request names.
 fn fetch_from(session: &mut ShareSession, asked: &ShareFetchRequest<'_>) {
     for one in named(&asked.topics) {
         if !session.partitions.contains(&one) {
@@ -329,7 +329,7 @@ fn acknowledged(
     }
 }
 
-/// The session of a request, with its next epoch; none if it is over.
+/// The session of a request, moved on to its next epoch. None if the session is over.
 fn advance<'w>(
     world: &'w mut World,
     (group, member): (Option<&str>, Option<&str>),
@@ -354,7 +354,7 @@ fn advance<'w>(
     Some(session)
 }
 
-/// A renewal keeps the records.
+/// Notes that records were acknowledged. A renewal keeps them.
 fn given_up(
     session: &mut ShareSession,
     (topic_id, partition): (Uuid, i32),

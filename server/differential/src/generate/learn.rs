@@ -1,4 +1,4 @@
-//! The state that the history has made, as an answer of Kafka's shows it.
+//! Learns from Kafka's answers which state the history has made.
 
 use super::{deliveries, shares, streams, transactions};
 use crate::wire::Ask;
@@ -6,12 +6,12 @@ use crate::world::{Group, Member, Producer, Topic, World};
 use muster_codec::messages::*;
 use muster_codec::{Request, Response, Str};
 
-/// Forgets what ends with the connection.
+/// Forgets the state that ended with the connection.
 pub fn disconnected(world: &mut World) {
     deliveries::disconnected(world);
 }
 
-/// Takes over what the answer to a request shows.
+/// Learns from the answer to a request.
 pub fn learn(world: &mut World, ask: &Ask, response: &Response<'static>) {
     transactions::learn(world, ask, response);
     shares::learn(world, &ask.request, response);
@@ -84,14 +84,14 @@ fn seen(world: &mut World, topic: &MetadataResponseTopic<'_>) {
     }
 }
 
-/// The members of the group of that name, if it is one of the history's.
+/// The members of a group, if the group belongs to the history.
 fn members<'w>(world: &'w mut World, group: &str) -> Option<&'w mut Vec<Member>> {
     let group = world.groups.iter_mut().find(|known| known.id == group)?;
     Some(&mut group.members)
 }
 
 fn joined(world: &mut World, asked: &JoinGroupRequest<'_>, answer: &JoinGroupResponse<'_>) {
-    // MEMBER_ID_REQUIRED
+    // NONE or MEMBER_ID_REQUIRED.
     if !matches!(answer.error_code, 0 | 79) {
         return;
     }
@@ -150,7 +150,7 @@ fn beaten(
     take(members, member);
 }
 
-/// Puts a member in the place that it had.
+/// Adds a member, or replaces it in its place.
 pub(super) fn take(members: &mut Vec<Member>, member: Member) {
     match members.iter_mut().find(|known| known.id == member.id) {
         Some(known) => *known = member,

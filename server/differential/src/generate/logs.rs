@@ -1,4 +1,4 @@
-//! Records of topics.
+//! Requests that write and read records of topics.
 
 use crate::world::{Producer, Topic, World};
 use muster_codec::messages::*;
@@ -31,7 +31,7 @@ fn produced(world: &mut World, topic: &Topic) -> PartitionProduceData<'static> {
     PartitionProduceData { index: world.partition(topic), records: records(world) }
 }
 
-/// Never null: Kafka does not answer then.
+/// Record batches. They are never null, because Kafka would not answer.
 fn records(world: &mut World) -> Option<Bytes<'static>> {
     match world.random.u32(..40) {
         1 => return Some(Vec::new().into()),
@@ -61,7 +61,7 @@ fn batch(world: &mut World) -> Vec<u8> {
         let key: &[u8] = world.one(&[&b""[..], b"key", b"other"]);
         let value: Option<&[u8]> =
             world.one(&[None, Some(&b""[..]), Some(b"value"), Some(&[7; 300])]);
-        // A moment that the clocks of both servers allow.
+        // A time that the clocks of both servers accept.
         let timestamp = world.one(&[1_700_000_000_000, 1_700_000_000_001, 0, 5]);
         builder.append(timestamp, &(key, value));
     }
@@ -72,7 +72,7 @@ fn batch(world: &mut World) -> Vec<u8> {
     bytes
 }
 
-/// Sometimes a producer's, sometimes with a header that is wrong.
+/// Sometimes adds a producer to a batch, and sometimes makes its header invalid.
 fn edit(world: &mut World, header: &mut BatchHeader) {
     header.base_sequence = -1;
     if world.chance(30) {
@@ -107,7 +107,7 @@ fn sequence(world: &mut World, header: &mut BatchHeader) {
     match world.random.u32(..10) {
         0 => header.base_sequence = world.one(&[0, next + 1, next - 1, i32::MAX]),
         1 => header.producer_epoch = world.one(&[epoch + 1, epoch - 1, -1]),
-        // Sent once more.
+        // The batch is sent again.
         2 => {}
         _ => world.producers[at].next = next.wrapping_add(header.records_count),
     }
@@ -147,7 +147,7 @@ pub(super) fn fetch(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// Without a session, at the start of one, or in one.
+/// The session fields of a fetch: no session, a new one, or an existing one.
 fn session(world: &mut World) -> (i32, i32) {
     let (id, epoch) = world.session;
     match world.random.u32(..12) {

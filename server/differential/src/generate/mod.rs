@@ -1,4 +1,4 @@
-//! Random requests of every API and version, valid and not.
+//! Random requests of all APIs and versions, both valid and invalid.
 
 mod cluster;
 mod consumers;
@@ -25,10 +25,10 @@ use std::ops::RangeInclusive;
 
 type Generator = fn(&mut World) -> Request<'static>;
 
-/// A generator with its weight.
+/// A generator, with its weight and API.
 type Row = (u32, ApiKey, Generator);
 
-/// The generators of requests without transactions.
+/// The generators of requests that are not about transactions.
 const GENERATORS: &[Row] = &[
     (6, ApiKey::Produce, logs::produce),
     (6, ApiKey::Fetch, logs::fetch),
@@ -86,18 +86,18 @@ const GENERATORS: &[Row] = &[
     (3, ApiKey::StreamsGroupDescribe, streams::streams_group_describe),
 ];
 
-/// The requests that a run is of.
+/// Which requests a run sends.
 pub struct Choice<'a> {
-    /// Whether most are of transactions.
+    /// Whether most requests are about transactions.
     pub transactions: bool,
-    /// Whether transactions also end by their timeouts.
+    /// Whether some transactions end by their timeouts.
     pub timeouts: bool,
-    /// APIs to narrow them to; all if empty.
+    /// If not empty, only requests of these APIs are sent.
     pub only: &'a [ApiKey],
     pub versions: &'a Versions<'a>,
 }
 
-/// Has a history begin with what makes it meet more states.
+/// Sometimes begins a history with requests that lead to more states.
 pub fn begin(world: &mut World, choice: &Choice<'_>) {
     let has_shares = !choice.transactions && choice.wants(ApiKey::ShareFetch);
     if has_shares && world.chance(70) {
@@ -112,10 +112,10 @@ impl Choice<'_> {
     }
 }
 
-/// Requests of transactions in a hundred, where no APIs are chosen.
+/// The percentage of requests about transactions, if no APIs are chosen.
 const OF_TRANSACTIONS: u32 = 15;
 
-/// The next request. Plain topics are created whatever is chosen.
+/// The next request. Plain topics are created even if their API is not chosen.
 pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     if let Some(due) = world.due.pop_front() {
         return due;
@@ -143,7 +143,7 @@ pub fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     first
 }
 
-/// A request by one of these generators, with its flaw.
+/// A request of one of these generators. It may have a flaw.
 fn one_of(world: &mut World, generators: &[&Row], versions: &Versions<'_>) -> Ask {
     let sum: u32 = generators.iter().map(|(weight, ..)| weight).sum();
     let mut at = world.random.u32(..sum);
@@ -161,7 +161,7 @@ fn one_of(world: &mut World, generators: &[&Row], versions: &Versions<'_>) -> As
     Ask { version, request, flaw: flaw(world) }
 }
 
-/// The versions of an API that both serve.
+/// The versions of an API that both servers support.
 pub type Versions<'a> = dyn Fn(ApiKey) -> RangeInclusive<i16> + Sync + 'a;
 
 fn version(world: &mut World, served: &RangeInclusive<i16>) -> i16 {

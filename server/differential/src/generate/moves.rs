@@ -1,10 +1,10 @@
-//! Moves of partitions, elections, levels of features, and the quorum of controllers.
+//! Requests about replica assignments, elections, feature levels, and the quorum of controllers.
 
 use crate::world::World;
 use muster_codec::Request;
 use muster_codec::messages::*;
 
-/// Always names partitions: the histories run on one server and see each other's topics.
+/// Always names partitions, because histories see each other's topics.
 pub(super) fn elect_leaders(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| TopicPartitionsToElect {
         topic: world.topic().name.into(),
@@ -18,7 +18,7 @@ pub(super) fn elect_leaders(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// A partition is reassigned to where it is, or in a way that is refused.
+/// The new assignment equals the current one, or must be refused.
 pub(super) fn alter_partition_reassignments(world: &mut World) -> Request<'static> {
     let partition = |world: &mut World| ReassignablePartition {
         partition_index: index(world),
@@ -44,7 +44,7 @@ pub(super) fn alter_partition_reassignments(world: &mut World) -> Request<'stati
     .into()
 }
 
-/// No directory that both servers have, and no partitions of it.
+/// Never names a directory with partitions that both servers have.
 pub(super) fn alter_replica_log_dirs(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| AlterReplicaLogDirTopic {
         name: world.topic().name.into(),
@@ -57,7 +57,7 @@ pub(super) fn alter_replica_log_dirs(world: &mut World) -> Request<'static> {
     AlterReplicaLogDirsRequest { dirs: world.some(1, |it| it.path.clone(), dir) }.into()
 }
 
-/// Levels that exist are the finalized ones: others would change Kafka for all histories.
+/// Uses only the current levels for existing features: others would change Kafka for all histories.
 pub(super) fn update_features(world: &mut World) -> Request<'static> {
     let update = |world: &mut World| {
         let (feature, max_version_level) = world.one(&[
@@ -84,7 +84,7 @@ pub(super) fn update_features(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// Only what is not there: the log of Kafka's controller has its own positions.
+/// Names only partitions that do not exist: the log of Kafka's controller has its own offsets.
 pub(super) fn describe_quorum(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| DescribeQuorumTopic {
         topic_name: world.one(&["no-topic", "", "__cluster_metadata"]).into(),

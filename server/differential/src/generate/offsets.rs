@@ -1,4 +1,4 @@
-//! Offsets of groups.
+//! Requests about the offsets of groups.
 
 use crate::world::{Member, Topic, World};
 use muster_codec::messages::*;
@@ -11,7 +11,7 @@ pub(super) fn offset_commit(world: &mut World) -> Request<'static> {
         generation_id_or_member_epoch: member.epoch,
         member_id: member.id.into(),
         group_instance_id: member.instance.map(Into::into),
-        // Beyond the end of a history, or as the server has it.
+        // The server's default, or longer than a history takes.
         retention_time_ms: world.one(&[-1, -1, 3_600_000]),
         topics: world.some(
             2,
@@ -30,13 +30,13 @@ pub(super) fn offset_commit(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// A member of a group, or one who commits without any.
+/// A group and one of its members, or a commit without a member.
 fn committer(world: &mut World) -> (String, Member) {
     if world.chance(45) {
         let epoch = if world.chance(8) { world.one(&[0, 1, -2]) } else { -1 };
         let mut group = world.group_name();
         if group.is_empty() {
-            // It is a group like any other here, and of all histories.
+            // All histories share the group with the empty name.
             group = format!("{}other", world.prefix);
         }
         return (group, Member { epoch, ..Member::default() });

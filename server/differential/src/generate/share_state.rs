@@ -1,10 +1,10 @@
-//! The state of share partitions, as brokers ask for it and change it.
+//! Requests of brokers that read and change the state of share partitions.
 
 use crate::world::{SHARE_GROUP, Topic, World};
 use muster_codec::messages::*;
 use muster_codec::{Request, Str};
 
-/// Mostly of groups that exist only here: the leader of a partition holds the state of others.
+/// Mostly groups that are used only here: other groups' states are managed by their coordinators.
 fn group_id(world: &mut World) -> Str<'static> {
     match world.random.u32(..20) {
         0 => "".into(),
@@ -13,7 +13,8 @@ fn group_id(world: &mut World) -> Str<'static> {
     }
 }
 
-/// Partitions, few of them more than once: their topics, and what is asked of them.
+/// Topics with partitions. Sometimes a partition occurs twice. `one` makes the fields of a
+/// partition.
 fn partitions<P: Clone>(
     world: &mut World,
     index: impl Fn(&P) -> i32,

@@ -24,7 +24,7 @@ pub(super) fn share_group_heartbeat(world: &mut World) -> Request<'static> {
     }
 }
 
-/// With all that a member may say.
+/// A heartbeat with all fields.
 fn whole(world: &mut World, group_id: String, member: Member) -> Request<'static> {
     ShareGroupHeartbeatRequest {
         group_id: group_id.into(),
@@ -78,7 +78,7 @@ fn described_group(world: &mut World) -> String {
 
 fn described(world: &mut World) -> DescribeShareGroupOffsetsRequestTopic<'static> {
     let topic = world.topic();
-    // Kafka looks for one that does not exist for half a minute.
+    // Kafka searches half a minute for a partition that does not exist, so that is rare.
     let partitions = world.some(
         3,
         |it| *it,
@@ -97,7 +97,7 @@ pub(super) fn alter_share_group_offsets(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// A group without members, or one that its members keep from being altered.
+/// A group without members, or one with members, which may not be altered.
 fn altered_group(world: &mut World) -> String {
     let at = world.random.usize(..world.groups.len());
     match world.random.u32(..12) {
@@ -128,7 +128,7 @@ pub(super) fn delete_share_group_offsets(world: &mut World) -> Request<'static> 
     .into()
 }
 
-/// Has the share groups begin with the first records of topics.
+/// A config change that lets share groups start at the first records of topics.
 pub(super) fn read_from_the_start(world: &World) -> Request<'static> {
     const GROUP: i8 = 32;
     let config = AlterableConfig {
@@ -145,7 +145,7 @@ pub(super) fn read_from_the_start(world: &World) -> Request<'static> {
     IncrementalAlterConfigsRequest { resources, validate_only: false }.into()
 }
 
-/// Takes over which members an answer shows.
+/// Learns from an answer which members exist.
 pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response<'static>) {
     let (Request::ShareGroupHeartbeat(asked), Response::ShareGroupHeartbeat(answer)) =
         (ask, answer)

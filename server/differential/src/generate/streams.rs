@@ -47,7 +47,7 @@ fn join(world: &mut World, group: usize, group_id: String) -> Request<'static> {
     request.into()
 }
 
-/// With the tasks that were assigned, or none of the lists.
+/// A heartbeat with the assigned tasks, or without any list of tasks.
 fn alive(
     world: &mut World,
     group_id: String,
@@ -67,7 +67,7 @@ fn alive(
     }
 }
 
-/// Adds what a member says about its process.
+/// Adds the fields about the member's process.
 fn profile(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static>) {
     request.process_id = match world.random.u32(..8) {
         0 => None,
@@ -79,14 +79,14 @@ fn profile(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static
         host: world.one(&["h1", "h2", ""]).into(),
         port: world.one(&[1, 8080, 0, u16::MAX]),
     };
-    // Kafka fails on one as long as the topology is not ready.
+    // Kafka fails on an endpoint while the topology is not ready.
     let is_ready = request.active_tasks.as_ref().is_some_and(|tasks| !tasks.is_empty());
     request.user_endpoint = world.chance(if is_ready { 40 } else { 4 }).then(|| endpoint(world));
     let tag = |world: &mut World| pair(world, &["zone", "rack", ""], &["a", "b"]);
     request.client_tags = world.chance(30).then(|| world.distinct(2, |it| it.key.clone(), tag));
 }
 
-/// Something that a member must not say, or that contradicts the rest.
+/// Adds a field that is not allowed, or contradicts others.
 fn spoil(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static>) {
     match world.random.u32(..12) {
         0 => request.instance_id = Some("i".into()),
@@ -103,7 +103,7 @@ fn spoil(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static>)
     }
 }
 
-/// Tasks that may not exist.
+/// A list of tasks, which may not exist.
 fn tasks(world: &mut World) -> StreamsGroupTaskIds<'static> {
     StreamsGroupTaskIds {
         subtopology_id: world.one(&["0", "0", "1", "7", ""]).into(),
@@ -111,7 +111,7 @@ fn tasks(world: &mut World) -> StreamsGroupTaskIds<'static> {
     }
 }
 
-/// The topology of the group, if it is known, or another.
+/// The known topology of the group, or another one.
 fn topology(world: &mut World, group: usize) -> StreamsGroupTopology<'static> {
     if let Some(known) = world.groups[group].topology.clone()
         && world.chance(90)
@@ -128,7 +128,7 @@ fn topology(world: &mut World, group: usize) -> StreamsGroupTopology<'static> {
     }
 }
 
-/// Reads user topics and what the one before it writes, mostly.
+/// A subtopology. Mostly it reads user topics, or the topic that the previous one writes.
 fn subtopology(world: &mut World, group: &str, at: usize) -> StreamsGroupSubtopology<'static> {
     let source_topics = if at > 0 && world.chance(50) {
         Vec::new()
@@ -209,7 +209,7 @@ fn pair(
     StreamsGroupKeyValue { key: world.one(keys).into(), value: world.one(values).into() }
 }
 
-/// A group of all topics that the subtopology reads, now and then with one that it does not.
+/// A copartition group of all topics that the subtopology reads. Sometimes it has one more.
 fn copartition_group(
     world: &mut World,
     of: &StreamsGroupSubtopology<'_>,
@@ -235,7 +235,7 @@ pub(super) fn streams_group_describe(world: &mut World) -> Request<'static> {
     .into()
 }
 
-/// Takes over which members an answer shows, and has internal topics looked at that are missing.
+/// Learns from an answer which members exist, and which internal topics are missing.
 pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response<'static>) {
     let (Request::StreamsGroupHeartbeat(asked), Response::StreamsGroupHeartbeat(answer)) =
         (ask, answer)
@@ -272,7 +272,7 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
     }
 }
 
-/// Asks for the internal topics of a topology.
+/// A request for the internal topics of a topology.
 fn look(topology: &StreamsGroupTopology<'static>) -> Ask {
     let subtopologies = topology.subtopologies.iter();
     let names = subtopologies.flat_map(|it| {

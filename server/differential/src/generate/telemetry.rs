@@ -1,5 +1,5 @@
-//! Metrics of clients. Each request is of a client instance of its own, as what an instance may do
-//! depends on the time, and on the subscriptions of all histories.
+//! Client metrics. Each request comes from a new client instance, because the rights of an instance
+//! depend on time, and on the subscriptions of all histories.
 
 use crate::world::World;
 use muster_codec::messages::*;
@@ -10,7 +10,7 @@ pub(super) fn get_telemetry_subscriptions(world: &mut World) -> Request<'static>
     GetTelemetrySubscriptionsRequest { client_instance_id }.into()
 }
 
-/// No push has the right subscription.
+/// Never sends the right subscription id.
 pub(super) fn push_telemetry(world: &mut World) -> Request<'static> {
     let reserved = Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     let client_instance_id = match world.random.u32(..4) {

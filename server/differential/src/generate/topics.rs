@@ -10,7 +10,8 @@ pub(super) fn metadata(world: &mut World) -> Request<'static> {
     } else {
         Some(world.some(3, |it| (it.name.clone(), it.topic_id), metadata_topic))
     };
-    // Kafka fails on one, and then never creates the topics beside it that it has begun to create.
+    // Kafka fails on a topic with neither name nor id, and then never creates other topics of the
+    // same request that it has begun to create.
     let names_none = topics.iter().flatten().any(|it| it.name.is_none() && it.topic_id.is_zero());
     MetadataRequest {
         topics,
@@ -30,8 +31,8 @@ fn metadata_topic(world: &mut World) -> MetadataRequestTopic<'static> {
     }
 }
 
-/// A topic of one segment, whatever the times of its records: Kafka begins the next one before it
-/// refuses a batch, and a fetch ends with a segment.
+/// A topic that keeps one segment for records of any time. Otherwise Kafka would begin a new
+/// segment even for a batch that it refuses, and a fetch ends with the segment.
 pub(super) fn create_topic_of_one_segment(world: &mut World) -> Request<'static> {
     let value = Some(i64::MAX.to_string().into());
     create_plain_topic(world, vec![CreatableTopicConfig { name: "segment.ms".into(), value }])
@@ -97,7 +98,7 @@ fn topic_config(world: &mut World) -> CreatableTopicConfig<'static> {
     CreatableTopicConfig { name, value }
 }
 
-/// A config of a topic, with a value that may be one.
+/// A config of a topic. Its value may be invalid.
 pub(super) fn config_of_topic(world: &mut World) -> (Str<'static>, Option<Str<'static>>) {
     let (name, values) = world.one(TOPIC_CONFIGS);
     let value = match world.random.u32(..12) {
@@ -192,7 +193,7 @@ pub(super) fn describe_topic_partitions(world: &mut World) -> Request<'static> {
         |world| TopicRequest { name: world.topic().name.into() },
     );
     if topics.is_empty() {
-        // All topics would be those of other histories, too.
+        // Without names, the answer would contain the topics of other histories, too.
         topics.push(TopicRequest { name: world.topic().name.into() });
     }
     DescribeTopicPartitionsRequest {

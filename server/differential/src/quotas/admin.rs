@@ -1,4 +1,4 @@
-//! The quotas, configs and topics of a case, set on a connection without a quota.
+//! The quotas, configs and topics of a case. A connection without a quota sets them.
 
 use super::client::Client;
 use muster_codec::Request;
@@ -8,7 +8,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// The time until a change that was answered is obeyed by Kafka's broker.
+/// The time after which Kafka's broker applies a change that was answered.
 const TAKES_EFFECT: Duration = Duration::from_millis(500);
 
 /// An administrator of one server.
@@ -23,17 +23,17 @@ impl<'a> Admin<'a> {
         Ok(Self { address, run, client: Client::connect(address, "admin")? })
     }
 
-    /// A name of this run alone.
+    /// A name that only this run uses.
     pub(crate) fn name(&self, name: &str) -> String {
         format!("{name}-{}", self.run)
     }
 
-    /// A client with an id of this run.
+    /// A client whose id only this run uses.
     pub(crate) fn client(&self, client_id: &str) -> io::Result<Client> {
         Client::connect(self.address, &self.name(client_id))
     }
 
-    /// Sets a quota of a client id of this run, or of an address, or removes it.
+    /// Sets or removes a quota of a client id of this run, or of an address.
     pub(crate) fn quota(
         &mut self,
         entity_type: &'static str,
@@ -50,7 +50,7 @@ impl<'a> Admin<'a> {
         self.change(1, AlterClientQuotasRequest { entries, validate_only: false }.into())
     }
 
-    /// Sets a config of all brokers, or removes it.
+    /// Sets or removes a config of all brokers.
     pub(crate) fn config(
         &mut self,
         name: &'static str,
@@ -82,7 +82,7 @@ impl<'a> Admin<'a> {
     }
 }
 
-/// Creates topics with this number of partitions each.
+/// A request that creates topics with this number of partitions each.
 pub(crate) fn create(names: &[String], partitions: i32, validate_only: bool) -> Request<'static> {
     let topic = |name: &String| CreatableTopic {
         name: name.clone().into(),
@@ -94,7 +94,7 @@ pub(crate) fn create(names: &[String], partitions: i32, validate_only: bool) -> 
     CreateTopicsRequest { topics, timeout_ms: 10_000, validate_only }.into()
 }
 
-/// Adds partitions up to this number.
+/// A request that adds partitions up to this number.
 pub(crate) fn create_partitions(names: &[String], count: i32) -> Request<'static> {
     let topic = |name: &String| CreatePartitionsTopic {
         name: name.clone().into(),
@@ -105,7 +105,7 @@ pub(crate) fn create_partitions(names: &[String], count: i32) -> Request<'static
     CreatePartitionsRequest { topics, timeout_ms: 10_000, validate_only: false }.into()
 }
 
-/// Deletes topics; newer versions name them elsewhere.
+/// A request that deletes topics. Newer versions have another field for the names.
 pub(crate) fn delete(names: &[String], is_new: bool) -> Request<'static> {
     let state =
         |name: &String| DeleteTopicState { name: Some(name.clone().into()), ..Default::default() };

@@ -1,4 +1,4 @@
-//! A case for each kind of quota: the same steps on one server, and how they were answered.
+//! A case for each kind of quota: steps on one server, and how each was answered.
 
 use super::admin::{Admin, batch, create, create_partitions, delete};
 use super::client::Seen;
@@ -25,7 +25,7 @@ pub(crate) const CASES: [(&str, Case); 8] = [
     ("max.connection.creation.rate", connections_of_all),
 ];
 
-/// Bytes, or anything else, in a second.
+/// The quota per second, in bytes or in the quota's unit.
 const BYTES: f64 = 10_000.0;
 
 fn produce(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
@@ -39,7 +39,7 @@ fn produce(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     [60_000, 60_000, 30_000, 100, 100].into_iter().map(step).collect()
 }
 
-/// The next request shows how long the connection was not served.
+/// Produces with acks=0. The next request shows how long the connection was not served.
 fn produce_without_answers(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     admin.topic("q", 1)?;
     admin.quota("client-id", "silent", "producer_byte_rate", Some(BYTES))?;
@@ -85,7 +85,7 @@ fn mutations_of_old_clients(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     mutations(admin, "old", [5, 2, 4])
 }
 
-/// The versions are those of CreateTopics, CreatePartitions and DeleteTopics.
+/// The three versions are of CreateTopics, CreatePartitions and DeleteTopics.
 fn mutations(
     admin: &mut Admin<'_>,
     client_id: &str,
@@ -126,8 +126,8 @@ fn connections_of_all(admin: &mut Admin<'_>) -> io::Result<Vec<Seen>> {
     seen
 }
 
-/// Opens connections at once, each of which asks something, and reports how and when each is
-/// answered, or closed.
+/// Opens connections at the same time, and sends a request on each. Reports how and when each is
+/// answered or closed.
 fn connections(admin: &Admin<'_>, count: usize) -> io::Result<Vec<Seen>> {
     let began = Instant::now();
     let open = |_| -> io::Result<_> {
@@ -178,7 +178,7 @@ fn find_coordinator() -> (i16, Request<'static>) {
     (3, FindCoordinatorRequest { key: "group".into(), ..Default::default() }.into())
 }
 
-/// All values of a field, however deep, sorted: Kafka answers a deletion in any order.
+/// All values of a field, at any depth, sorted because Kafka answers a deletion in any order.
 fn errors(body: &Value, field: &str) -> String {
     let mut found = Vec::new();
     collect(body, field, &mut found);
@@ -201,7 +201,7 @@ fn collect(value: &Value, field: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whether an answer to Fetch has records.
+/// Whether an answer to Fetch contains records.
 fn records(body: &Value) -> &'static str {
     let partitions = &body["responses"][0]["partitions"][0];
     if partitions["records"].is_null() { "no records" } else { "records" }

@@ -1,4 +1,4 @@
-//! A client that asks one request at a time, and takes the time until each answer.
+//! A client that sends one request at a time, and measures the time until each answer.
 
 use crate::wire::{Answer, Ask, Flaw};
 use muster_codec::Request;
@@ -7,14 +7,14 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// The longest that an answer may take: longer than any throttle time of a comparison.
+/// The longest time to wait for an answer: longer than any throttle time of a case.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
 pub(crate) struct Client {
     stream: TcpStream,
     client_id: String,
-    /// When the last answer came.
+    /// When the last answer arrived.
     answered: Instant,
 }
 
@@ -22,10 +22,10 @@ pub(crate) struct Client {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) what: String,
-    /// Errors, and whatever else has to be the same.
+    /// The errors, and other values that must be equal.
     pub(crate) errors: String,
     pub(crate) throttle_ms: i64,
-    /// From the last answer to this one.
+    /// The time from the last answer to this one, in milliseconds.
     pub(crate) after_ms: i64,
 }
 
@@ -37,7 +37,7 @@ impl Client {
         Ok(Self { stream, client_id: client_id.to_owned(), answered: Instant::now() })
     }
 
-    /// The body of the answer.
+    /// Sends a request and returns the body of its answer.
     pub(crate) fn call(&mut self, version: i16, request: Request<'static>) -> io::Result<Value> {
         let ask = self.send(version, request)?;
         self.receive(&ask)?.ok_or_else(|| io::Error::other("the connection was closed"))
@@ -49,7 +49,7 @@ impl Client {
         Ok(ask)
     }
 
-    /// None if the connection was closed.
+    /// Receives an answer. None if the connection was closed.
     pub(crate) fn receive(&mut self, ask: &Ask) -> io::Result<Option<Value>> {
         let mut length = [0; 4];
         match self.stream.read_exact(&mut length) {
@@ -65,7 +65,7 @@ impl Client {
         }
     }
 
-    /// The same, with its times; `errors` is made of the body.
+    /// Sends a request, and measures its answer. `errors` extracts the errors from the body.
     pub(crate) fn ask(
         &mut self,
         what: &str,

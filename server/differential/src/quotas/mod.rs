@@ -1,5 +1,5 @@
-//! Clients with quotas, on Apache Kafka and on muster: errors, throttle times, and how long they
-//! are not served.
+//! Compares clients with quotas on Apache Kafka and muster: errors, throttle times, and how long
+//! they are not served.
 
 mod admin;
 mod cases;
@@ -11,14 +11,15 @@ use client::Seen;
 use std::io;
 use std::thread;
 
-/// Times may differ by this part, and by this time.
+/// Times may differ by this part of them, plus the next constant.
 const TOLERANCE: f64 = 0.1;
 const TOLERANCE_MS: i64 = 300;
 
-/// A throttle time begins when the answer is made; it is received later by this time at most.
+/// The longest time between making an answer, when its throttle time begins, and receiving it.
 const RECEIVED_MS: i64 = 50;
 
-/// Runs all cases on both servers at the same time, and prints each step. Whether they agree.
+/// Runs all cases on both servers at the same time, and prints each step. Returns whether they
+/// agree.
 pub fn compare(kafka: &str, muster: &str, run: u64) -> io::Result<bool> {
     let mut agrees = true;
     for (name, case) in CASES {
@@ -39,7 +40,7 @@ fn run_case(address: &str, run: u64, case: Case) -> io::Result<Vec<Seen>> {
     case(&mut Admin::new(address, run)?)
 }
 
-/// Prints the steps of a case with what differs.
+/// Prints the steps of a case, with the differences.
 fn report(kafka: &[Seen], muster: &[Seen]) -> bool {
     let mut agrees = kafka.len() == muster.len();
     let mut before = [0, 0];
@@ -58,8 +59,8 @@ fn shown(seen: &Seen) -> String {
     format!("[{errors}] throttled for {throttle_ms} ms, after {after_ms} ms")
 }
 
-/// The differences of a step; `before` has the throttle times of the step before it, for which the
-/// connection is not served.
+/// The differences of a step. `before` are the throttle times of the previous step, during which
+/// the connection was not served.
 fn differences([kafka, muster]: [&Seen; 2], before: [i64; 2]) -> Vec<&'static str> {
     let checks = [
         (kafka.errors == muster.errors, "errors"),

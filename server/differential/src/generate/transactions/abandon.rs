@@ -1,5 +1,5 @@
-//! A transaction that its client abandons, so that it ends by its timeout; then the client is there
-//! again. No other requests come between, as they would race with the timeout.
+//! A client abandons its transaction, which times out; then the client returns. No other requests
+//! come between, because they would race with the timeout.
 
 use super::producers::TIMEOUT_MS;
 use super::records;
@@ -10,14 +10,14 @@ use crate::world::{Topic, World};
 use muster_codec::Request;
 use muster_codec::messages::*;
 
-/// The first request; the others are due then. None without a client or a topic.
+/// The first request. The others are then due. None if there is no client or no topic.
 pub(super) fn abandon(world: &mut World) -> Option<Ask> {
     let at = world.random.usize(..world.transactional_ids.len());
     let id = world.transactional_ids[at].name.clone();
     let client = world.transactional_ids[at].instances.last()?.clone();
     let topics = world.topics.clone();
     let topic = (!topics.is_empty()).then(|| world.one(&topics))?;
-    // It gets the next epoch, whether a transaction is open or not.
+    // The client gets the next epoch in any case, even if no transaction is open.
     let next = client.epoch.checked_add(1)?;
     let begun = Instance::new(client.producer_id, next, client.is_v2);
     let first = initialize(&id, &client, SHORT_TIMEOUT_MS);
@@ -35,7 +35,7 @@ pub(super) fn abandon(world: &mut World) -> Option<Ask> {
     Some(first)
 }
 
-/// The requests of a client that does not know that its transaction has ended.
+/// Requests of a client that does not know that its transaction has ended.
 fn back(world: &mut World, id: &str, client: &Instance, topic: &Topic) -> Vec<Ask> {
     let count = world.random.usize(..4);
     let one = |_| match world.random.u32(..3) {

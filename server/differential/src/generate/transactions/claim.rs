@@ -1,21 +1,21 @@
-//! The sender of a request: a client as it is, or one with something wrong.
+//! The client in whose name a request is sent. Sometimes its fields are wrong.
 
 use crate::transactional::Instance;
 use crate::world::World;
 use std::ops::RangeInclusive;
 
-/// A transactional id with the client that sends a request in its name.
+/// A transactional id, and the client that claims it.
 #[derive(Debug, Clone)]
 pub(super) struct Claim {
     pub id: String,
     pub client: Instance,
 }
 
-/// A producer id that no server has given.
+/// A producer id that no server assigned.
 pub(super) const NO_SUCH_PRODUCER: i64 = 1 << 40;
 
 impl Claim {
-    /// A client as it is.
+    /// A client with correct fields.
     pub(super) fn right(world: &mut World) -> Self {
         let at = world.random.usize(..world.transactional_ids.len());
         Self { id: world.transactional_ids[at].name.clone(), client: client(world, at) }
@@ -36,13 +36,14 @@ impl Claim {
         claim
     }
 
-    /// The versions of a request that this client sends, of which the newer begin here.
+    /// The versions of a request that this client sends. From version `newer` on they belong to
+    /// clients of transaction version 2.
     pub(super) fn versions(&self, newer: i16) -> RangeInclusive<i16> {
         if self.client.is_v2 { newer..=i16::MAX } else { 0..=newer - 1 }
     }
 }
 
-/// The newest client of an id, or one that it has fenced.
+/// The newest client of an id, or one that was fenced.
 fn client(world: &mut World, at: usize) -> Instance {
     let instances = world.transactional_ids[at].instances.clone();
     match instances.last() {

@@ -1,4 +1,4 @@
-//! Producers with transactional ids, as answers show them.
+//! Learns about producers with transactional ids from answers.
 
 use crate::transactional::Instance;
 use crate::wire::Ask;
@@ -38,7 +38,7 @@ fn initialized(
     }
 }
 
-/// The client with this producer.
+/// The client with this producer id and epoch.
 fn client(world: &mut World, producer_id: i64, epoch: i16) -> Option<&mut Instance> {
     let mut clients = world.transactional_ids.iter_mut().flat_map(|id| &mut id.instances);
     clients.find(|it| it.producer_id == producer_id && it.epoch == epoch)
@@ -70,7 +70,7 @@ fn ended(world: &mut World, version: i16, asked: &EndTxnRequest<'_>, answer: &En
     }
 }
 
-/// The sequence numbers of batches that were taken.
+/// Learns the sequence numbers of accepted batches.
 fn produced(world: &mut World, asked: &ProduceRequest<'_>, answer: &ProduceResponse<'_>) {
     for topic in &answer.responses {
         let asked = asked.topic_data.iter().find(|it| {

@@ -1,5 +1,5 @@
-//! Requests of several producers with transactional ids, as clients of transaction versions 1 and 2
-//! send them, right and wrong.
+//! Valid and invalid requests of several producers with transactional ids, which are clients of
+//! transaction version 1 or 2.
 
 mod abandon;
 mod claim;
@@ -18,18 +18,18 @@ use crate::world::{Topic, World};
 use muster_codec::{ApiKey, Request};
 use std::ops::RangeInclusive;
 
-/// The requests that are kept to be sent again.
+/// The number of earlier requests that may be sent again.
 const RECENT: usize = 8;
 
-/// The versions of a request that fit its client. Sometimes it is sent in another one.
+/// A request, and the versions that fit its client. Sometimes it is sent in another version.
 type Draft = (Request<'static>, RangeInclusive<i16>);
 
-/// All versions that there are.
+/// All versions.
 const ANY: RangeInclusive<i16> = 0..=i16::MAX;
 
 type Step = fn(&mut World) -> Draft;
 
-/// Steps with their weights.
+/// The generators of transactional requests, with their weights.
 const STEPS: &[(u32, Step)] = &[
     (8, producers::init_producer_id),
     (9, producers::add_partitions),
@@ -41,7 +41,7 @@ const STEPS: &[(u32, Step)] = &[
     (2, producers::write_markers),
 ];
 
-/// Requests around transactions; the others do not read or change what they do.
+/// APIs that are sent together with transactions. Other APIs neither read nor change transactions.
 const AROUND: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::InitProducerId,
@@ -55,7 +55,7 @@ const AROUND: &[ApiKey] = &[
     ApiKey::FindCoordinator,
 ];
 
-/// The next request; those that show its consequences are due then.
+/// The next request. Requests that show its effects are then due.
 pub(super) fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     let versions = choice.versions;
     if choice.timeouts
@@ -88,8 +88,8 @@ fn step(world: &mut World, versions: &Versions<'_>) -> Ask {
     ask
 }
 
-/// Whether one version has nothing of what another has. Kafka does not answer an AddPartitionsToTxn
-/// of no transactions.
+/// Whether one version has a field that replaces another version's. Kafka does not answer an
+/// AddPartitionsToTxn without transactions.
 fn has_two_forms(request: &Request<'_>) -> bool {
     matches!(request, Request::AddPartitionsToTxn(_))
 }
@@ -106,7 +106,7 @@ fn draft(world: &mut World) -> Draft {
     producers::init_producer_id(world)
 }
 
-/// A request that was sent before: the last one, or one before it; sometimes in another version.
+/// An earlier request again: the last, or one before it. Sometimes in another version.
 fn again(world: &mut World, versions: &Versions<'_>) -> Ask {
     let last = world.recent.len() - 1;
     let at = if world.chance(60) { last } else { world.random.usize(..=last) };
@@ -122,7 +122,7 @@ fn around(world: &mut World, versions: &Versions<'_>) -> Ask {
     one_of(world, &rows, versions)
 }
 
-/// Mostly a topic that is there.
+/// A topic, which mostly exists.
 fn topic(world: &mut World) -> Topic {
     if world.topics.is_empty() || world.chance(4) {
         return world.topic();
@@ -131,7 +131,7 @@ fn topic(world: &mut World) -> Topic {
     world.one(&topics)
 }
 
-/// Mostly a partition that is there.
+/// A partition, which mostly exists.
 fn partition(world: &mut World, topic: &Topic) -> i32 {
     if world.chance(10) { world.partition(topic) } else { world.random.i32(0..topic.partitions) }
 }

@@ -1,4 +1,4 @@
-//! Requests that show what others have changed: of all partitions, groups and transactional ids of
+//! Requests that show the effects of others, for all partitions, groups and transactional ids of
 //! the history.
 
 use super::{Versions, version};
@@ -23,7 +23,7 @@ const OBSERVATIONS: [Observation; 8] = [
 const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 
-/// Makes all of them due, or some.
+/// Makes all these requests due, or some of them.
 pub(super) fn demand(world: &mut World, versions: &Versions<'_>) {
     let share = world.one(&[100, 30, 15]);
     for observation in OBSERVATIONS {
@@ -70,7 +70,7 @@ fn list_transactions(world: &mut World) -> Request<'static> {
     ListTransactionsRequest {
         state_filters: if world.chance(40) { states(world) } else { Vec::new() },
         producer_id_filters: producers,
-        // No transaction is as old, or all are.
+        // Either no transaction has lasted that long, or all have.
         duration_filter: world.one(&[-1, -1, -1, 3_600_000, i64::MAX, i64::MIN]),
         transactional_id_pattern: pattern.map(Into::into),
     }
@@ -91,7 +91,7 @@ fn states(world: &mut World) -> Vec<Str<'static>> {
     world.some(3, |it: &Str<'_>| it.clone(), |world| world.one(&STATES).into())
 }
 
-/// The partitions of a topic that are there, and sometimes one that is not.
+/// The existing partitions of a topic, and sometimes one that does not exist.
 fn partitions(world: &mut World, topic: &Topic) -> Vec<i32> {
     let more = i32::from(world.chance(2));
     (0..topic.partitions.min(8) + more).collect()
@@ -137,7 +137,7 @@ fn fetched(world: &mut World, partition: i32) -> FetchPartition {
 }
 
 fn list_offsets(world: &mut World, isolation_level: i8) -> Request<'static> {
-    // Not the greatest time: those of markers are the servers' own.
+    // The greatest time is not requested, because each server sets the times of its markers.
     const TIMESTAMPS: [i64; 7] = [-1, -1, -1, -2, 0, 1_700_000_000_000, 1_700_000_000_001];
     let topics = world.topics.clone().into_iter().map(|topic| {
         let partitions = partitions(world, &topic).into_iter();

@@ -1,4 +1,4 @@
-//! Offsets of transactions.
+//! Requests that commit offsets in transactions.
 
 use super::claim::Claim;
 use super::{Draft, topic};
@@ -47,7 +47,7 @@ pub(super) fn txn_offset_commit(world: &mut World) -> Draft {
     (request.into(), versions)
 }
 
-/// A group, with or without a member of it.
+/// A group, with or without one of its members.
 fn committer(world: &mut World) -> (String, Member) {
     if world.chance(70) {
         let epoch = if world.chance(5) { world.one(&[0, 1, -2]) } else { -1 };

@@ -1,4 +1,4 @@
-//! Requests to the transaction coordinator, and markers past it.
+//! Requests to the transaction coordinator, and markers that bypass it.
 
 use super::claim::{Claim, NO_SUCH_PRODUCER};
 use super::{ANY, Draft, partition, topic};
@@ -7,7 +7,7 @@ use crate::wire::{Ask, Flaw};
 use crate::world::{Topic, World};
 use muster_codec::messages::*;
 
-/// Longer than a history.
+/// Longer than a history takes.
 pub(super) const TIMEOUT_MS: i32 = 600_000;
 
 pub(super) fn init_producer_id(world: &mut World) -> Draft {
@@ -25,7 +25,7 @@ pub(super) fn init_producer_id(world: &mut World) -> Draft {
     (request.into(), first..=i16::MAX)
 }
 
-/// An initialization of a new client.
+/// An InitProducerId of a new client.
 pub fn initialization(transactional_id: &str) -> Ask {
     let transactional_id = Some(transactional_id.to_owned().into());
     let request = InitProducerIdRequest {
@@ -36,7 +36,7 @@ pub fn initialization(transactional_id: &str) -> Ask {
     Ask { version: 5, request: request.into(), flaw: Flaw::None }
 }
 
-/// The producer that the client says it has (KIP-360).
+/// The producer id and epoch that the client claims to have (KIP-360).
 fn expected(world: &mut World, client: &Instance) -> (i64, i16) {
     let (id, epoch) = (client.producer_id, client.epoch);
     match world.random.u32(..20) {
@@ -84,7 +84,7 @@ fn partitions(world: &mut World, topic: &Topic) -> Vec<i32> {
     world.distinct(2, |it| *it, |world| partition(world, topic))
 }
 
-/// As brokers ask each other.
+/// An AddPartitionsToTxn like those of brokers, with several transactions.
 pub(super) fn add_partitions_of_several(world: &mut World) -> Draft {
     let transactions = world.distinct(
         2,
@@ -126,9 +126,9 @@ pub(super) fn end(world: &mut World) -> Draft {
     (request.into(), versions)
 }
 
-/// As an administrator ends what hangs. Epochs that a partition had not are not sent: the
-/// coordinator's own marker would be refused there, and its transaction never be complete. Nor are
-/// several markers: Kafka does not answer if it does not know the partitions of a later one.
+/// A WriteTxnMarkers like those of administrators. Its epoch is never higher than the partition's:
+/// the coordinator's own marker would then be refused, and its transaction never complete. It has a
+/// single marker, because Kafka does not answer if it does not know the partitions of a later one.
 pub(super) fn write_markers(world: &mut World) -> Draft {
     let Claim { client, .. } = Claim::right(world);
     let marker = WritableTxnMarker {
@@ -154,7 +154,7 @@ fn marked_topics(world: &mut World) -> Vec<WritableTxnMarkerTopic<'static>> {
     )
 }
 
-/// That of the markers so far, if one was seen.
+/// The coordinator epoch of the markers so far, if one was seen.
 fn coordinator_epoch(world: &mut World) -> i32 {
     if world.chance(20) { -1 } else { world.coordinator_epoch }
 }

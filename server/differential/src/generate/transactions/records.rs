@@ -1,4 +1,4 @@
-//! Records of transactions.
+//! Requests that write records in transactions.
 
 use super::claim::Claim;
 use super::{Draft, partition, topic};
@@ -7,7 +7,7 @@ use crate::world::{Topic, World};
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader};
 
-/// A batch is part of a transaction.
+/// The attribute bit of a transactional batch.
 const TRANSACTIONAL: i16 = 0x10;
 
 pub(super) fn produce(world: &mut World) -> Draft {
@@ -33,7 +33,7 @@ pub(super) fn produce(world: &mut World) -> Draft {
     (request.into(), claim.versions(12))
 }
 
-/// A client of version 1 writes to partitions that it has added, mostly.
+/// The topic to write to. Clients of transaction version 1 mostly write to added partitions.
 fn written(world: &mut World, client: &Instance) -> Topic {
     let is_added = |topic: &Topic| client.added.iter().any(|(name, _)| *name == topic.name);
     let added: Vec<Topic> = world.topics.iter().filter(|it| is_added(it)).cloned().collect();
@@ -56,7 +56,7 @@ pub(super) fn batch(world: &mut World, client: &Instance, next: i32) -> Vec<u8> 
     let mut builder = BatchBuilder::default();
     for _ in 0..world.random.usize(1..4) {
         let value = world.one(&[Some(&b"value"[..]), Some(&b"other"[..]), None]);
-        // A moment that the clocks of both servers allow.
+        // A time that the clocks of both servers accept.
         let timestamp = world.one(&[1_700_000_000_000, 1_700_000_000_001, 5]);
         builder.append(timestamp, &(&b"key"[..], value));
     }
@@ -69,7 +69,7 @@ pub(super) fn batch(world: &mut World, client: &Instance, next: i32) -> Vec<u8> 
     bytes
 }
 
-/// Sometimes sent once more, out of order, of another epoch, or outside of the transaction.
+/// Sometimes repeats a batch, or changes its order, its epoch or its transactional bit.
 fn edit(world: &mut World, header: &mut BatchHeader) {
     let next = header.base_sequence;
     match world.random.u32(..60) {
