@@ -1,5 +1,5 @@
-//! The limits that all coordinators of a shard share. The caller passes what the other coordinators
-//! use with each call.
+//! The limits that all coordinators of a shard share. With each call, the caller passes how much
+//! the other coordinators use.
 
 use crate::limits::{GROUPS_MAX, GROUPS_SHORT_PART, MEMBER_PROFILE_BYTES_MAX, groups_share};
 use core::ops::{Add, Sub};

@@ -53,9 +53,9 @@ pub fn settle(side: &Side, ask: &Ask, answer: &Answer) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits if an answer shows that topics which it requests are still being created. Neither server
-/// acknowledges such topics, so this is called for both. Returns the topics with their numbers of
-/// partitions.
+/// Waits if an answer shows that topics named in its request are still being created. Neither
+/// server has acknowledged them, so this is called for both. Returns the topics with their numbers
+/// of partitions.
 ///
 /// # Errors
 /// The server does not create them for a long time.

@@ -237,7 +237,7 @@ impl PartitionTransactions {
         };
         let is_late = match i16::from(version) == EPOCH_PER_TRANSACTION {
             false => producer.epoch < state.epoch,
-            // A marker with an equal epoch is repeated, unless the next transaction is open
+            // If the epochs are equal, the marker is repeated, unless the next transaction is open
             // already.
             _ => {
                 let is_next_open = state.open.is_some() && state.epoch < i16::MAX;

@@ -122,7 +122,7 @@ impl Coordinator {
     }
 
     /// Notes that a partition gets a marker again, which must be synced before the next decision.
-    /// While markers are under way, the acknowledgement of this marker is awaited anyway.
+    /// Not needed while markers are under way: this marker's acknowledgement is awaited, too.
     fn note_unsynced(&mut self, id: &Text, topic: &str, partition: i32) {
         let Some(entry) = self.ids.get_mut(id) else { return };
         if entry.durable.state.completed().is_some() {

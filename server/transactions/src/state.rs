@@ -105,8 +105,8 @@ pub(crate) struct Durable {
     pub(crate) producer_id: i64,
     /// The producer id before the last transition.
     pub(crate) previous_producer_id: i64,
-    /// The time of the last transition, in milliseconds since 1970. So is `started`, which is -1 in
-    /// Empty.
+    /// The time of the last transition. `started` is when the transaction began, -1 in Empty. Both
+    /// are in milliseconds since 1970.
     pub(crate) updated: i64,
     pub(crate) started: i64,
     pub(crate) timeout_ms: i32,

@@ -11,8 +11,8 @@ const TABLE_MIN: usize = 256;
 /// Beyond that, the table may have this multiple of the number of owned partitions as its length.
 const TABLE_FACTOR: usize = 4;
 
-/// The owners in a table, and in a map for high partition numbers, with which the table would be
-/// mostly empty. So one number in a record cannot reserve memory for all numbers below it.
+/// The owners of partitions. High partition numbers, with which the table would be mostly empty,
+/// are in a map. So one number in a record cannot reserve memory for all numbers below it.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     /// The owner of each partition, or [`NO_MEMBER`].

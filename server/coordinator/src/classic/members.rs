@@ -213,7 +213,7 @@ impl Members {
     }
 
     /// Elects a protocol: each member votes for the first of its protocols that all members offer.
-    /// None if there is no such protocol; [`Self::all_offer_one_of`] makes sure that there is.
+    /// None if there is no such protocol, which [`Self::all_offer_one_of`] rules out.
     pub(crate) fn vote(&self) -> Option<Text> {
         let is_candidate = |protocol: &&Protocol| {
             self.offered.get(&protocol.name).is_some_and(|count| *count == self.members.len())

@@ -1,8 +1,8 @@
 //! Consumer groups (KIP-848): members heartbeat with their subscription and the partitions that
 //! they own, and the server assigns partitions to them.
 //!
-//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
-//! how a consumer group takes each step. Only consumer groups have regular expressions
+//! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
+//! implements them for consumer groups. Only consumer groups have regular expressions
 //! ([`regex`](regex)) and members that use the classic protocol
 //! ([`classic_member`](classic_member)).
 //!

@@ -38,7 +38,7 @@ struct Begun {
     id: Text,
     protocol_type: String,
     /// The group as of the position at which its writing began. Offsets that were written later may
-    /// be newer; replaying the records after that position does them no harm.
+    /// be newer; replaying the records after that position again is harmless.
     entry: IndexEntry,
     /// The time from which the retention of its offsets counts.
     base: Option<RetentionBase>,

@@ -129,8 +129,8 @@ pub(crate) trait Kind: Debug + Default {
 
     // The group epoch.
 
-    /// Whether the group has changed for a member that has not, by something other than a new
-    /// target or changed topics. Every heartbeat calls it.
+    /// Whether the group has changed in a way that affects an unchanged member. New targets and
+    /// changed topics are checked elsewhere. Every heartbeat calls it.
     fn has_changed(
         group: &Group<Self>,
         turn: &Turn<'_, '_>,

@@ -73,8 +73,8 @@ impl ShareGroup {
     }
 
     /// The start offsets of the partitions. A partition that is added to a known topic starts at
-    /// its first record (KAFKA-20742): with the reset policy, the group would miss the records
-    /// before this moment.
+    /// its first record (KAFKA-20742). With `share.auto.offset.reset`, the group might miss the
+    /// records that were written before this moment.
     fn starts(&self, topics: &ByTopic) -> Vec<(Uuid, Vec<(i32, Start)>)> {
         let starts = topics.iter().map(|(topic, state)| {
             let is_known = self.own.state.initialized.contains_key(topic);

@@ -2,8 +2,8 @@
 //! partitions to them. A partition may be assigned to several members. Its leader delivers single
 //! records of the partition to members; this crate is not involved in that.
 //!
-//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
-//! how a share group takes each step. A member has nothing to revoke. Before a partition is
+//! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
+//! implements them for share groups. A member has nothing to revoke. Before a partition is
 //! assigned, its leader must have *share state* for it: [`state`](state) has the partitions with
 //! share state, and [`initialize`](initialize) requests it.
 

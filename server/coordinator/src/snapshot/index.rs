@@ -61,7 +61,7 @@ pub(crate) struct IndexEntry {
     pub(crate) parts: u32,
 }
 
-/// An approximate set of topics with 64 bits, one for each topic: it may contain other topics, too.
+/// A set of topics as a Bloom filter of 64 bits. It may report topics that are not in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TopicSet(pub(crate) u64);
 

@@ -2,8 +2,8 @@
 //! topology, and the server assigns tasks to it. A task is a partition of a subtopology, active or
 //! standby.
 //!
-//! [`crate::modern`] is the course of a heartbeat, the same for all newer kinds; [`kind`](kind) is
-//! how a streams group takes each step. Streams groups also have: a topology
+//! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
+//! implements them for streams groups. Streams groups also have: a topology
 //! ([`topology`](topology)); the tasks that follow from it and the existing topics
 //! ([`configured`](configured)); processes, none of which has a task twice ([`holders`](holders));
 //! a delay before the first target ([`gathering`](gathering)); and endpoints of members

@@ -15,8 +15,8 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// For each of this many tasks and members, two computations of a target are one millisecond apart.
-/// Computing takes at most a third of that time.
+/// The number of tasks and members for each millisecond that must be between two computations of a
+/// target. Computing takes at most a third of that time.
 const PLACES_PER_MS: usize = 500;
 
 pub(crate) type StreamsTargets = MemberTargets<Computation>;

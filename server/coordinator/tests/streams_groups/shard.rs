@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 pub const GROUP: &str = "streams";
 
-/// So small that nearly each record that can be an operation of its own is one.
+/// A limit so small that nearly every record that may be an operation of its own becomes one.
 const OPERATION_BYTES: usize = 64;
 
 /// Active tasks and standbys, by subtopology and partition.

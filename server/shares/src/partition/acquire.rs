@@ -149,9 +149,9 @@ impl SharePartition {
         }
     }
 
-    /// Where to begin: a batch of the log may begin before the start offset, or inside a batch in
-    /// flight. Batches in flight before the start do not matter: Kafka acquires the records
-    /// between.
+    /// The first offset to acquire. A log batch may begin before the start offset, or inside a
+    /// batch in flight. In the second case the batch in flight is acquired from its beginning.
+    /// Batches in flight that end before it are ignored.
     fn first_to_acquire(&self, base: i64) -> i64 {
         let base = base.max(self.start);
         let floor = self.floor(base).map(|at| &self.batches[at]);

@@ -77,8 +77,8 @@ impl Status {
         Self { hold: Hold::Letter, ..self }
     }
 
-    /// The new status of a record that is archived at once. A change that is being written stays
-    /// one.
+    /// The new status of a record that is archived at once. If it was changing, it is not final
+    /// yet.
     pub(super) fn archived(self) -> Self {
         let hold = if self.is_changing() { self.hold } else { Hold::None };
         Self { state: RecordState::Archived, member: Member::NONE, hold, ..self }

@@ -17,8 +17,8 @@ pub struct JobSlice {
 }
 
 impl States {
-    /// Whether the newest record of each share partition is a snapshot by a job. Then the cluster
-    /// is quiet, and no [cold snapshots](Self::cold_snapshots) are needed.
+    /// Whether the last snapshot of each share partition was made without a request: its two times
+    /// differ. Then the cluster is quiet, and no [cold snapshots](Self::cold_snapshots) are needed.
     pub fn are_quiet(&self) -> bool {
         self.states.values().all(|state| state.created != state.written)
     }

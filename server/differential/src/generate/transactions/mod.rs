@@ -88,8 +88,8 @@ fn step(world: &mut World, versions: &Versions<'_>) -> Ask {
     ask
 }
 
-/// Whether one version has a field that replaces another version's. Kafka does not answer an
-/// AddPartitionsToTxn without transactions.
+/// Whether the versions of a request have different fields, so that it cannot be sent in another
+/// version. Kafka does not answer an AddPartitionsToTxn without transactions.
 fn has_two_forms(request: &Request<'_>) -> bool {
     matches!(request, Request::AddPartitionsToTxn(_))
 }

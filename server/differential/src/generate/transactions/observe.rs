@@ -23,7 +23,7 @@ const OBSERVATIONS: [Observation; 8] = [
 const READ_UNCOMMITTED: i8 = 0;
 const READ_COMMITTED: i8 = 1;
 
-/// Makes all these requests due, or some of them.
+/// Queues all these requests, or some of them, to be sent next.
 pub(super) fn demand(world: &mut World, versions: &Versions<'_>) {
     let share = world.one(&[100, 30, 15]);
     for observation in OBSERVATIONS {
