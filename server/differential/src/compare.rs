@@ -53,8 +53,7 @@ impl Comparison<'_> {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
                 let is_refused = ours.get("errorCode").is_some_and(|code| *code != 0);
-                // The member that was answered is compared before the leader, because it binds the
-                // id.
+                // A member's own id is compared before the leader's, so that it is bound by then.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {
