@@ -17,8 +17,8 @@ pub(crate) type PayerNumber = u16;
 pub(crate) struct Payers {
     /// The address of the client that added to a group last.
     pub(crate) adds: Address,
-    /// The known addresses, each with the number of groups that it pays for. Payer n is at index n
-    /// - 1.
+    /// The known addresses, each with the number of groups that it pays for. The index of a
+    /// payer is its number minus 1.
     known: Vec<(Address, u32)>,
     numbers: BTreeMap<Address, PayerNumber>,
     free: Vec<PayerNumber>,
