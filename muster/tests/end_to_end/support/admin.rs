@@ -8,7 +8,7 @@ use super::{Client, Random, Server};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
-/// Beyond this number, topics and groups are deleted.
+/// The number of topics and of groups above which some are deleted.
 const KEPT_MAX: usize = 8;
 const TOPIC_RESOURCE: i8 = 2;
 const RETENTION: &str = "retention.ms";
@@ -16,7 +16,7 @@ const RETENTION: &str = "retention.ms";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicFact {
     partitions: i32,
-    /// None for the default.
+    /// `None` for the default.
     retention: Option<String>,
 }
 
@@ -36,8 +36,8 @@ impl Admin {
         Self { random: Random(seed), topics, groups, made: 0, changes: 0 }
     }
 
-    /// Makes a change; None once the server has ended. `clients`: of the controller, and of the
-    /// coordinator of a group.
+    /// Makes a change. `None` once the server has ended. `clients` are connected to the controller,
+    /// and to the coordinator of a group.
     pub fn change(
         &mut self,
         controller: &mut Client,
@@ -53,7 +53,8 @@ impl Admin {
         Some(())
     }
 
-    /// Checks that all acknowledged changes are in effect, and none by half.
+    /// Checks that all acknowledged changes are in effect, and that no change is in effect only
+    /// partly.
     pub fn check(&mut self, server: &Server) {
         let mut client = server.client(0);
         for name in self.topics.names() {
@@ -200,7 +201,7 @@ fn found_topic(client: &mut Client, name: &str) -> Option<TopicFact> {
 }
 
 fn found_retention(client: &mut Client, name: &str) -> Option<String> {
-    /// Kafka's source of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
+    /// Kafka's config source of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
     const OF_TOPIC: i8 = 1;
     let resource = DescribeConfigsResource {
         resource_type: TOPIC_RESOURCE,

@@ -1,5 +1,5 @@
-//! A server with two listeners: clients of INSIDE need no password and may do all; OUTSIDE asks for
-//! that of alice, who may do what ACLs allow.
+//! A server with two listeners. Clients of INSIDE need no password and may do everything. OUTSIDE
+//! requires the password of alice, who may do what ACLs allow.
 
 use super::{Client, Server, free_ports};
 use muster_codec::Response;
@@ -15,7 +15,8 @@ const CONFIGS: [&str; 5] = [
     "super.users=User:ANONYMOUS",
 ];
 
-/// Starts it with further arguments; returns the port of OUTSIDE of the first shard, too.
+/// Starts the server with additional arguments. Also returns the port of OUTSIDE at the first
+/// shard.
 pub fn start(data: &Path, shards: u16, arguments: &[&str]) -> (Server, u16) {
     let (inside, outside) = (free_ports(shards), free_ports(shards));
     let listeners = format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
@@ -24,7 +25,7 @@ pub fn start(data: &Path, shards: u16, arguments: &[&str]) -> (Server, u16) {
     (Server::with_arguments(data, inside, shards, &all), outside)
 }
 
-/// Logs in as alice; returns the error code.
+/// Logs in as alice. Returns the error code.
 pub fn log_in(client: &mut Client, password: &str) -> i16 {
     client.call(1, SaslHandshakeRequest { mechanism: "PLAIN".into() }.into());
     let auth_bytes = format!("\0alice\0{password}").into_bytes().into();

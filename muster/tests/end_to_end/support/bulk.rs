@@ -1,4 +1,4 @@
-//! Long commits: a few of them fill a segment, so that the log is always being compacted.
+//! Long commits. A few of them fill a segment, so that the log is always being compacted.
 
 use super::offsets::commit_request;
 use super::{Client, Server};
@@ -16,12 +16,12 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// `topic` has at least 16 partitions.
+    /// `topic` must have at least 16 partitions.
     pub fn new(index: usize, topic: &'static str) -> Self {
         Self { index, topic, committed: 0 }
     }
 
-    /// The least bytes that the acknowledged commits take in the log.
+    /// The minimum number of log bytes that the acknowledged commits take.
     pub fn bytes(&self) -> i64 {
         self.committed * i64::from(PARTITIONS) * METADATA_BYTES as i64
     }
@@ -30,7 +30,7 @@ impl Bulk {
         format!("bulk-{}", self.index)
     }
 
-    /// Commits the next offset; None once the server has ended.
+    /// Commits the next offset. `None` once the server has ended.
     pub fn commit(&mut self, client: &mut Client) -> Option<()> {
         let offset = self.committed + 1;
         let response = client.try_call(8, self.request(offset))?;
@@ -41,7 +41,7 @@ impl Bulk {
         Some(())
     }
 
-    /// Expects the last acknowledged commit, or one that was under way, for all partitions.
+    /// Expects for all partitions the last acknowledged commit, or a later one that was in flight.
     pub fn check(&mut self, server: &Server) {
         let group_id = self.group();
         let group = OffsetFetchRequestGroup {

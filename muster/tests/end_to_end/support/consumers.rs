@@ -1,5 +1,5 @@
-//! Members of consumer groups that join, heartbeat, commit, change subscriptions and leave, and the
-//! answers that they got: epochs never decrease, no partition has two owners.
+//! Members of consumer groups that join, send heartbeats, commit, change subscriptions and leave.
+//! Their answers are checked: epochs never decrease, and no partition has two owners.
 
 use super::{Client, Random, Server};
 use muster_codec::messages::*;
@@ -12,17 +12,17 @@ use std::thread::JoinHandle;
 pub const TOPICS: [&str; 2] = ["left", "right"];
 pub const PARTITIONS: i32 = 6;
 
-/// No member is late only because the disk stalls.
+/// Sessions are long, so that no member expires only because the disk stalls.
 pub const LONG_SESSIONS: [&str; 2] =
     ["group.consumer.max.session.timeout.ms=600000", "group.consumer.session.timeout.ms=600000"];
 
-/// Heartbeats of each member within which a group becomes stable.
+/// The number of heartbeats of each member within which a group must become stable.
 const SETTLING_ROUNDS: usize = 12;
 
-/// The index of a topic in `TOPICS`, and a partition.
+/// The index of a topic in `TOPICS`, and a partition number.
 type Partition = (usize, i32);
 
-/// Members heartbeat in turn until every group is stable.
+/// Members send heartbeats in turn until every group is stable.
 pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     let mut clients: Vec<_> =
         members.iter().map(|member| server.coordinator(&member.group.id)).collect();
@@ -38,13 +38,13 @@ pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     panic!("not settled: {states:#?}");
 }
 
-/// The combined answers to the members of a group.
+/// What the members of a group have been told, combined.
 #[derive(Default)]
 pub struct Reported {
     owners: BTreeMap<Partition, String>,
-    /// The last acknowledged offset, and the last that was sent.
+    /// For each partition, the last acknowledged offset, and the last offset that was sent.
     offsets: BTreeMap<Partition, (i64, i64)>,
-    /// The highest epoch of all members.
+    /// The highest epoch of any member.
     pub epoch: i32,
 }
 
@@ -68,7 +68,7 @@ impl Group {
         self.reported().offsets.values().map(|(acknowledged, _)| acknowledged).sum()
     }
 
-    /// Expects all acknowledged commits; for each partition there may be one more, whose answer was
+    /// Expects all acknowledged commits. Each partition may have one more commit, whose answer was
     /// lost.
     pub fn check(&self, server: &Server, members: &[Member]) {
         self.check_offsets(server);
@@ -134,7 +134,7 @@ impl Group {
         body.groups.remove(0)
     }
 
-    /// Whether its members own all partitions that they want, in one epoch.
+    /// Whether its members own all partitions that they want, in the same epoch.
     fn is_settled(&self, server: &Server, members: &[Member]) -> bool {
         let own = members.iter().filter(|it| it.group.id == self.id);
         let wanted: BTreeSet<usize> = own.clone().flat_map(|it| it.wanted()).collect();
@@ -151,23 +151,25 @@ fn partitions(assignment: &ConsumerGroupAssignment<'_>) -> Vec<(Uuid, i32)> {
     topics.flat_map(|topic| topic.partitions.iter().map(|it| (topic.topic_id, *it))).collect()
 }
 
-/// The second of a group is a static member; the third subscribes by a regular expression.
+/// A member. The second of a group is a static member, and the third subscribes by a regular
+/// expression.
 pub struct Member {
     group: Arc<Group>,
     index: usize,
     random: Random,
-    /// The number of its joins.
+    /// How often it has joined.
     joins: u32,
     id: String,
     /// 0 until the server assigns one.
     epoch: i32,
     owned: BTreeSet<Partition>,
-    /// Whether it wants both topics, and whether it still has to report that.
+    /// Whether it wants both topics. Below, whether it still has to report this.
     wants_both: bool,
     subscribes: bool,
-    /// Its last heartbeat may be lost: the next one has all fields, and so has the answer.
+    /// Whether its last heartbeat may be lost. The next one then contains all fields, and so does
+    /// the answer.
     is_unsure: bool,
-    /// It leaves, or has to, and the request may be lost.
+    /// Whether it leaves or has to leave. The request may be lost.
     is_leaving: bool,
 }
 
@@ -198,7 +200,7 @@ impl Member {
         })
     }
 
-    /// None once the server has ended.
+    /// `None` once the server has ended.
     fn step(&mut self, client: &mut Client) -> Option<()> {
         self.heartbeat_or_leave(client)?;
         self.commit(client)?;
@@ -210,12 +212,12 @@ impl Member {
         Some(())
     }
 
-    /// Heartbeats; first it repeats a leave that may be lost.
+    /// Sends a heartbeat, after repeating a leave that may be lost.
     fn heartbeat_or_leave(&mut self, client: &mut Client) -> Option<()> {
         if self.is_leaving {
             self.leave(client)?;
         }
-        // A static member that joins again is not recognised as the same.
+        // A static member that joins again would not be recognised as the same member.
         self.is_leaving = self.epoch == 0 && self.is_static();
         let request = self.request();
         self.is_unsure = true;
@@ -264,7 +266,7 @@ impl Member {
         reported.filter(|it| !it.partitions.is_empty()).collect()
     }
 
-    /// Revokes partitions first, then takes those that no other member may own.
+    /// Revokes partitions first. Then takes new ones, which no other member may own.
     fn learn(&mut self, response: &ConsumerGroupHeartbeatResponse<'_>) {
         assert!(response.member_epoch >= self.epoch, "back to {}", response.member_epoch);
         self.epoch = response.member_epoch;
@@ -285,7 +287,7 @@ impl Member {
         self.owned = owned;
     }
 
-    /// Commits the next offset of all partitions that it owns.
+    /// Commits the next offset of all owned partitions.
     fn commit(&mut self, client: &mut Client) -> Option<()> {
         if self.owned.is_empty() {
             return Some(());
@@ -348,7 +350,7 @@ impl Member {
         Some(())
     }
 
-    /// Expects a heartbeat without changes.
+    /// Sends a heartbeat, and expects that nothing changes.
     pub fn expect_no_change(&mut self, server: &Server) {
         let mut client = server.coordinator(&self.group.id);
         let response = self.heartbeat(&mut client, self.request()).expect("an answer");

@@ -1,10 +1,10 @@
-//! Acknowledged facts; of the last change it is unknown whether it took effect, if the server ended
-//! before its answer.
+//! Acknowledged facts. If the server ended before it answered the last change, it is unknown
+//! whether this change took effect.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Facts by name; an absent name is a fact, too.
+/// Facts by name. The absence of a name is a fact, too.
 #[derive(Debug)]
 pub struct Facts<F> {
     known: BTreeMap<String, F>,
@@ -22,7 +22,7 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.known.get(name)
     }
 
-    /// All known names, and one that may exist.
+    /// All known names, and the name of a change that may have taken effect.
     pub fn names(&self) -> Vec<String> {
         let doubted = self.doubted.iter().map(|(name, _)| name);
         let mut names: Vec<_> = self.known.keys().chain(doubted).cloned().collect();
@@ -34,7 +34,7 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.known.len()
     }
 
-    /// A change is under way.
+    /// A change was sent.
     pub fn begin(&mut self, name: &str, fact: Option<F>) {
         assert!(self.doubted.is_none(), "one change at a time");
         self.doubted = Some((name.to_owned(), fact));
@@ -49,8 +49,8 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         }
     }
 
-    /// Compares a found fact with the known one. It decides about the change under way: check each
-    /// name once before the next change.
+    /// Compares a fact that was found with the known one. The result decides whether the last
+    /// change took effect, so each name must be checked once before the next change.
     pub fn check(&mut self, name: &str, found: Option<F>) {
         if self.known.get(name) == found.as_ref() {
             return;

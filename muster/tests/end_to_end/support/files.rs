@@ -1,9 +1,9 @@
-//! The contents of a directory.
+//! Reads the contents of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every file below it with its bytes, by path.
+/// The path and the bytes of every file below the directory, sorted by path.
 pub fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {

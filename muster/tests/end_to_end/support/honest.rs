@@ -1,4 +1,4 @@
-//! A well-behaved group: its members send heartbeats and commits, and record their latencies and
+//! A well-behaved group. Its members send heartbeats and commits, and record their latencies and
 //! any loss.
 
 use super::offsets::commit_request;
@@ -10,36 +10,36 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The topic that the members commit offsets of.
+/// The topic of the offsets that the members commit.
 const TOPIC: &str = "honest";
 
-/// The shortest session timeout that a server permits by default.
+/// The minimum session timeout that a server permits by default.
 pub const SESSION: Duration = Duration::from_secs(6);
 const INTERVAL: Duration = Duration::from_millis(100);
 const HEARTBEATS_TO_A_COMMIT: u32 = 2;
 
-/// Members while they run, each on a connection and a thread of its own.
+/// Running members, each on its own connection and thread.
 pub struct Honest {
     stop: Arc<AtomicBool>,
     members: Vec<JoinHandle<Notes>>,
 }
 
-/// The notes of a member, or of all of them.
+/// The notes of a member, or of all members together.
 #[derive(Debug, Default)]
 pub struct Notes {
     pub heartbeats: Vec<Duration>,
     pub commits: Vec<Duration>,
-    /// Errors in place of success, by API.
+    /// The errors that members got, by API.
     pub lost: Vec<String>,
 }
 
 impl Honest {
-    /// Starts members, each in a group of its own, so that no rebalance hides a loss.
+    /// Starts members, each in its own group, so that no rebalance hides a loss.
     pub fn start(server: &Server, members: usize) -> Self {
         if !knows_topic(&mut server.client(0), TOPIC) {
             create_topic(server, TOPIC, 1);
         }
-        // Members of an earlier start stay until their sessions expire.
+        // Members of an earlier call stay until their sessions expire.
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let first = STARTED.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::<AtomicBool>::default();
@@ -72,7 +72,7 @@ impl Honest {
 }
 
 impl Notes {
-    /// Latencies of heartbeats: number, median, 99th percentile and maximum.
+    /// Latencies of heartbeats: count, median, 99th percentile and maximum.
     pub fn report(&self) -> String {
         let of = |name: &str, times: &[Duration]| {
             let mut times = times.to_vec();

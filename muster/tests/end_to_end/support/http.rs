@@ -1,4 +1,4 @@
-//! Requests to the admin listener.
+//! HTTP requests to the admin listener.
 
 use super::PATIENCE;
 use serde_json::Value;
@@ -6,11 +6,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Instant;
 
-/// The answer of the server to these bytes, until it closes the connection.
+/// Sends these bytes. Returns what the server answers until it closes the connection.
 pub fn raw(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // It may answer before it has taken all.
+    // The server may answer before it has read all bytes.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     let mut answer = Vec::new();
@@ -18,7 +18,7 @@ pub fn raw(port: u16, bytes: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// The status, the head and the body of an answer to a request with these lines.
+/// The status, the head and the body of the answer. `lines` are additional request headers.
 pub fn get_with(port: u16, path: &str, lines: &str) -> (u16, String, String) {
     let answer = raw(port, format!("GET {path} HTTP/1.1\r\n{lines}\r\n").as_bytes());
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -26,19 +26,19 @@ pub fn get_with(port: u16, path: &str, lines: &str) -> (u16, String, String) {
     (status, head.to_owned(), body.to_owned())
 }
 
-/// Like [`get_with`], for a client that accepts a type.
+/// Like [`get_with`], for a client that accepts this media type.
 pub fn get(port: u16, path: &str, accept: &str) -> (u16, String, String) {
     get_with(port, path, &format!("Host: localhost\r\nAccept: {accept}\r\n"))
 }
 
-/// The answer of the API to a client of this machine.
+/// The answer of the API to a client on this machine.
 pub fn api(port: u16, path: &str) -> (u16, Value) {
     let (status, head, body) = get_with(port, &format!("/api/v1/{path}"), "Host: 127.0.0.1:1\r\n");
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
     (status, serde_json::from_str(&body).unwrap())
 }
 
-/// The first line of metrics that begins with this, once its value is as wanted.
+/// The first line of the metrics with this beginning. Waits until its value satisfies `is_wanted`.
 pub fn metric_until(port: u16, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
     let began = Instant::now();
     loop {
@@ -52,7 +52,7 @@ pub fn metric_until(port: u16, beginning: &str, is_wanted: impl Fn(f64) -> bool)
     }
 }
 
-/// The answer of the API, once it is as wanted.
+/// The answer of the API. Waits until it satisfies `is_wanted`.
 pub fn api_until(port: u16, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {

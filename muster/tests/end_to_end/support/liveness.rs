@@ -1,4 +1,4 @@
-//! Whether a server still does each kind of work: to be asked after whatever was done to it.
+//! Checks that a server still does each kind of work. Tests call this after attacks or faults.
 
 use super::offsets::{commit, committed};
 use super::{Client, Server, create_topic, produce_to_all, topic_id};
@@ -6,12 +6,13 @@ use muster_codec::Response;
 use muster_codec::messages::*;
 use std::time::Duration;
 
-/// A kind of request that is not answered in this time is dead.
+/// If a kind of request gets no answer in this time, the server no longer serves it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const TOPIC: &str = "liveness";
 
-/// Metadata, creation of topics, produce, fetch, commits, and members of groups, at each shard.
+/// Checks metadata, creation of topics, produce, fetch, commits, and members of groups, at each
+/// shard.
 pub fn assert_alive_in_each_kind(server: &Server) {
     if !has_topic(server) {
         create_topic(server, TOPIC, i32::from(server.shards));
@@ -60,7 +61,7 @@ fn has_topic(server: &Server) -> bool {
     metadata(&mut client(server, 0)).error_code == 0
 }
 
-/// A partition that the shard leads: shard i is node i.
+/// A partition that the shard leads. Shard i is node i.
 fn led_by(server: &Server, client: &mut Client, shard: u16) -> Option<i32> {
     let partitions = metadata(client).partitions;
     assert_eq!(partitions.len(), usize::from(server.shards));
@@ -90,7 +91,7 @@ fn fetches(client: &mut Client, partition: i32, offset: i64) {
     assert!(data.error_code == 0 && !bytes.is_empty(), "{data:?}");
 }
 
-/// A member joins a group, which it has alone, sends a heartbeat, and leaves.
+/// Joins a group as its only member, sends a heartbeat, and leaves.
 fn joins_and_leaves(server: &Server, group: &str) {
     let mut client = server.coordinator(group);
     client.stream().set_read_timeout(Some(PATIENCE)).unwrap();

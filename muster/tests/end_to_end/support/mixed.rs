@@ -1,6 +1,6 @@
-//! All kinds of load at once, and the checks after the server ended at any moment: members of
-//! classic groups that commit, producers, members of consumer groups, long commits that keep
-//! compaction busy, and an administrator.
+//! All kinds of load at once, and the checks after the server ended at any moment. The load
+//! consists of committing members of classic groups, producers, members of consumer groups, long
+//! commits that keep compaction busy, and an administrator.
 
 use super::admin::Admin;
 use super::bulk::Bulk;
@@ -20,7 +20,7 @@ const BULKS: usize = 3;
 const BULK_TOPIC: &str = "bulk";
 const BULK_PARTITIONS: i32 = 16;
 
-/// The smallest segments, compacted as soon as possible; frequent snapshots.
+/// The smallest segments, compaction as soon as possible, and frequent snapshots.
 pub const CONFIGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.assignment.interval.ms=0",
@@ -41,7 +41,7 @@ pub struct Mixed {
     admin: Admin,
 }
 
-/// The load while it runs.
+/// The running load.
 pub struct Running {
     stop: Arc<AtomicBool>,
     workers: Vec<Arc<Worker>>,
@@ -87,7 +87,7 @@ impl Mixed {
         }
     }
 
-    /// Expects all acknowledged data; members continue until their groups are stable.
+    /// Expects all acknowledged data. Members continue until their groups are stable.
     pub fn check(&mut self, server: &Server, round: u64) {
         self.workers.iter().for_each(|worker| worker.check(server, round));
         self.groups.iter().for_each(|group| group.check(server, &self.members));
@@ -96,7 +96,7 @@ impl Mixed {
         settle(server, &self.groups, &mut self.members);
     }
 
-    /// The acknowledged data so far, for a line of a report.
+    /// A line for a report: the acknowledged data so far.
     pub fn summary(&self) -> String {
         let commits: i64 = self.workers.iter().map(|it| it.committed.load(Ordering::Relaxed)).sum();
         let records: i64 = self.workers.iter().map(|it| it.produced.load(Ordering::Relaxed)).sum();
@@ -115,7 +115,7 @@ impl Mixed {
 }
 
 impl Running {
-    /// Stops the load after the server has ended.
+    /// Stops the load, after the server has ended.
     pub fn stop(self) -> Mixed {
         self.stop.store(true, Ordering::Relaxed);
         self.worker_threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -149,7 +149,7 @@ fn start_admin(server: &Server, mut admin: Admin, stop: &Arc<AtomicBool>) -> Joi
     })
 }
 
-/// The number of times that the server ended while it wrote a file under another name.
+/// How often the server ended while it wrote a file under a temporary name.
 #[derive(Debug, Default)]
 pub struct Interrupted {
     pub compactions: usize,

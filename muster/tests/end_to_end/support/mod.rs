@@ -1,4 +1,4 @@
-//! A server in a process of its own, and a client for it: for end-to-end tests.
+//! A server in its own process, and a client for it.
 
 pub mod admin;
 pub mod alice;
@@ -38,10 +38,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// After this time something hangs. Not a measure of speed: a disk may stall for a minute.
+/// If something takes longer, it hangs. This does not measure speed: a disk may stall for a minute.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A running `muster serve` on free ports of 127.0.0.1; killed when dropped.
+/// A running `muster serve` on free ports of 127.0.0.1. It is killed when this is dropped.
 pub struct Server {
     process: Child,
     pub port: u16,
@@ -57,12 +57,12 @@ impl Server {
         Self::spawn(data.to_owned(), free_ports(shards), shards, configs)
     }
 
-    /// A server of one shard with a limit of descriptors.
+    /// A server with one shard and a limit of file descriptors.
     pub fn with_open_files(data: &Path, open_files: u64) -> Self {
         Self::with_few_descriptors(data, open_files, 1, &[])
     }
 
-    /// A server with a limit of descriptors.
+    /// A server with a limit of file descriptors.
     pub fn with_few_descriptors(
         data: &Path,
         open_files: u64,
@@ -74,17 +74,17 @@ impl Server {
         Self::run(limited, data.to_owned(), port, shards, Vec::new())
     }
 
-    /// A server whose addresses are in its arguments; its first port is `port`.
+    /// A server with its addresses among the arguments. Its first port is `port`.
     pub fn with_arguments(data: &Path, port: u16, shards: u16, arguments: &[&str]) -> Self {
         Self::of(command_with(data, shards, arguments), data, port, shards)
     }
 
-    /// A command that serves there.
+    /// Starts a command as a server with this data directory and these ports.
     pub fn of(command: Command, data: &Path, port: u16, shards: u16) -> Self {
         Self::run(command, data.to_owned(), port, shards, Vec::new())
     }
 
-    /// The same server once more, after it was killed or stopped.
+    /// Starts the same server again, after it was killed or stopped.
     pub fn restart(self) -> Self {
         let (data, configs) = (self.data.clone(), self.configs.clone());
         let (port, shards) = (self.port, self.shards);
@@ -123,7 +123,7 @@ impl Server {
             });
         }
         drop(ready);
-        // From here on a panic ends the process, too.
+        // From here on a panic also ends the process.
         let server = Self { process, port, shards, data, configs, log };
         for _ in 0..shards {
             readiness.recv_timeout(PATIENCE).expect("the server listens");
@@ -142,25 +142,25 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
     }
 
-    /// kill -9.
+    /// Ends the process with kill -9.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    /// SIGTERM, and the exit status.
+    /// Stops the process with SIGTERM. Returns its exit status.
     pub fn stop(&mut self) -> ExitStatus {
         let kill = Command::new("kill").arg(self.pid().to_string()).status().unwrap();
         assert!(kill.success());
         self.wait()
     }
 
-    /// How the process ended, if it has.
+    /// The exit status, if the process has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().unwrap()
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits until the process ends by itself.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -172,7 +172,7 @@ impl Server {
         }
     }
 
-    /// Waits for a line of the log that contains `text`.
+    /// Waits for a log line that contains `text`.
     pub fn says(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.log.lock().unwrap().contains(text) {
@@ -181,14 +181,14 @@ impl Server {
         }
     }
 
-    /// The first line of the log that contains `text`, once there is one.
+    /// The first log line that contains `text`. Waits for it.
     pub fn line_with(&self, text: &str) -> String {
         self.says(text);
         let log = self.log.lock().unwrap();
         log.lines().find(|line| line.contains(text)).unwrap().to_owned()
     }
 
-    /// The number of lines of the log so far that contain `text`.
+    /// The number of log lines so far that contain `text`.
     pub fn lines_with(&self, text: &str) -> usize {
         self.log.lock().unwrap().lines().filter(|line| line.contains(text)).count()
     }
@@ -197,7 +197,7 @@ impl Server {
         Client::connect(self.port + shard)
     }
 
-    /// The shard that coordinates a group, by FindCoordinator.
+    /// A connection to the shard that coordinates a group, found by FindCoordinator.
     pub fn coordinator(&self, group: &str) -> Client {
         self.coordinators().connect(group).expect("an answer")
     }
@@ -214,18 +214,18 @@ impl Drop for Server {
     }
 }
 
-/// Finds coordinators, even from other threads and while the server ends.
+/// Finds coordinators. It can be used from other threads, and while the server ends.
 pub struct Coordinators {
     port: u16,
 }
 
 impl Coordinators {
-    /// A connection to the coordinator of a group; None if the server has ended.
+    /// A connection to the coordinator of a group. `None` if the server has ended.
     pub fn connect(&self, group: &str) -> Option<Client> {
         Client::try_connect(self.port + self.shard(group)?)
     }
 
-    /// The shard that coordinates a group; None if the server has ended.
+    /// The shard that coordinates a group. `None` if the server has ended.
     pub fn shard(&self, group: &str) -> Option<u16> {
         let request = FindCoordinatorRequest { key: group.to_owned().into(), ..Default::default() };
         let response = Client::try_connect(self.port)?.try_call(3, request.into())?;
@@ -235,7 +235,7 @@ impl Coordinators {
     }
 }
 
-/// A command of `muster serve` with a limit of descriptors, not started yet.
+/// The command `muster serve` with a limit of file descriptors, not started yet.
 pub fn limited(data: &Path, port: u16, open_files: u64, shards: u16, configs: &[&str]) -> Command {
     let configs: Vec<_> = configs.iter().map(|config| config.to_string()).collect();
     let server = command(data, port, shards, &configs);
@@ -245,7 +245,7 @@ pub fn limited(data: &Path, port: u16, open_files: u64, shards: u16, configs: &[
     limited
 }
 
-/// A command of `muster serve`, not started yet.
+/// The command `muster serve`, not started yet.
 pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Command {
     let listen = format!("127.0.0.1:{port}");
     let configs = configs.iter().map(String::as_str);
@@ -253,13 +253,13 @@ pub fn command(data: &Path, port: u16, shards: u16, configs: &[String]) -> Comma
     command_with(data, shards, &arguments)
 }
 
-/// Like [`command`], with the arguments for its addresses among `arguments`. It has no admin
-/// listener unless they name one: servers of several tests run at once.
+/// Like [`command`], with the addresses among the arguments. Unless they name an admin listener,
+/// the server has none, because servers of several tests run at once.
 pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     let mut command = binary();
     let has = |key| arguments.iter().any(|it| it.starts_with(key));
     let no_admin = (!has("admin.listener=")).then_some("admin.listener=");
-    // Directories are copied and compared: the file of the reserve is small.
+    // Directories are copied and compared, so the reserve file is small.
     let reserve = (!has("disk.reserve.bytes=")).then_some("disk.reserve.bytes=65536");
     let driver = driver::config().filter(|_| !has("io.driver="));
     command
@@ -274,8 +274,8 @@ pub fn command_with(data: &Path, shards: u16, arguments: &[&str]) -> Command {
     command
 }
 
-/// The command `muster`: of this build, or the optimized one that `MUSTER_BINARY` names, so that
-/// the tests themselves need no optimized build.
+/// The command `muster`. `MUSTER_BINARY` can name an optimized binary, so that the tests themselves
+/// need no optimized build.
 pub fn binary() -> Command {
     let of_this_build = || env!("CARGO_BIN_EXE_muster").into();
     Command::new(std::env::var_os("MUSTER_BINARY").unwrap_or_else(of_this_build))
@@ -286,7 +286,7 @@ pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
-/// The first of this number of consecutive free ports.
+/// The first of `count` consecutive free ports.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 20_000 + (std::process::id() as u16 % 100) * 100;
@@ -299,7 +299,7 @@ pub fn free_ports(count: u16) -> u16 {
     }
 }
 
-/// One connection, for one request at a time or pipelined ones.
+/// A connection, for one request at a time or for pipelined requests.
 pub struct Client {
     stream: TcpStream,
     correlation_id: i32,
@@ -310,7 +310,7 @@ impl Client {
         Self::try_connect(port).expect("a connection")
     }
 
-    /// None if no server listens.
+    /// `None` if no server listens.
     pub fn try_connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).unwrap();
@@ -323,14 +323,14 @@ impl Client {
         self.try_call(version, request).expect("an answer")
     }
 
-    /// None if the connection ends before the answer.
+    /// `None` if the connection ends before the answer.
     pub fn try_call(&mut self, version: i16, request: Request<'_>) -> Option<Response<'static>> {
         let api = request.api_key();
         let id = self.send(version, &request)?;
         self.receive(api, version, id)
     }
 
-    /// Sends without waiting; returns the correlation id.
+    /// Sends a request without waiting for its answer. Returns the correlation id.
     pub fn send(&mut self, version: i16, request: &Request<'_>) -> Option<i32> {
         self.correlation_id += 1;
         let frame = frame(version, self.correlation_id, request);
@@ -350,12 +350,12 @@ impl Client {
         if api.flexible_response_header(version) {
             assert_eq!(reader.u8().unwrap(), 0);
         }
-        // A response borrows its frame, which tests keep for as long as they like.
+        // A response borrows its frame, and tests keep responses for any time.
         let rest: &'static [u8] = reader.rest().to_vec().leak();
         Some(Response::read(api, version, &mut Reader::new(rest)).unwrap())
     }
 
-    /// The contents of the next frame; None if the connection ended.
+    /// The contents of the next frame. `None` if the connection ended.
     pub fn receive_frame(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).ok()?;
@@ -364,8 +364,8 @@ impl Client {
         Some(body)
     }
 
-    /// Whether the server closes the connection without further bytes; not if it keeps it open for
-    /// as long as tests wait.
+    /// Whether the server closes the connection without sending further bytes. False if the
+    /// connection stays open for as long as tests wait.
     pub fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0; 1]) {
             Ok(read) => read == 0,
@@ -378,7 +378,7 @@ impl Client {
     }
 }
 
-/// A whole request frame.
+/// A complete request frame.
 pub fn frame(version: i16, correlation_id: i32, request: &Request<'_>) -> Vec<u8> {
     frame_of("test", version, correlation_id, request)
 }
@@ -404,7 +404,7 @@ pub fn frame_of(
     out
 }
 
-/// Appends one record to partition 0 of the topic, and returns its acknowledged offset. None if the
+/// Appends a record to partition 0 of the topic. Returns its acknowledged offset. `None` if the
 /// server has ended.
 pub fn produce(client: &mut Client, topic: &'static str, value: &[u8]) -> Option<i64> {
     produce_to(client, topic, 0, value)
@@ -419,7 +419,7 @@ pub fn produce_to(
     produce_to_all(client, topic, index..index + 1, value).map(|offsets| offsets[0])
 }
 
-/// One request with a record for each of the partitions; returns their offsets.
+/// Sends one request with a record for each partition. Returns the offsets.
 pub fn produce_to_all(
     client: &mut Client,
     topic: &'static str,
@@ -443,7 +443,7 @@ pub fn produce_to_all(
     Some(partitions.iter().map(|partition| partition.base_offset).collect())
 }
 
-/// Creates a topic, and waits until all shards have it.
+/// Creates a topic, and waits until all shards know it.
 pub fn create_topic(server: &Server, name: &str, partitions: i32) {
     let topic = CreatableTopic {
         name: name.to_owned().into(),
@@ -464,7 +464,7 @@ pub fn create_topic(server: &Server, name: &str, partitions: i32) {
     }
 }
 
-/// The id of a topic, by Metadata.
+/// The id of a topic, from Metadata.
 pub fn topic_id(client: &mut Client, name: &str) -> Uuid {
     let topic = MetadataRequestTopic { name: Some(name.to_owned().into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -486,7 +486,7 @@ fn knows_topic(client: &mut Client, name: &str) -> bool {
     body.topics[0].error_code == 0
 }
 
-/// A number from the environment.
+/// A number from an environment variable.
 pub fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }

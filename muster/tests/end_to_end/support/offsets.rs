@@ -1,4 +1,4 @@
-//! Commits of groups without members, `muster log`, and the results of both.
+//! Commits of groups without members, `muster log`, and their results.
 
 use super::Server;
 use muster_codec::Response;
@@ -6,10 +6,10 @@ use muster_codec::messages::*;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-/// The commits of one group: offset and metadata, by topic and partition.
+/// The commits of a group: the offset and the metadata, by topic and partition.
 pub type Offsets = BTreeMap<(String, i32), (i64, String)>;
 
-/// Commits one offset for a group without members, acknowledged.
+/// Commits an offset in a group without members. Expects that it is acknowledged.
 pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset: i64) {
     let request = commit_request(group, topic, [partition], offset, &format!("at {offset}"));
     let response = server.coordinator(group).call(8, request.into());
@@ -17,7 +17,7 @@ pub fn commit(server: &Server, group: &str, topic: &str, partition: i32, offset:
     assert_eq!(body.topics[0].partitions[0].error_code, 0);
 }
 
-/// A commit of the same offset for several partitions of one topic.
+/// A request that commits the same offset for several partitions of a topic.
 pub fn commit_request(
     group: &str,
     topic: &str,
@@ -65,7 +65,7 @@ pub fn committed(server: &Server, group: &str) -> Offsets {
     body.groups[0].topics.iter().flat_map(of_topic).collect()
 }
 
-/// The exit status of a tool, and its output to stdout and stderr.
+/// The exit status of a tool, and its output on stdout and stderr.
 #[derive(Debug)]
 pub struct Ended {
     pub status: i32,

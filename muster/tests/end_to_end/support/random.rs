@@ -1,6 +1,6 @@
 //! Random numbers for tests.
 
-/// xorshift64, from a seed that is not 0.
+/// xorshift64. The seed must not be 0.
 pub struct Random(pub u64);
 
 impl Random {

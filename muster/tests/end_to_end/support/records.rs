@@ -1,11 +1,11 @@
-//! Records of partition 0 of a topic.
+//! The records in partition 0 of a topic.
 
 use super::Client;
 use muster_codec::Response;
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 
-/// The error of a fetch, and the base offset of its first batch.
+/// The error code of a fetch, and the base offset of its first batch.
 pub fn fetched(client: &mut Client, topic: &'static str, fetch_offset: i64) -> (i16, Option<i64>) {
     let partition_max_bytes = 1;
     let partition = FetchPartition { fetch_offset, partition_max_bytes, ..Default::default() };

@@ -1,4 +1,4 @@
-//! The room on a file system.
+//! Fills file systems.
 
 use super::{Client, PATIENCE};
 use muster_codec::messages::*;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Leaves about this number of bytes of the file system free. A server may free others meanwhile.
+/// Leaves about `free` bytes of the file system free. A server may free more space meanwhile.
 pub fn fill(volume: &Path, filler: &Path, free: u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -22,7 +22,7 @@ pub fn fill(volume: &Path, filler: &Path, free: u64) {
     }
 }
 
-/// Appends one record to partition 0 of the topic; returns its error and its offset.
+/// Appends a record to partition 0 of the topic. Returns the error code and the offset.
 pub fn try_produce(client: &mut Client, topic: &'static str) -> (ErrorCode, i64) {
     let mut builder = BatchBuilder::default();
     builder.append(0, &(&b"key"[..], Some(&b"value"[..])));

@@ -1,4 +1,4 @@
-//! Requests that change configs and ACLs, and that list them.
+//! Requests that change or list configs and ACLs.
 
 use muster_codec::messages::*;
 
@@ -7,7 +7,7 @@ pub const BROKER: i8 = 4;
 pub const CLIENT_METRICS: i8 = 16;
 pub const GROUP: i8 = 32;
 
-/// Sets configs of a resource, or removes those without a value.
+/// Sets configs of a resource. Removes configs whose value is `None`.
 pub fn alter_configs(
     resource_type: i8,
     name: &str,
@@ -40,7 +40,7 @@ pub fn alice_reads_orders() -> CreateAclsRequest<'static> {
     CreateAclsRequest { creations: vec![creation] }
 }
 
-/// Asks for all ACLs.
+/// A request for all ACLs.
 pub fn all_acls() -> DescribeAclsRequest<'static> {
     DescribeAclsRequest {
         resource_type_filter: 1,

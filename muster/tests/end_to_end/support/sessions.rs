@@ -1,4 +1,4 @@
-//! Members that only stay in their group.
+//! Members that only keep their membership.
 
 use super::{Client, Server};
 use muster_codec::messages::{
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const MEMBERS: usize = 40;
 pub const SESSION_MS: u64 = 2_000;
 
-/// The config of a server with such sessions.
+/// The configs of a server with such sessions.
 pub const SESSION_CONFIGS: [&str; 4] = [
     "group.consumer.min.session.timeout.ms=1000",
     "group.consumer.session.timeout.ms=2000",
@@ -18,7 +18,7 @@ pub const SESSION_CONFIGS: [&str; 4] = [
     "group.consumer.heartbeat.interval.ms=200",
 ];
 
-/// A member, which has a connection of its own.
+/// A member with its own connection.
 pub struct Member {
     client: Client,
     group: String,
@@ -26,12 +26,12 @@ pub struct Member {
     epoch: i32,
 }
 
-/// Members of a group that have all joined.
+/// The members of a group, after all have joined.
 pub fn join_all(server: &Server, group: &str) -> Vec<Member> {
     (0..MEMBERS).map(|index| Member::join(server, group, &format!("member-{index}"))).collect()
 }
 
-/// Joins as the only member of a classic group; returns its id.
+/// Joins as the only member of a classic group. Returns the member id.
 pub fn join_alone(client: &mut Client, group: &str) -> String {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: Bytes::default() };
     let request = JoinGroupRequest {
@@ -42,7 +42,7 @@ pub fn join_alone(client: &mut Client, group: &str) -> String {
         protocols: vec![protocol],
         ..Default::default()
     };
-    // Version 3 needs no second request with the id of the member.
+    // In version 3 a member does not have to repeat the request with its id.
     let Response::JoinGroup(body) = client.call(3, request.into()) else { panic!() };
     assert_eq!(body.error_code, 0);
     body.member_id.to_string()
@@ -57,12 +57,12 @@ impl Member {
         member
     }
 
-    /// Panics from now on if an answer takes longer than this.
+    /// From now on panics if an answer takes longer than `patience`.
     pub fn waits_for(&self, patience: Duration) {
         self.client.stream().set_read_timeout(Some(patience)).unwrap();
     }
 
-    /// Sends a heartbeat.
+    /// Sends a heartbeat. Returns its correlation id.
     pub fn ask(&mut self) -> i32 {
         let joins = self.epoch == 0;
         let request = ConsumerGroupHeartbeatRequest {
@@ -77,7 +77,7 @@ impl Member {
         self.client.send(0, &request.into()).expect("a connection")
     }
 
-    /// Whether the answer to a heartbeat is without error.
+    /// Whether the heartbeat with this correlation id was answered without error.
     pub fn is_answered(&mut self, id: i32) -> bool {
         let api = ApiKey::ConsumerGroupHeartbeat;
         let response = self.client.receive(api, 0, id).expect("an answer");

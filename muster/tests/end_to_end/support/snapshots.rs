@@ -1,11 +1,11 @@
-//! The snapshots of a server.
+//! Waits for snapshots of a server.
 
 use super::{PATIENCE, Server};
 use std::time::{Duration, Instant};
 
 impl Server {
-    /// Waits until the first shard's snapshot at an operation has its name. The line of the log
-    /// comes before.
+    /// Waits until the first shard's snapshot at this operation has its final name. The log line
+    /// comes earlier.
     pub fn has_snapshot_at(&self, operation: i64) {
         self.says(&format!("was written at operation {operation}"));
         let directory = self.data.join(format!("shards-{}", self.shards)).join("0");

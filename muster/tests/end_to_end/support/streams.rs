@@ -1,4 +1,5 @@
-//! A member of a streams group: a word count over a repartition topic, with a state store.
+//! A member of a streams group. Its topology is a word count with a repartition topic and a state
+//! store.
 
 use super::Client;
 use muster_codec::messages::*;
@@ -10,13 +11,13 @@ pub const WORDS: &str = "words";
 pub const REPARTITION: &str = "wc-repartition";
 pub const CHANGELOG: &str = "wc-counts-changelog";
 
-/// A time after which a test that waits has failed.
+/// If a test waits for longer, it fails.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The tasks of a role: partitions by subtopology.
+/// The tasks of a role: the partitions of each subtopology.
 pub type Tasks = BTreeMap<String, Vec<i32>>;
 
-/// A member, by its coordinator.
+/// A member, with a connection to its coordinator.
 pub struct StreamsMember {
     pub client: Client,
     pub group: &'static str,
@@ -24,7 +25,7 @@ pub struct StreamsMember {
     pub epoch: i32,
     pub active: Tasks,
     pub standby: Tasks,
-    /// The codes and details of the last answer.
+    /// The status codes and details of the last answer.
     pub statuses: Vec<(i8, String)>,
     /// The replication factor of its internal topics.
     pub replication_factor: i16,
@@ -44,7 +45,7 @@ impl StreamsMember {
         }
     }
 
-    /// Heartbeats with all that it has, or joins.
+    /// Sends a heartbeat with all its tasks, or joins.
     pub fn beat(&mut self) {
         let answer = self.ask();
         assert_eq!(answer.error_code, 0, "{answer:?}");
@@ -59,7 +60,7 @@ impl StreamsMember {
         answer
     }
 
-    /// Heartbeats of all members until a condition holds for them.
+    /// All members send heartbeats until `holds` is true for them.
     pub fn beat_until(members: &mut [Self], what: &str, holds: impl Fn(&[Self]) -> bool) {
         let until = Instant::now() + LONG;
         while !holds(members) {

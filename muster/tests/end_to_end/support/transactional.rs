@@ -1,4 +1,4 @@
-//! A transactional producer, with requests of its own, and a consumer of committed records.
+//! A transactional producer with its own requests, and a consumer of committed records.
 
 use super::{Client, PATIENCE, Server};
 use muster_codec::messages::*;
@@ -7,12 +7,12 @@ use muster_codec::{Bytes, ErrorCode, Response};
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// How a producer speaks to its coordinator.
+/// The transaction version of a producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// It adds partitions, and keeps its epoch.
+    /// The producer adds partitions by separate requests, and keeps its epoch.
     One,
-    /// Its produce requests add partitions, and each transaction has an epoch (KIP-890).
+    /// Produce requests add partitions, and each transaction has a new epoch (KIP-890).
     Two,
 }
 
@@ -28,7 +28,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Begins with a transactional id, which ends what another has open.
+    /// Initializes a transactional id, which ends an open transaction of another producer with this
+    /// id.
     pub fn begin(server: &Server, id: &str, version: Version, topic: &'static str) -> Self {
         Self::begin_with_timeout(server, id, version, topic, 60_000)
     }
@@ -63,7 +64,7 @@ impl Producer {
         }
     }
 
-    /// Adds partitions to the transaction, as clients of version 1 do; returns their errors.
+    /// Adds partitions to the transaction, as clients of version 1 do. Returns the error codes.
     pub fn add(&self, server: &Server, partitions: &[i32]) -> Vec<i16> {
         let partitions = partitions.to_vec();
         let topic = AddPartitionsToTxnTopic { name: self.topic.into(), partitions };
@@ -81,7 +82,7 @@ impl Producer {
         partitions.map(|partition| partition.partition_error_code).collect()
     }
 
-    /// Produces a record in the transaction; returns the error.
+    /// Produces a record in the transaction. Returns the error code.
     pub fn send(&mut self, server: &Server, partition: i32, value: &str) -> i16 {
         if self.version == Version::One {
             assert_eq!(self.add(server, &[partition]), [0], "{self:?}");
@@ -89,8 +90,8 @@ impl Producer {
         self.send_only(server, partition, value)
     }
 
-    /// Produces a record without the addition of its partition. As clients do, asks again while the
-    /// end of the last transaction, or the server's start, is under way.
+    /// Produces a record without adding its partition. Retries, as clients do, while the end of the
+    /// last transaction or the server's startup is in progress.
     pub fn send_only(&mut self, server: &Server, partition: i32, value: &str) -> i16 {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -127,8 +128,8 @@ impl Producer {
         error
     }
 
-    /// Adds the offsets of a group to the transaction, as clients of version 1 do; returns the
-    /// error.
+    /// Adds the offsets of a group to the transaction, as clients of version 1 do. Returns the
+    /// error code.
     pub fn add_offsets(&self, server: &Server, group: &str) -> i16 {
         let request = AddOffsetsToTxnRequest {
             transactional_id: self.id.clone().into(),
@@ -141,7 +142,7 @@ impl Producer {
         body.error_code
     }
 
-    /// Commits an offset of partition 0 for a group in the transaction; returns the error.
+    /// Commits an offset of partition 0 for a group in the transaction. Returns the error code.
     pub fn commit(&self, server: &Server, group: &str, offset: i64) -> i16 {
         if self.version == Version::One {
             assert_eq!(self.add_offsets(server, group), 0, "{self:?}");
@@ -149,8 +150,8 @@ impl Producer {
         self.commit_only(server, group, offset)
     }
 
-    /// Commits an offset without the addition of its group. As clients do, asks again while the end
-    /// of the last transaction, or the server's start, is under way.
+    /// Commits an offset without adding its group. Retries, as clients do, while the end of the
+    /// last transaction or the server's startup is in progress.
     pub fn commit_only(&self, server: &Server, group: &str, offset: i64) -> i16 {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -184,7 +185,7 @@ impl Producer {
         body.topics[0].partitions[0].error_code
     }
 
-    /// Ends the transaction; returns the error.
+    /// Ends the transaction. Returns the error code.
     pub fn end(&mut self, server: &Server, committed: bool) -> i16 {
         let request = EndTxnRequest {
             transactional_id: self.id.clone().into(),
@@ -203,10 +204,10 @@ impl Producer {
     }
 }
 
-/// A record of a transaction.
+/// A batch with one transactional record.
 fn batch((producer_id, epoch): (i64, i16), sequence: i32, value: &str) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
-    // With the time of markers: a segment does not span years.
+    // Records have the current time, as markers do. Otherwise a segment would span years.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
     builder.append(now, &(&b"key"[..], Some(value.as_bytes())));
     let mut batch = builder.seal(0, -1).to_vec();
@@ -243,7 +244,7 @@ pub fn ends(server: &Server, topic: &'static str, partition: i32) -> (i64, i64) 
     (body.last_stable_offset, body.high_watermark)
 }
 
-/// The records of a partition that a consumer of committed records sees.
+/// The values of the records that a consumer of committed records sees in a partition.
 pub fn committed(server: &Server, topic: &'static str, partition: i32) -> Vec<String> {
     let body = fetch(server, topic, partition, 0);
     let bytes = body.records.map(|records| records.to_vec()).unwrap_or_default();
@@ -270,7 +271,7 @@ pub fn committed(server: &Server, topic: &'static str, partition: i32) -> Vec<St
     seen
 }
 
-/// Waits until nothing is open in a partition, and returns its committed records.
+/// Waits until a partition has no open transaction. Returns its committed records.
 pub fn settled(server: &Server, topic: &'static str, partition: i32) -> Vec<String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -282,7 +283,8 @@ pub fn settled(server: &Server, topic: &'static str, partition: i32) -> Vec<Stri
     }
 }
 
-/// The committed offset of partition 0 for a group, or the error while it is not stable.
+/// The committed offset of partition 0 in a group. An error while a transactional offset is
+/// pending.
 pub fn stable_offset(server: &Server, group: &str, topic: &'static str) -> Result<i64, i16> {
     let topic = OffsetFetchRequestTopics {
         name: topic.into(),
@@ -305,7 +307,7 @@ pub fn stable_offset(server: &Server, group: &str, topic: &'static str) -> Resul
     }
 }
 
-/// Waits until the committed offset of partition 0 for a group is stable, and returns it.
+/// Waits until the committed offset of partition 0 in a group is stable. Returns it.
 pub fn settled_offset(server: &Server, group: &str, topic: &'static str) -> i64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -317,7 +319,7 @@ pub fn settled_offset(server: &Server, group: &str, topic: &'static str) -> i64 
     }
 }
 
-/// A fetch of committed records, which waits for a little while if there are none.
+/// Fetches committed records. If there are none, it waits for a short time.
 fn fetch(
     server: &Server,
     topic: &'static str,

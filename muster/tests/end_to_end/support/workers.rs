@@ -1,5 +1,5 @@
-//! Workers of a crash test: each is the only member of a classic group, which commits, and a
-//! producer.
+//! The workers of a crash test. Each is a producer, and the only member of a classic group, in
+//! which it commits.
 
 use super::{Client, Server};
 use muster_codec::messages::*;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 
-/// The most workers: the topic has a partition for each.
+/// The maximum number of workers. The topic has a partition for each.
 pub const WORKERS: usize = 8;
 pub const TOPIC: &str = "crash";
 
-/// A member of a group of its own, and a producer to a partition of its own.
+/// The only member of a group, and a producer to its own partition.
 pub struct Worker {
     index: usize,
     member_id: String,
     generation_id: i32,
     producer_id: i64,
     producer_epoch: i16,
-    /// The last acknowledged offset of commits, which is the same for each partition of the topic.
+    /// The last acknowledged offset of commits. It is the same for all partitions of the topic.
     pub committed: AtomicI64,
-    /// The number of acknowledged records: their offsets and sequence numbers are below it.
+    /// The number of acknowledged records. Their offsets and sequence numbers are below it.
     pub produced: AtomicI64,
 }
 
-/// Both threads of each worker, until they are stopped or the server ends.
+/// Starts both threads of each worker. They run until they are stopped or the server ends.
 pub fn start_workers(
     server: &Server,
     workers: &[Arc<Worker>],
@@ -53,7 +53,7 @@ fn group(index: usize) -> String {
 }
 
 impl Worker {
-    /// Joins its group, and gets a producer id.
+    /// Joins the worker's group, and gets a producer id.
     pub fn new(server: &Server, index: usize) -> Self {
         let mut coordinator = server.coordinator(&group(index));
         let (member_id, generation_id) = join(&mut coordinator, index);
@@ -76,7 +76,7 @@ impl Worker {
         group(self.index)
     }
 
-    /// Commits the next offset for all partitions; false once the server has ended.
+    /// Commits the next offset for all partitions. Returns false once the server has ended.
     fn commit(&self, client: &mut Client) -> bool {
         let offset = self.committed.load(Ordering::Relaxed) + 1;
         let partition = |partition_index| OffsetCommitRequestPartition {
@@ -103,8 +103,8 @@ impl Worker {
         true
     }
 
-    /// Sends the next record, which may be a duplicate if its acknowledgement was lost; false once
-    /// the server has ended.
+    /// Sends the next record. It may be a duplicate, if an acknowledgement was lost. Returns false
+    /// once the server has ended.
     fn produce(&self, client: &mut Client) -> bool {
         let sequence = self.produced.load(Ordering::Relaxed);
         let records = Some(Bytes::from(self.batch(sequence as i32)));
@@ -128,7 +128,7 @@ impl Worker {
         true
     }
 
-    /// One record of the producer.
+    /// A batch with one record of the producer.
     fn batch(&self, sequence: i32) -> Vec<u8> {
         const PRODUCER_ID_AT: usize = 43;
         let mut builder = BatchBuilder::default();
@@ -138,12 +138,12 @@ impl Worker {
         producer.extend(self.producer_epoch.to_be_bytes());
         producer.extend(sequence.to_be_bytes());
         batch[PRODUCER_ID_AT..][..producer.len()].copy_from_slice(&producer);
-        // A change of the timestamp, to compute the checksum again.
+        // Changes the timestamp, so that the checksum is computed again.
         set_max_timestamp(&mut batch, TimestampType::CreateTime, 1);
         batch
     }
 
-    /// The shard that leads its partition, by Metadata.
+    /// The shard that leads the worker's partition, from Metadata.
     fn leader(&self, server: &Server) -> u16 {
         let topic = MetadataRequestTopic { name: Some(TOPIC.into()), ..Default::default() };
         let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -154,11 +154,11 @@ impl Worker {
         partitions.iter().find(is_own).unwrap().leader_id as u16
     }
 
-    /// Expects all acknowledged data, once.
+    /// Expects that all acknowledged data are there exactly once.
     pub fn check(&self, server: &Server, kill: u64) {
         let worker = format!("kill {kill}, worker {}", self.index);
         assert_eq!(self.heartbeat(server), 0, "{worker} is still a member");
-        // One more may have been written, whose acknowledgement was lost.
+        // One more commit may have been written, whose acknowledgement was lost.
         let acknowledged = self.committed.load(Ordering::Relaxed);
         let committed = self.committed_offsets(server);
         assert!(committed.iter().all(|it| *it == committed[0]), "{worker}: {committed:?}");
@@ -182,7 +182,7 @@ impl Worker {
         body.error_code
     }
 
-    /// The offset of each partition; 0 if none was committed yet.
+    /// The committed offset of each partition. 0 if there is none.
     fn committed_offsets(&self, server: &Server) -> Vec<i64> {
         let topic = OffsetFetchRequestTopics {
             name: TOPIC.into(),
@@ -220,12 +220,12 @@ impl Worker {
     }
 }
 
-/// Creates a stable group of one member; returns its id and the generation.
+/// Creates a stable group with one member. Returns the member id and the generation.
 fn join(coordinator: &mut Client, index: usize) -> (String, i32) {
     let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
     let request = JoinGroupRequest {
         group_id: group(index).into(),
-        // No member is late only because the disk stalls.
+        // Sessions are long, so that no member expires only because the disk stalls.
         session_timeout_ms: 600_000,
         rebalance_timeout_ms: 600_000,
         protocol_type: "test".into(),

@@ -1,20 +1,20 @@
-//! For every API the requests that demand most with the fewest bytes: one item named repeatedly,
-//! different items named once, and everything.
+//! For every API the requests that demand the most work with the fewest bytes: one item named
+//! repeatedly, different items named once, and all items.
 
 use super::{dense_moves, dense_shares, dense_streams, dense_tokens};
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
 
-/// The state that requests refer to.
+/// The state to which requests refer.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// A group with many offsets.
     pub group: String,
-    /// Groups with many members, classic and of the consumer protocol.
+    /// Groups with many members. Below, a group of the consumer protocol.
     pub classic: String,
     pub consumer: String,
-    /// A topic with records, and the number of its partitions.
+    /// A topic with records. Below, the number of its partitions.
     pub topic: String,
     pub topic_id: Uuid,
     pub partitions: i32,
@@ -23,15 +23,15 @@ pub struct Target {
 /// How a request names its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One item, this number of times.
+    /// One item, repeated this number of times.
     Repeated(usize),
-    /// This number of items that do not exist, with short names.
+    /// This number of different items. They do not exist, and have short names.
     Distinct(usize),
-    /// Everything, by null or by an empty list.
+    /// All items, by null or an empty list.
     All,
 }
 
-/// The densest request of an API in a form. A new API needs an entry here.
+/// The densest request of an API in this form. A new API needs an entry here.
 pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     let of = |name: &str| names(form, name);
     match api {
@@ -169,7 +169,7 @@ pub fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     }
 }
 
-/// Names for a list, of which an empty one may mean everything.
+/// The names for a list. An empty list may mean all.
 pub(super) fn names(form: Form, name: &str) -> Vec<Str<'static>> {
     match form {
         Form::Repeated(count) => vec![name.to_owned().into(); count],
@@ -178,7 +178,7 @@ pub(super) fn names(form: Form, name: &str) -> Vec<Str<'static>> {
     }
 }
 
-/// A short name for each number.
+/// A short name that is different for each number.
 fn short_name(number: usize) -> Str<'static> {
     const DIGITS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let mut rest = number;
@@ -192,7 +192,7 @@ fn short_name(number: usize) -> Str<'static> {
     }
 }
 
-/// Indexes of partitions: one repeated, absent ones, or all of the topic.
+/// Partition indexes: one index repeated, absent ones, or all of the topic.
 pub(super) fn indexes(form: Form, target: &Target) -> Vec<i32> {
     match form {
         Form::Repeated(count) => vec![0; count],
@@ -208,7 +208,7 @@ fn produce(form: Form, target: &Target) -> ProduceRequest<'static> {
     builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
     let batch = builder.seal(0, -1).to_vec();
     let of = |index| PartitionProduceData { index, records: Some(Bytes::from(batch.clone())) };
-    // Each has a batch in the request, so there are fewer.
+    // Each partition has a batch in the request, so there are fewer.
     let partition_data = indexes(form, target).into_iter().take(100).map(of).collect();
     let topic_data = vec![TopicProduceData {
         name: target.topic.clone().into(),
@@ -232,7 +232,7 @@ fn fetch(form: Form, target: &Target) -> FetchRequest<'static> {
     FetchRequest { max_bytes: i32::MAX, max_wait_ms: 0, topics, ..Default::default() }
 }
 
-/// Asks by timestamp, so that an answer needs a read of the records.
+/// Asks for offsets by timestamp, so that the server has to read records.
 fn list_offsets(form: Form, target: &Target) -> ListOffsetsRequest<'static> {
     let of = |partition_index| ListOffsetsPartition {
         partition_index,
@@ -330,7 +330,7 @@ fn sync_group(form: Form, target: &Target) -> SyncGroupRequest<'static> {
     }
 }
 
-/// A state that no group has makes the answer empty, but the search no shorter.
+/// A state that no group has: the answer is empty, but the search is just as long.
 fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     let states_filter = match form {
         Form::All => Vec::new(),
@@ -339,7 +339,7 @@ fn list_groups(form: Form) -> ListGroupsRequest<'static> {
     ListGroupsRequest { states_filter, types_filter: Vec::new() }
 }
 
-/// With `validate_only`: nothing is changed.
+/// Uses `validate_only`, so nothing is changed.
 fn create_topics(form: Form, target: &Target) -> CreateTopicsRequest<'static> {
     let of = |name| CreatableTopic {
         name,
@@ -380,7 +380,7 @@ fn leader_epochs(form: Form, target: &Target) -> OffsetForLeaderEpochRequest<'st
     OffsetForLeaderEpochRequest { topics, ..Default::default() }
 }
 
-/// Configs of groups: any name has as many configs as an existing group.
+/// Configs of groups. Any name has as many configs as an existing group.
 fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let of = |resource_name| DescribeConfigsResource {
@@ -395,7 +395,7 @@ fn describe_configs(form: Form, target: &Target) -> DescribeConfigsRequest<'stat
     }
 }
 
-/// A client with an id that subscribes to nothing pushes empty messages.
+/// Pushes empty messages, as a client with an id that subscribes to nothing.
 fn push_telemetry(form: Form, target: &Target) -> PushTelemetryRequest<'static> {
     let metrics = indexes(form, target).iter().flat_map(|_| [b'\n', 0]).collect::<Vec<u8>>();
     let client_instance_id = Uuid([0xff; 16]);
@@ -426,7 +426,7 @@ fn reassignments(form: Form) -> ListPartitionReassignmentsRequest<'static> {
     ListPartitionReassignmentsRequest { topics, ..Default::default() }
 }
 
-/// With `validate_only`: nothing is changed.
+/// Uses `validate_only`, so nothing is changed.
 fn replace_configs(form: Form) -> AlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = ReplacedConfig { name: "x".into(), value: Some("y".into()) };
@@ -445,7 +445,7 @@ fn create_partitions(form: Form, target: &Target) -> CreatePartitionsRequest<'st
     CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: true }
 }
 
-/// With `validate_only`: nothing is changed.
+/// Uses `validate_only`, so nothing is changed.
 fn alter_configs(form: Form) -> IncrementalAlterConfigsRequest<'static> {
     const GROUP: i8 = 32;
     let config = AlterableConfig {

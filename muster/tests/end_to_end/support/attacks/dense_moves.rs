@@ -1,4 +1,4 @@
-//! The densest requests for moves of partitions, elections, and levels of features.
+//! The densest requests about reassignments, elections and feature levels.
 
 use super::dense::{Form, Target, indexes, names};
 use muster_codec::messages::*;

@@ -4,10 +4,11 @@ use super::dense::{Form, Target, indexes, names};
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Request};
 
-/// The densest request of one of these APIs in a form.
+/// The densest request of one of these APIs in this form.
 ///
 /// # Panics
-/// If the API is another one.
+///
+/// The API is another one.
 pub(super) fn request(api: ApiKey, form: Form, target: &Target) -> Request<'static> {
     let (group_id, topic_id) = (target.consumer.clone(), target.topic_id);
     let all = indexes(form, target);

@@ -3,7 +3,7 @@
 use super::dense::{Form, Target, names};
 use muster_codec::messages::*;
 
-/// A subtopology for each name.
+/// A heartbeat with a subtopology for each name.
 pub(super) fn heartbeat(form: Form, target: &Target) -> StreamsGroupHeartbeatRequest<'static> {
     let subtopology = |(number, topic)| StreamsGroupSubtopology {
         subtopology_id: format!("{number}").into(),
@@ -33,7 +33,7 @@ pub(super) fn describe(form: Form, target: &Target) -> StreamsGroupDescribeReque
     }
 }
 
-/// A source node with many topics.
+/// The nodes of a description: one source node with many topics.
 pub(super) fn nodes(
     form: Form,
     target: &Target,

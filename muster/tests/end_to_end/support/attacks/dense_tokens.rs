@@ -1,4 +1,4 @@
-//! The densest requests for delegation tokens.
+//! The densest requests about delegation tokens.
 
 use super::dense::{Form, names};
 use muster_codec::messages::*;

@@ -1,4 +1,5 @@
-//! Attacks other than repeated requests, and the state that attacks request.
+//! All attacks. This file adds attacks other than repeated requests, and creates the state to which
+//! attacks refer.
 
 use super::dense::{Form, Target, request};
 use super::{Reading, attack, frame_of};
@@ -19,19 +20,20 @@ const COMMITS_IN_FLIGHT: usize = 500;
 /// The amount of state.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// Groups with one offset.
+    /// The number of groups with one offset.
     pub groups: usize,
-    /// Offsets of one group, one for each partition of a topic of their own.
+    /// The number of offsets in one group, one for each partition of a separate topic.
     pub offsets: usize,
-    /// Members of one group, with client ids of this length in bytes.
+    /// The number of members in one group. Below, the length of their client ids in bytes.
     pub members: usize,
     pub client_id_bytes: usize,
-    /// Partitions of the topic with records, with a record of this size in each.
+    /// The number of partitions of the topic with records. Below, the size of the one record in
+    /// each.
     pub partitions: i32,
     pub record_bytes: usize,
 }
 
-/// Creates that state on the only shard of a server.
+/// Creates this state on a server with one shard.
 pub fn prepare(server: &Server, sizes: Sizes) -> Target {
     create_topic(server, "wide", sizes.partitions);
     create_topic(server, "many", sizes.offsets as i32);
@@ -69,7 +71,7 @@ fn commit_all(client: &mut Client, sizes: Sizes) {
     }
 }
 
-/// Members that wait for each other, on a connection that stays open until the process ends.
+/// Members that wait for each other. Their connection stays open until the process ends.
 fn join_all(server: &Server, sizes: Sizes) {
     let client_id = "c".repeat(sizes.client_id_bytes);
     let join = JoinGroupRequest {
@@ -137,12 +139,12 @@ fn http(port: u16, stop: &AtomicBool) {
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
             let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n");
         }
-        // Ports of closed connections stay reserved for a minute.
+        // The ports of closed connections stay reserved for a minute.
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Connections that send most of a frame, and wait.
+/// Connections that send most of a frame, and then wait.
 fn unfinished(port: u16, stop: &AtomicBool) {
     const CONNECTIONS: usize = 50;
     const FRAME_BYTES: u32 = 99 << 20;
@@ -241,7 +243,7 @@ fn new_topics(port: u16, stop: &AtomicBool) {
     }
 }
 
-/// Members with the largest metadata allowed, whose connections close while they wait.
+/// Members with the largest permitted metadata, whose connections close while they wait.
 fn large_joins(port: u16, stop: &AtomicBool) {
     const JOINS: usize = 2_000;
     for number in 0..JOINS {

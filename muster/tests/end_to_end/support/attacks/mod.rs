@@ -1,5 +1,5 @@
-//! Hostile clients: they request much, and read their answers in every wrong way. The bytes that
-//! they send are bounded, and they end when they are stopped.
+//! Hostile clients: they request much, and read their answers in every wrong way. The number of
+//! bytes that they send is limited, and they end when they are stopped.
 
 pub mod dense;
 mod dense_moves;
@@ -23,7 +23,7 @@ pub enum Reading {
     ByteByByte,
     /// It reads the start of an answer, disconnects, and connects again.
     ClosesMidAnswer,
-    /// It ends its side of the connection, and waits.
+    /// It closes its sending side of the connection, and waits.
     HalfCloses,
     Always,
 }
@@ -33,14 +33,14 @@ impl Reading {
         [Self::Never, Self::ByteByByte, Self::ClosesMidAnswer, Self::HalfCloses, Self::Always];
 }
 
-/// The most connections of a client that reconnects.
+/// The maximum number of connections of a client that reconnects.
 const CONNECTIONS_MAX: usize = 200;
 
-/// The pause of a client that can neither send nor read at the moment.
+/// How long a client pauses when it can neither send nor read.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Sends `frames` repeatedly, as fast as the server accepts them, until it is stopped: returns how
-/// many bytes were sent and received.
+/// Sends `frames` repeatedly, as fast as the server accepts them, until it is stopped. Returns the
+/// numbers of bytes sent and received.
 pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> (u64, u64) {
     let (mut sent, mut received) = (0, 0);
     for _ in 0..CONNECTIONS_MAX {
@@ -55,7 +55,7 @@ pub fn attack(port: u16, frames: &[u8], reading: Reading, stop: &AtomicBool) -> 
     (sent, received)
 }
 
-/// A whole request frame, with a client id.
+/// A complete request frame with a client id.
 pub fn frame_of(client_id: &str, version: i16, request: &Request<'_>) -> Vec<u8> {
     let header = RequestHeader {
         api_key: request.api_key() as i16,
@@ -88,7 +88,7 @@ impl<'a> Connection<'a> {
         Self { stream, frames, at: 0, reading, sent: 0, received: 0, may_send: true }
     }
 
-    /// Runs until the connection ends, or it is stopped.
+    /// Runs until the connection ends or the attack is stopped.
     fn run(mut self, stop: &AtomicBool) -> (u64, u64) {
         while !stop.load(Ordering::Relaxed) {
             let (Some(sent), Some(received)) = (self.send(), self.read()) else { break };
@@ -102,7 +102,7 @@ impl<'a> Connection<'a> {
         (self.sent, self.received)
     }
 
-    /// None if the server closed the connection.
+    /// `None` if the server closed the connection.
     fn send(&mut self) -> Option<u64> {
         if !self.may_send {
             return Some(0);
@@ -138,7 +138,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// The number of bytes; None if the connection is gone.
+/// The number of bytes. `None` if the connection is broken.
 fn moved(result: std::io::Result<usize>) -> Option<usize> {
     match result {
         Ok(count) => Some(count),

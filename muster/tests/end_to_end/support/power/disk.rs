@@ -1,6 +1,6 @@
-//! A disk with a volatile cache: a file of a FUSE file system, for a loop device. Writes since the
-//! last flush are partly lost with the power: of each sector the disk keeps one of the states that
-//! it had since then.
+//! A disk with a volatile cache: a file in a FUSE file system, for a loop device. A power loss
+//! loses a part of the writes since the last flush. For each sector the disk keeps one of the
+//! states since then.
 
 use super::super::Random;
 use fuser::{
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The unit that a disk writes as a whole or not at all.
+/// The unit that a disk writes either completely or not at all.
 const SECTOR_BYTES: usize = 512;
 const FILE: INodeNo = INodeNo(2);
 const FILE_NAME: &str = "disk";
-/// The time for which the kernel may cache attributes, which never change.
+/// How long the kernel may cache attributes, which never change.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// The disk from the outside, with its power switch.
+/// The disk as tests see it, with its power switch.
 pub struct Disk {
     shared: Arc<Shared>,
     _session: BackgroundSession,
@@ -44,8 +44,8 @@ impl Disk {
         &self.path
     }
 
-    /// Fails all reads and writes from now on. Returns how many sectors were not flushed, and how
-    /// many of those lost their last state.
+    /// From now on all reads and writes fail. Returns how many sectors were unflushed, and how many
+    /// of these lost their last state.
     pub fn power_off(&self, random: &mut Random) -> (usize, usize) {
         let mut state = self.state();
         state.is_off = true;
@@ -56,7 +56,7 @@ impl Disk {
         self.state().is_off = false;
     }
 
-    /// Until the value is dropped, reads, writes and flushes do not end.
+    /// Reads, writes and flushes do not end until the returned value is dropped.
     pub fn hang(&self) -> Hang<'_> {
         self.state().hangs = true;
         Hang(self)
@@ -87,7 +87,7 @@ type Sector = Box<[u8; SECTOR_BYTES]>;
 #[derive(Default)]
 struct State {
     durable: HashMap<u64, Sector>,
-    /// All states of a sector since the last flush, in order.
+    /// For each sector, all its states since the last flush, in order.
     cached: HashMap<u64, Vec<Sector>>,
     is_off: bool,
     hangs: bool,
@@ -126,7 +126,7 @@ impl State {
         let mut cached: Vec<_> = self.cached.drain().collect();
         cached.sort_unstable_by_key(|(number, _)| *number);
         let (unflushed, mut lost) = (cached.len(), 0);
-        // Often a disk has written nothing of its cache, or all of it.
+        // Often a disk has written none or all of its cache.
         let keeps = random.next() % 5;
         for (number, mut written) in cached {
             let kept = match keeps {
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// A file system of one file.
+/// A file system that consists of one file.
 struct FileOnly {
     shared: Arc<Shared>,
     bytes: u64,
@@ -193,7 +193,7 @@ impl Filesystem for FileOnly {
         reply.attr(&TTL, &self.attributes(ino));
     }
 
-    /// Direct I/O, as a power loss of this disk does not clear the kernel's page cache.
+    /// Uses direct I/O, because a power loss of this disk does not clear the kernel's page cache.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
     }

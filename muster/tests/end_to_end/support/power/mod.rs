@@ -1,5 +1,5 @@
-//! Power loss: an ext4 file system of its own, on a loop device, on a disk with a volatile
-//! cache. Needs root, `/dev/fuse`, loop devices and `mkfs.ext4`.
+//! Power loss: an ext4 file system on a loop device, on a disk with a volatile cache. Needs root,
+//! `/dev/fuse`, loop devices and `mkfs.ext4`.
 
 mod disk;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A mounted file system whose power can fail.
 pub struct PowerSupply {
-    /// Unmounted before the disk is.
+    /// Must be unmounted before the disk.
     volume: Option<Volume>,
     disk: Disk,
     mount_point: PathBuf,
@@ -20,31 +20,31 @@ pub struct PowerSupply {
 
 impl PowerSupply {
     /// # Errors
-    /// The machine lacks something; the text names it.
+    /// The machine lacks something, which the text names.
     pub fn new(bytes: u64) -> Result<Self, String> {
         let directory = tempfile::tempdir().unwrap();
         let [fuse, mount_point] = ["fuse", "mnt"].map(|name| directory.path().join(name));
         [&fuse, &mount_point].iter().for_each(|path| std::fs::create_dir(path).unwrap());
         let disk = Disk::mount(&fuse, bytes).map_err(|error| format!("no FUSE here: {error}"))?;
         let volume = Volume::attach(disk.path(), &mount_point)?;
-        // Without blocks reserved for root, so that a full disk is full.
+        // No blocks are reserved for root, so that a full disk is really full.
         run("mkfs.ext4", &["-q", "-b", "4096", "-m", "0", &volume.device])?;
         volume.mount()?;
         Ok(Self { volume: Some(volume), disk, mount_point, _directory: directory })
     }
 
-    /// A directory on it.
+    /// A directory on the file system.
     pub fn path(&self) -> &Path {
         &self.mount_point
     }
 
-    /// Cuts the power; returns the result of [`Disk::power_off`]. Processes with open files get
+    /// Cuts the power. Returns the result of [`Disk::power_off`]. Processes with open files get
     /// errors.
     pub fn cut(&self, random: &mut Random) -> (usize, usize) {
         self.disk.power_off(random)
     }
 
-    /// The disk does not answer until the value is dropped.
+    /// The disk does not answer until the returned value is dropped.
     pub fn hang(&self) -> Hang<'_> {
         self.disk.hang()
     }
@@ -97,11 +97,11 @@ impl Drop for Volume {
             std::thread::sleep(Duration::from_millis(10));
         }
         if is_mounted() {
-            // A process holds it: it is unmounted when that ends.
+            // A process still uses the volume. It is unmounted when the process ends.
             let _ = run("umount", &["--lazy", &text(&self.mount_point)]);
         }
         let detached = run("losetup", &["--detach", &self.device]).map(drop);
-        // A panic in progress has reported more.
+        // If a panic is in progress, it has reported more.
         let is_clean = unmounted.is_ok() && detached.is_ok();
         assert!(is_clean || std::thread::panicking(), "{unmounted:?}, {detached:?}");
     }
