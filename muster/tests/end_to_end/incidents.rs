@@ -1,5 +1,5 @@
-//! Incidents as an operator meets them: what the page's API, the metrics and the log say names the
-//! cause of each. `MUSTER_INCIDENTS=FILE` writes what they said (docs/incidents.md).
+//! Incidents as an operator sees them. The page's API, the metrics and the log name the cause of
+//! each. `MUSTER_INCIDENTS=FILE` writes the evidence to a file (docs/incidents.md).
 
 mod notes;
 
@@ -26,13 +26,13 @@ const CONFIGS: [&str; 6] = [
     "admin.lag.interval.ms=100",
 ];
 
-/// A server of one shard, with the port of its admin listener.
+/// A server with one shard, and the port of its admin listener.
 struct Site {
     server: Server,
     admin: u16,
 }
 
-/// A member of a consumer group, that owns what it is assigned.
+/// A member of a consumer group, which reports all assigned partitions as its own.
 struct Member {
     client: Client,
     group: &'static str,
@@ -51,17 +51,17 @@ impl Site {
         Self { server: Server::start(data, 1, &configs), admin }
     }
 
-    /// The line of a metric, once its value is as wanted.
+    /// The line of a metric. Waits until its value satisfies `is_wanted`.
     fn metric(&self, beginning: &str, is_wanted: impl Fn(f64) -> bool) -> String {
         metric_until(self.admin, beginning, is_wanted)
     }
 
-    /// A group as the page shows it, once it is as wanted.
+    /// A group as the page shows it. Waits until it satisfies `is_wanted`.
     fn group(&self, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         api_until(self.admin, &format!("groups/{id}"), is_wanted)
     }
 
-    /// The causes of the last rebalances of a group, once they are as wanted.
+    /// The causes of the last rebalances of a group. Waits until they satisfy `is_wanted`.
     fn causes(&self, id: &str, is_wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
         causes_of(&self.group(id, |group| is_wanted(&causes_of(group))))
     }
@@ -86,7 +86,7 @@ impl Site {
 }
 
 impl Member {
-    /// Heartbeats, and returns the error.
+    /// Sends a heartbeat, and returns the error code.
     fn beat(&mut self) -> i16 {
         let names = self.expression.is_none().then(|| vec!["orders".into()]);
         let owned =
@@ -133,7 +133,7 @@ impl Member {
     }
 }
 
-/// The causes of each rebalance of a group.
+/// The causes of all rebalances of a group.
 fn causes_of(group: &Value) -> Vec<String> {
     let causes = |it: &Value| {
         let causes = it["causes"].as_array().unwrap().iter();
@@ -314,13 +314,13 @@ fn session_storm(site: &Site, notes: &mut Notes) {
     drop(members);
 }
 
-/// A volume that tests may fill and freeze; None where the machine has none.
+/// A volume that tests may fill up and freeze. `None` if the machine cannot provide one.
 fn volume(notes: &mut Notes) -> Option<PowerSupply> {
     let volume = PowerSupply::new(256 << 20);
     volume.map_err(|missing| notes.skipped(missing)).ok()
 }
 
-/// Commits offsets until the server does not answer, or has answered so often.
+/// Commits offsets until the server has answered `count` times, or does not answer.
 fn commits(server: &Server, count: usize) -> usize {
     let Some(mut client) = Client::try_connect(server.port) else { return 0 };
     let request = |round: usize| {

@@ -1,7 +1,7 @@
-//! Where the kernel lets no io_uring be set up, as under the seccomp profile of a container engine
-//! or with little locked memory: the server polls its sockets, says so once, and keeps what it
-//! acknowledged. A part of the stories of other files is here once more, with such a server; all of
-//! them have one with `MUSTER_IO_DRIVER=poll`.
+//! Servers for which the kernel does not permit io_uring, for example because of a container
+//! engine's seccomp profile, or of little locked memory. The server polls its sockets, logs this
+//! once, and keeps acknowledged data. This file repeats some stories of other files with such a
+//! server. `MUSTER_IO_DRIVER=poll` runs all stories with one.
 
 use crate::support::driver::{ENOSYS, EPERM, polled, refuse_io_uring};
 use crate::support::offsets::{commit, committed};
@@ -12,10 +12,10 @@ use crate::{
 };
 use std::process::{Command, Stdio};
 
-/// The log has these words once, whatever is the cause.
+/// The words that the log contains once, whatever the cause.
 const FALLBACK: &str = "muster does without io_uring";
 
-/// Commits and records of a server are there after kill -9.
+/// Checks that the server still has its commits and records after kill -9.
 fn keeps_what_it_acknowledged(mut server: Server) -> Server {
     create_topic(&server, "orders", 1);
     commit(&server, "g", "orders", 0, 41);
@@ -56,7 +56,7 @@ fn a_filter_that_hides_io_uring_is_named_and_the_server_polls() {
     under_a_filter(ENOSYS, "This kernel has no io_uring, or a seccomp profile hides it");
 }
 
-/// A server with a limit of locked memory, which root has not.
+/// A server with a limit of locked memory. Root loses the privilege to exceed it.
 fn with_locked_memory(kib: u32, shards: u16) -> (tempfile::TempDir, Server) {
     let directory = tempfile::tempdir().unwrap();
     let port = free_ports(shards);

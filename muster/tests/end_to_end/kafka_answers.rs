@@ -1,4 +1,4 @@
-//! Kafka's answers in recorded histories, compared with muster's: see
+//! Compares muster's answers with Kafka's in recorded histories: see
 //! `server/differential/README.md`.
 
 use crate::support::Server;
@@ -8,8 +8,8 @@ use differential::report::Report;
 use differential::{CONFIGS, history};
 use std::path::Path;
 
-/// The recordings about groups, offsets and records, about topics and configs, about configs in
-/// many forms, and about transactions.
+/// The recordings: of groups, offsets and records; of topics and configs; of configs in many forms;
+/// and of transactions.
 const RECORDINGS: [&str; 4] = [
     "tests/data/kafka_answers.gz",
     "tests/data/kafka_topic_answers.gz",

@@ -1,5 +1,5 @@
-//! Groups of thousands over real connections: they join, continue after kill -9, and get an error
-//! when they are too large to be recorded.
+//! Groups of thousands of members over real connections. They join, continue after kill -9, and get
+//! an error when they are too large to be recorded.
 
 use crate::support::{Client, Server};
 use muster_codec::messages::*;
@@ -7,7 +7,7 @@ use muster_codec::{Bytes, ErrorCode, Response};
 use std::time::Instant;
 
 const GROUP: &str = "large";
-/// Less than the limit of requests in flight on a connection.
+/// Below the limit of requests in flight on a connection.
 const MEMBERS_PER_CONNECTION: usize = 500;
 
 /// A member, and the connection that it shares with others.
@@ -36,7 +36,7 @@ impl Crowd {
         }
     }
 
-    /// Sends one request for each member, then passes on the answers.
+    /// Sends a request for each member, and then passes the answers on.
     fn all<'a>(
         &mut self,
         version: i16,
@@ -72,7 +72,7 @@ impl Crowd {
         );
     }
 
-    /// Sends a SyncGroup for each member; returns the errors.
+    /// Sends a SyncGroup for each member. Returns the error codes.
     fn sync(&mut self, assignment: &[u8]) -> Vec<i16> {
         let mut errors = Vec::new();
         self.all(
@@ -102,7 +102,7 @@ impl Crowd {
         }
     }
 
-    /// The errors of a heartbeat of each member.
+    /// The error codes of a heartbeat for each member.
     fn heartbeats(&mut self) -> Vec<i16> {
         let mut errors = Vec::new();
         self.all(
@@ -173,7 +173,7 @@ fn an_assignment_too_large_to_be_recorded_is_refused_and_the_next_is_not() {
     let mut crowd = Crowd::new(&server, 40);
     crowd.join(b"metadata");
     let refused = crowd.sync(&vec![8; 300_000]);
-    // Members that sync after the leader find the next rebalance in progress.
+    // Members that sync after the leader find that the next rebalance is in progress.
     let expected = [ErrorCode::UnknownServerError.code(), ErrorCode::RebalanceInProgress.code()];
     assert!(refused.iter().all(|error| expected.contains(error)), "{refused:?}");
     assert!(refused.contains(&expected[0]));

@@ -1,4 +1,4 @@
-//! Several listeners: each has the ports of all shards, and its clients are given its addresses.
+//! Several listeners. Each has ports for all shards, and returns its own addresses to its clients.
 
 use crate::support::{Client, Server, command_with, free_ports, said};
 use muster_codec::Response;
@@ -6,7 +6,7 @@ use muster_codec::messages::*;
 
 const SHARDS: u16 = 2;
 
-/// The brokers as Metadata has them.
+/// The addresses of the brokers in an answer to Metadata.
 fn brokers(port: u16) -> Vec<String> {
     let Response::Metadata(body) =
         Client::connect(port).call(12, MetadataRequest::default().into())

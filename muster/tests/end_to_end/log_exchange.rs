@@ -1,6 +1,6 @@
-//! `muster log import` and `muster log export`: the directory in `data/kafka` was written by Apache
-//! Kafka (`kafka_files/golden` makes it): groups of both protocols, with members and without,
-//! transactions, tombstones, batches in every compression.
+//! `muster log import` and `muster log export`. Apache Kafka wrote the directory in `data/kafka`
+//! (`kafka_files/golden` creates it). It contains groups of both protocols, with members and
+//! without, transactions, tombstones, and batches in every compression.
 
 use crate::support::Server;
 use crate::support::offsets::{Offsets, commit, committed, muster_log};
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions=3";
 
-/// The commits of each group in the directory: the same offset in a number of partitions of
-/// `orders`, another one in the next ones, and the metadata.
+/// The commits of each group in the directory. Partitions of `orders` have the same offset up to a
+/// number, and another offset from there on. The text is the metadata.
 const COMMITTED: [(&str, &[i64], &str); 14] = [
     ("gzip", &[11], "of 0"),
     ("snappy", &[21], "of 0"),
@@ -41,7 +41,7 @@ struct Cli {
     command: LogCommand,
 }
 
-/// Runs a command in this process; returns the verdict, or the error.
+/// Runs a command in this process. Returns the verdict and the output, or the error.
 pub(crate) fn carried_out(words: &[&str]) -> Result<(Verdict, String), String> {
     let cli = Cli::parse_from(["log"].iter().chain(words));
     let mut out = Vec::new();
@@ -53,7 +53,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kafka")
 }
 
-/// A copy that can be changed.
+/// A copy of the directory, which tests may change.
 pub(crate) fn golden_copy() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_tree(&golden(), copy.path());
@@ -72,7 +72,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Imports into a new directory that does not exist yet.
+/// Imports the directory into a new data directory.
 pub(crate) fn import(
     kafka: &Path,
     data: &Path,
@@ -113,7 +113,7 @@ fn consumer_described(server: &Server, group: &str) -> (String, i32, usize) {
     (group.group_state.to_string(), group.group_epoch, group.members.len())
 }
 
-/// The first and the next offset of each partition of `orders`, from its leader.
+/// The first and the next offset of each partition of `orders`, from the partition's leader.
 fn bounds(server: &Server) -> Vec<(i64, i64)> {
     let at = |partition: i32, timestamp: i64| {
         let asked = |shard| {
@@ -134,7 +134,7 @@ fn bounds(server: &Server) -> Vec<(i64, i64)> {
     (0..4).map(|partition| (at(partition, -2), at(partition, -1))).collect()
 }
 
-/// A config of a resource, as a shard describes it.
+/// A config of a resource, as described by a shard.
 fn config(server: &Server, resource_type: i8, resource: &'static str, name: &str) -> String {
     let resource = DescribeConfigsResource {
         resource_type,
@@ -169,7 +169,7 @@ fn an_imported_kafka_cluster_is_served() {
     assert_eq!(config(&server, 32, "consumer-left", "consumer.session.timeout.ms"), "50000");
     commit(&server, "simple", "orders", 0, 9);
     assert!(server.stop().success());
-    // The data opens with another number of shards, too.
+    // A server with another number of shards can open the data, too.
     let server = Server::start(&data, 1, &[OFFSETS_PARTITIONS]);
     assert_eq!(committed(&server, "simple").len(), 1);
     assert_eq!(committed(&server, "zstd"), expected("zstd"));
@@ -200,7 +200,7 @@ fn records_that_are_lost_after_an_import_are_noticed() {
 
     let partitions = fs::read_dir(data.join("topics")).unwrap().map(|it| it.unwrap().path());
     let segment = partitions.map(|it| it.join("00000000000000000000.log")).next().unwrap();
-    // Whole batches are cut off: the rest is a valid log.
+    // If complete batches are cut off, the rest is a valid log.
     let bytes = fs::read(&segment).unwrap();
     let last = *batch_starts(&bytes).last().unwrap();
     fs::write(&segment, &bytes[..last]).unwrap();
@@ -250,7 +250,7 @@ fn fetched(server: &Server, topic: &'static str, partition: i32) -> Records {
     panic!("no shard leads it");
 }
 
-/// The records of whole batches, by offset.
+/// The records of the complete batches, by offset.
 pub(crate) fn records(bytes: &[u8]) -> Records {
     let mut found = Records::new();
     for batch in Batches::new(bytes) {
@@ -295,7 +295,7 @@ fn an_export_has_the_batches_of_a_fetch_and_can_be_imported_again() {
     assert!(ours == fs::read(golden().join(segment)).unwrap(), "byte for byte Kafka's");
     let again = carried_out(&["export", &data, "--to", &kafka]).unwrap_err();
     assert!(again.contains("__consumer_offsets-0"), "nothing is written over: {again}");
-    // And import it again.
+    // The export can be imported again.
     fs::write(format!("{kafka}/meta.properties"), "cluster.id=other\n").unwrap();
     let refused = import(kafka.as_ref(), path("back").as_ref(), &["--shards", "1"]).unwrap_err();
     assert!(refused.contains(".kafka_cleanshutdown"), "{refused}");
@@ -309,7 +309,7 @@ fn an_export_has_the_batches_of_a_fetch_and_can_be_imported_again() {
     assert_eq!(committed(&server, "simple"), simple);
 }
 
-/// Expects an import to fail and to leave nothing; returns the error.
+/// Expects that an import fails and leaves no files. Returns the error.
 fn refused(kafka: &Path, more: &[&str]) -> String {
     let parent = tempfile::tempdir().unwrap();
     let more = [more, &["--shards", "1"]].concat();
@@ -367,7 +367,7 @@ fn a_torn_end_is_cut_only_where_kafka_would_cut_it() {
     assert!(import(kafka.path(), &parent.path().join("data"), &more).is_ok());
 }
 
-/// Flips bits of each file, one at a time: the place is reported, nothing panics, no files are
+/// Flips single bits of each file. The damaged place is reported, nothing panics, and no files are
 /// left.
 #[test]
 fn damage_anywhere_is_reported_with_its_place() {
@@ -379,7 +379,7 @@ fn damage_anywhere_is_reported_with_its_place() {
         for at in (0..whole.len()).step_by(11) {
             let starts: Vec<usize> = batch_starts(&whole);
             let start = starts.iter().rev().find(|start| **start <= at).unwrap();
-            // The checksum does not cover base offset and leader epoch.
+            // The checksum does not cover the base offset and the leader epoch.
             if at - start < 8 || (12..16).contains(&(at - start)) {
                 continue;
             }
@@ -410,7 +410,7 @@ fn a_dry_run_prints_what_an_import_prints_and_writes_nothing() {
     assert!(refused(kafka.path(), &["--dry-run"]).contains("the file ends within a batch"));
 }
 
-/// Data with valid checksums may still be hostile: nothing panics.
+/// Data with valid checksums may still be hostile. They must not cause a panic.
 #[test]
 fn hostile_records_with_valid_checksums_are_read_or_refused() {
     let kafka = golden_copy();

@@ -1,4 +1,5 @@
-//! `muster log dump` and `muster log verify` on directories that a server left, intact and damaged.
+//! `muster log dump` and `muster log verify` on directories of a stopped server, intact and
+//! damaged.
 
 use crate::support::files::contents;
 use crate::support::offsets::{Ended, commit, commit_request, muster_log};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const GROUPS: [&str; 3] = ["orders", "bills", "mails"];
 
-/// A directory of two shards with groups, a topic and some records.
+/// A data directory of two shards with groups, a topic and some records.
 fn directory() -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path(), 2, &[]);
@@ -48,7 +49,7 @@ fn verify(data: &Path) -> Ended {
     log("verify", data, &[])
 }
 
-/// The first segment of the first shard that coordinates one of these groups.
+/// The first segment of shard 1, the first shard that coordinates some of the groups.
 fn segment(data: &Path) -> PathBuf {
     data.join("shards-2/1/00000000000000000001.log")
 }
@@ -163,7 +164,7 @@ fn a_directory_is_good_after_kill_9_at_any_moment() {
     }
 }
 
-/// Commits without pause until the server ends.
+/// Commits without a pause until the server ends.
 fn commit_until_it_ends(port: u16, group: &str) {
     let mut client = crate::support::Client::connect(port);
     let request = commit_request(group, "payments", [0], 1, "");
@@ -301,13 +302,13 @@ fn a_user_topic_is_checked_up_to_its_last_batch() {
     let partition = fs::read_dir(topics).unwrap().next().unwrap().unwrap().path();
     let path = partition.join("00000000000000000000.log");
     let len = fs::read(&path).unwrap().len();
-    // A crash does not explain damage after a clean stop.
+    // After a clean stop no damage is explained by a crash.
     change(&path, len - 1, &[0xff]);
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
     let refused = "does not match. Readers of payments-0 get CORRUPT_MESSAGE";
     assert!(damaged.out.contains(refused), "{damaged:?}");
-    // Nor missing records.
+    // Missing records are not explained either.
     fs::remove_dir_all(&partition).unwrap();
     let damaged = verify(data.path());
     assert_eq!(damaged.status, 1, "{damaged:?}");
@@ -326,7 +327,7 @@ fn a_torn_end_of_a_user_topic_is_normal_after_a_crash() {
     let torn = verify(data.path());
     assert_eq!(torn.status, 0, "{torn:?}");
     assert!(torn.out.contains("startup cuts the log here"), "{torn:?}");
-    // A crash does not explain damage before a synced segment.
+    // Damage before a synced segment is not explained by a crash.
     for base in [3, 4] {
         fs::write(partition.join(format!("{base:020}.log")), b"").unwrap();
     }
@@ -367,7 +368,7 @@ fn a_snapshot_is_printed_and_checked_against_the_log() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     assert!(damaged.out.contains("DAMAGED shards-1/0/snapshot: byte 0: "), "{damaged:?}");
     assert_eq!(log("dump", data.path(), &[]).status, 1);
-    // A file that was cut, and one of another format version, which is no damage.
+    // A file that was cut, and a file of another format version, which does not count as damage.
     fs::write(&path, "MSNP").unwrap();
     assert_eq!(verify(data.path()).status, 1);
     fs::write(&path, [&b"MSNP\0\x63"[..], &[0; 200]].concat()).unwrap();

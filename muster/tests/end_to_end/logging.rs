@@ -1,5 +1,5 @@
-//! The server survives trouble with its log: an output that fails, that is not read, or whose
-//! reader is gone; and clients that cause thousands of lines.
+//! Faults of the log's output: it fails, it is not read, or its reader is gone, and clients cause
+//! thousands of lines. The server survives all of them.
 
 use crate::support::{Client, PATIENCE, Server, command, free_ports};
 use muster_codec::messages::ApiVersionsRequest;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: muster\r\n\r\n";
 const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 
-/// Each causes a line, unless it is left out.
+/// The number of clients. Each causes a log line, unless the line is suppressed.
 const STRANGERS: usize = 500;
 
 /// The default capacity of a pipe.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// A server whose outputs a test chooses.
+/// A server whose standard output and error the test chooses.
 struct Process(Child, u16);
 
 impl Process {
@@ -36,7 +36,7 @@ impl Process {
         process
     }
 
-    /// Sends garbage on connections, and checks that clients are served meanwhile.
+    /// Sends garbage on many connections, and checks that clients are served meanwhile.
     fn withstands_strangers(&mut self) {
         let mut client = Client::connect(self.1);
         for stranger in 0..STRANGERS {
@@ -72,18 +72,18 @@ fn software() -> ApiVersionsRequest<'static> {
     }
 }
 
-/// Bytes that are no request, each with another reason: the length of the frame.
+/// A frame length that is not valid. Each number causes another error message.
 fn garbage(number: usize) -> [u8; 4] {
     (i32::MAX - number as i32).to_be_bytes()
 }
 
-/// Sends bytes that are no request, and waits until the connection is closed.
+/// Sends bytes that are not a request, and waits until the connection is closed.
 fn visit(port: u16, bytes: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
-    // A reset is an end, too.
+    // A reset also ends the connection.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty());
 }
@@ -92,7 +92,7 @@ fn full_device() -> File {
     File::options().write(true).open("/dev/full").unwrap()
 }
 
-/// A pipe that accepts no further byte until it is read.
+/// A full pipe: it accepts no more bytes until it is read.
 fn full_pipe() -> (PipeReader, Stdio) {
     let (reader, mut writer) = pipe().unwrap();
     writer.write_all(&[b'.'; PIPE_BYTES]).unwrap();
@@ -158,7 +158,7 @@ fn other_protocols_are_named_once() {
         (0..20).for_each(|_| visit(server.port, bytes));
         server.says(&format!("this looks like {name}"));
     }
-    // Lines of the other connections would have been written by now.
+    // By now, lines about the other connections would have been written.
     visit(server.port, &garbage(0));
     server.says("is over socket.request.max.bytes");
     for name in ["HTTP", "TLS"] {

@@ -1,5 +1,5 @@
-//! The binary `muster` under test, in processes of its own. All of these tests are one program:
-//! each further one would compile and link `support/` and the server again.
+//! The binary `muster` under test, in its own processes. All these tests are one program. Another
+//! program would compile and link `support/` and the server again.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, unreachable_pub)]

@@ -1,5 +1,5 @@
-//! Metrics and health of the real server, by HTTP: what clients do shows, and hostile requests cost
-//! little.
+//! Metrics and health of the real server over HTTP. They show what clients do, and hostile requests
+//! cost little.
 
 use crate::support::http::{get, raw};
 use crate::support::{Client, Server, command, free_ports};
@@ -7,13 +7,13 @@ use muster_codec::messages::*;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 
-/// A server of two shards with an admin listener, and its port.
+/// A server with two shards and an admin listener, and that listener's port.
 fn server(data: &std::path::Path) -> (Server, u16) {
     let port = free_ports(1);
     (Server::start(data, 2, &[&format!("admin.listener=127.0.0.1:{port}")]), port)
 }
 
-/// The samples of a text by name and labels; each line has to be of the format.
+/// The samples of a text, by name and labels. Each line must have the right format.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let mut samples = BTreeMap::new();
     let mut family = String::new();
@@ -34,7 +34,7 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
     samples
 }
 
-/// Commits an offset of each of these groups, at their coordinators.
+/// Commits an offset in each of these groups, at their coordinators.
 fn commit(server: &Server, groups: usize) {
     let coordinators = server.coordinators();
     let mut clients = [server.client(0), server.client(1)];
@@ -120,7 +120,7 @@ fn health_has_reasons_and_other_paths_are_unknown() {
     let data = tempfile::tempdir().unwrap();
     let (mut server, port) = server(data.path());
     server.says("ready after");
-    // Warnings may follow: the disk of the machine that runs the tests may be slow or almost full.
+    // Warnings may follow: the disk of the test machine may be slow or almost full.
     for (path, verdict) in [("/healthz", "alive\n"), ("/readyz?verbose", "ready\n")] {
         let (status, _, body) = get(port, path, "");
         assert!(status == 200 && body.starts_with(verdict), "{status} {body}");
@@ -145,7 +145,7 @@ fn hostile_requests_are_refused_and_hold_up_no_other() {
     assert_eq!(status(&long), refused("431"));
     assert_eq!(status(b""), None);
 
-    // More than there may be say nothing: the oldest of them give way.
+    // More connections than allowed send nothing. The oldest are closed.
     let silent: Vec<TcpStream> =
         (0..100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     for path in ["/healthz", "/readyz", "/metrics"] {

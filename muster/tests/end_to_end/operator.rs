@@ -1,4 +1,4 @@
-//! The real server as an operator sees it: lag as metrics, the read API, and who may ask.
+//! The real server from an operator's view: lag as metrics, the read API, and access control.
 
 use crate::support::http::{api, api_until, get, get_with};
 use crate::support::offsets::{commit, commit_request};
@@ -7,12 +7,13 @@ use muster_codec::messages::*;
 use muster_codec::{ApiKey, Response};
 use serde_json::{Value, json};
 
-/// An id that would be markup, another line and another field, if something took it so.
+/// A group id that contains markup, a new line and another field, in case its output is not
+/// escaped.
 const HOSTILE: &str = "<script>alert(1)</script>\"'&\n\\u202e/?#%2F\u{202e}x";
 
 const TOKEN: &str = "a-token-of-32-visible-characters";
 
-/// A server of two shards, and the port of its admin listener.
+/// A server with two shards, and the port of its admin listener.
 fn server(data: &std::path::Path, more: &[&str]) -> (Server, u16) {
     let port = free_ports(1);
     let listener = format!("admin.listener=127.0.0.1:{port}");
@@ -52,7 +53,7 @@ fn heartbeat(client: &mut Client, group: &str, member: &str, epoch: i32) -> i32 
     answer.member_epoch
 }
 
-/// The values of a metric by its labels.
+/// The values of a metric, each with its labels.
 fn values(text: &str, name: &str) -> Vec<(String, String)> {
     let beginning = format!("{name}{{");
     let lines = text.lines().filter_map(|line| line.strip_prefix(&beginning));
@@ -64,7 +65,7 @@ fn values(text: &str, name: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A topic with four partitions on two shards, with ten records in each.
+/// Creates a topic with four partitions on two shards, with ten records in each.
 fn orders(server: &Server) {
     create_topic(server, "orders", 4);
     (0..4).for_each(|partition| append(server, "orders", partition, 10));
@@ -125,7 +126,7 @@ fn lag_is_that_of_partitions_of_all_shards() {
     let sums: Vec<_> = values(&text, "muster_group_lag_sum").into_iter().map(|it| it.1).collect();
     assert_eq!(sums, ["13", "2", "1", "0"]);
 
-    // After a restart nothing is loaded, and all of it is there.
+    // After a restart no group is loaded, but the answers are complete.
     let server = {
         let mut server = server;
         assert!(server.stop().success());
@@ -165,7 +166,7 @@ fn a_group_is_shown_with_its_members_commits_and_why_it_rebalanced() {
     );
     assert!(rebalance["ended"].as_i64() >= rebalance["began"].as_i64());
 
-    // The second one starts a rebalance that waits for the first.
+    // The second member starts a rebalance, which waits for the first.
     heartbeat(&mut client, "billing", "m-2", 0);
     let shown = api_until(port, "groups/billing", |it| it["under_way"].is_object());
     assert_eq!(shown["under_way"]["causes"][0]["members"], json!(["m-2"]));
@@ -303,7 +304,7 @@ fn a_token_is_asked_for_where_it_is_set_and_foreign_pages_get_nothing() {
     assert_eq!(status("/metrics", "Host: [::1]:9190\r\n"), 200);
     assert_eq!(status("/api/v2", "Host: localhost\r\n"), 404);
 
-    // On all addresses there is no API without a token.
+    // A listener on all addresses serves no API without a token.
     let data = tempfile::tempdir().unwrap();
     let port = free_ports(1);
     let _server = Server::start(data.path(), 1, &[&format!("admin.listener=0.0.0.0:{port}")]);
@@ -325,7 +326,7 @@ fn the_page_may_run_its_own_script_and_nothing_else() {
     assert!(head.contains("\r\nX-Content-Type-Options: nosniff"), "{head}");
 }
 
-/// Commits offsets of many groups, many requests at a time.
+/// Commits offsets in many groups, with many requests in flight.
 fn commit_many(server: &Server, groups: u64) {
     let coordinators = server.coordinators();
     let mut clients = [server.client(0), server.client(1)];
@@ -343,14 +344,14 @@ fn commit_many(server: &Server, groups: u64) {
     }
 }
 
-/// `muster/tests/page/run` runs it.
+/// The script `muster/tests/page/run` runs this test.
 #[test]
 #[ignore = "needs a browser's driver; muster/tests/page/run sets MUSTER_PAGE_DRIVER"]
 fn the_page_in_a_browser() {
     const HOSTILE: &str = "<img src=x onerror='window.pwned=1'>\"&</td>\u{202e}\n%41/?#";
     let driver = std::env::var_os("MUSTER_PAGE_DRIVER").expect("set MUSTER_PAGE_DRIVER");
     let data = tempfile::tempdir().unwrap();
-    // The member sends no heartbeats.
+    // The member sends no heartbeats, so its session is long.
     let session = ["group.consumer.max.session.timeout.ms=", "group.consumer.session.timeout.ms="];
     let session = session.map(|key| format!("{key}3600000"));
     let (server, port) = server(data.path(), &session.each_ref().map(|it| &**it));

@@ -1,5 +1,5 @@
-//! Partitions of user topics across restarts: damage that a crash explains is repaired and logged,
-//! other damage takes only its partition offline, and no offset is assigned twice.
+//! Partitions of user topics across restarts. Damage that a crash explains is repaired and logged.
+//! Other damage takes only its partition offline. No offset is assigned twice.
 
 use crate::support::offsets::{commit, muster_log};
 use crate::support::{Client, Server, create_topic, produce, rules, topic_id};
@@ -15,10 +15,11 @@ const OFFSET_OUT_OF_RANGE: i16 = 1;
 const CORRUPT_MESSAGE: i16 = 2;
 const KAFKA_STORAGE_ERROR: i16 = 56;
 const LEADER_NOT_AVAILABLE: i16 = 5;
-/// Larger than any record batch of these tests, so that segments close after a few.
+/// Larger than any record batch of these tests, but small, so that segments close after a few
+/// batches.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// A server of one shard with a topic of one partition.
+/// A server with one shard and a topic with one partition.
 fn started(data: &Path) -> Server {
     let server = Server::start(data, 1, &[]);
     create_topic(&server, TOPIC, 1);
@@ -45,7 +46,7 @@ fn flip(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The place in a segment at which the batch with this base offset ends.
+/// The position in a segment at which the batch with this base offset ends.
 fn end_of(segment: &Path, offset: i64) -> usize {
     let bytes = fs::read(segment).unwrap();
     let batches = Batches::new(&bytes).map(Result::unwrap);
@@ -62,7 +63,7 @@ fn set_segment_bytes(server: &Server) {
     assert_eq!(body.responses[0].error_code, 0);
 }
 
-/// Fills more than four segments; returns their base offsets.
+/// Fills more than four segments. Returns their base offsets.
 fn fill_segments(server: &Server, data: &Path) -> Vec<i64> {
     set_segment_bytes(server);
     let mut client = server.client(0);
@@ -76,7 +77,7 @@ fn fill_segments(server: &Server, data: &Path) -> Vec<i64> {
     segments(data).iter().map(base).collect()
 }
 
-/// The error, and the first fetched offset.
+/// The error code of a fetch, and the first offset that it returns.
 fn fetch(client: &mut Client, topic: &str, offset: i64) -> (i16, Option<i64>) {
     let id = topic_id(client, topic);
     let partition =
@@ -91,7 +92,7 @@ fn fetch(client: &mut Client, topic: &str, offset: i64) -> (i16, Option<i64>) {
     (data.error_code, first)
 }
 
-/// The error of a produce, and the offset of its record.
+/// The error code of a produce, and the offset of its record.
 fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
     let mut builder = BatchBuilder::default();
     builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
@@ -105,7 +106,7 @@ fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
     (answer.error_code, answer.base_offset)
 }
 
-/// Error and leader of the first partition of a topic, and its offline replicas.
+/// The error code and the leader of the first partition of a topic, and its offline replicas.
 fn leader(client: &mut Client, topic: &str) -> (i16, i32, Vec<i32>) {
     let topic = MetadataRequestTopic { name: Some(topic.to_owned().into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -114,7 +115,7 @@ fn leader(client: &mut Client, topic: &str) -> (i16, i32, Vec<i32>) {
     (partition.error_code, partition.leader_id, partition.offline_replicas.clone())
 }
 
-/// Expects the partition to be offline, its file unchanged, and all others to be served.
+/// Expects that the partition is offline, its file unchanged, and all other partitions served.
 fn assert_offline(server: &Server, segment: &Path, bytes: &[u8]) {
     server.says("orders-0 is offline; all others are served");
     server.says(&segment.parent().unwrap().display().to_string());
@@ -172,7 +173,7 @@ fn a_bit_that_changes_after_a_clean_stop_costs_one_batch_until_it_is_repaired() 
     let mut client = server.client(0);
     let lost = [0, 10, 19];
     for offset in 0..end {
-        // A batch without records is in the place of a lost one.
+        // A batch without records has replaced a lost batch.
         assert_eq!(fetch(&mut client, TOPIC, offset), (0, Some(offset)));
     }
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
@@ -211,7 +212,7 @@ fn damage_in_an_old_segment_takes_one_partition_offline() {
     let damaged = fs::read(&segment).unwrap();
     let mut server = server.restart();
     assert_offline(&server, &segment, &damaged);
-    // The topic can be deleted and created again.
+    // The topic can be deleted, and created again.
     let request = DeleteTopicsRequest {
         topics: vec![DeleteTopicState { name: Some(TOPIC.into()), ..Default::default() }],
         timeout_ms: 10_000,
@@ -275,7 +276,7 @@ fn without_recovery_points_consumers_skip_missing_records() {
         let mut server = started(data.path());
         let bases = fill_segments(&server, data.path());
         assert!(server.stop().success());
-        // Like a directory that was copied without them.
+        // The directory looks as if it had been copied without recovery points.
         fs::remove_dir_all(data.path().join("recovery-points")).unwrap();
         let segment = segments(data.path()).remove(2);
         if is_empty {
@@ -298,15 +299,16 @@ fn without_recovery_points_consumers_skip_missing_records() {
     }
 }
 
-/// Damages a stopped directory, recovers it, and starts the server again. Without `--accept-loss`
-/// nothing is changed. Returns the output, the base offsets before, and the end of the log.
+/// Damages a stopped directory, recovers it, and starts the server again. Checks that nothing
+/// changes without `--accept-loss`, and that records were lost. Returns the output, the base
+/// offsets before the damage, and the end of the log.
 fn recovered(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
     let all = repaired(damage);
     assert!(all.2.contains("LOST of orders-0"), "{}", all.2);
     all
 }
 
-/// Like [`recovered`], if nothing has to be lost.
+/// Like [`recovered`], but no loss is required.
 fn repaired(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i64>, i64) {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(data.path());
@@ -332,7 +334,7 @@ fn repaired(damage: impl Fn(&Path)) -> (tempfile::TempDir, Server, String, Vec<i
     (data, server.restart(), found.out, bases, end)
 }
 
-/// Zeros of a disk where a batch began.
+/// Overwrites the beginning of a batch with zeros, as a disk may do.
 fn zero(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     bytes[..4_096].fill(0);

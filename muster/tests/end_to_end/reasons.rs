@@ -1,4 +1,5 @@
-//! The reasons that clients give for joining and leaving: in the log, in the API, and as a metric.
+//! The reasons that clients give for joining and leaving, as the log, the API and a metric show
+//! them.
 
 use crate::support::http::{api, api_until, get};
 use crate::support::{Client, Server, free_ports};
@@ -8,10 +9,11 @@ use serde_json::json;
 
 const POLL_TIMEOUT: &str = "consumer poll timeout has expired.";
 
-/// A reason that would be another line, another field and another cause, if something took it so.
+/// A reason that contains a new line, another field and another cause, in case its output is not
+/// escaped.
 const HOSTILE: &str = "x'), 9 expired (y\ncauses=\"none\" \u{202e}";
 
-/// A member of a classic group, which it has alone.
+/// The only member of a classic group.
 struct Member {
     client: Client,
     id: String,
@@ -24,7 +26,7 @@ impl Member {
         Self { client, id, generation: 0 }
     }
 
-    /// Joins with a reason, in this version, and syncs.
+    /// Joins with a reason, in this version of JoinGroup, and syncs.
     fn join(&mut self, version: i16, reason: &'static str) {
         let protocol = JoinGroupRequestProtocol { name: "range".into(), ..Default::default() };
         let request = JoinGroupRequest {

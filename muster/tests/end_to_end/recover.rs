@@ -14,7 +14,7 @@ fn group(number: i64) -> String {
     format!("group-{number}")
 }
 
-/// A directory with a topic and a commit of each group, after a clean stop.
+/// A data directory with a topic and a commit of each group, after a clean stop.
 fn stopped(shards: u16) -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path(), shards, &[]);
@@ -24,7 +24,7 @@ fn stopped(shards: u16) -> tempfile::TempDir {
     data
 }
 
-/// The groups that have their commits.
+/// The numbers of the groups that still have their commits.
 fn groups(server: &Server) -> Vec<i64> {
     let key = ("orders".to_owned(), 0);
     let has = |number: &i64| {
@@ -37,8 +37,8 @@ fn recover(data: &Path, words: &[&str]) -> Ended {
     muster_log(["recover", data.to_str().unwrap()].iter().chain(words))
 }
 
-/// Without `--accept-loss` nothing is changed; with it the directory can be started. Returns the
-/// output.
+/// Runs the recovery. Checks that nothing changes without `--accept-loss`, and that a server can
+/// start afterwards. Returns the output.
 #[track_caller]
 fn recovered(data: &Path, words: &[&str]) -> String {
     let before = contents(data);
@@ -127,14 +127,14 @@ fn a_damaged_block_costs_the_operations_in_it() {
     let path = segment(data.path(), "shards-1/0");
     let blocks = blocks(&path);
     let whole = fs::read(&path).unwrap();
-    // The blocks of the topic and of each group.
+    // The log has blocks of the topic and of each group.
     assert!(blocks.len() > 4);
     flip(&path, blocks[4] + 60);
     let output = recovered(data.path(), &[]);
     assert!(output.contains("not a block, but blocks follow"), "{output}");
     assert!(output.contains("operations of 5 to 5"), "{output}");
     assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2, 4, 5]);
-    // The old log is kept, and can be restored by hand.
+    // The old log is kept, so an operator can restore it by hand.
     let trash = fs::read_dir(data.path().join("trash")).unwrap();
     let kept = trash.map(|entry| entry.unwrap().path()).find(|it| it.is_dir());
     let kept = kept.unwrap().join("00000000000000000001.log");
@@ -184,7 +184,7 @@ fn a_snapshot_and_the_blocks_behind_it_outlive_a_damaged_log() {
     (0..GROUPS).for_each(|number| commit(&server, &group(number), "orders", 0, number));
     server.has_snapshot_at(2 * GROUPS + 1);
     server.kill();
-    // No snapshot comes now: three commits are later than the last one.
+    // No new snapshot is written, so three commits are after the last snapshot.
     let mut server = Server::start(data.path(), 1, &[]);
     ["first", "second", "third"].iter().for_each(|late| commit(&server, late, "orders", 0, 7));
     server.kill();
@@ -248,7 +248,7 @@ fn an_interrupted_recovery_is_completed_by_the_next() {
     flip(&log, blocks[4] + 60);
     let old = fs::read(&log).unwrap();
     recovered(data.path(), &[]);
-    // The state before the new log replaced the old one.
+    // The state just before the new log replaced the old one.
     fs::rename(path("shards-1/0"), path("shards-1/0.recovered")).unwrap();
     fs::create_dir(path("shards-1/0")).unwrap();
     fs::write(&log, old).unwrap();

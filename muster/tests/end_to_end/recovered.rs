@@ -1,5 +1,5 @@
-//! Data that is found at startup may be only in the page cache, left by a killed process: a shard
-//! sends no answer before it is durable.
+//! Data found at startup may be only in the page cache, left by a killed process. A shard sends no
+//! answer that depends on them before they are durable.
 
 use muster::clock::Times;
 use muster::cluster::Endpoint;
@@ -74,7 +74,7 @@ fn perform(data: &Path, files: &mut HashMap<FileId, File>, op: FileOp) -> Option
     None
 }
 
-/// The file operations of a turn.
+/// Runs a turn of the shard, and returns its file operations.
 fn turn(shard: &mut Shard, commands: &mut Vec<Command>) -> Vec<FileOp> {
     shard.work_all(Times::both(0), commands);
     shard.end_turn(Times::both(0), 0, commands);
@@ -117,8 +117,8 @@ fn ask(shard: &mut Shard, version: i16, request: Request<'_>) -> Vec<Command> {
     commands
 }
 
-/// Sends a request, and turns until the answer leaves; performs the file operations that `may`
-/// allows.
+/// Sends a request, and runs turns until the answer is sent. Performs only file operations that
+/// `may` permits.
 fn is_answered(data: &Path, version: i16, request: Request<'_>, may: fn(&FileOp) -> bool) -> bool {
     let (mut shard, mut ops) = start(data);
     let (mut files, mut commands) = (HashMap::new(), ask(&mut shard, version, request));

@@ -1,4 +1,4 @@
-//! `POST /reset`: the next test finds a server like a new one.
+//! `POST /reset`: afterwards the next test has a server like a new one.
 
 use crate::support::records::fetched;
 use crate::support::sessions::join_alone;
@@ -29,7 +29,7 @@ fn start(data: &Path, shards: u16) -> (Server, u16) {
     (Server::start(data, shards, &configs), admin)
 }
 
-/// The status of the answer, with further lines in the head of the request.
+/// Resets the server with additional request headers. Returns the status of the answer.
 fn reset_with(admin: u16, lines: &str) -> String {
     let answer = http::raw(admin, format!("POST /reset HTTP/1.1\r\n{lines}\r\n").as_bytes());
     answer.split(' ').nth(1).unwrap().to_owned()
@@ -51,7 +51,7 @@ fn heartbeat(client: &mut Client, group: &'static str, member_id: &str) -> Optio
     ErrorCode::from_code(body.error_code)
 }
 
-/// A heartbeat of the only member of a consumer group; returns the error and the epoch.
+/// Sends a heartbeat of the only member of a consumer group. Returns the error and the epoch.
 fn consumer_heartbeat(client: &mut Client, member_epoch: i32) -> (Option<ErrorCode>, i32) {
     let request = ConsumerGroupHeartbeatRequest {
         group_id: "consumers".into(),
@@ -91,7 +91,7 @@ fn set_quota(server: &Server) {
     assert_eq!(body.entries[0].error_code, 0);
 }
 
-/// Allows alice something, and alters a config of all brokers and one of a group.
+/// Creates an ACL for alice, and alters a config of all brokers and a config of a group.
 fn set_rules(server: &Server) {
     let request = rules::alice_reads_orders();
     let Response::CreateAcls(body) = server.client(0).call(3, request.into()) else { panic!() };
@@ -104,13 +104,13 @@ fn set_rules(server: &Server) {
     }
 }
 
-/// The configs that were altered: type and name of the resource, key and value.
+/// The altered configs: type and name of the resource, key and value.
 const ALTERED: [(i8, &str, &str, &str); 2] = [
     (rules::BROKER, "", "log.retention.ms", "12345"),
     (rules::GROUP, "consumers", "consumer.session.timeout.ms", "46000"),
 ];
 
-/// The altered configs that a shard has.
+/// The altered configs that a shard returns.
 fn altered(client: &mut Client) -> Vec<String> {
     let resource = |(resource_type, resource_name, ..): (i8, &'static str, _, _)| {
         let resource_name = resource_name.into();
@@ -205,7 +205,8 @@ fn a_reset_leaves_a_server_like_a_new_one() {
     assert_eq!(seen(&server), nothing, "twice is once");
 }
 
-/// A suite of small tests: create a topic, produce, consume in a group, commit, reset.
+/// A suite of small tests. Each creates a topic, produces, consumes in a group, commits, and resets
+/// the server.
 #[test]
 fn a_reset_separates_the_tests_of_a_suite() {
     let data = tempfile::tempdir().unwrap();

@@ -1,5 +1,4 @@
-//! Clients that prove who they are: PLAIN and SCRAM, states out of order, delays, and users in the
-//! log.
+//! Authentication of clients: PLAIN and SCRAM, messages out of order, delays, and users in the log.
 
 mod keys_over_https;
 mod oauthbearer;
@@ -18,7 +17,7 @@ const PLAIN: &str = "listener.name.outside.plain.sasl.jaas.config=\
 const ALICE: &[u8] = b"\0alice\0secret";
 const WRONG: &[u8] = b"\0alice\0other";
 
-/// The configs of a listener without a password, and of one with PLAIN and SCRAM.
+/// The configs of two listeners: one without passwords, and one with PLAIN and SCRAM.
 fn configs(inside: u16, outside: u16) -> Vec<String> {
     let listeners = format!("listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside}");
     let rest = [
@@ -30,7 +29,7 @@ fn configs(inside: u16, outside: u16) -> Vec<String> {
     std::iter::once(listeners).chain(rest.map(str::to_owned)).collect()
 }
 
-/// A server, and the port of the listener that asks for a password.
+/// A server, and the port of its listener with passwords.
 fn server(data: &Path, more: &[&str]) -> (Server, u16) {
     let (inside, outside) = (free_ports(1), free_ports(1));
     let configs = configs(inside, outside);
@@ -51,7 +50,7 @@ fn authenticate(client: &mut Client, token: &[u8]) -> SaslAuthenticateResponse<'
     body
 }
 
-/// Whether a request is answered.
+/// Whether the server answers a request of this client.
 fn is_served(client: &mut Client) -> bool {
     client.try_call(12, MetadataRequest::default().into()).is_some()
 }
@@ -122,7 +121,7 @@ fn mechanisms_and_states_out_of_order_have_kafkas_errors() {
     let mut client = Client::connect(outside);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::None);
     assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
-    // Without authentication, or after it.
+    // Clients without authentication, and after it.
     for mut client in [server.client(0), logs_in(outside, ALICE)] {
         assert_eq!(handshake(&mut client, 1, "PLAIN"), ErrorCode::IllegalSaslState);
         assert_eq!(authenticate(&mut client, ALICE).error_code, ErrorCode::IllegalSaslState.code());

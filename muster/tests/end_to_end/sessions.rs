@@ -1,4 +1,4 @@
-//! Members keep their sessions when their server could not read their heartbeats, because it was
+//! Members keep their sessions if the server could not read their heartbeats, because it was
 //! stopped or busy.
 
 use crate::support::Server;
@@ -8,7 +8,8 @@ use muster_codec::messages::ListGroupsRequest;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The number of groups, and of requests for all of them that a client sends at once.
+/// The number of groups. Below, the number of requests about all of them that a client sends at
+/// once.
 const GROUPS: usize = 5_000;
 const LISTINGS: usize = 900;
 
@@ -31,7 +32,8 @@ pub fn members_survive_a_server_stopped_for_longer_than_their_sessions() {
     let asked: Vec<_> = members.iter_mut().take(MEMBERS / 2).map(|it| it.ask()).collect();
     std::thread::sleep(Duration::from_millis(SESSION_MS + SESSION_MS / 2));
     signal(&server, "-CONT");
-    // The other heartbeats come later: the time of the stop must not count for them.
+    // The other heartbeats come later. The time for which the server was stopped must not count for
+    // them.
     std::thread::sleep(Duration::from_millis(SESSION_MS / 4));
     let (first, others) = members.split_at_mut(MEMBERS / 2);
     let asked_later: Vec<_> = others.iter_mut().map(|it| it.ask()).collect();

@@ -1,5 +1,5 @@
-//! `muster log import` and `muster log export` of share state, which is in other partitions than
-//! Kafka's.
+//! `muster log import` and `muster log export` of share state, which muster and Kafka store in
+//! different partitions.
 
 use crate::log_exchange::{carried_out, golden_copy, import, records};
 use muster_codec::Uuid;
@@ -11,7 +11,7 @@ use muster_log_tools::Verdict;
 use std::fs;
 use std::path::Path;
 
-/// The id of `orders` in Kafka's directory.
+/// The id of the topic `orders` in Kafka's directory.
 fn orders(kafka: &Path) -> Uuid {
     let text = fs::read_to_string(kafka.join("orders-0/partition.metadata")).unwrap();
     let id = text.lines().find_map(|line| line.strip_prefix("topic_id: ")).unwrap();
@@ -27,7 +27,7 @@ fn batch_of(first_offset: i64) -> ShareStateBatch {
     ShareStateBatch { first_offset, last_offset, delivery_state: 2, delivery_count: 1 }
 }
 
-/// A snapshot of Kafka, and an update after it.
+/// A snapshot record as Kafka writes it, and an update after it.
 fn written(topic_id: Uuid, partition: i32) -> [ShareRecord<'static>; 2] {
     let snapshot = ShareSnapshotValue {
         snapshot_epoch: 7,
@@ -49,7 +49,7 @@ fn written(topic_id: Uuid, partition: i32) -> [ShareRecord<'static>; 2] {
         .map(|value| ShareRecord { key: key(topic_id, partition), value })
 }
 
-/// The record that is exported of these.
+/// The record that an export makes of these two.
 fn exported(topic_id: Uuid, partition: i32) -> ShareRecord<'static> {
     let snapshot = ShareSnapshotValue {
         snapshot_epoch: 7,
@@ -72,7 +72,7 @@ fn write(kafka: &Path, records: &[ShareRecord<'_>]) {
     fs::write(directory.join("00000000000000000000.log"), builder.seal(0, 0)).unwrap();
 }
 
-/// The records of the topic in a directory of Kafka, by partition.
+/// The records of the topic in a directory of Kafka, each with its partition.
 fn read(kafka: &Path) -> Vec<(u32, Vec<u8>, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     for index in 0..50 {
@@ -83,7 +83,7 @@ fn read(kafka: &Path) -> Vec<(u32, Vec<u8>, Option<Vec<u8>>)> {
     found
 }
 
-/// `abs(name.hashCode()) % 50`.
+/// The partition that Kafka chooses: `abs(name.hashCode()) % 50`.
 fn java_partition(name: &str) -> u32 {
     let hash = |hash: i32, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte));
     name.bytes().fold(0, hash).unsigned_abs() % 50

@@ -1,5 +1,5 @@
-//! Share groups: records that members acquire and acknowledge, across sessions, kills of the server
-//! and shards.
+//! Share groups: members acquire and acknowledge records across sessions, kills of the server, and
+//! shards.
 
 mod coordinators;
 mod dead_letters;
@@ -17,10 +17,11 @@ const ACCEPT: i8 = 1;
 const RELEASE: i8 = 2;
 const REJECT: i8 = 3;
 
-/// A time after which a test that waits has failed, in ms, and shorter than a lock.
+/// A wait of a test, in milliseconds. It is shorter than a lock. A test that waits for longer
+/// fails.
 const LONG_MS: i32 = 20_000;
 
-/// A member with a session at the leader of a partition.
+/// A member, and its session with the leader of a partition.
 struct Member {
     client: Client,
     id: &'static str,
@@ -28,10 +29,10 @@ struct Member {
     epoch: i32,
 }
 
-/// The first and last offset of records that were acquired, and their delivery count.
+/// The first and last offset of acquired records, and their delivery count.
 type Acquired = (i64, i64, i16);
 
-/// The answer to a ShareFetch about one partition.
+/// The answer to a ShareFetch of one partition.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Fetched {
     acquired: Vec<Acquired>,
@@ -47,7 +48,7 @@ impl Member {
         Self { client, id, topic_id, epoch: 0 }
     }
 
-    /// Fetches with acknowledgements: first and last offset, and type.
+    /// Sends a ShareFetch with acknowledgements: first and last offset, and type.
     fn fetch(&mut self, acknowledged: &[(i64, i64, i8)], max_wait_ms: i32) -> Fetched {
         let request = self.request(acknowledged, max_wait_ms);
         let Response::ShareFetch(answer) = self.client.call(2, request.into()) else { panic!() };
@@ -67,12 +68,12 @@ impl Member {
         }
     }
 
-    /// Waits for records.
+    /// Fetches, and waits for records.
     fn acquire(&mut self) -> Vec<Acquired> {
         self.fetch(&[], LONG_MS).acquired
     }
 
-    /// Fetches what is there at once.
+    /// Fetches the records that are available at once.
     fn peek(&mut self) -> Vec<Acquired> {
         self.fetch(&[], 0).acquired
     }
@@ -99,7 +100,7 @@ impl Member {
         }
     }
 
-    /// The error of the whole ShareAcknowledge, and that of the partition.
+    /// The error code of a ShareAcknowledge as a whole, and that of the partition.
     fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
         let partition = ShareAcknowledgePartition {
             partition_index: 0,
@@ -122,7 +123,7 @@ impl Member {
         (answer.error_code, partition)
     }
 
-    /// The error of a ShareFetch in an epoch.
+    /// The error code of a ShareFetch with this session epoch.
     fn error_in_epoch(&mut self, epoch: i32, acknowledged: &[(i64, i64, i8)]) -> i16 {
         self.epoch = epoch;
         let request = self.request(acknowledged, 0);
@@ -140,7 +141,8 @@ fn batches(acknowledged: &[(i64, i64, i8)]) -> Vec<AcknowledgementBatch> {
     acknowledged.iter().map(batch).collect()
 }
 
-/// A server of one shard with a topic of one partition, whose share state begins at its start.
+/// A server with one shard and a topic with one partition. The share state begins at the start of
+/// the partition.
 fn started(data: &std::path::Path, configs: &[&str]) -> Server {
     let server = Server::start(data, 1, configs);
     create_topic(&server, TOPIC, 1);

@@ -1,5 +1,5 @@
-//! Snapshots on a real disk: the server recovers the same state with one as without, and damage to
-//! one does no harm.
+//! Snapshots on a real disk. The server recovers the same state with a snapshot as without, and a
+//! damaged snapshot does no harm.
 
 mod forged;
 
@@ -22,16 +22,17 @@ const LEADER_NOT_AVAILABLE: i16 = 5;
 const PARTITIONS: i32 = 100;
 const GROUPS: usize = 40;
 
-/// The most that Kafka's default allows: the log grows fast, and snapshots come soon.
+/// The maximum by Kafka's default. The log grows fast, so snapshots are written soon.
 const METADATA_BYTES: usize = 4096;
 
-/// A recognisable offset.
+/// An offset that is easy to find in a file.
 const TELLING: i64 = 0x0123_4567_89ab_cdef;
 
-/// The place of the magic in the first batch of a segment: nothing leads to a batch after it.
+/// The position of the magic byte in a batch. If that byte of a segment's first batch is wrong,
+/// later batches cannot be found.
 const MAGIC: usize = 16;
 
-/// Enough for at least one snapshot.
+/// Enough rounds of commits for at least one snapshot.
 const ROUNDS: i64 = 2;
 
 #[test]
@@ -74,7 +75,7 @@ fn a_start_after_a_clean_stop_has_little_to_replay() {
     let line = server.line_with("groups unloaded");
     let cold: usize =
         line.split(" of 40 groups").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
-    // The log behind the snapshot may have a quarter of its size, and of these groups.
+    // The log after the snapshot may have a quarter of its size, and a quarter of these groups.
     assert!(cold >= GROUPS * 2 / 3, "{line}");
     assert_eq!(everything(&server)[8], before[8]);
 }
@@ -120,7 +121,7 @@ fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() 
     let path = snapshot(directory.path());
     let bytes = fs::read(&path).unwrap();
     let pid = server.pid();
-    // The second half of each slot's entries, like a page that is read from the device again.
+    // Changes the second half of each slot's entries, as if a page were read from the device again.
     let mut file = fs::File::options().write(true).open(&path).unwrap();
     for slot in Snapshot::open(&bytes).unwrap().slots {
         let entries = entries(&bytes, &slot);
@@ -168,7 +169,7 @@ fn a_shard_is_loaded_again_while_the_others_continue() {
             assert_eq!(fetch(&mut beside, number).as_ref(), Some(&before[number]), "no break");
         }
         assert_eq!(everything(&server), before);
-        // The shards still exchange messages, and new data is kept.
+        // The shards still exchange messages, and new data are kept.
         create_topic(&server, "later", 1);
         let id = topic_id(&mut beside, "later");
         server.kill();
@@ -178,8 +179,8 @@ fn a_shard_is_loaded_again_while_the_others_continue() {
     }
 }
 
-/// All shards name the partitions that are offline, also those of the others, when one of them is
-/// loaded again; one whose file is mended by then is served again.
+/// When a shard is loaded again, all shards still report the partitions that are offline, including
+/// those of other shards. A partition whose file has been repaired meanwhile is served again.
 #[test]
 fn partitions_are_offline_as_before_when_a_shard_is_loaded_again() {
     for is_mended in [false, true] {
@@ -222,7 +223,7 @@ fn a_snapshot_that_contradicts_the_log_is_found() {
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);
-    // It stops like any server, and has the data that it accepted since.
+    // The server stops normally, and has the data that it accepted since.
     commit(&mut server.client(0), 5, 1_000, "");
     assert!(server.stop().success());
     server = server.restart();
@@ -259,7 +260,7 @@ fn a_snapshot_is_not_used_once_the_log_has_dropped_later_deletions() {
         (0..4).for_each(|number| commit(&mut server.client(0), number, round, &metadata));
         let is_outdated = dropped_position(data) > from;
         let newest = Snapshot::open(&fs::read(&path).unwrap()).unwrap().header.from;
-        // A new one replaces an outdated one, however little was written since.
+        // A new snapshot replaces an outdated one, even if little was written since.
         if is_outdated && newest >= dropped_position(data) {
             break;
         }
@@ -287,7 +288,7 @@ fn a_quiet_server_writes_a_snapshot_of_little_data() {
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
-/// The highest position of a deletion that compaction dropped.
+/// The highest position of a deletion that compaction has dropped.
 fn dropped_position(data: &Path) -> u64 {
     let files = fs::read_dir(data.join("shards-1").join("0")).unwrap();
     let bytes = files.filter_map(|file| fs::read(file.unwrap().path()).ok());
@@ -313,12 +314,12 @@ fn filled_by(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// A killed server, with a snapshot behind which nothing is left to replay; and all its offsets.
+/// A killed server whose snapshot leaves no operations to replay, and all its offsets.
 fn covered(data: &Path) -> (Server, Vec<Vec<i64>>) {
     killed(filled(data), data)
 }
 
-/// A server that has found a group of its snapshot damaged, and serves again.
+/// A server that found a damaged group in its snapshot, and serves again.
 pub fn with_a_damaged_group(data: &Path) -> (Server, Vec<Vec<i64>>) {
     let (server, before) = covered(data);
     flip_middle(&snapshot(data));
@@ -332,7 +333,7 @@ pub fn with_a_damaged_group(data: &Path) -> (Server, Vec<Vec<i64>>) {
 
 fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     server.kill();
-    // A server that starts without a snapshot writes one.
+    // A server that starts without a snapshot writes a new one.
     let shards = server.shards;
     (0..shards).for_each(|number| fs::remove_file(snapshot_of(data, shards, number)).unwrap());
     server = server.restart();
@@ -342,7 +343,7 @@ fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
     (server, all)
 }
 
-/// Like [`covered`], started once more: all its groups are unloaded.
+/// Like [`covered`], after a restart: all its groups are unloaded.
 fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     let (server, all) = covered(data);
     let server = server.restart();
@@ -350,8 +351,8 @@ fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     (server, all)
 }
 
-/// Two shards with a partition each, both damaged and offline, and shard 0 with a damaged group in
-/// its snapshot; of each partition the shard and the file.
+/// Two shards, each with a damaged partition that is offline. In the snapshot of shard 0 a group is
+/// damaged. Returns the shard and the file of each partition.
 fn with_offline_partitions(data: &Path) -> (Server, Vec<(i32, PathBuf)>) {
     let mut server =
         filled_by(data, 2, &["metadata.log.max.record.bytes.between.snapshots=1000000"]);
@@ -371,7 +372,7 @@ fn with_offline_partitions(data: &Path) -> (Server, Vec<(i32, PathBuf)>) {
     (server, segments)
 }
 
-/// Error and leader of each partition of the topic, as a shard has them.
+/// For each partition of the topic, the error code and the leader in a shard's answer.
 fn leaders(server: &Server, shard: u16) -> Vec<(i16, i32)> {
     let topic = MetadataRequestTopic { name: Some(ORDERS.into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![topic]), ..Default::default() };
@@ -380,7 +381,7 @@ fn leaders(server: &Server, shard: u16) -> Vec<(i16, i32)> {
     partitions.map(|partition| (partition.error_code, partition.leader_id)).collect()
 }
 
-/// Shards hear of each other's partitions a moment later.
+/// Waits for these leaders. A shard learns about the partitions of other shards a moment later.
 fn await_leaders(server: &Server, expected: [(i16, i32); 2]) {
     let deadline = Instant::now() + PATIENCE;
     while !(0..2).all(|shard| leaders(server, shard) == expected) {
@@ -461,7 +462,7 @@ fn everything(server: &Server) -> Vec<Vec<i64>> {
     (0..GROUPS).map(of).collect()
 }
 
-/// None if the server ends.
+/// `None` if the server ends.
 fn fetch(client: &mut Client, number: usize) -> Option<Vec<i64>> {
     let topic = OffsetFetchRequestTopics {
         name: TOPIC.into(),

@@ -1,9 +1,9 @@
-//! A real server under all attacks at once, in little memory: it survives, no well-behaved client
-//! is lost, and what it holds for clients stays in its budget. Groups and topics that clients
-//! create are not in it: their number has limits of its own.
+//! A real server under all attacks at once, with little memory. It survives, no well-behaved client
+//! is lost, and the memory for clients stays within its budget. Groups and topics that clients
+//! create do not count: their number has separate limits.
 //!
-//! `MUSTER_SOAK_MINUTES` sets the duration (some seconds by default). Where control groups can be
-//! made, the server is in one of 2 GiB; elsewhere only its high-water mark is checked.
+//! `MUSTER_SOAK_MINUTES` sets the duration (some seconds by default). If control groups can be
+//! created, the server runs in one of 2 GiB. Otherwise only its peak memory is checked.
 
 use crate::support::attacks::floods::{Sizes, all, prepare};
 use crate::support::honest::Honest;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const SECONDS: u64 = 10;
 const MEMBERS: usize = 8;
 
-/// The limit of the control group, and that of the account of a shard (`server/src/limits.rs`).
+/// The limit of the control group. Below, that of a shard's account (`server/src/limits.rs`).
 const MEMORY_MAX: u64 = 2 << 30;
 const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
@@ -67,14 +67,14 @@ fn all_attacks_at_once_stay_within_the_budget_and_lose_no_member() {
     assert!(held < SHARD_MEMORY_MAX, "{held} bytes for clients");
 }
 
-/// The peak of the account of the one shard, as its last line has it.
+/// The peak of the only shard's account in bytes, from its last log line.
 fn held_for_clients(server: &Server) -> u64 {
     let line = server.line_with("KiB for its clients");
     let (_, held) = line.split_once("it held at most ").unwrap();
     held.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// Waits for this time, or until the server ends.
+/// Waits for `time`, or until the server ends.
 fn watch(server: &mut Server, time: Duration) {
     let until = Instant::now() + time;
     while Instant::now() < until && server.status().is_none() {
@@ -82,10 +82,10 @@ fn watch(server: &mut Server, time: Duration) {
     }
 }
 
-/// A control group with the server in it; removed when dropped.
+/// A control group that contains the server. It is removed when this is dropped.
 struct Cell(Option<PathBuf>);
 
-/// The directories of control groups, with the file of the limit: in version 2, and in version 1.
+/// The directories of control groups and the files of their limits, for version 2 and version 1.
 const HIERARCHIES: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
@@ -103,8 +103,7 @@ fn make(top: &Path, limit: &str, pid: u32) -> Option<PathBuf> {
     let path = top.join(format!("muster-soak-{pid}"));
     fs::create_dir(&path).ok()?;
     let fill = || {
-        // Without this controller the file of the limit does not exist, and writing would create
-        // one.
+        // Without this controller the file does not exist, and a write would create one.
         fs::metadata(path.join(limit))?;
         fs::write(path.join(limit), MEMORY_MAX.to_string())?;
         fs::write(path.join("cgroup.procs"), pid.to_string())
@@ -127,7 +126,8 @@ impl fmt::Display for Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        // It can be removed once the server has ended; a failed test leaves it behind, empty.
+        // The group can be removed once the server has ended. A failed test leaves it behind,
+        // empty.
         if let Some(path) = &self.0 {
             let _ = fs::remove_dir(path);
         }

@@ -1,5 +1,5 @@
-//! Streams groups: internal topics that the server creates, tasks that it assigns, across kills of
-//! the server and shards.
+//! Streams groups: internal topics that the server creates, and tasks that it assigns, across kills
+//! of the server and shards.
 
 use crate::log_exchange::{carried_out, import};
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
@@ -30,7 +30,7 @@ fn members(server: &Server) -> Vec<StreamsMember> {
     ["m1", "m2"].map(|id| StreamsMember::new(server.coordinator(GROUP), GROUP, id)).into()
 }
 
-/// The active tasks of all members, each once.
+/// The active tasks of all members. No two members may have the same task.
 fn active(members: &[StreamsMember]) -> BTreeSet<(String, i32)> {
     let mut all = BTreeSet::new();
     for (id, partitions) in members.iter().flat_map(|it| &it.active) {
@@ -41,7 +41,7 @@ fn active(members: &[StreamsMember]) -> BTreeSet<(String, i32)> {
     all
 }
 
-/// Whether each member has a task of both subtopologies, and the standby of the other's.
+/// Whether each member has two of the active tasks, and one standby task.
 fn is_shared(members: &[StreamsMember]) -> bool {
     let counts = |it: &StreamsMember| {
         let count = |tasks: &crate::support::streams::Tasks| tasks.values().flatten().count();
@@ -53,7 +53,7 @@ fn is_shared(members: &[StreamsMember]) -> bool {
 fn formed(server: &Server) -> Vec<StreamsMember> {
     let mut members = members(server);
     StreamsMember::beat_until(&mut members, "the tasks are shared", is_shared);
-    // A report of what was assigned last lets the group become stable.
+    // The group can become stable only after a report of the last assignment.
     members.iter_mut().for_each(StreamsMember::beat);
     members
 }
@@ -68,7 +68,7 @@ fn described(client: &mut Client) -> DescribedStreamsGroup<'static> {
     answer.groups.into_iter().next().unwrap()
 }
 
-/// Each member with its epoch and assignment.
+/// The epoch and the assignment of each member.
 fn assignments(
     group: &DescribedStreamsGroup<'static>,
 ) -> Vec<(String, i32, StreamsGroupAssignment<'static>)> {
@@ -94,7 +94,7 @@ fn cleanup_policy(client: &mut Client, name: &'static str) -> String {
     body.results[0].configs[0].value.clone().unwrap().into_owned()
 }
 
-/// The description of a topology of one source.
+/// The description of a topology with one source.
 fn description() -> StreamsTopologyDescription<'static> {
     let source = StreamsTopologyDescriptionNode {
         name: "source".into(),
@@ -185,7 +185,7 @@ fn tasks_of_a_member_that_leaves_are_given_to_the_others() {
     assert_eq!(described(client).error_code, ErrorCode::GroupIdNotFound.code());
 }
 
-/// Name, type and state of each group of a shard.
+/// The name, type and state of each group of a shard.
 fn listed(client: &mut Client) -> Vec<(String, String, String)> {
     let Response::ListGroups(answer) = client.call(5, ListGroupsRequest::default().into()) else {
         panic!()

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-/// The manager's socket.
+/// The socket of the service manager.
 fn manager(path: &Path) -> UnixDatagram {
     let socket = UnixDatagram::bind(path).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

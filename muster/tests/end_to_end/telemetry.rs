@@ -1,4 +1,4 @@
-//! Metrics that clients push (KIP-714): from a subscription to `/metrics` and to an OTLP endpoint.
+//! Metrics that clients push (KIP-714), from a subscription to `/metrics` and to an OTLP endpoint.
 
 use crate::support::http::get;
 use crate::support::{Client, Server, free_ports, rules};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A push of a Java consumer of Kafka 4.3, cut to two metrics: a gauge and a counter.
+/// A push of a Java consumer of Kafka 4.3, reduced to two metrics: a gauge and a counter.
 const PUSHED: &[u8] = include_bytes!("../data/pushed-metrics.bin");
 
 /// Subscribes to the metrics of all clients.
@@ -23,7 +23,7 @@ fn subscribe(server: &Server) {
     assert_eq!(errors, [0i16; 0]);
 }
 
-/// The id of a client and of its subscriptions.
+/// Asks for subscriptions. Returns the client's id, and the id of its subscriptions.
 fn ask(client: &mut Client) -> (Uuid, i32) {
     let answer = client.call(0, GetTelemetrySubscriptionsRequest::default().into());
     let Response::GetTelemetrySubscriptions(body) = answer else { panic!("{answer:?}") };
@@ -43,7 +43,7 @@ fn push(client: &mut Client, (id, subscription_id): (Uuid, i32), metrics: &[u8])
     ErrorCode::from_code(body.error_code).unwrap()
 }
 
-/// Takes one request of HTTP and answers it; returns its head and body.
+/// Takes and answers one HTTP request. Returns its head and body.
 fn take_one(listener: &TcpListener) -> (String, Vec<u8>) {
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -78,7 +78,7 @@ fn what_clients_push_is_shown_and_forwarded() {
     ];
     let server = Server::start(data.path(), 2, &keys.each_ref().map(String::as_str));
     subscribe(&server);
-    // A client may ask one shard and push to another.
+    // A client may ask one shard for its subscriptions, and push to another.
     let id = ask(&mut server.client(0));
     let mut client = server.client(1);
     assert_eq!(push(&mut client, id, b"nonsense"), ErrorCode::InvalidRecord);

@@ -1,5 +1,5 @@
-//! TLS on the real binary: requests and long answers, certificates of clients, bad key stores,
-//! other protocols, and certificates that are loaded again.
+//! TLS on the real binary: requests and long answers, client certificates, bad key stores, other
+//! protocols, and certificates that are loaded again.
 
 mod altered;
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Two listeners, one of them with TLS, and files for it.
+/// Two listeners, one of them with TLS, and the files for it.
 struct Place {
     files: TempDir,
     ca: CertifiedIssuer<'static, KeyPair>,
@@ -29,7 +29,7 @@ struct Place {
     tls: u16,
 }
 
-/// A key and its certificate in DER.
+/// A private key, and its certificate, both in DER.
 type Identity = (Vec<u8>, CertificateDer<'static>);
 
 impl Place {
@@ -93,7 +93,7 @@ impl Place {
         Server::with_arguments(data, self.plain, 1, &arguments)
     }
 
-    /// The words of a server that does not start.
+    /// The output of a server that refuses to start.
     fn refused(&self, more: &[&str]) -> String {
         let data = tempfile::tempdir().unwrap();
         let arguments = self.arguments(more);
@@ -131,11 +131,11 @@ impl Place {
     }
 }
 
-/// A client with TLS.
+/// A client that uses TLS.
 struct Tls(StreamOwned<ClientConnection, TcpStream>);
 
 impl Tls {
-    /// The bytes of an answer.
+    /// Sends a request. Returns the bytes of its answer.
     fn call(&mut self, version: i16, request: &Request<'_>) -> std::io::Result<Vec<u8>> {
         self.0.write_all(&frame(version, 1, request))?;
         self.0.flush()?;
@@ -155,7 +155,7 @@ fn metadata() -> Request<'static> {
     MetadataRequest::default().into()
 }
 
-/// A fetch of all records of a topic's first partition.
+/// A fetch of all records in the first partition of a topic.
 fn fetch(topic: &'static str) -> Request<'static> {
     let partition = FetchPartition {
         partition_max_bytes: 50 << 20,
@@ -187,7 +187,7 @@ pub fn answers_are_the_same_as_without_tls_however_long() {
             client.call(12, &metadata()).unwrap();
         }
     }
-    // One that reads nothing for a while gets all in the end.
+    // A client that reads nothing for a while still gets everything in the end.
     let mut slow = place.connect(&TLS13, None);
     slow.call(12, &metadata()).unwrap();
     (0..3).for_each(|_| slow.0.write_all(&frame(11, 1, &fetch("topic"))).unwrap());
@@ -236,7 +236,7 @@ fn a_password_is_asked_for_within_tls() {
             client.call(1, &handshake.into()).unwrap(),
             client.call(1, &authenticate.into()).unwrap(),
         ];
-        // The code of the error follows the number of the request.
+        // The error code follows the correlation id.
         let errors = answers.map(|it| i16::from_be_bytes([it[4], it[5]]));
         (errors, client.call(12, &metadata()).is_ok())
     };

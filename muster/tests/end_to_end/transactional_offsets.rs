@@ -1,5 +1,5 @@
-//! Offsets that are committed in transactions with records, over the wire, on one shard and two:
-//! what groups see after commits, aborts, timeouts, fences and kill -9.
+//! Offsets that are committed in transactions together with records, over the wire, on one shard
+//! and on two: what groups see after commits, aborts, timeouts, fences and kill -9.
 
 use crate::support::transactional::{Producer, Version, settled, settled_offset, stable_offset};
 use crate::support::{Server, create_topic};
@@ -7,7 +7,7 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
 const TOPIC: &str = "payments";
-/// Groups of several slots, and so of both of two shards.
+/// Groups in several slots, so that both of two shards coordinate some.
 const GROUPS: [&str; 5] = ["a", "b", "c", "billing", "g"];
 
 fn server(shards: u16) -> (tempfile::TempDir, Server) {
@@ -18,7 +18,7 @@ fn server(shards: u16) -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// All combinations of the number of shards and the version of the clients.
+/// Runs `act` with each number of shards and each version of the clients.
 fn each(mut act: impl FnMut(u16, Version)) {
     for shards in [1, 2] {
         [Version::One, Version::Two].iter().for_each(|version| act(shards, *version));
@@ -138,7 +138,7 @@ fn offsets_of_a_group_that_was_not_added_are_refused() {
     }
 }
 
-/// The partitions of `__consumer_offsets` with producers, and the first producer of each.
+/// The partitions of `__consumer_offsets` that have producers, and the first producer of each.
 fn producers_of_offsets(server: &Server) -> Vec<(u16, i32, DescribedProducer)> {
     let topic = DescribeProducersTopic {
         name: "__consumer_offsets".into(),

@@ -1,5 +1,5 @@
 //! Transactions of producers over the wire, on one shard and on two: what consumers of committed
-//! records see, after commits, aborts, timeouts, fences and kill -9.
+//! records see after commits, aborts, timeouts, fences and kill -9.
 
 use crate::support::offsets::muster_log;
 use crate::support::transactional::{
@@ -21,7 +21,7 @@ fn server(shards: u16) -> (tempfile::TempDir, Server) {
     (directory, server)
 }
 
-/// All combinations of the number of shards and the version of the clients.
+/// Runs `act` with each number of shards and each version of the clients.
 fn each(mut act: impl FnMut(u16, Version)) {
     for shards in SHARDS {
         VERSIONS.iter().for_each(|version| act(shards, *version));
@@ -72,7 +72,7 @@ fn a_decision_that_was_answered_survives_kill_9_before_its_markers() {
             for partition in 0..4 {
                 assert_eq!(settled(&server, TOPIC, partition), expected, "{shards} {version:?}");
             }
-            // The producers continue.
+            // The producers can continue.
             for producer in &mut producers {
                 assert_eq!(producer.send(&server, 0, "again"), 0, "{shards} {version:?}");
                 assert_eq!(producer.end(&server, true), 0);
@@ -215,7 +215,7 @@ fn transactional_ids_have_partitions_of_their_own_number() {
     let mut producers: Vec<Producer> = (0..16).map(|number| begin(&server, number)).collect();
     producers.iter_mut().for_each(|it| assert_eq!(it.send(&server, 0, "one"), 0));
     assert!(server.stop().success());
-    // That of the config is for new directories.
+    // The config applies only to new data directories.
     let mut server = Server::start(data, 3, &CONFIGS[..1]);
     assert_eq!(state_partitions(&server), 7);
     producers.iter_mut().for_each(|it| assert_eq!(it.end(&server, true), 0));

@@ -1,5 +1,5 @@
-//! A failed write, as on a full disk, ends the server with a message; no acknowledged data is lost.
-//! Here a limit on the size of files (RLIMIT_FSIZE) causes the failure.
+//! A failed write, as on a full disk, ends the server with a message, and no acknowledged data are
+//! lost. In these tests a limit of the file size (RLIMIT_FSIZE) makes the write fail.
 
 use crate::support::offsets::commit_request;
 use crate::support::{Client, Server, create_topic, produce, said};
@@ -7,17 +7,18 @@ use muster_codec::Response;
 use muster_codec::messages::*;
 use std::process::Command;
 
-/// Acknowledged before the limit is set: about 2 MB.
+/// The number of operations that are acknowledged before the limit is set: about 2 MB.
 const BEFORE: i64 = 20;
-/// The server ends long before.
+/// The server must end long before this number of requests.
 const REQUESTS_MAX: i64 = 1_000;
 const BYTES: usize = 100_000;
 
-/// Limits below the present size of the files, so that the next write fails at once, and above, so
-/// that a part of one is written; and the same where that part is no whole block.
+/// Limits below the current size of the files, so that the next write fails at once. And limits
+/// above it, so that a part of a write succeeds. In the last two, this part is not a whole number
+/// of blocks.
 const LIMITS: [usize; 4] = [64 << 10, 5 << 20, (64 << 10) + 1, (5 << 20) + 777];
 
-/// An action of a client: returns the acknowledged offset, or None once the server has ended.
+/// An action of a client. Returns the acknowledged offset, or `None` once the server has ended.
 type Act = fn(&mut Client, i64) -> Option<i64>;
 
 fn commit(client: &mut Client, offset: i64) -> Option<i64> {
@@ -103,7 +104,7 @@ fn limited(act: Act, last: fn(&mut Client) -> i64) {
         let server = server.restart();
         let acknowledged = after.unwrap_or(before);
         let kept = last(&mut server.client(0));
-        // One more may have been written, whose acknowledgement did not leave.
+        // One more operation may have been written, whose acknowledgement was not sent.
         assert!((acknowledged..=acknowledged + 1).contains(&kept), "{acknowledged}, {kept}");
         assert!(act(&mut server.client(0), kept + 1).is_some(), "it continues");
     }

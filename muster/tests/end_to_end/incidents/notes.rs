@@ -1,4 +1,4 @@
-//! The transcript of incidents: what was seen, and the cause that it names.
+//! The transcript of incidents: what log, metrics and page showed, and the cause that this names.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ clock of its machine.
 #[derive(Default)]
 pub struct Notes {
     page: String,
-    /// The reason why the machine could not run some of the incidents.
+    /// Why the machine could not run some of the incidents.
     missing: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Notes {
         self.page += &format!("\n## {title}\n\n{symptom}\n");
     }
 
-    /// A line of the log, without its time.
+    /// Adds a line of the log, without its time.
     pub fn log(&mut self, line: &str) {
         let line = line.split_once("Z ").map_or(line, |(_, rest)| rest).trim();
         self.said("The log", line);
@@ -34,7 +34,8 @@ impl Notes {
         self.said("`/metrics`", line);
     }
 
-    /// A part of what the page shows of a group; `path` may have words on the part after it.
+    /// Adds a part of what the page shows about a group. `path` may end with words that describe
+    /// the part.
     pub fn page(&mut self, path: &str, value: &Value) {
         let (path, part) = path.split_once(' ').map_or((path, ""), |(path, part)| (path, part));
         let whence = format!("The page, `/api/v1/{path}` {part}");
@@ -54,7 +55,7 @@ impl Notes {
         self.missing = Some(missing);
     }
 
-    /// The test counts as skipped if one of the incidents was.
+    /// Writes the page. The test counts as skipped if one of the incidents was skipped.
     pub fn write(self) {
         println!("{}", self.page);
         if let Some(path) = std::env::var_os("MUSTER_INCIDENTS") {

@@ -1,5 +1,5 @@
-//! Keys of tokens that are fetched over HTTPS: of a server with an authority of its own, which
-//! changes them, and fails.
+//! Token keys that the server fetches over HTTPS. The web server has its own certificate authority,
+//! changes the keys, and fails.
 
 use super::oauthbearer::{answer, jwks, message, pair, served_with};
 use super::*;
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// A web server with what it answers: the status, and the body.
+/// A web server, and its answer: the status and the body.
 struct Provider {
     port: u16,
     answer: Arc<Mutex<(u16, String)>>,
@@ -45,7 +45,7 @@ impl Provider {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-                // A client that does not trust it ends here.
+                // If the client does not trust the certificate, the connection ends here.
                 let _ = respond(StreamOwned::new(connection, stream.unwrap()), &answers);
             }
         });
@@ -60,7 +60,7 @@ impl Provider {
         format!("https://localhost:{}/keys", self.port)
     }
 
-    /// The config that has the server trust the authority.
+    /// The config that makes the server trust the authority.
     fn trust(&self) -> String {
         let ca = self.files.path().join("ca.pem");
         format!(

@@ -1,4 +1,4 @@
-//! OAUTHBEARER: tokens that are accepted and refused, how long they hold, and keys that change.
+//! OAUTHBEARER: tokens that are accepted or refused, how long they are valid, and keys that change.
 
 use super::*;
 use base64::Engine as _;
@@ -8,7 +8,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// One who issues tokens, and the file with the public key.
+/// An issuer of tokens, and the file with its public key.
 struct Issuer {
     files: TempDir,
     pair: EcdsaKeyPair,
@@ -42,7 +42,7 @@ pub(super) fn pair() -> EcdsaKeyPair {
     EcdsaKeyPair::from_pkcs8(algorithm, secret.as_ref(), &random).unwrap()
 }
 
-/// The set of some keys.
+/// The key set (JWKS) of these keys.
 pub(super) fn jwks(pairs: &[&EcdsaKeyPair]) -> String {
     let keys: Vec<_> = pairs.iter().enumerate().map(|(id, pair)| jwk(id, pair)).collect();
     serde_json::json!({ "keys": keys }).to_string()
@@ -54,7 +54,7 @@ fn jwk(id: usize, pair: &EcdsaKeyPair) -> serde_json::Value {
     serde_json::json!({"kty": "EC", "crv": "P-256", "kid": id.to_string(), "x": x, "y": y})
 }
 
-/// A first message whose token expires in some seconds.
+/// A first SASL message, with a token that expires in `seconds`.
 pub(super) fn message(pair: &EcdsaKeyPair, name: &str, seconds: i64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
     let claims = serde_json::json!({"sub": name, "iat": now - 60, "exp": now + seconds});
@@ -76,7 +76,7 @@ fn served(data: &Path, issuer: &Issuer) -> (Server, u16) {
     served_with(data, &format!("file://{}", issuer.path()), &[])
 }
 
-/// The answer to a first message.
+/// The server's answer to a first SASL message.
 pub(super) fn answer(client: &mut Client, message: &[u8]) -> SaslAuthenticateResponse<'static> {
     assert_eq!(handshake(client, 1, "OAUTHBEARER"), ErrorCode::None);
     authenticate(client, message)
@@ -134,12 +134,12 @@ fn a_refused_token_is_answered_and_then_acknowledged() {
          reason=\"a token with a wrong signature\"",
     );
     assert_eq!(server.lines_with("a wrong signature"), 1, "once");
-    // As in Kafka, another token may follow instead.
+    // As in Kafka, the client may send another token instead.
     let mut client = Client::connect(outside);
     assert_eq!(&*answer(&mut client, &issuer.message(-60)).auth_bytes, refusal);
     assert_eq!(authenticate(&mut client, &issuer.message(60)).error_code, 0);
     assert!(is_served(&mut client));
-    // Some clients do not acknowledge it: they leave, or take it for success.
+    // Some clients do not acknowledge the error. They leave, or take it for success.
     let mut client = Client::connect(outside);
     answer(&mut client, &issuer.message(-60));
     drop(client);

@@ -1,4 +1,4 @@
-//! Share groups at their coordinators: share state on all shards, and requests for several groups.
+//! Coordinators of share groups: share state on all shards, and requests about several groups.
 
 use super::{LONG_MS, TOPIC};
 use crate::support::http::{api, api_until, get};
@@ -9,7 +9,7 @@ use muster_codec::{ErrorCode, Request, Response};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// A member of a group that subscribes to a topic, by its coordinator.
+/// A member of a group, which subscribes to a topic at the group's coordinator.
 struct Heartbeats {
     client: Client,
     group: String,
@@ -41,7 +41,7 @@ impl Heartbeats {
         self.assigned = self.assigned.max(assigned);
     }
 
-    /// Joins, and heartbeats until all partitions are assigned.
+    /// Joins, and sends heartbeats until this number of partitions is assigned.
     fn join(&mut self, partitions: usize) {
         self.beat(0);
         let until = Instant::now() + Duration::from_millis(LONG_MS as u64);
@@ -52,7 +52,7 @@ impl Heartbeats {
     }
 }
 
-/// Two groups with coordinators on different shards.
+/// The names of two groups that different shards coordinate.
 fn groups_of_both_shards(server: &Server) -> [String; 2] {
     let coordinators = server.coordinators();
     let on = |shard| {
@@ -84,7 +84,7 @@ fn groups_have_share_state_on_all_shards() {
             panic!()
         };
         assert_eq!(answer.results[0].error_code, 0, "{answer:?}");
-        // The new group begins with the same epochs: the state of the old one would fence it.
+        // The new group begins with the same epochs, so state of the old group would fence it.
         Heartbeats::new(&server, group).join(4);
     }
 }
@@ -124,7 +124,7 @@ fn a_request_for_several_groups_waits_for_all_of_them() {
     assert_eq!(errors, [0, 0, 0, 0, 0, ErrorCode::GroupIdNotFound as i16]);
 }
 
-/// Sets the start offsets of the first partitions.
+/// Sets the start offsets of the first partitions, one for each.
 fn set_starts(client: &mut Client, group: &str, starts: &[i64]) {
     let partition = |(index, start): (i32, &i64)| AlterShareGroupOffsetsRequestPartition {
         partition_index: index,

@@ -1,5 +1,5 @@
-//! Dead letter queues of share groups: records that are rejected, or delivered too often, come to a
-//! topic, also over kills of the server.
+//! Dead letter queues of share groups. Records that are rejected or delivered too often are copied
+//! to a topic, even if the server is killed meanwhile.
 
 use super::{ACCEPT, GROUP, LONG_MS, Member, REJECT, RELEASE, TOPIC, produce_records, started};
 use crate::support::transactional::leader;
@@ -16,7 +16,7 @@ const AUTO_CREATE: &str = "errors.deadletterqueue.auto.create.topics.enable=true
 const REJECTED: &str = "Offset rejected by client.";
 const SPENT: &str = "Offset delivery count exceeded the threshold.";
 
-/// A record of the queue.
+/// A record in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Letter {
     key: Option<String>,
@@ -25,7 +25,7 @@ struct Letter {
 }
 
 impl Letter {
-    /// The letter of a record without a copy of it.
+    /// The letter for a record, without a copy of the record.
     fn of(partition: i32, offset: i64, count: i16, message: &str) -> Self {
         let headers = [
             ("topic", TOPIC.to_owned()),
@@ -39,7 +39,7 @@ impl Letter {
         Self { key: None, value: None, headers: headers.into() }
     }
 
-    /// With a copy of what `produce` sends.
+    /// The letter with a copy of the record that `produce` sends.
     fn copied(self) -> Self {
         Self { key: Some("key".to_owned()), value: Some("value".to_owned()), ..self }
     }
@@ -49,7 +49,7 @@ impl Letter {
     }
 }
 
-/// Alters configs of a topic or a group, and waits until all shards have them.
+/// Alters configs of a topic or group, and waits until all shards have them.
 fn alter(server: &Server, resource_type: i8, name: &str, configs: &[(&str, &str)]) {
     let all: Vec<_> = configs.iter().map(|(key, value)| (*key, Some(*value))).collect();
     let request = rules::alter_configs(resource_type, name, &all);
@@ -87,7 +87,7 @@ fn has_configs(
     configs.iter().all(has)
 }
 
-/// Gives the group a queue.
+/// Configures a dead letter queue for the group.
 fn set_queue(server: &Server, copies: bool) {
     let copies = if copies { "true" } else { "false" };
     let configs = [
@@ -97,13 +97,13 @@ fn set_queue(server: &Server, copies: bool) {
     alter(server, rules::GROUP, GROUP, &configs);
 }
 
-/// Makes a topic a queue.
+/// Creates a topic as a dead letter queue.
 fn create_queue(server: &Server, partitions: i32) {
     create_topic(server, QUEUE, partitions);
     alter(server, rules::TOPIC, QUEUE, &[("errors.deadletterqueue.group.enable", "true")]);
 }
 
-/// The letters of a partition of the queue; none if it does not exist.
+/// The letters in a partition of the queue. Empty if the partition does not exist.
 fn letters(server: &Server, partition: i32) -> Vec<Letter> {
     let named = MetadataRequestTopic { name: Some(QUEUE.into()), ..Default::default() };
     let request = MetadataRequest { topics: Some(vec![named]), ..Default::default() };
@@ -150,7 +150,7 @@ fn read_letter(payload: &mut Reader<'_>) -> Letter {
     Letter { key, value, headers }
 }
 
-/// The letters of a partition, once there are some that are wanted.
+/// The letters in a partition. Waits until they satisfy the condition.
 fn letters_until(
     server: &Server,
     partition: i32,
@@ -213,7 +213,7 @@ fn letters_come_to_the_shard_that_leads_their_queue() {
     }
 }
 
-/// A member of the group that rejects all of a partition.
+/// A member of the group that rejects all records of a partition.
 struct RejectingMember {
     client: crate::support::Client,
     topic_id: Uuid,
@@ -256,7 +256,7 @@ impl RejectingMember {
     }
 }
 
-/// Share state from the start of a partition, by its leader.
+/// Initializes the share state at the start of a partition, at the partition's leader.
 fn initialize(server: &Server, at: u16, (topic_id, partition): (Uuid, i32)) {
     let state = InitializeStatePartition { partition, state_epoch: 1, start_offset: 0 };
     let topics = vec![InitializeStateTopic { topic_id, partitions: vec![state] }];
@@ -286,8 +286,8 @@ fn a_topic_that_is_no_queue_gets_no_letter_and_the_log_says_so() {
     assert_eq!(member.acquire(), [(2, 2, 1)], "the start has moved");
 }
 
-/// The share state says that records are on their way to the queue, as after a crash between both
-/// phases: they come to it once the share partition is opened, and never again.
+/// The share state says that records are on their way to the queue, as after a crash between the
+/// two phases. They are written to the queue once the share partition is opened, and never again.
 #[test]
 fn a_crash_before_the_letter_costs_none_and_one_after_its_end_repeats_none() {
     let data = tempfile::tempdir().unwrap();
@@ -313,7 +313,7 @@ fn a_crash_before_the_letter_costs_none_and_one_after_its_end_repeats_none() {
     assert_eq!(letters(&server, 0), expected, "no letter is written again");
 }
 
-/// Writes that records are archiving: first and last offset, and delivery count.
+/// Writes share state in which records are archiving, as first and last offset and delivery count.
 fn write_archiving(server: &Server, batches: &[(i64, i64, i16)]) {
     let batch = |(first_offset, last_offset, delivery_count): &(i64, i64, i16)| {
         let (first_offset, last_offset) = (*first_offset, *last_offset);
@@ -334,7 +334,7 @@ fn write_archiving(server: &Server, batches: &[(i64, i64, i16)]) {
     assert_eq!(answer.results[0].partitions[0].error_code, 0, "{answer:?}");
 }
 
-/// Waits until the durable state has no record left before an offset.
+/// Waits until the durable state has no records before this offset.
 fn archived_until(server: &Server, offset: i64) {
     let mut client = server.client(0);
     let topic_id = topic_id(&mut client, TOPIC);
@@ -356,7 +356,7 @@ fn archived_until(server: &Server, offset: i64) {
     }
 }
 
-/// The offsets that the durable state has as archiving.
+/// The offsets that are archiving in the durable state.
 fn archiving(server: &Server) -> Vec<i64> {
     let mut client = server.client(0);
     let topic_id = topic_id(&mut client, TOPIC);
@@ -373,8 +373,9 @@ fn offsets(letters: &[Letter]) -> Vec<i64> {
     letters.iter().map(Letter::offset).collect()
 }
 
-/// The server is killed at some time after the answer to a rejection. Each record has a letter in
-/// the end, and one that the kill left between its letter and its end has two, as in Kafka.
+/// The server is killed at some time after it has answered a rejection. In the end each record has
+/// a letter. If the kill came between a record's letter and the end of its archiving, the record
+/// has two letters, as in Kafka.
 #[test]
 fn each_rejected_record_has_a_letter_whenever_the_server_is_killed() {
     const RECORDS: i64 = 40;
@@ -389,7 +390,7 @@ fn each_rejected_record_has_a_letter_whenever_the_server_is_killed() {
         let mut member = Member::new(&server, "m");
         let last = first + RECORDS - 1;
         assert_eq!(member.acquire(), [(first, last, 1)]);
-        // Every other record, so that there are many letters.
+        // Rejects every other record, so that there are many letters.
         let given: Vec<_> = (first..=last)
             .map(|offset| (offset, offset, if offset % 2 == 0 { REJECT } else { ACCEPT }))
             .collect();

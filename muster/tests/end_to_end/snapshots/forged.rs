@@ -1,18 +1,18 @@
-//! A snapshot that was changed by hand.
+//! Forges a snapshot, as if it had been edited by hand.
 
 use super::TELLING;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_storage::snapshot::{SLOT_BYTES, SlotIndex, Snapshot};
 use std::ops::Range;
 
-/// The places of the entries in a slot's index.
+/// The positions of the entries in a slot's index.
 pub fn entries(bytes: &[u8], slot: &SlotIndex) -> Vec<usize> {
     let at = slot.index.at as usize;
     let count = u64::from_be_bytes(bytes[at..at + COUNT_BYTES].try_into().unwrap()) as usize;
     (0..count).map(|number| at + COUNT_BYTES + number * ENTRY_BYTES).collect()
 }
 
-/// The snapshot with another offset of one group, and with valid checksums.
+/// The snapshot with another offset in one group, and with valid checksums.
 pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     let Snapshot { mut header, slots, .. } = Snapshot::open(&bytes).unwrap();
     let offset = (TELLING + 7).to_le_bytes();
@@ -37,7 +37,7 @@ pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The place of the offsets of the group whose entry is at `entry`.
+/// The byte range of the offsets of the group whose entry is at `entry`.
 fn section(bytes: &[u8], entry: usize) -> Range<usize> {
     let at = u64::from_be_bytes(bytes[entry + 32..entry + 40].try_into().unwrap()) as usize;
     let len = u32::from_be_bytes(bytes[entry + 40..entry + 44].try_into().unwrap()) as usize;

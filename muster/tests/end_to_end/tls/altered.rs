@@ -1,4 +1,4 @@
-//! Certificates that clients alter (`kafka-configs --alter`).
+//! TLS configs that clients alter (`kafka-configs --alter`).
 
 use super::{Place, metadata};
 use crate::support::offsets::{Ended, muster};
@@ -13,7 +13,7 @@ const LOCATION: &str = "listener.name.outside.ssl.keystore.location";
 const PASSWORD: &str = "listener.name.outside.ssl.key.password";
 const CHANGED: &str = "listener OUTSIDE of shard 0 has the certificate that a client has set";
 
-/// Sets keys of the broker, or removes them; the answer, and its words.
+/// Sets or removes configs of the broker. Returns the error code and its message.
 fn alter(server: &Server, all: &[(&str, Option<&str>)]) -> (ErrorCode, String) {
     let request = rules::alter_configs(rules::BROKER, "0", all);
     let Response::IncrementalAlterConfigs(response) = server.client(0).call(1, request.into())
@@ -31,7 +31,7 @@ fn served(place: &Place) -> CertificateDer<'static> {
     client.certificate()
 }
 
-/// Waits until another certificate is served.
+/// Waits until the server presents another certificate than `before`.
 fn next(place: &Place, before: &CertificateDer<'_>) -> CertificateDer<'static> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -68,7 +68,7 @@ fn an_altered_certificate_is_served_and_outlives_a_restart() {
     let altered = next(&place, &fixed);
     server.says(CHANGED);
     open.call(12, &metadata()).unwrap();
-    // The files of the server's configs do not matter any more.
+    // The files of the server's own configs have no effect any more.
     place.put_key_store("server");
     server.says("loaded its certificate again");
     assert!(served(&place) == altered);
@@ -126,14 +126,14 @@ fn the_certificate_of_the_configs_is_served_if_the_altered_one_is_bad_at_the_sta
     next(&place, &fixed);
 }
 
-/// `muster config`, of broker 0, with the file that the server is started with.
+/// Runs `muster config` for broker 0, with the file that the server is started with.
 fn offline(data: &Path, file: &Path, words: &[&str]) -> Ended {
     let (action, words) = words.split_first().unwrap();
     let place = ["config", data.to_str().unwrap(), action, "--broker", "0"];
     muster(place.iter().chain(&["--config", file.to_str().unwrap()]).chain(words))
 }
 
-/// A server that has stopped, and the file of its configs.
+/// A stopped server. Returns the file of its configs.
 fn stopped(place: &Place, data: &Path) -> PathBuf {
     let file = place.path("server.properties");
     std::fs::write(&file, place.arguments(&[]).join("\n")).unwrap();
@@ -186,7 +186,7 @@ fn a_certificate_that_is_set_while_no_server_runs_is_served_by_the_next() {
     let mut server = place.serve(data.path(), &[]);
     let altered = served(&place);
     server.kill();
-    // The rest would be used together with the configs, which are not known here.
+    // Other TLS configs would be combined with those of the file, which is not known here.
     let without =
         |words: &[&str]| muster(["config", data.path().to_str().unwrap()].iter().chain(words));
     let refused = without(&["unset", "--broker", "0", PASSWORD]);
