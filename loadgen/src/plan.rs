@@ -77,10 +77,10 @@ pub struct GroupPlan {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// Uses JoinGroup and SyncGroup. The first assignor is preferred. The group uses one that all
-    /// members have.
+    /// JoinGroup and SyncGroup assign them. The first assignor is preferred. The group uses one
+    /// that all members have.
     Classic { assignors: Vec<ClassicAssignor> },
-    /// Uses ConsumerGroupHeartbeat (KIP-848). `None` leaves the assignor to the server.
+    /// ConsumerGroupHeartbeat assigns them (KIP-848). `None` leaves the assignor to the server.
     Consumer { assignor: Option<Arc<str>> },
     /// No membership: the client commits and fetches offsets for these partitions.
     Manual { partitions: Arc<[Partition]> },
@@ -88,9 +88,9 @@ pub enum Protocol {
     Producer(ProducerPlan),
     /// No group: the client reads the records that producers write.
     Reader(ReaderPlan),
-    /// Uses ShareGroupHeartbeat (KIP-932). Members acquire and acknowledge records.
+    /// ShareGroupHeartbeat assigns them (KIP-932). Members acquire and acknowledge records.
     Share(SharePlan),
-    /// Uses StreamsGroupHeartbeat (KIP-1071). Tasks of a topology are assigned.
+    /// StreamsGroupHeartbeat assigns the tasks of a topology (KIP-1071).
     Streams(StreamsPlan),
 }
 
@@ -125,8 +125,9 @@ impl Protocol {
 pub struct ProducerPlan {
     pub partitions: Arc<[Partition]>,
     pub delivery: Delivery,
-    /// The number of records in each batch. Below, the size of each value in bytes.
+    /// The number of records in each batch.
     pub records: u32,
+    /// The size of each value in bytes.
     pub record_size: u32,
     /// When the run began, as the time since 1970, for the timestamps of records.
     pub began: Duration,
@@ -150,8 +151,9 @@ pub struct SharePlan {
     pub max_records: u32,
     /// How long a member takes to process the records of a fetch, before it acknowledges them.
     pub takes: Duration,
-    /// How many members in a million are slow. Below, how long these take.
+    /// How many members in a million are slow.
     pub slow: u32,
+    /// How long a slow member takes.
     pub slow_takes: Duration,
     pub poison: Option<Poison>,
     /// `share.delivery.count.limit` of the group.

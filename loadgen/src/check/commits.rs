@@ -40,7 +40,7 @@ struct Committed {
     newest: Option<Newest>,
 }
 
-/// The commit that was acknowledged first, among those with the newest epoch.
+/// The acknowledged commit with the newest epoch. If several have this epoch, the first.
 #[derive(Clone, Copy)]
 struct Newest {
     member: MemberIndex,

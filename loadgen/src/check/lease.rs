@@ -55,7 +55,7 @@ pub(super) struct Alive {
 /// The latest sign of life in each of the last generations, from any member.
 #[derive(Default)]
 pub(super) struct Generations {
-    /// Ordered by generation, oldest first.
+    /// Generations and times, oldest first.
     last: Vec<(i32, Time)>,
 }
 

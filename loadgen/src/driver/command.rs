@@ -136,7 +136,7 @@ pub struct CoreReport {
 /// Counts since the last report, and the current state.
 #[derive(Debug, Default)]
 pub struct Sample {
-    /// The microseconds from the time when a request was due to its answer, by kind of request. An
+    /// For each kind of request, microseconds from the time when it was due to its answer. An
     /// unanswered request counts until its member gets an answer again, or ends. Requests that were
     /// due meanwhile, but were not sent, count in the same way.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,

@@ -36,8 +36,9 @@ const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 pub struct Begin {
     pub seed: u64,
     pub members_per_connection: u32,
-    /// The number of members of the whole run. Below, its connections.
+    /// The number of members of the whole run.
     pub members: u32,
+    /// The number of connections of the whole run.
     pub connections: u32,
 }
 

@@ -15,8 +15,9 @@ pub struct Totals {
     pub members: States,
     pub unowned_partitions: u32,
     pub connections: u32,
-    /// The number of rebalances that were closed. Below, the last of them.
+    /// The number of rebalances that were closed.
     pub rebalances: u64,
+    /// The last rebalance that was closed.
     pub last_rebalance: Option<model::Rebalance>,
     pub errors: u64,
     pub commits: model::Commits,

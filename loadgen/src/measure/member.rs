@@ -10,13 +10,13 @@ pub(super) struct Member {
     pub(super) cut_off: bool,
     /// The epoch at which the member settled. It counts as settled if this is the newest epoch.
     pub(super) settled: Option<i32>,
-    /// The number of partitions that the member believes it owns. Below, the number of which it is
-    /// the current holder.
+    /// The number of partitions that the member believes it owns.
     pub(super) owns: u32,
+    /// The number of partitions of which it is the current holder.
     pub(super) holds: u32,
     /// The number of times that all its partitions became free at once.
     pub(super) life: u32,
-    /// The time since which it has been waiting for partitions.
+    /// The time since which the member has been waiting for partitions.
     pub(super) waits: Option<Time>,
     pub(super) revocations: u64,
     pub(super) fenced: bool,

@@ -19,8 +19,9 @@ pub struct PhaseFigures {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Sums {
     pub unowned_partition_seconds: f64,
-    /// The number of delivered records. Below, those that had been delivered before.
+    /// The number of delivered records.
     pub delivered: u64,
+    /// The number of those records that had been delivered before.
     pub redelivered: u64,
 }
 

@@ -9,12 +9,13 @@ pub struct GroupStatus {
     pub live: u32,
     /// The number of live members that have their target assignment of the newest epoch.
     pub settled: u32,
-    /// The number of partitions that have an owner. Below, the number of all partitions.
+    /// The number of partitions that have an owner.
     pub owned: u32,
+    /// The number of all partitions.
     pub partitions: u32,
     /// The newest epoch or generation that any member has seen; 0 before the first.
     pub epoch: i32,
-    /// The time since which every live member has been settled at the newest epoch and every
+    /// The time since which every live member has been settled at the newest epoch, and every
     /// partition has had an owner. `None` while this is not so, or while no member is live.
     pub stable_since: Option<Time>,
     /// A rebalance has begun (with a trigger or by itself), and has not been closed.

@@ -36,7 +36,7 @@ pub(super) struct Core {
     pub(super) incarnation: u32,
     /// Whether the member reads records. If so, its positions are the offsets that it reads next.
     pub(super) consumes: bool,
-    /// The records that the member has read but not committed, of partitions that it gave up.
+    /// The positions up to which the member has read partitions that it gave up, but not committed.
     pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }

@@ -39,9 +39,9 @@ pub struct LiveState {
     /// The round trips to show, in this order.
     pub loads: Vec<LiveLoad>,
     pub errors: u64,
-    /// The number of requests that were due at least a second ago and have no answer. Below, the
-    /// age of the oldest.
+    /// The number of requests that were due at least a second ago and have no answer.
     pub waiting: u64,
+    /// The age of the oldest request without an answer.
     pub waiting_longest: Duration,
     pub violations: u64,
     pub connections: u32,

@@ -241,9 +241,10 @@ pub struct Phase {
     pub pauses: Latency,
     #[serde(default)]
     pub unowned_partition_seconds: f64,
-    /// The number of records delivered in this phase. Below, those that had been delivered before.
+    /// The number of records delivered in this phase.
     #[serde(default, skip_serializing_if = "is_none")]
     pub delivered: u64,
+    /// The number of those records that had been delivered before.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redelivered: u64,
 }
@@ -291,8 +292,9 @@ pub struct Client {
     /// The rebalance callbacks of the client. The first of them are kept in full.
     pub callbacks: Vec<Callback>,
     pub callbacks_count: u64,
-    /// The number of its partitions now. Below, the highest number.
+    /// The number of its partitions now.
     pub partitions: u32,
+    /// The highest number of partitions that it had.
     pub partitions_max: u32,
     /// When it ended. `None` if its end was not seen.
     pub ended: Option<f64>,
@@ -356,8 +358,9 @@ pub struct Point {
     /// The number of partitions of real clients. `None` if there were no clients yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_partitions: Option<u32>,
-    /// Answers per second in this step, by name of the round trip. Below, the p99.
+    /// Answers per second in this step, by name of the round trip.
     pub rates: BTreeMap<String, f64>,
+    /// The p99 in this step, by name of the round trip.
     pub p99: BTreeMap<String, f64>,
     /// The number of cores that the server used in this step. 1.0 is one core all the time.
     pub server_cpu: Option<f64>,

@@ -118,8 +118,8 @@ impl Stream {
     }
 }
 
-/// The nanoseconds from the packet with a request's end to the packet with its answer's end, by
-/// API.
+/// For each API, the nanoseconds from the packet with a request's end to the packet with its
+/// answer's end.
 fn round_trips(pcap: &[u8], port: u16) -> HashMap<i16, Vec<u64>> {
     let (mut streams, mut asked) = (HashMap::<_, Stream>::new(), HashMap::new());
     let mut took = HashMap::<i16, Vec<u64>>::new();

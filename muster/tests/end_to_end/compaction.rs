@@ -24,9 +24,10 @@ const OFFSETS_PARTITIONS: i32 = 5;
 /// The size of a commit's metadata. It makes commits long, so that few of them fill a segment.
 const METADATA_BYTES: usize = 4_000;
 
-/// The minimum that is written between two kills. Below, the maximum on the disk: the dirty segment
-/// and one more, the active, the ready and four spare segments, and the live records.
+/// The minimum that is written between two kills.
 const WRITTEN_BYTES: i64 = 80 << 20;
+/// The maximum on the disk: the dirty segment and one more, the active, the ready and four spare
+/// segments, and the live records.
 const DISK_BYTES_MAX: u64 = (8 * 16 + 1) << 20;
 
 #[test]

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions=3";
 
-/// The commits of each group in the directory. Partitions of `orders` have the same offset up to a
-/// number, and another offset from there on. The text is the metadata.
+/// The commits of each group in the directory: the offset of each partition of `orders` from 0 on,
+/// and the metadata.
 const COMMITTED: [(&str, &[i64], &str); 14] = [
     ("gzip", &[11], "of 0"),
     ("snappy", &[21], "of 0"),

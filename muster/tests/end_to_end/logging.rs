@@ -158,7 +158,7 @@ fn other_protocols_are_named_once() {
         (0..20).for_each(|_| visit(server.port, bytes));
         server.says(&format!("this looks like {name}"));
     }
-    // By now, lines about the other connections would have been written.
+    // Lines about the other connections would have been written by now.
     visit(server.port, &garbage(0));
     server.says("is over socket.request.max.bytes");
     for name in ["HTTP", "TLS"] {

@@ -8,9 +8,9 @@ use muster_codec::messages::ListGroupsRequest;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The number of groups. Below, the number of requests about all of them that a client sends at
-/// once.
+/// The number of groups.
 const GROUPS: usize = 5_000;
+/// The number of requests about all groups that a client sends at once.
 const LISTINGS: usize = 900;
 
 fn server() -> (tempfile::TempDir, Server) {

@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 const SECONDS: u64 = 10;
 const MEMBERS: usize = 8;
 
-/// The limit of the control group. Below, that of a shard's account (`server/src/limits.rs`).
+/// The limit of the control group.
 const MEMORY_MAX: u64 = 2 << 30;
+/// The limit of a shard's account (`server/src/limits.rs`).
 const SHARD_MEMORY_MAX: u64 = 1 << 30;
 
 const SIZES: Sizes = Sizes {

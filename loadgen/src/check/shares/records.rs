@@ -1,4 +1,4 @@
-//! The knowledge of records with equal state.
+//! The known state of records that have equal state.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub(super) struct Progress {
     is_counted: bool,
 }
 
-/// The proof that a reader gives about a batch.
+/// The state of a batch that a reader's events prove.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Batch {
     Ahead,

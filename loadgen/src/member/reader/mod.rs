@@ -158,8 +158,8 @@ impl Reader {
         }
     }
 
-    /// The indexes of the partitions to ask about, by leader: for first positions until all are
-    /// known, then for records.
+    /// For each leader, the indexes of the partitions to ask about: for first positions until all
+    /// are known, then for records.
     fn due(&self) -> Vec<(NodeIndex, Vec<usize>)> {
         let mut due: Vec<(NodeIndex, Vec<usize>)> = Vec::new();
         for place in 0..self.partitions.len() {

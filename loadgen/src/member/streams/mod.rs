@@ -48,7 +48,7 @@ pub(super) struct Streams {
     standby: Vec<Partition>,
     warmup: Vec<Partition>,
     statuses: Arc<[i8]>,
-    /// The time since which the member has had tasks without being allowed to process.
+    /// The time since which the member has had tasks, but has not been allowed to process.
     held_since: Option<Time>,
     endpoints: i32,
     /// Whether the member's heartbeats request the end of the application.

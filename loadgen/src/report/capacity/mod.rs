@@ -25,8 +25,9 @@ pub struct Capacity {
     pub by: By,
     /// The steps in the order in which they were tried.
     pub steps: Vec<Step>,
-    /// The largest size that held. Below, the smallest that broke.
+    /// The largest size that held.
     pub holds: Option<u64>,
+    /// The smallest size that broke.
     pub breaks: Option<u64>,
     pub end: End,
 }

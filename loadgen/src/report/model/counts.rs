@@ -29,8 +29,9 @@ impl Transactions {
 /// Records of classic and consumer groups.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Consumed {
-    /// The number of deliveries. Below, those that were not the first of their record in the group.
+    /// The number of deliveries.
     pub delivered: u64,
+    /// The number of deliveries that were not the first of their record in the group.
     pub redelivered: u64,
 }
 
@@ -43,14 +44,16 @@ impl Consumed {
 /// Records of share groups.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Shares {
-    /// The number of deliveries. Below, those that were not the first of their record.
+    /// The number of deliveries.
     pub delivered: u64,
+    /// The number of deliveries that were not the first of their record.
     pub redelivered: u64,
     pub accepted: u64,
     pub released: u64,
     pub rejected: u64,
-    /// The number of acknowledgements that were refused. Below, those that were never answered.
+    /// The number of acknowledgements that were refused.
     pub refused: u64,
+    /// The number of acknowledgements that were never answered.
     pub unknown: u64,
     /// How evenly the records were spread over the members of each group.
     pub spread: Vec<Spread>,

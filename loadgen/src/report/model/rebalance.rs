@@ -21,7 +21,8 @@ pub struct Rebalance {
     /// The number of live members when the group was stable again.
     pub members: u32,
     pub partitions: u32,
-    /// The number of partitions that changed their owner. Below, those that were given up.
+    /// The number of partitions that changed their owner.
     pub moved: u32,
+    /// The number of partitions that members gave up.
     pub revoked: u32,
 }

@@ -28,8 +28,9 @@ pub struct Streams {
 pub struct Subtopology {
     /// Names of topic tables.
     pub sources: Words,
-    /// The names of the repartition topics that it writes to. Below, those that it reads.
+    /// The names of the repartition topics that it writes to.
     pub sinks: Words,
+    /// The names of the repartition topics that it reads.
     pub repartitions: Words,
     /// The partition count of the repartition topics that it reads. 0 leaves it to the coordinator.
     pub partitions: u32,

@@ -21,8 +21,8 @@ pub(super) struct World {
     pub(super) topics: Topics,
     pub(super) events: Vec<Event>,
     pub(super) done: Vec<(u64, Result<TaskOutcome, TaskError>)>,
-    /// The time since which each group has been stable. Groups become stable half a second after a
-    /// change.
+    /// The time since which each group has been stable. A group becomes stable half a second after
+    /// a change.
     pub(super) stable: BTreeMap<GroupIndex, Time>,
     pub(super) groups: BTreeMap<MemberIndex, GroupIndex>,
     pub(super) log: String,

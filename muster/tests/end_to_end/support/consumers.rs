@@ -38,7 +38,7 @@ pub fn settle(server: &Server, groups: &[Arc<Group>], members: &mut [Member]) {
     panic!("not settled: {states:#?}");
 }
 
-/// What the members of a group have been told, combined.
+/// The combined answers to the members of a group.
 #[derive(Default)]
 pub struct Reported {
     owners: BTreeMap<Partition, String>,
@@ -163,8 +163,9 @@ pub struct Member {
     /// 0 until the server assigns one.
     epoch: i32,
     owned: BTreeSet<Partition>,
-    /// Whether it wants both topics. Below, whether it still has to report this.
+    /// Whether it wants both topics.
     wants_both: bool,
+    /// Whether it still has to report its subscription.
     subscribes: bool,
     /// Whether its last heartbeat may be lost. The next one then contains all fields, and so does
     /// the answer.

@@ -11,10 +11,11 @@ use muster_codec::{ApiKey, Bytes, Request, Str, Uuid};
 pub struct Target {
     /// A group with many offsets.
     pub group: String,
-    /// Groups with many members. Below, a group of the consumer protocol.
+    /// A classic group with many members.
     pub classic: String,
+    /// A group of the consumer protocol with many members.
     pub consumer: String,
-    /// A topic with records. Below, the number of its partitions.
+    /// A topic with records.
     pub topic: String,
     pub topic_id: Uuid,
     pub partitions: i32,

@@ -24,12 +24,13 @@ pub struct Sizes {
     pub groups: usize,
     /// The number of offsets in one group, one for each partition of a separate topic.
     pub offsets: usize,
-    /// The number of members in one group. Below, the length of their client ids in bytes.
+    /// The number of members in one group.
     pub members: usize,
+    /// The length of their client ids in bytes.
     pub client_id_bytes: usize,
-    /// The number of partitions of the topic with records. Below, the size of the one record in
-    /// each.
+    /// The number of partitions of the topic with records.
     pub partitions: i32,
+    /// The size of the one record in each of these partitions.
     pub record_bytes: usize,
 }
 
