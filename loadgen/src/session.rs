@@ -325,7 +325,7 @@ impl Session {
         match cause {
             // Rebalances of the wind-down are not measured.
             Cause::WindDown => return,
-            // This ends the rebalance that began when the members stopped.
+            // The return ends the rebalance that began when the members stopped.
             Cause::Returned(_) if rebalances => return,
             Cause::CoordinatorRestarted => self.restarted(at),
             _ => {}

@@ -213,7 +213,7 @@ impl GroupState {
         }
         if matches!(facts.group.protocol, Kind::Classic | Kind::Migrating) {
             facts.generations.alive(alive.epoch, alive.sent);
-            // Before the assignment, this is the answer to the join or the sync.
+            // A member without its assignment has only been answered a join or a sync.
             if member.synced != alive.epoch {
                 return;
             }

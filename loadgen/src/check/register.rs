@@ -52,7 +52,7 @@ pub(super) enum Source {
 
 #[derive(Default)]
 pub(super) struct Register {
-    /// In the order in which the writes became known.
+    /// The writes in the order in which they became known.
     writes: Vec<Write>,
     /// Reads that were sent before this time can't be judged: they may return forgotten writes.
     known_from: Time,

@@ -140,7 +140,7 @@ pub struct Sample {
     /// unanswered request counts until its member gets an answer again, or ends. Requests that were
     /// due meanwhile, but were not sent, count in the same way.
     pub round_trips: Vec<(RoundTrip, Histogram<u64>)>,
-    /// As `round_trips`, minus the delays by the load machine.
+    /// The same round trips, minus the delays by the load machine.
     pub undelayed: Vec<(RoundTrip, Histogram<u64>)>,
     /// Microseconds from the write of a request to its answer.
     pub uncorrected: Vec<(RoundTrip, Histogram<u64>)>,

@@ -301,7 +301,7 @@ impl Core {
             Command::Subscribe { member, group, .. } => self.subscribe_member(member, group),
             Command::Topics(topics) => self.take_topics(topics),
             Command::Task { id, task } => self.start_task(id, task),
-            // It was handled when it arrived.
+            // `End` was handled when it arrived.
             Command::End => {}
         }
     }

@@ -21,7 +21,7 @@ impl Runtime {
         runtime.map(Self).map_err(|error| format!("no load core can be started: {error}"))
     }
 
-    /// As `new`, and binds the calling thread to this CPU.
+    /// A runtime whose thread is bound to this CPU.
     /// # Errors
     /// The error is a sentence for the user.
     pub(super) fn pinned(cpu: usize) -> Result<Self, String> {

@@ -189,7 +189,7 @@ impl GroupMeasure {
         self.members.values().map(|member| member.revocations).max().unwrap_or(0)
     }
 
-    /// For each member that waits for partitions, since when.
+    /// The times since which members have been waiting for partitions.
     pub(super) fn waits(&self) -> impl Iterator<Item = Time> {
         // Producers and readers never wait, because nothing is assigned to them.
         let waiting = self.waiting.iter().filter(|_| self.group.protocol.has_members());

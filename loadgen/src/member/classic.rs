@@ -72,10 +72,10 @@ enum Phase {
 }
 
 enum Then {
-    /// It gives up all partitions (eager), and then joins again.
+    /// The member gives up all partitions (eager), and then joins again.
     Join,
-    /// It gives up the partitions that are not in this new assignment (cooperative), and then
-    /// adopts the assignment.
+    /// The member gives up the partitions that are not in this new assignment (cooperative), and
+    /// then adopts the assignment.
     Adopt(Vec<Partition>),
 }
 

@@ -65,7 +65,8 @@ impl Schedule {
         self.done = self.done.max(past as u64);
     }
 
-    /// For an open loop, since when a request has been due, and the interval of later requests.
+    /// The time since which a request of an open loop has been due, and the interval of later
+    /// requests.
     pub(super) fn overdue(&self, now: Time) -> Option<(Time, Duration)> {
         let (due, rate) = (self.due(), self.load.rate?);
         let every = Duration::try_from_secs_f64(1.0 / rate).ok()?;

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 pub enum State {
     /// Not started, or ended.
     Down,
-    /// It looks up its coordinator.
+    /// The member looks up its coordinator.
     Searching,
-    /// It has sent a request to join, or waits for its assignment.
+    /// The member has sent a request to join, or waits for its assignment.
     Joining,
-    /// It gives up partitions, or waits for partitions that others have to give up.
+    /// The member gives up partitions, or waits for partitions that others have to give up.
     Reconciling,
-    /// It has its target assignment.
+    /// The member has its target assignment.
     Stable,
-    /// The coordinator refused it as a member, and it will join again.
+    /// The coordinator refused the member, which will join again.
     Fenced,
-    /// It can't continue.
+    /// The member can't continue.
     Failed,
 }

@@ -58,8 +58,8 @@ impl Overrides {
         self.set.iter().try_for_each(|setting| set(file, setting))
     }
 
-    /// Those of the assignors that the group's protocol has. A group with another protocol keeps
-    /// its own.
+    /// The assignors that the group's protocol supports. A group with another protocol keeps its
+    /// own.
     fn known_to(&self, group: &Table) -> Vec<String> {
         let is_consumer = group.get("protocol").and_then(Value::as_str) == Some("consumer");
         let known = |name: &&String| {

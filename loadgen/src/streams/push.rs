@@ -60,7 +60,7 @@ impl Push {
 impl Drop for Push {
     fn drop(&mut self) {
         let Some(bodies) = self.bodies.take() else { return };
-        // It is queued after the push in progress.
+        // This push is queued after the one in progress.
         let _ = bodies.send_timeout(metrics(&self.last, &self.resource), PATIENCE);
         drop(bodies);
         if let Some(thread) = self.thread.take() {

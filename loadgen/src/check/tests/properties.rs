@@ -68,7 +68,7 @@ fn an_injected_bug_is_reported_as_its_own_rule() {
     found_as(Protocol::Consumer, Bug::EpochBack, &["epoch-went-back"]);
 }
 
-/// In most runs the first of `rules` is broken. In no run another rule is broken than these.
+/// In most runs the first of `rules` is broken. No run breaks any other rule.
 fn found_as(protocol: Protocol, bug: Bug, rules: &[&str]) {
     let runs: Vec<_> = seeds(12).map(|seed| broken(&judge(protocol, seed, bug))).collect();
     let hits = runs.iter().filter(|broken| broken.contains(rules[0])).count();

@@ -53,7 +53,7 @@ pub(super) struct Producer {
 /// The state of the producer id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
-    /// It has to be requested. The field is the former id, if its epoch is to be raised.
+    /// The id has to be requested. The field is the former id, if its epoch is to be raised.
     Needed(Option<ProducerId>),
     Known(ProducerId),
     /// A producer without idempotence needs no id.

@@ -11,7 +11,7 @@ use crate::report::model::{Latency, Phase, Point, Report};
 const PHASES: usize = 20;
 /// The name of a phase that a report contains only if something went wrong in it.
 const WIND_DOWN: &str = "wind-down";
-/// In seconds. Shorter than between any two times of a run.
+/// A time in seconds that is shorter than the distance between any two times of a run.
 const INSTANT: f64 = 1e-7;
 /// The requests that show how a phase affects a working group.
 const STEADY: [RoundTrip; 4] =

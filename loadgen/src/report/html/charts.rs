@@ -51,7 +51,7 @@ pub(super) const OF_SHARES: [RoundTrip; 8] = [
     RoundTrip::RedeliveryExpiry,
 ];
 
-/// In seconds. The CPU time of a process is read about once a second.
+/// The smoothing time in seconds. The CPU time of a process is read about once a second.
 const SMOOTHED: f64 = 2.0;
 
 /// How to read the percentiles of round trips.

@@ -21,7 +21,7 @@ pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     points.chunks(each).map(worst).collect()
 }
 
-/// At each point the mean of the last `seconds`. For figures that change less often than points.
+/// The mean of the last `seconds` at each point, for figures that change less often than points.
 pub(super) fn smoothed(
     points: &[Point],
     seconds: f64,

@@ -30,7 +30,7 @@ fn churn_stops_all_members_with_equal_probability() {
     assert!(!log.contains("<11: "), "{log}");
 }
 
-/// Such actions are known only during the run, and may be intended.
+/// Actions without members are known only during the run, and may be intended.
 #[test]
 fn an_action_that_finds_no_members_in_the_run_is_a_warning() {
     let text = with("", "", "start = {}\n[[phase]]\nname = 'q'\nstart = {}");

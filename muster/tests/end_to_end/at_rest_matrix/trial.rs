@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 /// The outcome of starting a server.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It served, and stopped when it was asked to.
+    /// The server served, and stopped when it was asked to.
     Served(Truth),
-    /// It ended with this exit status before it served.
+    /// The server ended with this exit status before it served.
     Refused(i32),
-    /// It ended with this exit status while it served.
+    /// The server ended with this exit status while it served.
     Died(i32),
 }
 

@@ -159,7 +159,8 @@ impl<'a> Balance<'a> {
 struct Giver {
     load: u32,
     rank: u32,
-    /// Its movable partitions. Those that it owned before come first, and are moved last.
+    /// The partitions that it can give away. Those that it owned before come first, and are moved
+    /// last.
     movable: Vec<usize>,
 }
 

@@ -21,9 +21,9 @@ use std::time::Duration;
 pub enum Reading {
     Never,
     ByteByByte,
-    /// It reads the start of an answer, disconnects, and connects again.
+    /// The client reads the start of an answer, disconnects, and connects again.
     ClosesMidAnswer,
-    /// It closes its sending side of the connection, and waits.
+    /// The client closes its sending side of the connection, and waits.
     HalfCloses,
     Always,
 }
