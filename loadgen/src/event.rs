@@ -41,8 +41,8 @@ pub enum EventKind {
     Epoch { epoch: i32 },
     /// A heartbeat, join or sync that was sent at `sent` was answered without error. It renewed the
     /// session at some time between `sent` and now. After the coordinator was looked up again,
-    /// classic heartbeats do not count until it has answered another request. While it loads the
-    /// group, it may answer heartbeats without knowing the group.
+    /// classic heartbeats do not count until it has answered another request: a coordinator that
+    /// loads the group may answer heartbeats without knowing the group.
     Alive { sent: Time, epoch: i32 },
     /// A heartbeat that does not count as [`EventKind::Alive`] was answered: the coordinator is
     /// back.
@@ -100,7 +100,8 @@ pub enum EventKind {
     /// A member got these records at `arrived`.
     Consumed { arrived: Time, batches: Arc<[ConsumedBatch]> },
     /// A ShareFetch returned these records. It was sent at `sent`, in the member's session with
-    /// this number. Each record is locked for `lock_ms` from some time in between.
+    /// this number. Each record is locked for `lock_ms`, from some time between `sent` and the
+    /// answer.
     Acquired {
         session: u32,
         sent: Time,

@@ -301,8 +301,8 @@ pub enum ClassicAssignor {
 #[serde(rename_all = "kebab-case")]
 pub enum Subscription {
     Topics(Arc<[TopicIndex]>),
-    /// A pattern. The server resolves it for the consumer protocol. In the classic protocol the
-    /// member does, and matches whole names.
+    /// A pattern. In the consumer protocol the server resolves it. In the classic protocol the
+    /// member does, and the pattern must match a whole name.
     Regex {
         pattern: Arc<str>,
         matches: Arc<[TopicIndex]>,

@@ -27,9 +27,8 @@
 //! - in a classic group for cooperative members: they keep partitions while they join, and report
 //!   them. The leader reassigns a partition only in the generation after its owner gave it up or
 //!   missed the join, and the lease allows for that. A static member that misses the join stays in
-//!   the group and keeps its partitions, which are reassigned no sooner. A partition that a member
-//!   kept over a rebalance is certainly its own again only when the member has settled in the new
-//!   generation.
+//!   the group and keeps its partitions. A partition that a member kept over a rebalance is
+//!   certainly its own again only when the member has settled in the new generation.
 //!
 //! A lease grows with each later answer. So claims that overlap are checked again at each event of
 //! one of the two members, and before one of the claims ends. The check makes one assumption: a
@@ -230,7 +229,7 @@ impl Claim {
         })
     }
 
-    /// An overlap of this claim that is no longer than this does not count.
+    /// The length up to which an overlap of this claim does not count.
     fn slack(&self, members: &Members) -> Duration {
         let is_client = members.get(&self.member).is_some_and(|member| member.client.is_some());
         if is_client { clients::SLACK } else { CLOCK_SLACK }

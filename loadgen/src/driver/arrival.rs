@@ -1,5 +1,5 @@
-//! When bytes arrived. The kernel stamps them as it receives them, as a packet capture would. A
-//! load core that is busy, or waits for its CPU, reads them later.
+//! The times at which bytes arrived. The kernel stamps bytes as it receives them, as a packet
+//! capture would. A load core that is busy, or waits for its CPU, reads them later.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::stamped::Receiver;

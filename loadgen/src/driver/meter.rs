@@ -64,8 +64,8 @@ pub(super) struct Histograms {
 }
 
 impl Histograms {
-    /// Records a round trip. With `every`, further requests were due at this interval meanwhile,
-    /// and are recorded with the time that each waited.
+    /// Records a round trip. With `every`, requests that were due at this interval meanwhile are
+    /// recorded, too, each with the time that it waited.
     pub(super) fn record(&mut self, kind: RoundTrip, took: Duration, every: Option<Duration>) {
         let Some(histogram) = self.of(kind) else { return };
         let took = micros(took).max(1);

@@ -1,6 +1,6 @@
 //! Requests that were due and have no answer. Each counts from the time when it was due until the
-//! coordinator answers the member again, or the member or the run ends. So the latency of a server
-//! that does not answer is at least that long.
+//! coordinator answers the member again, or the member or the run ends. So a server that does not
+//! answer has at least this latency.
 
 use std::time::Duration;
 

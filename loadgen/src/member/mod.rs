@@ -141,8 +141,8 @@ impl Member {
 
     /// Ends the process. A crash ends it at once. Otherwise it ends when the coordinator has
     /// answered, or after 30 s, which counts as a crash. The owner can close its connection once
-    /// [`Member::is_done`]. For a dynamic member [`Stop::Close`] is the same as [`Stop::Leave`].
-    /// Outside streams groups [`Stop::Shutdown`] is, too.
+    /// [`Member::is_done`]. For a dynamic member [`Stop::Close`] is the same as [`Stop::Leave`]. So
+    /// is [`Stop::Shutdown`] outside streams groups.
     pub fn stop(&mut self, how: Stop, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         match (&self.lifecycle, how) {

@@ -289,9 +289,9 @@ impl Figure {
         (run > 0 && first > 0.0).then(|| value / first)
     }
 
-    /// Whether the figure is better or worse than the first run's by more than `by`. `None` if the
-    /// values of the repetitions overlap, because the difference can be chance. `None`, too, if a
-    /// config explains it.
+    /// Whether the figure is better (or worse, if false) than the first run's by more than `by`.
+    /// `None` if it is neither, if a config explains the difference, or if the values of the
+    /// repetitions overlap, so that the difference can be chance.
     pub(super) fn better(&self, run: usize, by: f64) -> Option<bool> {
         let ratio = self.ratio(run)?;
         let (first, these) = (&self.measured[0], &self.measured[run]);

@@ -13,7 +13,7 @@ const ROLES: usize = 6;
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Kind {
     /// The trigger without its number, such as `crashed` for `500 crashed`. If there are several
-    /// kinds of groups, with the kind: `crashed (orders)`.
+    /// kinds of groups, the kind follows: `crashed (orders)`.
     pub(super) name: String,
     pub(super) count: u64,
     pub(super) groups: u64,

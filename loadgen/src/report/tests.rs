@@ -81,8 +81,8 @@ fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
     }
 }
 
-/// CI without a screen shows nothing else. Both formats contain all that decides the exit status,
-/// and foreign text can't break them.
+/// A CI server shows only these two formats. Both contain all that decides the exit status, and
+/// foreign text can't break them.
 #[test]
 fn a_ci_server_gets_all_checks() {
     let xml = junit::render(&judged());

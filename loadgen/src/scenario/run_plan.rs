@@ -91,9 +91,9 @@ impl RunPlan {
         self.group(group).protocol.has_members()
     }
 
-    /// How long a group must be unchanged before it counts as stable, at least. Members of consumer
-    /// groups learn of a new epoch only with their next heartbeat. Until then the group seems
-    /// stable.
+    /// The minimum time for which a group must be unchanged before it counts as stable. Members of
+    /// consumer groups learn of a new epoch only with their next heartbeat. Until then the group
+    /// seems stable.
     pub fn settles_in(&self, group: GroupIndex) -> Duration {
         const LEAST: Duration = Duration::from_millis(500);
         let plan = self.group(group);

@@ -16,9 +16,9 @@ const JOINED_MICROS: u64 = 1_000_000;
 pub(super) struct Log {
     /// The runs by their first offsets; they do not overlap.
     runs: BTreeMap<i64, Run>,
-    /// When a fetch was last lost that may have acquired records, and how many such fetches were
-    /// lost.
+    /// When a fetch that may have acquired records was last lost.
     pub(super) lost: Option<Time>,
+    /// The number of such fetches.
     pub(super) lost_count: u32,
     /// The last moment when its leader may have changed.
     pub(super) reloaded: Time,
@@ -83,8 +83,9 @@ impl Log {
     }
 
     /// An acknowledgement was answered without error. Returns the records that another member had
-    /// acquired before it was sent, and still holds. (A record that the other member has
-    /// acknowledged may be before the start offset by now, where acknowledgements have no effect.)
+    /// acquired before the acknowledgement was sent, and still holds. (A record that the other
+    /// member has acknowledged may be before the start offset by now, where acknowledgements have
+    /// no effect.)
     pub(super) fn acknowledged(
         &mut self,
         event: &Event,

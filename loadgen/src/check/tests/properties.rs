@@ -1,5 +1,5 @@
-//! A correct coordinator never breaks a rule, whatever faults it, its members and their connections
-//! have. A coordinator with an injected bug is reported, and for that bug.
+//! A correct coordinator never breaks a rule, whatever faults occur in it, its members and their
+//! connections. A coordinator with an injected bug is reported, and for that bug.
 
 use std::collections::BTreeSet;
 

@@ -8,8 +8,8 @@
 //! - `transaction-torn`: a batch was passed and not returned, although the transaction's commit was
 //!   acknowledged or other records of it were returned. If EndTxn was not answered, only the second
 //!   case is judged, because the transaction may have been committed or aborted.
-//! - `aborted-read`: a record was returned of a transaction that was aborted, or that no EndTxn
-//!   asked to commit.
+//! - `aborted-read`: a reader got a record of an aborted transaction, or of a transaction that no
+//!   EndTxn asked to commit.
 //! - `read-before-commit`: a record was returned before EndTxn was sent.
 //! - `read-out-of-order`: records of a producer were returned again, or in another order than the
 //!   producer wrote them.

@@ -15,8 +15,8 @@ pub struct Rebalance {
     /// time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
-    /// For crashes: the part of `took` after the coordinator's first sign of the loss, a changed
-    /// assignment or a rebalance. The part before it is the session timeout.
+    /// For crashes: the part of `took` after the first sign that the coordinator noticed the loss
+    /// (a changed assignment or a rebalance). The part before it is the session timeout.
     pub took_since_detected: Option<f64>,
     /// The number of live members when the group was stable again.
     pub members: u32,
