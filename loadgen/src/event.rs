@@ -134,8 +134,8 @@ pub enum EventKind {
     /// The group was deleted. The request was sent at `sent`, and the coordinator has acknowledged
     /// it.
     GroupDeleted { sent: Time },
-    /// The number of partitions that the group consumes changed, because topics grew or members
-    /// changed their subscriptions.
+    /// The group now consumes this number of partitions, because topics grew or members changed
+    /// their subscriptions.
     PartitionsGrew { partitions: u32 },
     /// The same request was sent twice on purpose, and the two answers contradict each other.
     RepeatDiffered { api: i16, first: Arc<str>, second: Arc<str> },

@@ -100,7 +100,8 @@ impl Histograms {
     }
 }
 
-/// The maximum number of unsent requests that are recorded for an earlier one that waited.
+/// While a request waits, later ones were due and not sent. At most this number of them is
+/// recorded.
 const MISSED_MAX: u64 = 10_000;
 
 fn micros(duration: Duration) -> u64 {

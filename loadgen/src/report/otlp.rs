@@ -205,8 +205,8 @@ mod tests {
         }
     }
 
-    /// OpenTelemetry's definitions ignore a field that they do not know. It would be missing in
-    /// what they write.
+    /// OpenTelemetry's definitions ignore a field that they do not know. It would be missing from
+    /// their output.
     #[test]
     fn the_definitions_of_opentelemetry_read_all_of_it() {
         let body = body_of(&state(9.5));

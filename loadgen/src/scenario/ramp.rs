@@ -48,7 +48,7 @@ impl Ramp {
         (self.over / STEPS).max(STEP_LEAST)
     }
 
-    /// The rates for the step that begins now: those of its middle.
+    /// The rates in the middle of the step that begins now.
     fn workload(&self, now: Time) -> Workload {
         let elapsed = now.since(self.began);
         if elapsed >= self.over {

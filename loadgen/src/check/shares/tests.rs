@@ -22,7 +22,7 @@ fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-/// Since 5 ms each member has a session, whose number is that of the member.
+/// From 5 ms on each member has a session, whose number is that of the member.
 fn story() -> Story {
     let mut checker = Checker::default();
     checker.expect_group(Group {

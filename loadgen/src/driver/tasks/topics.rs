@@ -128,7 +128,7 @@ async fn delete_some(
     refused.await?.map_or(Ok(()), Err)
 }
 
-/// Describes those of the topics that exist.
+/// Describes these topics. Topics that do not exist are left out.
 async fn describe(
     shared: &Shared,
     server: &mut Channel,

@@ -65,7 +65,7 @@ pub(super) fn add_partitions(
     }
 }
 
-/// The first error of a partition, except of those that were not attempted because of it.
+/// The first error of a partition. OPERATION_NOT_ATTEMPTED counts only if there is no other error.
 pub(super) fn not_added(response: &AddPartitionsToTxnResponse<'_>) -> i16 {
     const OPERATION_NOT_ATTEMPTED: i16 = 55;
     let topics = response.results_by_topic_v3_and_below.iter();

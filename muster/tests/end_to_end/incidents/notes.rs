@@ -1,4 +1,4 @@
-//! The transcript of incidents: what log, metrics and page showed, and the cause that this names.
+//! The transcript of incidents: what log, metrics and page showed, and the cause.
 
 use serde_json::Value;
 
