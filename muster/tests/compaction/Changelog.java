@@ -1,5 +1,5 @@
-// Writes the same records to a compacted topic of any server, and prints what is left of them;
-// through Kafka's own clients. `run` says how it is used.
+// Writes the same records to a compacted topic of any server, and prints the records that are left.
+// It uses Kafka's own clients. `run` says how it is used.
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -52,7 +52,7 @@ public class Changelog {
         return new KafkaProducer<>(properties);
     }
 
-    // Batches end where this says, so that segments end at the same places in all servers.
+    // Batches end at given records, so that segments end at the same places in all servers.
     static void write(String topic, String codec, long seed, int batches) throws Exception {
         Random random = new Random(seed);
         try (var producer = producer(Map.of("compression.type", codec, "linger.ms", "60000"))) {
@@ -75,7 +75,7 @@ public class Changelog {
         }
     }
 
-    // Records that end the segment with all before them.
+    // Records that end the segment with all earlier records.
     static void fillers(KafkaProducer<byte[], byte[]> producer, String topic) {
         Random random = new Random(1);
         for (int number = 0; number < 12; number++) {
@@ -109,7 +109,7 @@ public class Changelog {
         }
     }
 
-    // A changelog: updates of few keys, as fast as they go.
+    // A changelog: updates of a few keys, as fast as possible.
     static void updates(String topic, int count, int keys) throws Exception {
         Random random = new Random(1);
         byte[] value = new byte[100];

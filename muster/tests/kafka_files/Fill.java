@@ -1,5 +1,5 @@
-// Fills a cluster with groups of every kind, and prints what groups committed; through Kafka's own
-// clients. `run` and `golden` say how it is used.
+// Fills a cluster with groups of every kind, and prints the committed offsets of groups. It uses
+// Kafka's own clients. `run` and `golden` say how it is used.
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -40,7 +40,7 @@ public class Fill {
             default -> throw new IllegalArgumentException(words[1]);
         }
         System.out.flush();
-        // Members that are still there are left behind, as by a crash.
+        // Live members are left behind, as by a crash.
         Runtime.getRuntime().halt(0);
     }
 
@@ -50,7 +50,7 @@ public class Fill {
         return groups;
     }
 
-    /** A topic with this number of records in each partition. */
+    /** Creates a topic with this number of records in each partition. */
     static void topic(String name, int partitions, int records) throws Exception {
         try (var admin = admin()) {
             var configs = Map.of("retention.ms", "864000000", "cleanup.policy", "delete");
@@ -64,7 +64,7 @@ public class Fill {
         }
     }
 
-    /** An offset of its own for each group in each of four partitions. */
+    /** Commits a different offset for each group in each of four partitions. */
     static void commit(List<String> groups, String topic, int first) throws Exception {
         try (var admin = admin()) {
             var waiting = new ArrayList<Future<Void>>();
@@ -84,7 +84,7 @@ public class Fill {
         }
     }
 
-    /** Groups with members, groups without, transactions, and what was deleted. */
+    /** Makes groups with and without members, transactions, and deletions. */
     static void kinds(String topic) throws Exception {
         for (var protocol : List.of("classic", "consumer")) {
             member(topic, protocol, protocol + "-left").close();
@@ -123,7 +123,7 @@ public class Fill {
         return consumer;
     }
 
-    /** One that is committed, one that is aborted, one that never ends; each by a producer. */
+    /** Makes a committed, an aborted and an open transaction, each by its own producer. */
     static void transactions(String topic) {
         for (var end : List.of("committed", "aborted", "open")) {
             var producer = producer(Map.of("transactional.id", end));
@@ -140,7 +140,7 @@ public class Fill {
         }
     }
 
-    /** What groups committed, a line for each offset, in order. */
+    /** Prints the committed offsets of groups, one per line, in order. */
     static void print(List<String> groups) throws Exception {
         try (var admin = admin()) {
             for (int from = 0; from < groups.size(); from += AT_ONCE) {

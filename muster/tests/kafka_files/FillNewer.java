@@ -1,5 +1,5 @@
-// As Fill.java, with groups of the newer kinds: streams groups and share groups, one of each that was
-// left and one whose member is still there.
+// Like Fill.java, with the newer kinds of groups: streams groups and share groups. Of each kind it
+// makes a group whose member has left, and a group with a live member.
 
 import java.nio.file.Files;
 import java.time.Duration;
@@ -34,7 +34,7 @@ public class FillNewer {
             default -> throw new IllegalArgumentException(words[1]);
         }
         System.out.flush();
-        // Members that are still there are left behind, as by a crash.
+        // Live members are left behind, as by a crash.
         Runtime.getRuntime().halt(0);
     }
 
@@ -107,7 +107,7 @@ public class FillNewer {
         return consumer;
     }
 
-    /** The groups with their kinds, and the start offsets of share groups. */
+    /** Prints the groups with their kinds, and the start offsets of share groups. */
     static void print() throws Exception {
         try (var admin = admin()) {
             var groups = new TreeMap<String, String>();

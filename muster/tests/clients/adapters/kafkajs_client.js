@@ -1,4 +1,4 @@
-// kafkajs behind the adapter protocol (protocol.py says what the arguments, verbs and events are).
+// kafkajs behind the adapter protocol (protocol.py describes its arguments, verbs and events).
 'use strict';
 
 const { CompressionCodecs, CompressionTypes, Kafka, Partitioners, logLevel } = require('kafkajs');
@@ -17,7 +17,7 @@ const COMPRESSIONS = {
 
 let { topic, group } = place;
 let kafka = makeKafka();
-const partitionOf = new Map(); // by id: which partition kafkajs's partitioner chose
+const partitionOf = new Map(); // by id: the partition that kafkajs's partitioner chose
 let producer = null;
 
 function makeKafka() {
@@ -25,7 +25,7 @@ function makeKafka() {
     brokers: [place.bootstrap],
     ssl: tls(),
     sasl: sasl(),
-    // It asks five times, and waits longer each time, whatever the reason is.
+    // kafkajs tries five times, with longer and longer waits, whatever the error is.
     retry: { retries: place.protocol ? 1 : 5 },
     logLevel: logLevel.ERROR,
     logCreator: () => ({ log: { timestamp, message, error } }) => {
@@ -62,7 +62,7 @@ const verbs = {
     emit('produced', {});
   },
 
-  // A transaction that is aborted, and one that is committed; then what is committed is read.
+  // Aborts a transaction, commits another, and then reads the committed records.
   async transact() {
     const name = `${topic}-transactions`;
     await withAdmin((a) => a.createTopics({ topics: [{ topic: name, numPartitions: 1 }] }));
@@ -97,7 +97,8 @@ const verbs = {
     emit('group', { state, protocol, members: members.length });
   },
 
-  // kafkajs cannot read without a group, so a group of its own reads everything.
+  // kafkajs cannot read without a group, so a separate group reads everything. By default it reads
+  // only committed records.
   async dump() {
     const ends = await withAdmin((admin) => admin.fetchTopicOffsets(topic));
     const open = new Map(ends.map(({ partition, high }) => [partition, Number(high)]));
@@ -123,7 +124,6 @@ const verbs = {
   },
 };
 
-// The group of its own reads what is committed only, as kafkajs does by default.
 // The offset that the transaction has committed.
 async function committedOffset(name) {
   for (;;) {
@@ -217,12 +217,12 @@ async function consumeBatch(consumer, batch) {
     await consumer.commitOffsets([{ topic, partition: batch.partition, offset: `${offset}` }]);
     emit('committed', { offsets: { [batch.partition]: offset } });
   } catch (error) {
-    // kafkajs ends when this is thrown on; its next heartbeat finds out what to do.
+    // kafkajs would end if this were rethrown. Its next heartbeat shows how to continue.
     emit('commit_failed', { error: `${error}` });
   }
 }
 
-// Asks until the answer is no retriable error: kafkajs gives up on a coordinator that loads.
+// Retries after a retriable error: kafkajs itself gives up while a coordinator is loading.
 async function withAdmin(ask) {
   const admin = kafka.admin();
   const deadline = Date.now() + 20_000;

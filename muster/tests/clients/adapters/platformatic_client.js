@@ -1,5 +1,5 @@
-// @platformatic/kafka behind the adapter protocol (protocol.py says what arguments, verbs and
-// events are).
+// @platformatic/kafka behind the adapter protocol (protocol.py describes its arguments, verbs and
+// events).
 'use strict';
 
 const {
@@ -25,7 +25,7 @@ function connection() {
   return {
     clientId: 'adapter',
     bootstrapBrokers: [place.bootstrap],
-    // It repeats what was refused, too.
+    // The client also retries requests that were refused.
     retries: place.protocol ? 1 : 3,
     tls: tls(),
     sasl: mechanism && { mechanism, ...proof },
@@ -64,7 +64,7 @@ const verbs = {
     emit('offsets', { offsets: Object.fromEntries(known.filter(([, offset]) => offset >= 0)) });
   },
 
-  // Its DescribeGroups knows classic groups alone; of others it lists the state.
+  // The client describes only classic groups. It can list the state of other groups.
   async group_state() {
     const listed = await withClient(Admin, {}, (admin) => (
       admin.listGroups({ types: ['classic', 'consumer'] })));
@@ -113,8 +113,8 @@ async function partitionsOf() {
   return [...metadata.topics.get(topic).partitions.keys()];
 }
 
-// The client does not find back into its group by itself after all that can happen to it (README.md
-// has what was seen), so that on any trouble this begins again with another Consumer.
+// The client cannot rejoin its group after every kind of failure (README.md lists those observed). So
+// after any failure this starts again with another Consumer.
 async function consume(assignor, leave) {
   let isLeaving = false;
   const leaving = leave.then(() => { isLeaving = true; });
@@ -171,12 +171,12 @@ function trouble(consumer) {
   });
 }
 
-// Its close asks the coordinator, which may be gone, and is not waited for.
+// Closing sends a request to the coordinator, which may be gone, so this does not wait for it.
 function drop(consumer) {
   consumer.close(true).catch((error) => emit('notice', { error: `close: ${error}` }));
 }
 
-// It reports a new assignment in the classic protocol only, so this polls.
+// The client reports new assignments only in the classic protocol, so this polls.
 function reportAssignments(member) {
   let current = [];
   return setInterval(() => {
@@ -190,7 +190,7 @@ function reportAssignments(member) {
   }, LOOK_MS);
 }
 
-// What has come until the last commit was answered is committed next.
+// Each commit contains what was read while the previous commit was in flight.
 async function read(consumer, stream) {
   let waiting = [];
   let busy = null;
@@ -231,7 +231,7 @@ async function withClient(Kind, config, ask) {
   }
 }
 
-// As the other clients print a state: "Stable".
+// A state in the form of the other clients: "Stable".
 function words(state) {
   return state.charAt(0).toUpperCase() + state.slice(1).toLowerCase();
 }

@@ -1,5 +1,5 @@
-// What the JavaScript adapters share, as protocol.py is for the Python ones: arguments, commands on
-// stdin, one JSON event a line on stdout.
+// Shared by the JavaScript adapters, as protocol.py is by the Python ones: arguments, commands on
+// stdin, one JSON event per line on stdout.
 'use strict';
 
 const fs = require('fs');
@@ -9,12 +9,12 @@ const CHUNK = 100; // records that a producer sends before it waits for their ac
 const PADDING = 'x'.repeat(100);
 
 const [mode, bootstrap, topic, group, option, sessionMs] = process.argv.slice(2);
-const committed = new Map(); // by partition: the offset that the last event has
+const committed = new Map(); // for each partition, the offset in the last event
 let isCommitted = () => {};
-// Where a client connects to, and how; `connect` changes it.
+// The address and the settings of a connection. `connect` changes them.
 const place = { bootstrap, topic, group };
 
-// Runs the mode named by the arguments: `consume` until the promise that it gets is kept, or verbs.
+// Runs the mode that the arguments name: `consume` until its promise resolves, or verbs.
 function main({ consume, verbs, reconnect, close }) {
   const done = mode === 'consume'
     ? consume(option, leaving()).then(() => emit('left', {}))
@@ -28,7 +28,7 @@ function main({ consume, verbs, reconnect, close }) {
   );
 }
 
-// Kept at the first line on stdin, or at its end.
+// Resolves at the first line on stdin, or at its end.
 function leaving() {
   return new Promise((resolve) => {
     readline.createInterface({ input: process.stdin }).once('line', resolve).once('close', resolve);
@@ -53,7 +53,7 @@ async function connect(reconnect, words) {
   emit('connected', {});
 }
 
-// Consumes until the committed offsets make a number in all.
+// Consumes until the sum of the committed offsets reaches a number.
 async function read(consume, [assignor, count]) {
   committed.clear();
   await consume(assignor, new Promise((resolve) => {
@@ -72,13 +72,13 @@ async function beRefused(create) {
   }
 }
 
-// With the errors that caused it.
+// The message of an error, with those of its causes.
 function describe(error) {
   const causes = [error.cause, ...(error.errors || [])].filter(Boolean).map(describe);
   return [`${error.name}: ${error.message}`, ...causes].join('; ');
 }
 
-// What a listener with TLS asks for, as Node wants it.
+// The TLS options of a connection, in Node's form.
 function tls() {
   const read = (path) => path && fs.readFileSync(path, 'utf8');
   const { ca, certificate, key } = place;
@@ -102,7 +102,7 @@ function valueOf(id) {
   return `${id} ${PADDING}`;
 }
 
-// A record that is not as it was written ends the adapter.
+// Prints records. A record that differs from what was written ends the adapter.
 function emitRecords(event, messages) {
   const records = messages.map(({ key, value, partition, offset }) => {
     const id = Number(key);
@@ -112,7 +112,7 @@ function emitRecords(event, messages) {
   emit(event, { records });
 }
 
-// The answers have pairs of a partition and its batch's first offset; ids are in it in order sent.
+// `firstOffsets` has the first offset of each partition's batch. Ids are in it in the order sent.
 function emitAcked(messages, firstOffsets) {
   const next = new Map(firstOffsets);
   const records = messages.map(({ key, partition }) => {

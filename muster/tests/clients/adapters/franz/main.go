@@ -1,4 +1,4 @@
-// franz-go behind the adapter protocol (protocol.py says what the arguments, verbs and events are).
+// franz-go behind the adapter protocol (protocol.py describes its arguments, verbs and events).
 package main
 
 import (
@@ -29,7 +29,7 @@ var balancers = map[string]kgo.GroupBalancer{
 	"roundrobin":         kgo.RoundRobinBalancer(),
 	"sticky":             kgo.StickyBalancer(),
 	"cooperative-sticky": kgo.CooperativeStickyBalancer(),
-	// Of the server's (KIP-848): franz-go asks for the one that does as its own does.
+	// Assignors of the server (KIP-848). franz-go requests the one that matches its balancer.
 	"consumer-uniform": kgo.StickyBalancer(),
 	"consumer-range":   kgo.RangeBalancer(),
 }
@@ -49,7 +49,7 @@ type adapter struct {
 	security                        []kgo.Opt
 }
 
-// A record as the runner knows it: its id, partition and offset.
+// A record in the runner's form: its id, partition and offset.
 type record [3]int64
 
 func main() {
@@ -128,7 +128,7 @@ func (a *adapter) create(partitions int) error {
 	return err
 }
 
-// A transaction that is aborted, and one that is committed; then what is committed is read.
+// Aborts a transaction, commits another, and then reads the committed records.
 func (a *adapter) transact() {
 	ctx, topic := context.Background(), a.topic+"-transactions"
 	producer, err := kgo.NewClient(kgo.SeedBrokers(a.bootstrap), kgo.TransactionalID(a.group),
@@ -148,7 +148,7 @@ func (a *adapter) transact() {
 	emit("transacted", fields{"ids": a.readCommitted(topic), "offset": offset})
 }
 
-// franz-go commits what a session of its own has consumed; here it is asked for the request itself.
+// franz-go commits what a transactional session has consumed. This sends the request directly.
 func (a *adapter) commitInTransaction(producer *kgo.Client, topic string, offset int64) {
 	ctx := context.Background()
 	id, epoch, err := producer.ProducerID(ctx)
@@ -257,7 +257,7 @@ func (a *adapter) groupState() {
 	})
 }
 
-// A group of the new protocol (KIP-848), which is asked for in another way.
+// The state of a group of the new protocol (KIP-848), which another request describes.
 func (a *adapter) consumerGroupState(admin *kadm.Client) {
 	described, err := admin.DescribeConsumerGroups(context.Background(), a.group)
 	check(err)
@@ -375,7 +375,7 @@ func (a *adapter) common() []kgo.Opt {
 	return append([]kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.WithLogger(logger)}, a.security...)
 }
 
-// The records of a poll; one that is not as it was written ends the adapter.
+// The records of a poll. A record that differs from what was written ends the adapter.
 func records(fetches kgo.Fetches) []record {
 	all := []record{}
 	fetches.EachRecord(func(r *kgo.Record) {

@@ -10,13 +10,13 @@ import (
 const (
 	abortedOneIn = 5
 	pollRecords  = 100
-	// Asks again at once, to find a server that was killed, and for as long as a start may take.
+	// Retries soon, to find a server that was killed, and for as long as its startup may take.
 	backoff        = 20 * time.Millisecond
 	requestRetries = 3000
 )
 
-// Consumes, and produces the same records to another topic, each poll in a transaction with its
-// offsets. One in five is aborted, and marked by a record that no one may read.
+// Consumes records, and produces them to another topic. Each poll is a transaction, which includes
+// its offsets. One transaction in five is aborted, and contains a record that must never be read.
 func (a *adapter) process() {
 	leaving, transactions := untilStdinSpeaks(), 0
 	for leaving.Err() == nil {
@@ -30,12 +30,13 @@ func (a *adapter) process() {
 	emit("left", nil)
 }
 
-// Until it is asked to leave, or the session fails; what is open then is aborted by the next one.
+// Runs until it is asked to leave, or the session fails. The next session aborts what is open.
 func (a *adapter) processIn(
 	leaving context.Context, session *kgo.GroupTransactSession, transactions *int,
 ) error {
-	// By itself the client asks as it first produces; but until what its predecessor left open is
-	// aborted, the group's offsets are unstable, and there is nothing to produce.
+	// The client itself would request its id only when it first produces. But until the id is
+	// requested, its predecessor's transaction stays open, the group's offsets are unstable, and
+	// there is nothing to produce.
 	if _, _, err := session.Client().ProducerID(leaving); err != nil {
 		return err
 	}

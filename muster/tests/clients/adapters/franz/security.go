@@ -1,4 +1,4 @@
-// What a listener with TLS or SASL asks for, from the words of `connect`; and a reading that ends.
+// The options for a listener with TLS or SASL, from the words of `connect`; and a read that ends.
 package main
 
 import (
@@ -28,7 +28,7 @@ func (a *adapter) connect(words []string) {
 }
 
 func security(place map[string]string) []kgo.Opt {
-	// Fewer questions than by default, which would take minutes to fail.
+	// With the default number of retries, a failure would take minutes.
 	options := []kgo.Opt{kgo.RequestRetries(1)}
 	if place["ca"] != "" {
 		options = append(options, kgo.DialTLSConfig(tlsConfig(place)))
@@ -69,12 +69,12 @@ func mechanism(place map[string]string) sasl.Mechanism {
 	}
 }
 
-// By partition: the offset that the last event has.
+// For each partition, the offset in the last event.
 var committed = map[int32]int64{}
 
 var enough = func(int64) {}
 
-// A context that ends once offsets were committed that make a number in all.
+// A context that ends once the sum of the committed offsets reaches a number.
 func untilCommitted(count int64) context.Context {
 	leaving, leave := context.WithCancel(context.Background())
 	clear(committed)

@@ -17,8 +17,8 @@ const (
 	accept       = "accept"
 )
 
-// One member of a share group: says what it acquires and what it is going to ask for, and then what
-// the server has confirmed. The words of its option are listed in harness/share.py.
+// A member of a share group. It reports the records that it acquires, how it will acknowledge them,
+// and then which acknowledgements the server has confirmed. harness/share.py lists its options.
 type sharer struct {
 	client  *kgo.Client
 	words   []string
@@ -28,7 +28,7 @@ type sharer struct {
 	answers map[int32]error // by partition, since the last flush; an error stays
 }
 
-// A record with how often it was delivered and what is asked for.
+// A record, its delivery count and its requested acknowledgement.
 type acquired [5]any
 
 func (a *adapter) share() {
@@ -59,8 +59,8 @@ func (s *sharer) options() []kgo.Opt {
 
 func (s *sharer) is(word string) bool { return slices.Contains(s.words, word) }
 
-// Answers with what is not acknowledged yet. A poll accepts what the one before it gave, unless it
-// was acknowledged before; FlushAcks waits for the answers.
+// Returns the records that are not acknowledged yet. A poll accepts the records of the previous poll,
+// unless they were acknowledged before. FlushAcks waits for the answers.
 func (s *sharer) work(last []*kgo.Record) []*kgo.Record {
 	soon, cancel := context.WithTimeout(s.leaving, sharePause)
 	defer cancel()
@@ -111,7 +111,7 @@ var statuses = map[string]kgo.AckStatus{
 	"accept": kgo.AckAccept, "release": kgo.AckRelease, "reject": kgo.AckReject,
 }
 
-// Until it is time to leave.
+// Holds the records until it is time to leave.
 func (s *sharer) hold(polled []*kgo.Record) {
 	s.say(polled, func(*kgo.Record) string {
 		if s.is("renew") {
@@ -128,7 +128,7 @@ func (s *sharer) hold(polled []*kgo.Record) {
 	}
 }
 
-// What was held is accepted, and said again with that.
+// Accepts the held records, and reports them again with this verdict.
 func (s *sharer) accepted(polled []*kgo.Record) []*kgo.Record {
 	s.say(polled, func(*kgo.Record) string { return accept })
 	s.client.MarkAcks(kgo.AckAccept, polled...)
@@ -136,7 +136,7 @@ func (s *sharer) accepted(polled []*kgo.Record) []*kgo.Record {
 	return nil
 }
 
-// When it is time to leave, what an implicit poll would have accepted is accepted.
+// Before it leaves, accepts the records that an implicit poll would have accepted.
 func (s *sharer) finish(last []*kgo.Record) {
 	if len(last) > 0 {
 		s.client.MarkAcks(kgo.AckAccept, last...)
@@ -144,7 +144,7 @@ func (s *sharer) finish(last []*kgo.Record) {
 	}
 }
 
-// What becomes of a record follows from its id and from how often it was delivered.
+// The verdict on a record, which depends on its id and its delivery count.
 func (s *sharer) verdict(r *kgo.Record) string {
 	if s.is("explicit") && s.is("renew") && idOf(r)%10 == 3 {
 		return "renew"
@@ -166,7 +166,7 @@ func (s *sharer) last(r *kgo.Record) string {
 	}
 }
 
-// The client says no more than the partition: one error makes all of it uncertain.
+// The client reports only the partition, so an error makes all its records uncertain.
 func (s *sharer) answered(_ *kgo.Client, results kgo.ShareAckResults) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -128,7 +128,7 @@ public final class Client {
         create(new NewTopic(topic, partitions, (short) 1));
     }
 
-    /** A topic whose records are on the disk before they are acknowledged. */
+    /** Creates a topic whose records are flushed to the disk before they are acknowledged. */
     private void createFlushed(int partitions) throws Exception {
         NewTopic flushed = new NewTopic(topic, partitions, (short) 1);
         create(flushed.configs(Map.of("flush.messages", "1")));
@@ -224,7 +224,7 @@ public final class Client {
         Events.emit("dumped", "");
     }
 
-    /** A transaction that is aborted, and one that is committed; then what is committed is read. */
+    /** Aborts a transaction, commits another, and then reads the committed records. */
     private void transact() throws Exception {
         String name = topic + "-transactions";
         Properties config = common();
@@ -241,7 +241,7 @@ public final class Client {
             ",\"ids\":" + readCommitted(name) + ",\"offset\":" + committedIn(name));
     }
 
-    /** From where the last one ended up to the last stable offsets, which are said at the end. */
+    /** Reads from the end of the last call up to the last stable offsets, and reports these. */
     private void readCommittedOn() {
         if (reader == null) {
             Properties config = Events.quick(common());
@@ -334,7 +334,7 @@ public final class Client {
         Events.emit("left", "");
     }
 
-    /** How partitions are given out: by the server's assignor, or by one of the members. */
+    /** The configs of the assignor: one of the server, or one that a member runs. */
     private Map<String, String> assignment(String assignor) {
         if (assignor.startsWith(SERVER_SIDE)) {
             return Map.of(
@@ -350,7 +350,7 @@ public final class Client {
         return config;
     }
 
-    /** Commits what was just printed, and says so once the coordinator has answered. */
+    /** Commits the records just printed, and reports it once the coordinator has answered. */
     private void commit(
             KafkaConsumer<byte[], byte[]> consumer, ConsumerRecords<byte[], byte[]> records) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();

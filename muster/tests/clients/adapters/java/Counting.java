@@ -36,22 +36,22 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * Kafka Streams with the processing.guarantee of a property: how often each group of ids came, by a repartition topic and
- * a store with its changelog. Each count is written as a record with an id made of both. The
- * property group.protocol says whether the group is a classic or a streams group (KIP-1071). With
- * the property joins each input is also joined with itself in a window, by two more repartition
- * topics; with copies each is also copied.
+ * A Kafka Streams application that counts the records of each group of ids, with a repartition
+ * topic, and a store with its changelog. Each count is written as a record, whose id is made of the
+ * group and the count. The property processing.guarantee sets the guarantee, and group.protocol
+ * chooses a classic or a streams group (KIP-1071). With the property joins each input is also joined
+ * with itself in a window, through two more repartition topics. With copies it is also copied.
  *
- * <p>On "owners" it says which instance counts each group of ids and which are standbys for it, as
- * the application knows from the group; on "own" the groups of ids that it counts itself; on
- * "counts" the counts in its own stores. Each instance is named by the property application.server.
+ * <p>Commands: "owners" prints the instance that counts each group of ids, and its standbys, as the
+ * application knows them from the group. "own" prints the groups of ids that this instance counts,
+ * and "counts" the counts in its own stores. The property application.server names the instance.
  */
 final class Counting {
     private static final int GROUPS = 50;
     private static final int COUNTS = 1_000_000;
     private static final String STORE = "counts";
     private static final String BY_GROUP = "by-group";
-    /** The end of the name of the topic whose tasks count. */
+    /** The suffix of the repartition topic whose tasks count. */
     private static final String COUNTED = BY_GROUP + "-repartition";
 
     private final String protocol = System.getProperty("group.protocol", "classic");
@@ -115,7 +115,7 @@ final class Counting {
         return true;
     }
 
-    /** Of each group of ids the owner, and its standbys. */
+    /** For each group of ids its owner and its standbys. */
     private static List<String> owners(KafkaStreams streams) {
         List<String> all = new ArrayList<>();
         for (int group = 0; group < GROUPS; group++) {
@@ -143,7 +143,7 @@ final class Counting {
         return "\"" + instance.host() + "\"";
     }
 
-    /** Each group of ids in the stores of this instance, those of standbys included. */
+    /** The count of each group of ids in the stores of this instance, including standby stores. */
     private static List<String> counts(KafkaStreams streams) {
         ReadOnlyKeyValueStore<Integer, Long> store = streams.store(StoreQueryParameters
             .fromNameAndType(STORE, QueryableStoreTypes.<Integer, Long>keyValueStore())
@@ -193,10 +193,10 @@ final class Counting {
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, System.getProperty("processing.guarantee"));
         config.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory);
-        // Transactions that are open for long and sent at once, so that a kill meets half of one.
+        // Transactions stay open for long and are sent at once, so that a kill hits an open one.
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);
         config.put(StreamsConfig.producerPrefix("linger.ms"), 0);
-        // Without a cache every count is written, not the last one before a commit alone.
+        // Without a cache every count is written, not only the last one before a commit.
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         config.put("auto.offset.reset", "earliest");

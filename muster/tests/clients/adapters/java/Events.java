@@ -16,7 +16,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
-/** What the Java programs share: commands on stdin, records, one JSON event a line on stdout. */
+/** Shared by the Java programs: commands on stdin, records, one JSON event per line on stdout. */
 final class Events {
     private static final String PADDING = "x".repeat(100);
 
@@ -26,7 +26,7 @@ final class Events {
 
     private Events() {}
 
-    /** Adds that a client asks again at once, so that a server that was killed is found soon. */
+    /** Adds short back-offs, so that a client soon finds a server that was killed and restarted. */
     static Properties quick(Properties config) {
         config.put("reconnect.backoff.ms", "20");
         config.put("reconnect.backoff.max.ms", "50");
@@ -40,7 +40,7 @@ final class Events {
         return leaving(line -> false);
     }
 
-    /** Becomes true with the first line on stdin that is no question, or with its end. */
+    /** Becomes true with the first line on stdin that `answers` does not handle, or with its end. */
     static AtomicBoolean leaving(Predicate<String> answers) {
         AtomicBoolean leaving = new AtomicBoolean();
         Thread reader = new Thread(() -> {
@@ -51,7 +51,7 @@ final class Events {
                     line = lines.readLine();
                 }
             } catch (IOException ended) {
-                // The same as the end of stdin.
+                // A failure counts as the end of stdin.
             }
             leaving.set(true);
         });
@@ -60,7 +60,7 @@ final class Events {
         return leaving;
     }
 
-    /** Becomes true once offsets were committed that make a number in all. */
+    /** Becomes true once the sum of the committed offsets reaches a number. */
     static AtomicBoolean committed(int count) {
         COMMITTED.clear();
         enough = count;
@@ -86,7 +86,7 @@ final class Events {
         emit(event, ",\"records\":" + all);
     }
 
-    /** The id of a record; one that is not as it was written ends the adapter. */
+    /** The id of a record. A record that differs from what was written ends the adapter. */
     static int id(ConsumerRecord<byte[], byte[]> r) {
         int id = Integer.parseInt(new String(r.key(), StandardCharsets.UTF_8));
         if (!Arrays.equals(r.value(), valueOf(id))) {
@@ -117,7 +117,7 @@ final class Events {
         return ",\"error\":\"" + error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " ") + "\"";
     }
 
-    /** Prints one event; the fields are JSON that begins with a comma, or nothing. */
+    /** Prints an event. The fields are JSON that begins with a comma, or an empty string. */
     static synchronized void emit(String event, String fields) {
         System.out.println("{\"event\":\"" + event + "\"" + fields + "}");
         System.out.flush();

@@ -8,7 +8,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A transaction for the tools to look at, with three records and an offset of a group: it stays
+ * Makes a transaction that the tools inspect, with three records and an offset of a group. It stays
  * open, or is committed or aborted. `--bootstrap-server HOST:PORT ID TOPIC GROUP open|commit|abort`
  */
 final class Holder {
@@ -29,7 +29,7 @@ final class Holder {
         switch (args[5]) {
             case "commit" -> producer.commitTransaction();
             case "abort" -> producer.abortTransaction();
-            default -> Thread.currentThread().join();  // until the process is ended
+            default -> Thread.currentThread().join();  // until the process is killed
         }
         producer.close();
     }

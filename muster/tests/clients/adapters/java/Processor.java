@@ -15,8 +15,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Consumes, and produces the same records to another topic, each poll in a transaction with its
- * offsets. One in five is aborted, and marked by a record that no one may read.
+ * Consumes records, and produces them to another topic. Each poll is a transaction, which includes
+ * its offsets. One transaction in five is aborted, and contains a record that must never be read.
  */
 final class Processor {
     private static final int ABORTED_ONE_IN = 5;
@@ -56,10 +56,10 @@ final class Processor {
     }
 
     /**
-     * An error ends the session, and what it left open is aborted as the next one begins. To abort
-     * and continue with the same producer would lose records: kafka-clients 4.3.0 keeps offsets
-     * that it could not send (TransactionManager.pendingTxnOffsetCommits), and sends them with
-     * those of the next transaction.
+     * An error ends the session. When the next session begins, the open transaction is aborted. To
+     * abort and continue with the same producer would lose records: kafka-clients 4.3.0 keeps
+     * offsets that it could not send (TransactionManager.pendingTxnOffsetCommits), and sends them
+     * with those of the next transaction.
      */
     private void process(
             KafkaProducer<byte[], byte[]> producer, KafkaConsumer<byte[], byte[]> consumer) {

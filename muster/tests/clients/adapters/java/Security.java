@@ -3,7 +3,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Collectors;
 
-/** What a listener with TLS or SASL asks for, from the words of `connect`. */
+/** The client configs for a listener with TLS or SASL, from the words of `connect`. */
 final class Security {
     private static final String PACKAGE = "org.apache.kafka.common.security.";
 

@@ -17,11 +17,11 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.header.Header;
 
-/** The verbs about share groups: their configs, their state and how far they are. */
+/** The verbs about share groups: their configs, their state and their progress. */
 final class ShareAdmin {
     private ShareAdmin() {}
 
-    /** `words`: KEY=VALUE, the group's. */
+    /** Sets configs of the group. Each word is KEY=VALUE. */
     static void configure(Admin admin, String group, List<String> words) throws Exception {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
         List<AlterConfigOp> changes = new ArrayList<>();
@@ -34,7 +34,7 @@ final class ShareAdmin {
         Events.emit("configured", "");
     }
 
-    /** A topic that may be the dead letter queue of a group. */
+    /** Creates a topic that may be the dead letter queue of a group. */
     static void createQueue(Admin admin, String name) throws Exception {
         NewTopic queue = new NewTopic(name, Optional.of(2), Optional.empty());
         queue.configs(Map.of("errors.deadletterqueue.group.enable", "true"));
@@ -42,7 +42,7 @@ final class ShareAdmin {
         Events.emit("queue_created", "");
     }
 
-    /** Of each letter of a queue, read to its end: partition and offset of the record, and why. */
+    /** Reads a queue to its end. Prints each record's partition and offset, and the reason. */
     static void letters(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> partitions) {
         List<String> letters = new ArrayList<>();
         consumer.assign(partitions);
@@ -75,7 +75,7 @@ final class ShareAdmin {
         }
     }
 
-    /** By partition: the start offset, and the lag (-1 where it is unknown). */
+    /** Prints for each partition the start offset, and the lag (-1 if unknown). */
     static void offsets(Admin admin, String group) throws Exception {
         var found = admin.listShareGroupOffsets(Map.of(group, new ListShareGroupOffsetsSpec()))
             .partitionsToOffsetInfo(group).get();

@@ -15,8 +15,8 @@ import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * One member of a share group: says what it acquires and what it is going to ask for, and then what
- * the server has confirmed. The words of its option are listed in harness/share.py.
+ * A member of a share group. It reports the records that it acquires, how it will acknowledge them,
+ * and then which acknowledgements the server has confirmed. harness/share.py lists its options.
  */
 final class Sharer {
     private static final Duration POLL = Duration.ofMillis(200);
@@ -27,12 +27,12 @@ final class Sharer {
     private final String topic;
     private final Set<String> words;
     private final AtomicBoolean leaving = Events.leaving();
-    /** What is asked for, by partition and offset. */
+    /** The requested acknowledgements, by partition and offset. */
     private final Map<String, String> asked = new HashMap<>();
     private KafkaShareConsumer<byte[], byte[]> consumer;
     /**
-     * Whether records of this poll are renewed. Not where it has records of several brokers:
-     * kafka-clients 4.3.0 then never gives back what was renewed, and polls without a pause.
+     * Whether records of this poll are renewed. False if the poll has records of several brokers:
+     * kafka-clients 4.3.0 then never returns the renewed records, and polls without a pause.
      */
     private boolean renews;
 
@@ -75,7 +75,7 @@ final class Sharer {
         }
     }
 
-    /** The records of this poll, until it is time to leave. */
+    /** Holds the records of this poll until it is time to leave. */
     private void hold(ConsumerRecords<byte[], byte[]> records) {
         say(records, record -> words.contains("renew") ? "renew" : "hold");
         ConsumerRecords<byte[], byte[]> held = records;
@@ -109,7 +109,7 @@ final class Sharer {
         }
     }
 
-    /** Tells the client, in explicit mode, and keeps what was asked for until it is answered. */
+    /** Passes the verdicts to the client in explicit mode. Keeps them until they are confirmed. */
     private void note(ConsumerRecords<byte[], byte[]> records, Verdicts verdicts) {
         for (ConsumerRecord<byte[], byte[]> r : records) {
             String verdict = verdicts.of(r);
@@ -120,7 +120,7 @@ final class Sharer {
         }
     }
 
-    /** What becomes of a record follows from its id and from how often it was delivered. */
+    /** The verdict on a record, which depends on its id and its delivery count. */
     private String verdict(ConsumerRecord<byte[], byte[]> r) {
         int id = Events.id(r);
         if (!words.contains("explicit")) {

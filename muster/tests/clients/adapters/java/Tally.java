@@ -17,8 +17,8 @@ import org.apache.kafka.streams.kstream.Materialized;
 
 /**
  * A Kafka Streams application for `tools`: a streams group (KIP-1071) that counts the events of a
- * topic by their first letters, with a repartition topic and a changelog. Once all is counted and
- * committed it prints a line; it ends with SIGTERM.
+ * topic by their first letters, with a repartition topic and a changelog. It prints a line once all
+ * events are counted and committed. SIGTERM ends it.
  */
 final class Tally {
     private static final String STORE = "tallies";

@@ -17,7 +17,7 @@ import org.springframework.kafka.listener.DefaultErrorHandler;
 import org.springframework.stereotype.Component;
 import org.springframework.util.backoff.FixedBackOff;
 
-/** Orders come in, and are shipped; those without an address go to a topic of their own. */
+/** Receives orders and ships them. Orders without an address go to a separate topic. */
 @SpringBootApplication
 public class Orders {
     public static void main(String[] arguments) {
@@ -82,7 +82,7 @@ public class Orders {
         }
     }
 
-    /** What other applications see, in groups of both protocols. */
+    /** The view of other applications, in groups of both protocols. */
     @Component
     static class Seen {
         final List<String> shipped = new CopyOnWriteArrayList<>();

@@ -75,7 +75,7 @@ class OrdersTest {
         within().untilAsserted(() -> assertThat(committed()).isGreaterThanOrEqualTo(before + 30));
     }
 
-    /** The sum of the offsets of the group that ships. */
+    /** The sum of the committed offsets of the shipping group. */
     private long committed() throws Exception {
         try (AdminClient client = AdminClient.create(admin.getConfigurationProperties())) {
             Map<TopicPartition, OffsetAndMetadata> offsets =

@@ -17,8 +17,8 @@ import org.testcontainers.kafka.KafkaContainer;
 import org.testcontainers.utility.DockerImageName;
 
 /**
- * Testcontainers' own container for Kafka, of which the start is that of a process: its environment and its start script are
- * what an engine would be given, but for the ports, which no engine maps here, and for the path of the program.
+ * Testcontainers' own container for Kafka, but its start runs a process. The environment and the start script are those
+ * for a container engine, except the ports, which no engine maps here, and the path of the program.
  * {@code MUSTER_BINARY} names the binary.
  */
 final class ProcessContainer extends KafkaContainer {
