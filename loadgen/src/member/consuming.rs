@@ -244,7 +244,7 @@ impl Consuming {
         }
         match refusal(data.error_code) {
             None => {}
-            // As with auto.offset.reset = earliest.
+            // Continues at the start of the log, as with auto.offset.reset = earliest.
             Some(ErrorCode::OffsetOutOfRange) if data.log_start_offset > from => {
                 core.refused(turn, ApiKey::Fetch, data.error_code);
                 core.owned.moved(&partition, data.log_start_offset);

@@ -375,7 +375,7 @@ pub struct Violation {
     pub rule: String,
     pub at: f64,
     pub group: String,
-    /// One sentence.
+    /// The violation in one sentence.
     pub what: String,
     /// The lines of the history that prove it, oldest first.
     pub events: Vec<serde_json::Value>,

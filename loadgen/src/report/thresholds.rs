@@ -310,7 +310,8 @@ impl Metric {
     }
 }
 
-/// The number of answers. Results of earlier versions contain only answers, not ages of requests.
+/// The number of answers. Results of earlier versions lack `uncorrected`, and their `latencies`
+/// count only answers.
 fn answers(report: &Report, name: &str) -> Option<u64> {
     let latency = report.uncorrected.get(name).or_else(|| report.latencies.get(name))?;
     Some(latency.count)

@@ -51,7 +51,7 @@ pub struct Visible {
     pub was_read: bool,
 }
 
-/// A transaction of a producer.
+/// A transaction: its producer and its number.
 type Id = (MemberIndex, u64);
 
 /// All transactions that are under check. Memory grows with the number of transactions that readers

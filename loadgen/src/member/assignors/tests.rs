@@ -1,4 +1,4 @@
-//! The assignors against Kafka's own, and their properties on random groups.
+//! Compares the assignors with Kafka's own, and checks their properties on random groups.
 
 use std::collections::BTreeMap;
 
