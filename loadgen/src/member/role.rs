@@ -31,8 +31,9 @@ pub(super) enum Role {
     Streams(Box<Streams>),
 }
 
-/// The member id of commits by a client without membership. Their epoch follows.
+/// The member id in commits of a client without membership.
 const NO_MEMBER: &str = "";
+/// The member epoch in commits of a client without membership.
 const NO_EPOCH: i32 = -1;
 
 impl Role {
