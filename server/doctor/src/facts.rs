@@ -1,16 +1,16 @@
-//! The facts about a host, a config and a data directory: names with values, which are text.
+//! The facts about a host, a config and a data directory: names and values, both text.
 
 use std::collections::BTreeMap;
 
-/// Values by name. A knob that is in files has one value for each, by `NAME@FILE`.
+/// Values by name. If a knob is in several files, there is a fact `NAME@FILE` for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts(BTreeMap<String, String>);
 
 impl Facts {
-    /// Reads the form of [`Self::text`].
+    /// Parses the output of [`Self::text`].
     ///
     /// # Errors
-    /// The line that has no tab.
+    /// The first line without a tab.
     pub fn parse(text: &str) -> Result<Self, String> {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let pair = |line: &str| {
@@ -20,12 +20,12 @@ impl Facts {
         lines.map(pair).collect::<Result<_, _>>().map(Self)
     }
 
-    /// One fact a line: its name, a tab, its value.
+    /// The facts as text, one per line: name, tab, value.
     pub fn text(&self) -> String {
         self.0.iter().map(|(name, value)| format!("{name}\t{value}\n")).collect()
     }
 
-    /// Line breaks and tabs of the value become blanks.
+    /// Sets a fact. Line breaks and tabs in the value become blanks.
     pub fn set(&mut self, name: &str, value: impl ToString) {
         let value = value.to_string().replace(['\n', '\t'], " ");
         self.0.insert(name.to_owned(), value);
@@ -35,7 +35,7 @@ impl Facts {
         self.set(&format!("{knob}@{file}"), value);
     }
 
-    /// The value of a name: of a knob in files, each different value once.
+    /// The value of a fact. For a knob in several files: all different values.
     pub fn value(&self, name: &str) -> Option<String> {
         if let Some(value) = self.0.get(name) {
             return Some(value.clone());
@@ -46,7 +46,7 @@ impl Facts {
         (!values.is_empty()).then(|| values.join(","))
     }
 
-    /// The files of a knob, with what is in them.
+    /// The files of a knob, each with its value.
     pub fn files<'f>(&'f self, knob: &str) -> impl Iterator<Item = (&'f str, &'f str)> {
         let prefix = format!("{knob}@");
         let from = self.0.range(prefix.clone()..);

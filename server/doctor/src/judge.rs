@@ -1,15 +1,15 @@
-//! Facts judged by the rules.
+//! Judges facts by the rules.
 
 use crate::rules;
 use crate::{Change, Facts, Profile, Rule, Wanted};
 
-/// All that the rules of a profile say about facts.
+/// The judgements of all rules of a profile on the facts.
 #[derive(Debug)]
 pub struct Examination {
     pub profile: Profile,
     /// The process id of a server that runs with the data directory.
     pub server: Option<String>,
-    /// The worst first, and then in the order of the rules.
+    /// The judgements, worst first, then in the order of the rules.
     pub judged: Vec<Judged>,
 }
 
@@ -26,11 +26,11 @@ pub struct Judged {
 pub enum State {
     Fine,
     Finding,
-    /// There is no such thing here, or it cannot be seen.
+    /// The fact does not exist on this host, or cannot be seen.
     Absent,
 }
 
-/// The outcome, for the exit code.
+/// The overall outcome, for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Healthy,
@@ -53,7 +53,7 @@ impl Examination {
         if self.findings().next().is_some() { Verdict::Findings } else { Verdict::Healthy }
     }
 
-    /// Leaves one rule alone; false if the profile has no such rule.
+    /// Restricts the result to one rule. Returns false if the profile does not have this rule.
     pub fn narrow(&mut self, name: &str) -> bool {
         self.judged.retain(|it| it.rule.name == name);
         !self.judged.is_empty()
@@ -61,7 +61,7 @@ impl Examination {
 }
 
 impl Judged {
-    /// The files that do not have what is wanted: each with what it has, and what it should have.
+    /// The files with a wrong value: file, present value, wanted value.
     pub fn changes<'f>(&self, facts: &'f Facts) -> Vec<(&'f str, &'f str, String)> {
         let target = self.wanted.target().filter(|_| self.rule.change == Change::Apply);
         let Some(target) = target else { return Vec::new() };
@@ -70,7 +70,7 @@ impl Judged {
     }
 }
 
-/// A knob in files fits if each file does.
+/// Judges one rule. A knob in several files fits only if each file does.
 fn judge(facts: &Facts, rule: &'static Rule) -> Judged {
     let (value, wanted) = (facts.value(rule.name), (rule.wanted)(facts));
     let mut files = facts.files(rule.name).peekable();

@@ -1,9 +1,9 @@
-//! `muster doctor`: what of a host, a config and a data directory stops or slows muster, and how it
-//! is changed.
+//! `muster doctor`: finds what stops or slows muster on a host, in a config or in a data directory,
+//! and says how to change it.
 //!
-//! [`gather()`] looks, and alone touches the host; what it saw are [`Facts`], which are text.
-//! [`examine`] is pure: [`rules`](rules::all) judge the facts. So a machine that is broken in some
-//! way is a file of facts in a test, and facts of another machine can be examined here.
+//! [`gather()`] collects [`Facts`], which are text. Only this step accesses the host. [`examine`]
+//! is pure: the [`rules`](rules::all) judge the facts. So a test can describe a broken machine by a
+//! file of facts, and facts of another machine can be examined here.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

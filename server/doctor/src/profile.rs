@@ -1,4 +1,5 @@
-//! The kinds of hosts, which differ in what can be changed on them, and is worth it.
+//! The kinds of hosts. They differ in which settings can be changed, and in which changes are
+//! worthwhile.
 
 use crate::Facts;
 use std::fmt;
@@ -6,13 +7,13 @@ use std::fmt;
 /// A kind of host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// For trying muster out: what makes it fast is not asked for.
+    /// A machine for trying out muster. Rules about speed do not apply.
     Laptop,
-    /// A virtual machine: the host below it has the cores, the idle states and the NIC.
+    /// A virtual machine. Its hypervisor controls the cores, the idle states and the NIC.
     Vm,
-    /// A container: the host's settings cannot be changed in it.
+    /// A container, from which the host's settings cannot be changed.
     Container,
-    /// A machine of its own.
+    /// A dedicated physical machine.
     Metal,
 }
 
@@ -32,7 +33,7 @@ impl Profile {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
 
-    /// The kind that the facts speak for.
+    /// Guesses the kind of host from the facts.
     pub fn guess(facts: &Facts) -> Self {
         let is = |name| facts.is(name, "yes");
         match (is("host.container"), is("host.hypervisor"), is("host.battery")) {

@@ -1,11 +1,11 @@
-//! Findings as text: for a reader, for `tuning/apply`, and the page of all rules.
+//! Formats findings: for a reader, for programs, for `tuning/apply`, and as the page of all rules.
 
 use crate::rules;
 use crate::{Change, Examination, Facts, Harm, Judged, Profile, Rule, State};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// For a reader; with `all`, what is fine and absent, too.
+/// The findings for a reader. With `all`, also settings that are fine or absent.
 pub fn report(examination: &Examination, all: bool) -> String {
     let mut out = String::new();
     examination.findings().for_each(|it| finding(it, &mut out));
@@ -46,7 +46,7 @@ fn finding(it: &Judged, out: &mut String) {
     }
 }
 
-/// The same, for programs.
+/// The same as JSON, for programs.
 pub fn json(examination: &Examination) -> Value {
     let one = |it: &Judged| {
         json!({
@@ -66,8 +66,9 @@ pub fn json(examination: &Examination) -> Value {
     json!({ "profile": profile, "server": server, "rules": judged })
 }
 
-/// For `tuning/apply`, separated by tabs: each file that does not have what is wanted, with its
-/// knob, what it has and what is wanted; and what is changed by hand, with `-` for the file.
+/// Tab-separated lines for `tuning/apply`. One line for each file with a wrong value: file, knob,
+/// present value, wanted value. One line, with `-` as the file, for each setting that has to be
+/// changed by hand.
 pub fn knobs(examination: &Examination, facts: &Facts) -> String {
     let mut out = String::new();
     for it in examination.findings() {
@@ -86,7 +87,7 @@ pub fn knobs(examination: &Examination, facts: &Facts) -> String {
     out
 }
 
-/// All rules, in Markdown.
+/// All rules as Markdown.
 pub fn page() -> String {
     rules::all().map(described).collect()
 }

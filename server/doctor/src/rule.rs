@@ -1,4 +1,4 @@
-//! A rule: one thing that is looked at, what it should be, and the words for an operator.
+//! A rule: a fact, the value it should have, and explanations for the operator.
 
 use crate::{Facts, Profile};
 use std::fmt;
@@ -6,27 +6,27 @@ use std::fmt;
 /// A row of the tables in `rules/`.
 #[derive(Debug)]
 pub struct Rule {
-    /// The name of the rule, and of the fact that it judges.
+    /// The name of the rule and of the fact that it judges.
     pub name: &'static str,
     pub harm: Harm,
-    /// Where it is judged.
+    /// The kinds of hosts to which the rule applies.
     pub profiles: &'static [Profile],
     pub wanted: fn(&Facts) -> Wanted,
     pub why: &'static str,
     pub change: Change,
     pub undo: &'static str,
-    /// The effect that was measured, or that none was.
+    /// The measured effect, or that it was not measured.
     pub effect: &'static str,
 }
 
-/// The harm if it is not as wanted.
+/// The consequence of a wrong value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// muster does not start, or not with what is asked of it.
+    /// muster does not start, or not with the requested settings.
     Stops,
     /// Acknowledged changes may be lost.
     Loses,
-    /// Clients wait longer.
+    /// Clients have to wait longer.
     Slows,
 }
 
@@ -40,10 +40,11 @@ impl fmt::Display for Harm {
     }
 }
 
-/// How it is changed.
+/// How the setting can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// `tuning/apply` writes the first of the wanted values to its files; `tuning/undo` restores.
+    /// `tuning/apply` writes the first wanted value to the files; `tuning/undo` restores the old
+    /// values.
     Apply,
     ByHand(&'static str),
 }
@@ -51,13 +52,13 @@ pub enum Change {
 /// The values that are right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// One of these; `tuning/apply` writes the first.
+    /// One of these values; `tuning/apply` writes the first.
     OneOf(Vec<String>),
     AtLeast(u64),
     AtMost(u64),
-    /// A version of a kernel.
+    /// At least this kernel version.
     Version(u64, u64),
-    /// Whatever it is, for the reason of the rule.
+    /// Any value; the rule says why.
     Any,
 }
 
@@ -101,7 +102,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// The first two numbers of a kernel's release.
+/// The first two numbers of a kernel's release string.
 fn version(release: &str) -> Option<(u64, u64)> {
     let mut numbers = release.split(|it: char| !it.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,5 +1,6 @@
-//! Machines as files of facts, each with its report. `UPDATE_EXPECT=1` writes what came,
-//! to be read before it is committed, and the list of rules in `docs/doctor.md`.
+//! Machines as files of facts, each with the expected report. `UPDATE_EXPECT=1` writes the actual
+//! reports, which should be read before they are committed, and the list of rules in
+//! `docs/doctor.md`.
 
 #![allow(clippy::unwrap_used)]
 

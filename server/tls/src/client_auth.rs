@@ -1,4 +1,4 @@
-//! Certificates of clients: those that the trust store vouches for, as Java decides it.
+//! Verifies client certificates against the trust store, with the same decisions as Java.
 
 use rustls::DigitallySignedStruct;
 use rustls::DistinguishedName;
@@ -9,8 +9,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use std::sync::Arc;
 
-/// Accepts what webpki accepts and, like Java, certificates that are in the trust store themselves,
-/// such as one that a client signed for itself.
+/// Accepts what webpki accepts and, like Java, also certificates that are themselves in the trust
+/// store, such as a client's self-signed certificate.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) webpki: Arc<dyn ClientCertVerifier>,

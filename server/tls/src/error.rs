@@ -1,14 +1,14 @@
-//! Why keys and certificates cannot be used.
+//! The error for keys and certificates that cannot be used.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why keys and certificates cannot be used; the text names the config or the file.
+/// The reason why keys and certificates cannot be used. The text names the config or the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError(String);
 
 impl LoadError {
-    /// `place` is a config's name, or a config's name and file.
+    /// `place` is the name of a config, possibly with a file.
     pub(crate) fn new(place: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self(format!("{place}: {reason}"))
     }

@@ -1,4 +1,4 @@
-//! Files with keys and certificates, and how they are named in errors.
+//! Reads files with keys and certificates, and names them in errors.
 
 use crate::error::LoadError;
 use crate::limits::FILE_BYTES_MAX;
@@ -10,7 +10,7 @@ pub(crate) fn place(config: &str, path: &Path) -> String {
     format!("{config}={}", path.display())
 }
 
-/// The bytes of a file, which has a limited length.
+/// Reads a file of limited length.
 pub(crate) fn read(config: &str, path: &Path) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);

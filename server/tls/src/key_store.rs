@@ -1,4 +1,4 @@
-//! `ssl.keystore.*`: the key of the server and its certificates.
+//! `ssl.keystore.*`: the key and the certificates of the server.
 
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
@@ -26,16 +26,16 @@ pub struct KeyStore {
     pub key_password: Option<String>,
 }
 
-/// A key that fits its certificates, which are valid.
+/// A private key that matches its certificates. They are valid.
 pub(crate) struct Identity {
     pub(crate) key: CertifiedKey,
-    /// The names of the first certificate.
+    /// The names in the first certificate.
     pub(crate) names: Names,
     pub(crate) expires_at: i64,
     pub(crate) warnings: Vec<String>,
 }
 
-/// A key and its certificates as they were found, and where.
+/// A key and its certificates before any check, and the place where they were found.
 struct Found {
     place: String,
     key: PrivateKeyDer<'static>,
@@ -76,7 +76,7 @@ impl KeyStore {
         }
     }
 
-    /// A file with the key and its certificates.
+    /// Reads a PEM file with the key and its certificates.
     fn pem_file(&self, path: &Path, warnings: &mut Vec<String>) -> Result<Found, LoadError> {
         if self.certificate_chain.is_some() || self.key.is_some() {
             let reason = "set together with ssl.keystore.key or ssl.keystore.certificate.chain";
@@ -92,7 +92,7 @@ impl KeyStore {
         self.of_sections(place.clone(), pem_sections(&text, &place)?)
     }
 
-    /// The configs of KIP-651.
+    /// Reads the key and its certificates from the PEM configs of KIP-651.
     fn pem_configs(&self) -> Result<Found, LoadError> {
         let (Some(key), Some(chain)) = (&self.key, &self.certificate_chain) else {
             let reason = "a listener with TLS needs it, or both ssl.keystore.key and \
@@ -157,7 +157,7 @@ fn decrypt(der: &[u8], password: &str) -> Result<Vec<u8>, String> {
     Ok(decrypted.as_bytes().to_vec())
 }
 
-/// A key that others can read is as good as published.
+/// Warns if any user can access a key file: such a key is as good as published.
 fn warn_if_open(path: &Path, warnings: &mut Vec<String>) {
     let Ok(metadata) = std::fs::metadata(path) else { return };
     let mode = metadata.permissions().mode() & 0o7777;

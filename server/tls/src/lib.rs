@@ -1,19 +1,19 @@
-//! TLS of a server's connections, without I/O.
+//! TLS for a server's connections, without I/O.
 //!
-//! [`Session`] is one connection: received bytes in, requests of the client out; answers in, bytes
-//! to send out. It is given bytes by [`Session::receive`], which costs little, and does its work in
-//! [`Session::advance`], so that the caller decides when a handshake has its turn. [`Tls`] is what
-//! the sessions of a listener share: its key, its certificates and what it asks of clients. It is
-//! made by [`Settings::load`] from Kafka's configs, and replaced as a whole when they change
-//! ([`Settings::load_instead`] if a client has asked for it).
+//! A [`Session`] is one connection. Received bytes go in, and the client's requests come out;
+//! answers go in, and bytes to send come out. [`Session::receive`] only stores bytes, which is
+//! cheap; [`Session::advance`] does the work. So the caller decides when a handshake runs. [`Tls`]
+//! is what all sessions of a listener share: its key, its certificates, and its demands on clients.
+//! [`Settings::load`] creates it from Kafka's configs. It is replaced as a whole when they change
+//! (by [`Settings::load_instead`], if a client has requested the change).
 //!
 //! # Contract
 //!
-//! - No input makes this crate panic. A failed session returns why, and the alert to send.
-//! - A session holds at most one unfinished record, and [`limits::HANDSHAKE_BYTES_MAX`] bytes until
-//!   its handshake is done. A handshake of more bytes or records, renegotiation, and a number of
-//!   records of a few bytes are failures.
-//! - Time is the caller's: a session waits for ever.
+//! - No input makes this crate panic. A failed session returns the reason and the alert to send.
+//! - A session holds at most one incomplete record, and at most [`limits::HANDSHAKE_BYTES_MAX`]
+//!   bytes until its handshake is done. A session fails on a handshake with more bytes or records,
+//!   on renegotiation, and on many consecutive records of a few bytes.
+//! - The caller is responsible for timeouts: a session waits forever.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Distinguished names as Java's `X500Principal.getName()` prints them: RFC 2253, with the
-//! attributes that it names, the last one first. Kafka's principals of certificates are these.
+//! Distinguished names as Java's `X500Principal.getName()` prints them: in RFC 2253's format, with
+//! its attribute names, last attribute first. Kafka derives principals from them.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use x509_parser::oid_registry::Oid;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// The attributes that RFC 2253 has names for.
+/// The attributes for which RFC 2253 defines names.
 const NAMES: [(&str, &str); 9] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.6", "C"),
@@ -25,14 +25,14 @@ const NAMES: [(&str, &str); 9] = [
 
 const ESCAPED: &str = ",=+<>#;\"\\";
 
-/// The names of a certificate: that of its owner, and what else it is for.
+/// The names in a certificate: the subject, and the alternative names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Names {
     pub(crate) subject: String,
     pub(crate) alternative: BTreeSet<String>,
 }
 
-/// The names of a certificate in DER; None if it is no certificate.
+/// Parses the names in a DER certificate. None if it is not a certificate.
 pub(crate) fn names(certificate: &[u8]) -> Option<Names> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let extension = certificate.subject_alternative_name().ok().flatten();
@@ -41,7 +41,7 @@ pub(crate) fn names(certificate: &[u8]) -> Option<Names> {
     Some(Names { subject: printed(certificate.subject()), alternative })
 }
 
-/// The name of the owner of a certificate in DER; None if it is no certificate.
+/// Parses the subject of a DER certificate. None if it is not a certificate.
 pub(crate) fn subject(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(printed(certificate.subject()))
@@ -79,7 +79,7 @@ fn keyword(oid: &Oid<'_>) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == id).map(|(_, keyword)| *keyword)
 }
 
-/// The text of a value of one of ASN.1's types of strings.
+/// The text of a value that has one of ASN.1's string types.
 fn text(value: &Any<'_>) -> Option<String> {
     let bytes = value.data;
     match value.tag() {
@@ -102,7 +102,7 @@ fn text(value: &Any<'_>) -> Option<String> {
     }
 }
 
-/// The whole value in DER.
+/// The whole value, DER-encoded, in hex.
 fn hex(value: &Any<'_>) -> String {
     let der = value_der(value);
     let digits = der.iter().map(|byte| format!("{byte:02x}"));
@@ -116,7 +116,7 @@ fn value_der(value: &Any<'_>) -> Vec<u8> {
 fn escaped(text: &str) -> String {
     let is_space = |c: char| c == ' ' || c == '\r';
     let inner = text.trim_matches(is_space);
-    // A text of spaces only is one of leading spaces.
+    // In a text of spaces only, all of them count as leading spaces.
     let lead = text.len() - text.trim_start_matches(is_space).len();
     let (lead, trail) = (&text[..lead], &text[lead + inner.len()..]);
     let mut result = String::new();

@@ -1,19 +1,20 @@
-//! PKCS#12, as `keytool` and `openssl pkcs12` write it.
+//! Reads PKCS#12 files, as `keytool` and `openssl pkcs12` write them.
 
 use p12_keystore::error::Error;
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
 
-/// The first bytes of the old form of Java's key stores.
+/// The first bytes of JKS, Java's old key store format.
 const JKS: [u8; 4] = [0xfe, 0xed, 0xfe, 0xed];
 
-/// A key with its certificates.
+/// A private key with its certificates.
 pub(crate) struct Chain {
-    /// PKCS#8.
+    /// The private key in PKCS#8.
     pub(crate) key: Vec<u8>,
     pub(crate) certificates: Vec<Vec<u8>>,
 }
 
-/// The key with its certificates; the first one by its alias, if there are several.
+/// Reads the private key with its certificates. If the store has several keys, takes the first by
+/// alias.
 pub(crate) fn chain(bytes: &[u8], password: &str) -> Result<Chain, String> {
     let store = open(bytes, password)?;
     let (_, chain) = store.private_key_chain().ok_or("it has no key with a certificate")?;
@@ -21,7 +22,7 @@ pub(crate) fn chain(bytes: &[u8], password: &str) -> Result<Chain, String> {
     Ok(Chain { key: chain.key().as_der().to_vec(), certificates })
 }
 
-/// The certificates that stand for themselves; without any, all.
+/// Reads the certificates that are entries of their own or, if there are none, all certificates.
 pub(crate) fn certificates(bytes: &[u8], password: &str) -> Result<Vec<Vec<u8>>, String> {
     let store = open(bytes, password)?;
     let all = store.entries().filter_map(|(_, entry)| match entry {
@@ -37,7 +38,7 @@ fn open(bytes: &[u8], password: &str) -> Result<KeyStore, String> {
                     -deststoretype PKCS12"
             .to_owned());
     }
-    // `openssl pkcs12 -nokeys` marks no certificate as trusted, and Java takes none from it then.
+    // `openssl pkcs12 -nokeys` marks no certificate as trusted. Java would ignore all of them.
     KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(words)
 }
 

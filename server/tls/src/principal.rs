@@ -1,16 +1,16 @@
-//! `ssl.principal.mapping.rules`: the name of a principal from that of a certificate, as Kafka's
-//! `SslPrincipalMapper` finds it.
+//! `ssl.principal.mapping.rules`: derives the name of a principal from a certificate's subject,
+//! like Kafka's `SslPrincipalMapper`.
 
 use regex::Regex;
 use std::fmt;
 
-/// The rules of a listener, in their order.
+/// The rules of a listener, in order.
 #[derive(Debug, Clone)]
 pub struct Rules(Vec<Rule>);
 
 #[derive(Debug, Clone)]
 enum Rule {
-    /// The name as it is.
+    /// Takes the name unchanged.
     Default,
     Pattern {
         pattern: Regex,
@@ -26,7 +26,7 @@ enum Case {
     Upper,
 }
 
-/// A text that is no list of rules.
+/// The text is not a valid list of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidRules(String);
 
@@ -43,10 +43,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Rules between commas: `DEFAULT`, or `RULE:pattern/replacement/` with L or U at its end.
+    /// Parses a comma-separated list of rules: `DEFAULT`, or `RULE:pattern/replacement/`,
+    /// optionally followed by L or U.
     ///
     /// # Errors
-    /// A rule is of another form, or its pattern is none of a regular expression.
+    /// A rule has another form, or its pattern is not a regular expression.
     pub fn parse(text: &str) -> Result<Self, InvalidRules> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
@@ -64,14 +65,14 @@ impl Rules {
         Ok(if rules.is_empty() { Self::default() } else { Self(rules) })
     }
 
-    /// The name of the principal of the first rule that matches; None if none does.
+    /// Applies the first rule that matches. None if no rule does.
     pub fn apply(&self, name: &str) -> Option<String> {
         self.0.iter().find_map(|rule| rule.apply(name))
     }
 }
 
 impl Rule {
-    /// The first rule of a text, and what follows it.
+    /// Parses the first rule of a text. Also returns the text after it.
     fn parse(text: &str) -> Result<(Self, &str), String> {
         if let Some(rest) = text.strip_prefix("DEFAULT") {
             return Ok((Self::Default, rest));
@@ -86,7 +87,7 @@ impl Rule {
             Some(b'U') => (Case::Upper, &rest[1..]),
             _ => (Case::Same, rest),
         };
-        // Java's `matches`: the pattern is to be the whole name.
+        // As with Java's `matches`, the pattern has to match the whole name.
         let pattern = Regex::new(&format!("^(?:{pattern})$")).map_err(|error| error.to_string())?;
         let replacement = java_replacement(&replacement.replace("\\/", "/"));
         Ok((Self::Pattern { pattern, replacement, case }, rest))
@@ -109,7 +110,7 @@ impl Rule {
     }
 }
 
-/// The text before the first slash that no backslash is before, and the text after it.
+/// Splits a text at its first slash that is not escaped by a backslash.
 fn until_slash(text: &str) -> Option<(&str, &str)> {
     let mut is_escaped = false;
     for (at, c) in text.char_indices() {
@@ -121,7 +122,8 @@ fn until_slash(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// A replacement of Java in the form of [`regex`]: `$1` is a group, and `$1a` the group 1 and an a.
+/// Converts a Java replacement to that of the crate [`regex`]. In Java, `$1a` means group 1
+/// followed by an a.
 fn java_replacement(text: &str) -> String {
     let mut result = String::new();
     let mut chars = text.chars().peekable();
@@ -155,7 +157,7 @@ mod tests {
 
     const NAME: &str = "CN=kafka1,OU=SME,O=mycp,L=Fulton,ST=MD,C=US";
 
-    /// Those of Kafka's documentation and of its `SslPrincipalMapperTest`.
+    /// The cases come from Kafka's documentation and from its `SslPrincipalMapperTest`.
     #[test]
     fn rules_are_applied_as_kafka_does() {
         let cases = [

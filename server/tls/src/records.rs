@@ -1,21 +1,22 @@
-//! Records in received bytes: where they end, and whether they are records at all.
+//! Finds TLS records in received bytes, and checks whether the bytes are records at all.
 
 use crate::limits::RECORD_BYTES_MAX;
 
-/// Type, version and length.
+/// The size of type, version and length.
 const HEADER_BYTES: usize = 5;
 
-/// The type of the first record of a client.
+/// The record type of a client's first record.
 const HANDSHAKE: u8 = 22;
 
-/// The types: ChangeCipherSpec, alert, handshake, application data.
+/// The valid record types: ChangeCipherSpec, alert, handshake, application data.
 const TYPES: std::ops::RangeInclusive<u8> = 20..=23;
 
-/// The bytes are no record of TLS.
+/// The bytes are not a TLS record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRecord;
 
-/// The length of the record that begins the bytes, with its header; None while that is not known.
+/// The length of the record at the start of the bytes, header included. None if the header is
+/// incomplete.
 pub(crate) fn record_length(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
     let Some(header) = bytes.get(..HEADER_BYTES) else { return Ok(None) };
     let length = HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -23,7 +24,7 @@ pub(crate) fn record_length(bytes: &[u8]) -> Result<Option<usize>, NoRecord> {
     if is_record { Ok(Some(length)) } else { Err(NoRecord) }
 }
 
-/// Whether a connection that begins with these bytes may be one of TLS.
+/// Whether a connection that begins with these bytes may use TLS.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     bytes.first().is_none_or(|it| *it == HANDSHAKE) && bytes.get(1).is_none_or(|it| *it == 3)
 }

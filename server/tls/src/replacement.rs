@@ -1,16 +1,16 @@
-//! A listener's TLS in place of what it has, as a client has asked: it can be used, and its
-//! certificate is for the same names, as in Kafka (KIP-978).
+//! Replaces a listener's TLS at a client's request (KIP-978). As in Kafka, the new TLS must be
+//! usable, and its certificate must have the same names.
 
 use crate::error::LoadError;
 use crate::name::Names;
 use crate::settings::{ClientAuth, NameChanges, Settings, Tls};
 
 impl Settings {
-    /// Loads the TLS for a listener that has `before`. `now` is in seconds since 1970.
+    /// Loads the TLS that replaces `before` on a listener. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The settings cannot be used, or not in place of `before`. The text names config, file
-    /// and reason.
+    /// The settings cannot be used, or must not replace `before`. The text names config, file and
+    /// reason.
     pub fn load_instead(&self, before: &Tls, now: i64) -> Result<Tls, LoadError> {
         let tls = self.load(now)?;
         self.check_names(&before.names, &tls.names)?;

@@ -1,4 +1,4 @@
-//! One connection: a handshake, then records in both directions.
+//! A TLS connection: a handshake, then records in both directions.
 
 use crate::limits::{
     HANDSHAKE_BYTES_MAX, HANDSHAKE_RECORDS_MAX, PLAINTEXT_BYTES_MAX, RECORD_OVERHEAD,
@@ -13,14 +13,15 @@ use rustls::unbuffered::{
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a session has ended. Bytes to send before the connection is closed are in the output.
+/// The reason why a session has failed. The output has the bytes to send before the connection is
+/// closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failed {
-    /// The client does not speak TLS; these are its first bytes.
+    /// The client does not use TLS. These are its first bytes.
     NotTls(Vec<u8>),
     /// The client violated the protocol or a limit.
     Refused(String),
-    /// The client's certificate is not accepted, or it has none.
+    /// The client's certificate was rejected, or is missing.
     Certificate(String),
 }
 
@@ -33,35 +34,36 @@ impl fmt::Display for Failed {
     }
 }
 
-/// The results of calls; the caller empties it. One serves all sessions of a thread.
+/// The results of calls, to be removed by the caller. All sessions of a thread can share one value.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Requests, in the order in which they were received.
+    /// Decrypted requests, in the order in which they were received.
     pub plain: Vec<u8>,
-    /// Bytes to send.
+    /// Encrypted bytes to send.
     pub cipher: Vec<u8>,
-    /// A buffer for the input of the session that is called.
+    /// A spare buffer, which the next session with input takes over.
     spare: Vec<u8>,
 }
 
-/// A connection to a client.
+/// The TLS session of a connection to a client.
 pub struct Session {
     tls: UnbufferedServerConnection,
-    /// Received bytes that are not handled: after [`Self::advance`] part of a record.
+    /// Received bytes that are not processed. After [`Self::advance`] this is at most an incomplete
+    /// record.
     input: Vec<u8>,
-    /// The end of the last whole record in `input`.
+    /// The end of the last complete record in `input`.
     whole: usize,
     received: usize,
     records: usize,
     small_records: usize,
-    /// The client has ended its side in order.
+    /// Whether the client has closed its side with close_notify.
     has_ended: bool,
     has_failed: bool,
 }
 
 impl Session {
     /// # Errors
-    /// The settings cannot be used for any session.
+    /// No session can be created with these settings.
     pub fn new(tls: &Tls) -> Result<Self, Failed> {
         let tls = UnbufferedServerConnection::new(Arc::clone(tls.config())).map_err(refused)?;
         Ok(Self {
@@ -76,10 +78,10 @@ impl Session {
         })
     }
 
-    /// Takes received bytes. True if [`Self::advance`] has work.
+    /// Stores received bytes. Returns true if [`Self::advance`] has work to do.
     ///
     /// # Errors
-    /// They are not TLS, or exceed a limit.
+    /// The bytes are not TLS, or exceed a limit.
     pub fn receive(&mut self, bytes: &[u8], out: &mut Output) -> Result<bool, Failed> {
         if self.input.capacity() == 0 {
             self.input = std::mem::take(&mut out.spare);
@@ -96,18 +98,18 @@ impl Session {
         Ok(self.whole > 0)
     }
 
-    /// Handles all whole records: a handshake's messages are answered, requests are appended to the
-    /// output.
+    /// Processes all complete records: answers messages of the handshake, and appends requests to
+    /// the output.
     ///
     /// # Errors
-    /// The client violated the protocol; the alert for it is in the output.
+    /// The client violated the protocol. The output has the alert.
     pub fn advance(&mut self, out: &mut Output) -> Result<(), Failed> {
         let result = if self.whole > 0 { self.drive(None, out) } else { Ok(()) };
         self.keep_rest(out);
         result
     }
 
-    /// Encrypts bytes of answers.
+    /// Encrypts answers.
     ///
     /// # Errors
     /// The session has failed, or its handshake is not done.
@@ -115,9 +117,9 @@ impl Session {
         self.drive(Some(App::Bytes(plain)), out)
     }
 
-    /// Ends the session in order, if that is possible.
+    /// Sends close_notify, if possible.
     pub fn close(&mut self, out: &mut Output) {
-        // A session that has failed, or is in its handshake, ends without it.
+        // A session that has failed or is in its handshake ends without close_notify.
         let _ = self.drive(Some(App::CloseNotify), out);
     }
 
@@ -125,28 +127,29 @@ impl Session {
         self.tls.is_handshaking()
     }
 
-    /// Whether the client has ended its side in order: it sends nothing more.
+    /// Whether the client has closed its side with close_notify, and sends nothing more.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The certificate that the client has shown, and its key proved; None if it has shown none.
+    /// The client's certificate, for which it has proved that it owns the key. None if it has sent
+    /// none.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.tls.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Whether an earlier session was resumed, without the work of a handshake.
+    /// Whether the session resumed an earlier one, which saves most of the handshake's work.
     pub fn is_resumed(&self) -> bool {
         self.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
     }
 
-    /// The version and the suite of the session, as Java names them.
+    /// The protocol version and the cipher suite, with Java's names.
     pub fn protocol(&self) -> Option<(&'static str, &'static str)> {
         let suite = self.tls.negotiated_cipher_suite()?;
         Some((crate::suites::version_name(suite), crate::suites::suite_name(suite)?))
     }
 
-    /// Bytes that are held for input.
+    /// The number of received bytes that the session holds.
     pub fn held(&self) -> usize {
         self.input.len()
     }
@@ -174,7 +177,8 @@ impl Session {
         Ok(())
     }
 
-    /// Handles whole records, sends what the handshake asks for, and then what the caller does.
+    /// Processes complete records, sends the messages of the handshake, and then the caller's
+    /// output.
     fn drive(&mut self, mut app: Option<App<'_>>, out: &mut Output) -> Result<(), Failed> {
         if self.has_failed {
             return Err(Failed::Refused("the session has failed".into()));
@@ -194,8 +198,8 @@ impl Session {
                             self.small_records = if is_small { self.small_records + 1 } else { 0 };
                         }
                         Some(Err(error)) => break Err(refused(error)),
-                        // After requests there is nothing to send, so an end of the input is the
-                        // end: rustls need not be asked again.
+                        // Requests cause no output. So at the end of the input nothing is left to
+                        // do, and rustls need not be called again.
                         None if app.is_none() && used + discard == self.whole => {
                             break Ok(Next::Done);
                         }
@@ -242,8 +246,8 @@ impl Session {
         if is_unwritten { Err(unwritten()) } else { Ok(()) }
     }
 
-    /// Writes the alert of a session that has failed, if there is one. Only while there is one may
-    /// rustls be called: then it does not look at the input, whose places it has lost.
+    /// Writes the alert of a failed session, if there is one. Only for that may rustls be called
+    /// after a failure: it then does not look at the input, whose positions no longer match.
     fn write_alert(&mut self, cipher: &mut Vec<u8>) {
         while self.tls.wants_write() {
             match self.tls.process_tls_records(&mut []).state {
@@ -260,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Handles no bytes again; passes on an empty buffer.
+    /// Keeps only the unprocessed input. An empty buffer is passed on to other sessions.
     fn keep_rest(&mut self, out: &mut Output) {
         if self.input.is_empty() {
             out.spare = std::mem::take(&mut self.input);
@@ -276,7 +280,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Output of the caller.
+/// The caller's output.
 enum App<'b> {
     Bytes(&'b [u8]),
     CloseNotify,
@@ -324,7 +328,7 @@ impl App<'_> {
     }
 }
 
-/// Appends bytes of the handshake.
+/// Appends a message of the handshake to the output.
 fn encode<D>(mut data: EncodeTlsData<'_, D>, cipher: &mut Vec<u8>) -> Result<Next, Failed> {
     let begin = cipher.len();
     let needed = match data.encode(&mut []) {

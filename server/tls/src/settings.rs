@@ -1,4 +1,4 @@
-//! The TLS of a listener, from Kafka's configs.
+//! Creates the TLS of a listener from Kafka's configs.
 
 use crate::client_auth::Verifier;
 use crate::error::LoadError;
@@ -26,44 +26,45 @@ pub enum ClientAuth {
     Required,
 }
 
-/// The names that the certificate of a replacement may lack (`ssl.allow.dn.changes`,
-/// `ssl.allow.san.changes`).
+/// Which names a replacement's certificate may lack: the subject (`ssl.allow.dn.changes`), the
+/// alternative names (`ssl.allow.san.changes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameChanges {
     pub subject: bool,
     pub alternative: bool,
 }
 
-/// The configs of a listener.
+/// The TLS configs of a listener.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     pub key_store: KeyStore,
     pub trust_store: TrustStore,
     pub client_auth: ClientAuth,
-    /// `ssl.enabled.protocols`; empty for all.
+    /// `ssl.enabled.protocols`; empty means all.
     pub protocols: Vec<String>,
-    /// `ssl.cipher.suites`; empty for all.
+    /// `ssl.cipher.suites`; empty means all.
     pub cipher_suites: Vec<String>,
     /// `ssl.principal.mapping.rules`
     pub principal_mapping_rules: String,
     pub name_changes: NameChanges,
 }
 
-/// The TLS of a listener, which all its sessions share.
+/// The TLS of a listener, shared by all its sessions.
 #[derive(Debug, Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
     rules: Arc<Rules>,
     pub(crate) names: Arc<Names>,
     pub(crate) has_trust_store: bool,
-    /// When the first of its own certificates expires, in seconds since 1970.
+    /// The expiry of the listener's certificate that expires first, in seconds since 1970.
     pub expires_at: i64,
-    /// Lines for the log.
+    /// Warnings for the server's log.
     pub warnings: Vec<String>,
 }
 
 impl Settings {
-    /// Reads the files, and checks that all fits. `now` is in seconds since 1970.
+    /// Reads the files, and checks that all settings can be used together. `now` is in seconds
+    /// since 1970.
     ///
     /// # Errors
     /// The text names config, file and reason.
@@ -84,7 +85,7 @@ impl Settings {
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.ticketer = rustls::crypto::ring::Ticketer::new()
             .map_err(|error| LoadError::new("session tickets", error))?;
-        // A client of Kafka resumes with the newest ticket only.
+        // Kafka's clients resume only with the newest ticket.
         config.send_tls13_tickets = 1;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         if let Some(warning) = expiry_warning(expires_at, now) {
@@ -100,7 +101,7 @@ impl Settings {
         })
     }
 
-    /// The files that it reads: a change of one is a reason to load again.
+    /// The files that were read. When one of them changes, the settings have to be loaded again.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.key_store.location.iter().chain(&self.trust_store.location)
     }
@@ -132,10 +133,10 @@ impl Tls {
         &self.config
     }
 
-    /// The name of the principal of a certificate.
+    /// The principal's name for a certificate.
     ///
     /// # Errors
-    /// No rule of `ssl.principal.mapping.rules` applies to its name.
+    /// No rule of `ssl.principal.mapping.rules` matches the subject.
     pub fn principal(&self, certificate: &[u8]) -> Result<String, String> {
         let name = subject(certificate).ok_or("the certificate of the client cannot be read")?;
         self.rules
@@ -143,7 +144,7 @@ impl Tls {
             .ok_or_else(|| format!("no rule of ssl.principal.mapping.rules applies to {name}"))
     }
 
-    /// Why an operator should renew the certificates, from 30 days before their end on.
+    /// A warning that the certificates should be renewed, from 30 days before they expire.
     pub fn expiry_warning(&self, now: i64) -> Option<String> {
         expiry_warning(self.expires_at, now)
     }

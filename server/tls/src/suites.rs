@@ -1,4 +1,4 @@
-//! Versions and cipher suites by the names that Java has for them.
+//! Protocol versions and cipher suites by Java's names.
 
 use crate::error::LoadError;
 use rustls::crypto::CryptoProvider;
@@ -9,7 +9,7 @@ pub(crate) const PROTOCOLS: &str = "ssl.enabled.protocols";
 /// `ssl.cipher.suites`
 pub(crate) const SUITES: &str = "ssl.cipher.suites";
 
-/// The versions of a list of names; an empty list has all.
+/// The protocol versions with these names. An empty list means all.
 pub(crate) fn versions(
     names: &[String],
 ) -> Result<Vec<&'static SupportedProtocolVersion>, LoadError> {
@@ -24,7 +24,7 @@ pub(crate) fn versions(
     names.iter().map(one).collect()
 }
 
-/// Ring's algorithms with the named suites only; with an empty list all.
+/// Ring's algorithms with only the named cipher suites. An empty list means all.
 pub(crate) fn provider(names: &[String]) -> Result<CryptoProvider, LoadError> {
     let mut provider = rustls::crypto::ring::default_provider();
     if names.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn provider(names: &[String]) -> Result<CryptoProvider, LoadError> {
     Ok(provider)
 }
 
-/// The name of a suite as Java and RFC 8446 have it.
+/// The name of a cipher suite in Java and in RFC 8446.
 pub(crate) fn suite_name(suite: SupportedCipherSuite) -> Option<&'static str> {
     let name = suite.suite().as_str()?;
     Some(match name {

@@ -1,4 +1,5 @@
-//! `ssl.truststore.*`: the certificates that vouch for clients.
+//! `ssl.truststore.*`: the certificates of the authorities that clients' certificates are checked
+//! against.
 
 use crate::error::LoadError;
 use crate::files::{pem_sections, place, read, text};
@@ -22,10 +23,10 @@ pub struct TrustStore {
 }
 
 impl TrustStore {
-    /// The certificates; expired ones are left out with a warning.
+    /// Reads the certificates. Expired ones are left out, with a warning.
     ///
     /// # Errors
-    /// There are none, or they cannot be read.
+    /// There are no certificates, or they cannot be read.
     pub(crate) fn load(
         &self,
         now: i64,
@@ -49,10 +50,10 @@ impl TrustStore {
         self.location.is_some() || self.certificates.is_some()
     }
 
-    /// Those of the servers that are asked for something.
+    /// The authorities for checking servers to which muster itself connects as a client.
     ///
     /// # Errors
-    /// There are none, or they cannot be read.
+    /// There are no certificates, or they cannot be read.
     pub fn authorities(&self, now: i64) -> Result<Vec<CertificateDer<'static>>, LoadError> {
         self.load(now, &mut Vec::new())
     }

@@ -1,16 +1,16 @@
-//! The time in which certificates are valid.
+//! The validity period of certificates.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-/// The days before the end of a certificate from which on the log warns.
+/// The number of days before a certificate's expiry from which on the log has warnings.
 pub const WARNING_DAYS: i64 = 30;
 
-/// The end of the validity of a certificate in DER, in seconds since 1970.
+/// The expiry of a DER certificate, in seconds since 1970.
 ///
 /// # Errors
-/// It is no certificate, or not valid at `now`.
+/// The bytes are not a certificate, or it is not valid at `now`.
 pub(crate) fn valid_until(certificate: &[u8], now: i64) -> Result<i64, String> {
     let parsed = X509Certificate::from_der(certificate);
     let (_, certificate) = parsed.map_err(|error| format!("no X.509 certificate: {error}"))?;

@@ -1,4 +1,4 @@
-//! Sessions with a client by rustls on the other end.
+//! Sessions with a rustls client at the other end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn all_bytes_arrive_in_both_directions_in_any_pieces() {
             let most = [1, 7, 100, 5_000, 70_000][seed as usize % 5];
             let mut sizes = random.clone();
             let mut max = move || sizes.usize(1..=most);
-            // In pieces of a byte, too: they are of one record.
+            // The messages of one record may also arrive byte by byte.
             link.run(&mut max).unwrap();
             assert_eq!(link.session.protocol().unwrap().0, name);
             let (mut requests, mut answers) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn sessions_are_resumed() {
         for is_resumed in [false, true, true] {
             let mut link = Link::new(&tls, &config);
             link.connect().unwrap();
-            // The ticket of TLS 1.3 follows the handshake.
+            // In TLS 1.3 the ticket follows the handshake.
             link.session.encrypt(b"answer", &mut link.out).unwrap();
             link.connect().unwrap();
             assert_eq!(link.session.is_resumed(), is_resumed);
@@ -95,7 +95,7 @@ fn clients_without_tls_are_known_by_their_first_bytes() {
 #[test]
 fn a_handshake_has_a_limit_of_bytes_and_of_records() {
     let (tls, _) = plain(&TLS13);
-    // The head of a ClientHello of 64 KiB in records of 16 KiB.
+    // The start of a 64 KiB ClientHello, in records of 16 KiB.
     let mut record = vec![22, 3, 1, 0x40, 0];
     record.extend([1, 0, 0xff, 0xff]);
     record.resize(5 + 0x4000, 0);
@@ -142,8 +142,9 @@ fn a_damaged_record_ends_the_session_with_an_alert() {
     assert!(error.contains("BadRecordMac"), "{error}");
 }
 
-/// In pieces of any length: what is left after a failure, or a part of a message, is no fault of
-/// rustls either, which panics if it is called with other bytes than before.
+/// Damages bytes of a handshake, delivered in pieces of any length. rustls panics if it is called
+/// with other bytes than before, so this also checks the session's handling of input that remains
+/// after a failure, or of incomplete messages.
 #[test]
 fn damaged_bytes_are_refused_or_waited_for() {
     for (version, is_open) in [(&TLS12, false), (&TLS13, false), (&TLS12, true), (&TLS13, true)] {
@@ -174,7 +175,7 @@ fn damaged_bytes_are_refused_or_waited_for() {
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(random.usize(1..=most).min(rest.len()));
                 let result = link.session.receive(piece, &mut link.out);
-                // An answer may come at any time, and calls after a failure.
+                // The server may call with an answer at any time, even after a failure.
                 let _ = link.session.encrypt(b"answer", &mut link.out);
                 let _ = result.and_then(|_| link.session.advance(&mut link.out));
                 let held = link.session.held();
@@ -186,7 +187,8 @@ fn damaged_bytes_are_refused_or_waited_for() {
     }
 }
 
-/// A message in several records, with others before it: its places in the input are rustls's.
+/// A message in several records, with other messages before it. rustls remembers its position in
+/// the input.
 #[test]
 fn messages_may_be_cut_into_records() {
     let (tls, config) = plain(&TLS13);
@@ -258,7 +260,7 @@ fn a_resumed_session_has_the_certificate_of_the_first() {
 
 #[test]
 fn a_certificate_in_the_trust_store_is_trusted_as_it_is() {
-    // One that vouches for itself, as `keytool -genkeypair` makes it; webpki refuses it.
+    // A self-signed certificate, as `keytool -genkeypair` creates it. webpki rejects it.
     let (ca, own) = (ca("ca"), ca("own"));
     let identity = Pair {
         key: own.key().serialize_pem(),

@@ -1,4 +1,4 @@
-//! Key stores and trust stores, good and bad: what is wrong is named with its file.
+//! Valid and invalid key stores and trust stores. An error must name the config or the file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A directory with files.
+/// A temporary directory with files.
 struct Files(TempDir);
 
 impl Files {
@@ -48,7 +48,7 @@ fn refused(settings: &Settings) -> String {
     settings.load(NOW).unwrap_err().to_string()
 }
 
-/// `keytool`'s form of a key and its certificate.
+/// A PKCS#12 store with a key and its certificate, like that of `keytool`.
 fn pkcs12(pair: &Pair, password: &str) -> Vec<u8> {
     let key = PrivateKey::from_der(&pair.key_der).unwrap();
     let certificate = Certificate::from_der(&pair.certificate_der).unwrap();
@@ -180,7 +180,7 @@ fn operators_are_warned() {
     assert!(settings.load(end - 3 * 86_400).unwrap().warnings[1].ends_with("expires in 3 days"));
 }
 
-/// As Java's `X500Principal.getName()` printed it for the same certificate.
+/// The expected names were printed by Java's `X500Principal.getName()` for the same certificate.
 #[test]
 fn names_are_those_of_java() {
     let ca = ca("ca");
@@ -206,7 +206,7 @@ fn names_are_those_of_java() {
     assert!(tls.principal(b"no certificate").is_err());
 }
 
-/// A certificate for these names.
+/// The settings with a certificate for these names.
 fn named(ca: &Ca, name: &str, alternative: &[&str]) -> Settings {
     let mut params = params(name);
     let names = alternative.iter().map(|it| (*it).to_owned());

@@ -1,4 +1,4 @@
-//! The data directory, and the disk below it.
+//! Facts about the data directory and its disk.
 
 use super::{Asked, below, files};
 use crate::Facts;
@@ -13,7 +13,7 @@ const PROBE: &str = ".muster-doctor";
 const WRITES: usize = 16;
 const BLOCK_BYTES: usize = 4_096;
 
-/// Returns the queue of the disk, if it is one.
+/// Adds the facts. Returns the disk's queue in /sys, if the directory is on a disk.
 pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
     let folder = existing(&asked.data);
     let is_writable = probe(facts, &folder);
@@ -35,8 +35,8 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
     Some(queue)
 }
 
-/// The process id of a server that runs with the directory, or whether the lock of the directory,
-/// if it is there, can be taken.
+/// Adds the process id of a server that has locked the directory. If it has no known server, adds
+/// whether the lock can be taken (provided that the directory exists).
 pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
     let Ok(taken) = File::open(data).map(|directory| directory.try_lock()) else { return };
     match (taken, server(data)) {
@@ -46,7 +46,7 @@ pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
     }
 }
 
-/// The process that has locked the directory, if it is `muster serve`. None also in a container
+/// The process id of a `muster serve` that has locked the directory. Always None in a container
 /// other than the server's.
 fn server(data: &Path) -> Option<u32> {
     let inode = fs::metadata(data).ok()?.ino();
@@ -54,7 +54,8 @@ fn server(data: &Path) -> Option<u32> {
     locks.lines().filter_map(|line| holder(line, inode)).find(|id| is_server(*id))
 }
 
-/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:5317046 0 EOF`.
+/// The process id in a line of /proc/locks such as `1: FLOCK  ADVISORY  WRITE 708 fe:00:5317046 0
+/// EOF`, if the line is about this inode.
 fn holder(line: &str, inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(4);
     let (id, file) = (words.next()?, words.next()?);
@@ -67,13 +68,13 @@ fn is_server(id: u32) -> bool {
     words.split(|byte| *byte == 0).any(|word| word == b"serve")
 }
 
-/// The directory, or the first one above it that is there.
+/// The directory, or its nearest ancestor that exists.
 fn existing(data: &Path) -> PathBuf {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     data.ancestors().find(|it| it.is_dir()).map_or_else(|| "/".into(), Path::to_owned)
 }
 
-/// Writes a file, directly if the file system can, and takes the time of durable writes.
+/// Writes a file, with direct I/O if the file system supports it, and measures durable writes.
 fn probe(facts: &mut Facts, folder: &Path) -> io::Result<()> {
     let path = folder.join(format!("{PROBE}-{}", std::process::id()));
     let outcome = write_probe(facts, &path);
@@ -105,7 +106,8 @@ fn median_write(file: &File) -> io::Result<u128> {
     Ok(times[WRITES / 2])
 }
 
-/// File system and options of the mount that the folder is on: the last one of that device.
+/// Adds file system and options of the mount that contains the folder: the last mount of its
+/// device.
 fn add_mount(facts: &mut Facts, folder: &Path) {
     let Ok(device) = fs::metadata(folder).map(|it| it.dev()) else { return };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -124,7 +126,7 @@ fn add_mount(facts: &mut Facts, folder: &Path) {
     facts.set("disk.atime", if has("noatime") { "noatime" } else { "relatime" });
 }
 
-/// A line of mountinfo.
+/// A line of /proc/self/mountinfo.
 struct Mount<'m> {
     device: &'m str,
     at: &'m str,

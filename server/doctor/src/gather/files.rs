@@ -1,11 +1,11 @@
-//! Files of /proc and /sys that hold one value.
+//! Reads files of /proc and /sys that contain a single value.
 
 use super::below;
 use crate::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The value in a file: of a list of choices the one in brackets, of an empty mask 0.
+/// The value in a file. In a list of choices it is the one in brackets; an empty mask counts as 0.
 pub(super) fn value(file: &Path) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -15,7 +15,7 @@ pub(super) fn value(file: &Path) -> Option<String> {
     Some(if is_empty_mask { "0".to_owned() } else { value })
 }
 
-/// Adds a knob that is in those of these files that exist.
+/// Adds a knob for each of these files that exists.
 pub(super) fn add_knob(facts: &mut Facts, name: &str, files: impl IntoIterator<Item = PathBuf>) {
     for file in files {
         if let Some(value) = value(&file) {
@@ -29,7 +29,7 @@ pub(super) fn add_sysctl(facts: &mut Facts, root: &Path, name: &str) {
     add_knob(facts, name, [file]);
 }
 
-/// The entries of a folder whose names begin so, sorted.
+/// The entries of a folder with this name prefix, sorted.
 pub(super) fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let is_one = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))

@@ -1,4 +1,4 @@
-//! The knobs of the host: files of /proc/sys and /sys.
+//! Facts about the knobs of the host: files of /proc/sys and /sys.
 
 use super::files::{add_knob, add_sysctl, entries, value};
 use super::{Asked, below};
@@ -6,7 +6,7 @@ use crate::Facts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Idle states that take longer to leave are deep.
+/// Idle states with a longer exit latency than this are deep.
 const DEEP_MICROS: u64 = 20;
 
 const SYSCTLS: [&str; 9] = [
@@ -39,7 +39,7 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked, disk: Option<&Path>) {
     }
 }
 
-/// How often a softirq ran out of its budget, on all cores.
+/// How often softirqs ran out of budget, summed over all cores.
 fn squeezed(root: &Path) -> u64 {
     let text = fs::read_to_string(below(root, "/proc/net/softnet_stat")).unwrap_or_default();
     let third = |line: &str| u64::from_str_radix(line.split_whitespace().nth(2)?, 16).ok();
@@ -62,7 +62,7 @@ fn add_nic(facts: &mut Facts, root: &Path, nic: &Path) {
         facts.set("nic.queues", queues.len());
     }
     add_knob(facts, "nic.rps", queues.iter().map(|queue| queue.join("rps_cpus")));
-    // Those of a virtual NIC belong to the bus that it is on.
+    // For a virtual NIC the interrupts are listed at the bus that it is on.
     let folders = [nic.join("device/msi_irqs"), nic.join("device/../msi_irqs")];
     let irqs = folders.iter().flat_map(|it| entries(it, ""));
     let affinity = |irq: PathBuf| {

@@ -1,5 +1,5 @@
-//! Looks at the host, the data directory and the ports: the only part that touches them. Files of
-//! knobs are read below a root, so that a tree of files can stand for a host.
+//! Gathers the facts about host, data directory and ports. Only this module accesses them. Files of
+//! knobs are read below a root, so that a directory tree can stand for a host.
 
 mod data;
 mod files;
@@ -9,25 +9,25 @@ mod process;
 use crate::Facts;
 use std::path::{Path, PathBuf};
 
-/// The server that the host is to run.
+/// The server that is to run on the host.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// A prefix of /proc and /sys; empty for the host itself.
+    /// A prefix for /proc and /sys; empty for the real host.
     pub root: PathBuf,
     pub data: PathBuf,
     pub shards: u32,
-    /// The addresses that the shards would listen on.
+    /// The addresses that the shards will listen on.
     pub listen: Vec<std::net::SocketAddr>,
-    /// The network interface; None for that of the default route.
+    /// The network interface. None means that of the default route.
     pub interface: Option<String>,
-    /// The cores for its interrupts.
+    /// The cores for the interface's interrupts.
     pub irq_cpus: Option<String>,
-    /// Lines of the config that prevent startup.
+    /// The number of config lines that prevent startup.
     pub wrong_lines: usize,
 }
 
-/// Writes a file in the data directory, or where that would be made, and removes it; sets up a ring
-/// and opens the ports for a moment; changes nothing.
+/// Gathers all facts. For a moment this writes a file in the data directory (or where it would be
+/// created), creates a ring, and opens the ports. It leaves no change.
 pub fn gather(asked: &Asked) -> Facts {
     let mut facts = Facts::default();
     facts.set("shards", asked.shards);

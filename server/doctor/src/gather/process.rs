@@ -1,4 +1,4 @@
-//! The process and the kernel's interface to it.
+//! Facts about the process and its kernel interface.
 
 use super::{Asked, below};
 use crate::Facts;
@@ -7,7 +7,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-/// Whether a process is exempt from the limit of locked memory.
+/// The number of CAP_IPC_LOCK, which exempts a process from the limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;
 
 pub(super) fn add(facts: &mut Facts, asked: &Asked) {
@@ -21,7 +21,7 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) {
     if let Some(percent) = quota_percent(&fs::read_to_string("/sys/fs/cgroup/cpu.max")) {
         facts.set("cpu.quota_percent", percent);
     }
-    // A server that runs with the directory has the ports, as it should.
+    // If a server runs with this directory, it uses the ports, as it should.
     if facts.value("data.server").is_none() {
         facts.set("port.in_use", ports_in_use(asked));
     }
@@ -41,7 +41,8 @@ fn add_status(facts: &mut Facts) {
     }
 }
 
-/// The hard limit of files, up to which muster raises its own, and the limit of locked memory.
+/// Adds the hard limit of open files (muster raises its soft limit to it), and the limit on locked
+/// memory.
 fn add_limits(facts: &mut Facts) {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let of = |name: &str, column: usize| {
@@ -61,7 +62,7 @@ fn add_limits(facts: &mut Facts) {
     }
 }
 
-/// Percent of a core that the control group may use.
+/// The share of cores that the control group may use, in percent of one core.
 fn quota_percent(text: &std::io::Result<String>) -> Option<u64> {
     let mut words = text.as_ref().ok()?.split_whitespace();
     let (quota, period): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -84,7 +85,7 @@ fn ports_in_use(asked: &Asked) -> String {
     if used.is_empty() { "none".into() } else { used.into_iter().collect::<Vec<_>>().join(", ") }
 }
 
-/// The signs of the kind of host.
+/// Adds facts from which the kind of host can be guessed.
 fn add_kind(facts: &mut Facts, root: &Path) {
     let is_there = |path: &str| below(root, path).exists();
     if is_there("/.dockerenv")

@@ -1,4 +1,4 @@
-//! The cores.
+//! Rules about the cores.
 
 use super::{BY_SCRIPT, METAL, UNMEASURED, WORD, zero};
 use crate::{Change, Facts, Harm, Rule, Wanted};
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Any list but the empty one.
+/// Any list of cores except the empty one.
 fn some_cores(facts: &Facts) -> Wanted {
     match facts.value("cpu.isolated").as_deref() {
         None | Some("none") => Wanted::one_of(&["the shards' cores"]),

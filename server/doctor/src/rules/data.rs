@@ -1,9 +1,9 @@
-//! The data directory and its disk.
+//! Rules about the data directory and its disk.
 
 use super::{ALL, BY_SCRIPT, HOSTS, NOTHING, UNMEASURED, WORD, yes};
 use crate::{Change, Harm, Rule, Wanted};
 
-/// Microseconds: of a disk with 100 durable writes in a second.
+/// A slow durable write, in microseconds: with it a disk makes 100 durable writes per second.
 const SLOW_MICROS: u64 = 10_000;
 
 pub(super) const RULES: &[Rule] = &[

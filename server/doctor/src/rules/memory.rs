@@ -1,4 +1,4 @@
-//! Memory.
+//! Rules about memory.
 
 use super::{BY_SCRIPT, HOSTS, METAL, UNMEASURED, zero};
 use crate::{Change, Harm, Rule, Wanted};

@@ -9,7 +9,7 @@ mod process;
 use crate::{Facts, Profile, Rule, Wanted};
 
 const ALL: &[Profile] = &Profile::ALL;
-/// Where the settings of the host can be changed, and are worth it.
+/// The kinds of hosts whose settings can be changed, and where that is worthwhile.
 const HOSTS: &[Profile] = &[Profile::Vm, Profile::Metal];
 const METAL: &[Profile] = &[Profile::Metal];
 
@@ -26,7 +26,7 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     tables.into_iter().flatten()
 }
 
-/// The shards that the facts are about.
+/// The number of shards.
 fn shards(facts: &Facts) -> u64 {
     facts.number("shards").unwrap_or(1)
 }

@@ -1,9 +1,9 @@
-//! The network.
+//! Rules about the network.
 
 use super::{BY_SCRIPT, HOSTS, METAL, UNMEASURED, shards, zero};
 use crate::{Change, Facts, Harm, Rule, Wanted};
 
-/// Times that a softirq ran out of its budget from which on it is worth more.
+/// If softirqs ran out of budget this often, a larger budget is worthwhile.
 const SQUEEZES: u64 = 100;
 
 pub(super) const RULES: &[Rule] = &[

@@ -1,14 +1,14 @@
-//! The process: the kernel's interface, limits, ports, the config.
+//! Rules about the process: the kernel interface, limits, ports, and the config.
 
 use super::{A_LIMIT, ALL, BY_SCRIPT, LINE, NOTHING, UNMEASURED, shards, yes, zero};
 use crate::{Change, Facts, Harm, Rule, Wanted};
 
-/// KiB that the kernel locks for the ring of a shard (Linux 6.18), and for the smallest one.
+/// KiB that the kernel locks for a shard's ring (Linux 6.18), and for the smallest ring.
 const RING_KIB: u64 = 416;
 const SMALLEST_RING_KIB: u64 = 24;
 
-/// Descriptors of a shard before any client, of the process beside them, and those with which none
-/// is missed.
+/// The descriptors that a shard needs before any client connects, those that the process needs in
+/// addition, and a number that is always sufficient.
 const DESCRIPTORS: u64 = 320;
 const OF_ALL_SHARDS: u64 = 260;
 const MANY_DESCRIPTORS: u64 = 1 << 20;
@@ -165,7 +165,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// With 1 a member of the group has a ring.
+/// 1 is right if a ring works: the process is then in the permitted group.
 fn io_uring_disabled(facts: &Facts) -> Wanted {
     if facts.is("kernel.io_uring", "works") {
         return Wanted::one_of(&["0", "1"]);
@@ -173,7 +173,7 @@ fn io_uring_disabled(facts: &Facts) -> Wanted {
     Wanted::one_of(&["0"])
 }
 
-/// A filter that allows io_uring is right.
+/// A seccomp filter is right if it allows io_uring.
 fn seccomp(facts: &Facts) -> Wanted {
     let works = facts.is("kernel.io_uring", "works");
     if works { Wanted::Any } else { Wanted::one_of(&["0"]) }

@@ -1,4 +1,4 @@
-//! Certificates that are made for a test, and a client by rustls.
+//! Test certificates, and a rustls client.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ pub const NOW: i64 = 1_800_000_000;
 
 pub type Ca = CertifiedIssuer<'static, KeyPair>;
 
-/// A key and its certificate, in PEM and DER.
+/// A private key and its certificate, in PEM and DER.
 pub struct Pair {
     pub key: String,
     pub certificate: String,
@@ -29,7 +29,7 @@ pub fn ca(name: &str) -> Ca {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Parameters that are valid at any time.
+/// Certificate parameters that are valid at any time.
 pub fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.distinguished_name.push(DnType::CommonName, name);
@@ -52,7 +52,7 @@ pub fn pair(ca: &Ca, name: &str) -> Pair {
     signed(ca, &params(name))
 }
 
-/// The settings of a server with this certificate.
+/// The settings of a server with this key and certificate.
 pub fn settings(pair: &Pair) -> Settings {
     let mut settings = Settings::default();
     settings.key_store.kind = "PEM".into();
@@ -92,7 +92,7 @@ pub fn client(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(config.clone(), ServerName::try_from("localhost").unwrap()).unwrap()
 }
 
-/// A client and a session, and what they have sent to each other and the other has not received.
+/// A client, a session, and the bytes in flight between them.
 pub struct Link {
     pub client: ClientConnection,
     pub session: Session,
@@ -100,7 +100,7 @@ pub struct Link {
     pub to_session: Vec<u8>,
     /// Plaintext that the client has received.
     pub answers: Vec<u8>,
-    /// The server has ended the session in order.
+    /// Whether the client has received the server's close_notify.
     pub is_closed: bool,
 }
 
@@ -119,7 +119,7 @@ impl Link {
     /// Passes bytes in both directions, in pieces of at most `max`, until none are left.
     ///
     /// # Errors
-    /// That of the session, or of the client.
+    /// Those of the session or of the client.
     pub fn run(&mut self, mut max: impl FnMut() -> usize) -> Result<(), String> {
         loop {
             while self.client.wants_write() {
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// A handshake in whole pieces.
+    /// Completes a handshake, with pieces of any length.
     pub fn connect(&mut self) -> Result<(), String> {
         self.run(|| usize::MAX)
     }
