@@ -1,4 +1,4 @@
-//! The topics of a data directory, from the log of shard 0.
+//! Reads the topics of a data directory from the log of shard 0.
 
 use crate::shard_files::ShardFiles;
 use muster::Failure;
@@ -12,17 +12,17 @@ use muster_storage::LogPartition;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The configs of a server that would open the directory.
+/// A config with which a server could open the directory.
 fn config(meta: &Meta) -> Result<Config, Failure> {
     let offsets = format!("{OFFSETS_PARTITIONS}={}", meta.offsets_partitions);
     let transactions = format!("{TRANSACTIONS_PARTITIONS}={}", meta.transactions_partitions);
     Ok(Config::load("", &[offsets, transactions])?)
 }
 
-/// The state that the shards of a server would share.
+/// The state that all shards of a server would share.
 ///
 /// # Errors
-/// No config allows the numbers of partitions.
+/// No config allows these numbers of partitions.
 pub fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),
@@ -42,7 +42,7 @@ pub fn common(meta: &Meta) -> Result<Common, Failure> {
     })
 }
 
-/// The topics, from all of the log that can be read.
+/// The topics, from all readable parts of the log.
 pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
     let mut image = ClusterImage::new(&config(meta)?);
     let shard = ShardFiles::open(data, meta.shards(), CONTROLLER)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are not what they should be.
+/// Bytes that are wrong, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Damage {
     pub(super) path: PathBuf,

@@ -1,15 +1,15 @@
-//! The records of a batch, decompressed.
+//! Decompresses the records of a batch.
 
 use muster_codec::record_batch::{Batch, Compression, Records};
 use muster_compression::decompress;
 
-/// The most bytes of one batch's records.
+/// The most decompressed bytes of a batch.
 const RECORDS_BYTES_MAX: usize = 256 << 20;
 
-/// The records; `buffer` holds them if they are compressed.
+/// Returns the records. If they are compressed, `buffer` receives the decompressed bytes.
 ///
 /// # Errors
-/// The reason why they cannot be read.
+/// The reason why the records cannot be read.
 pub(super) fn records<'a>(
     batch: &Batch<'a>,
     buffer: &'a mut Vec<u8>,
@@ -32,7 +32,7 @@ mod tests {
     use muster_codec::record_batch::{BatchBuilder, BatchHeader};
     use std::io::{Read, Write};
 
-    /// A batch of one record, with its payload replaced.
+    /// A batch of one record whose payload is replaced by the result of `payload`.
     fn batch_of(codec: u8, payload: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let mut builder = BatchBuilder::default();
         builder.append(0, &(&b"key"[..], Some(&[b'v'; 100][..])));

@@ -1,4 +1,4 @@
-//! Records as JSON, with Kafka's field names, in the form of `kafka-dump-log`.
+//! Formats records as JSON with Kafka's field names, like `kafka-dump-log`.
 
 use muster::config::{Config, HIDDEN};
 use muster_codec::DecodeError;
@@ -11,20 +11,22 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// A record of a shard's log.
+/// A record of a shard's log, ready to print.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Described {
-    /// Its type: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if it cannot be read.
+    /// The record type: `OffsetCommit`, `GroupMetadata` and so on; `Unknown` if the record cannot
+    /// be decoded.
     pub(super) name: String,
     pub(super) group: Option<String>,
     pub(super) key: Value,
     /// Null for a tombstone.
     pub(super) value: Value,
-    /// Why it cannot be decoded. A record of an unknown type has no error, as in Kafka.
+    /// The reason why the record cannot be decoded. As in Kafka, a record of an unknown type has no
+    /// error.
     pub(super) error: Option<DecodeError>,
 }
 
-/// Describes the record of a control batch, as `kafka-dump-log` does.
+/// Describes the record of a control batch, like `kafka-dump-log`.
 pub(super) fn control_record(record: &Record<'_>) -> Described {
     let (key, value) = (record.key.unwrap_or_default(), record.value);
     let mut described = describe(key, value, Ok(None));
@@ -65,7 +67,7 @@ fn cluster_record(key: &[u8], value: Option<&[u8]>) -> Described {
     describe(key, value, read.map(|it| it.map(|record| (fields(&without_secret(record)), None))))
 }
 
-/// Configs of brokers may be passwords.
+/// Hides the values of configs that may be passwords.
 fn without_secret(mut record: ClusterRecord<'_>) -> ClusterRecord<'_> {
     if let ClusterRecord::Config(key, Some(value)) = &mut record
         && Config::is_secret(&key.name)
@@ -86,10 +88,10 @@ fn share_record(key: &[u8], value: Option<&[u8]>) -> Described {
     describe(key, value, read.map(|it| it.map(|record| (share_fields(&record), group(&record)))))
 }
 
-/// The fields of a record that could be read, and its group.
+/// The decoded fields of a record, and the group that it belongs to.
 type Content = (Option<Fields>, Option<String>);
 
-/// Describes a record by its fields and its group, if it could be read.
+/// Describes a record by its decoded fields and its group, if it could be decoded.
 fn describe(
     key: &[u8],
     value: Option<&[u8]>,
@@ -117,10 +119,11 @@ fn describe(
     described
 }
 
-/// A record's name, key and value.
+/// Name, key and value of a record.
 type Fields = (String, Value, Value);
 
-/// The fields of a record, from its serialized form: an object with the enum's variant alone.
+/// The fields of a record. Its serialized form is an object with the enum's variant as its only
+/// field.
 fn fields(record: &impl Serialize) -> Option<Fields> {
     let Ok(Value::Object(variant)) = serde_json::to_value(record) else { return None };
     let (name, fields) = variant.into_iter().next()?;
@@ -129,14 +132,15 @@ fn fields(record: &impl Serialize) -> Option<Fields> {
     Some((name, fields.next()?, fields.next()?))
 }
 
-/// The only type of record of its topic, which Kafka calls by the name of its schema.
+/// The fields of a transaction record, the only type of its topic. As in Kafka, its name is that of
+/// the schema.
 fn transaction_fields(record: &TransactionRecord<'_>) -> Option<Fields> {
     let key = serde_json::to_value(&record.key).ok()?;
     let value = serde_json::to_value(&record.value).ok()?;
     Some(("TransactionLog".to_owned(), key, value))
 }
 
-/// Kafka calls a record by the name of its schema.
+/// The fields of a share record. As in Kafka, its name is that of the schema.
 fn share_fields(record: &ShareRecord<'_>) -> Option<Fields> {
     let key = serde_json::to_value(&record.key).ok()?;
     let (name, value) = match &record.value {
@@ -147,7 +151,7 @@ fn share_fields(record: &ShareRecord<'_>) -> Option<Fields> {
     Some((name.to_owned(), key, value))
 }
 
-/// The type of a key, or the version of a value.
+/// The leading number: the type of a key, or the version of a value.
 fn number(bytes: &[u8]) -> String {
     bytes.first_chunk().map_or(-1, |bytes| i16::from_be_bytes(*bytes)).to_string()
 }
@@ -155,13 +159,13 @@ fn number(bytes: &[u8]) -> String {
 fn hex(bytes: &[u8]) -> Value {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     json!({ "hex": text })
 }
 
-/// Bytes of clients: as text if they are UTF-8, else as hex.
+/// Bytes from clients: as text if they are valid UTF-8, otherwise as hex.
 pub(super) fn bytes(bytes: Option<&[u8]>) -> Value {
     let Some(bytes) = bytes else { return Value::Null };
     match std::str::from_utf8(bytes) {

@@ -1,9 +1,9 @@
 //! `muster log`: inspects, checks and repairs data directories, and exchanges logs with Kafka. The
 //! commands work on files that no server has open.
 //!
-//! `dump` and `verify` only read; `export` and `import` write directories of their own; `recover`
+//! `dump` and `verify` only read. `export` and `import` write directories of their own. `recover`
 //! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
-//! (the output has the place), 2 if the command fails.
+//! (the output says where), and 2 if the command fails.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
@@ -32,16 +32,16 @@ use muster::shard::LoadError;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// The result of a tool.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Good,
     Damaged,
-    /// The requested item does not exist.
+    /// A requested item does not exist.
     Missing,
 }
 
-/// Runs a command, with its output on stdout and errors on stderr.
+/// Runs a command. The output goes to stdout, errors go to stderr.
 pub fn run(command: LogCommand) -> ExitCode {
     let mut out = io::BufWriter::new(io::stdout().lock());
     let verdict = carry_out(&command, &mut out).and_then(|verdict| {
@@ -51,7 +51,7 @@ pub fn run(command: LogCommand) -> ExitCode {
     match verdict {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Damaged | Verdict::Missing) => ExitCode::from(1),
-        // A reader such as `head` has closed the pipe.
+        // The reader of the pipe, such as `head`, has closed it.
         Err(failure) if is_broken_pipe(&failure) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("muster log: {failure}");
@@ -60,7 +60,7 @@ pub fn run(command: LogCommand) -> ExitCode {
     }
 }
 
-/// Runs a command with its output on `out`.
+/// Runs a command and writes its output to `out`.
 ///
 /// # Errors
 /// The reason why the command failed.

@@ -12,10 +12,10 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes all points to the file of shard 0 and removes the files of other shards.
+/// Writes all points to the file of shard 0, and removes the files of other shards.
 ///
 /// # Errors
-/// The file system refuses.
+/// The file system fails.
 pub(super) fn write(data: &Path, points: RecoveryPoints) -> Result<(), Failure> {
     let points: BTreeMap<PartitionId, RecoveryPoint> = points.into_iter().collect();
     let (mut entries, mut writer) = (Vec::new(), RecoveryPointsWriter::default());

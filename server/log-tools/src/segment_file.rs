@@ -1,5 +1,5 @@
-//! A file of Kafka's record batches, read one batch at a time: a segment of a partition of muster
-//! or of Kafka, which have the same format.
+//! Reads a file of record batches, one batch at a time. Segments of partitions have the same format
+//! in muster and in Kafka.
 
 use crate::damage::Damage;
 use muster::Failure;
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The longest batch that is read: more than Kafka's largest request.
+/// The longest batch that is read. It exceeds Kafka's largest request.
 const BATCH_BYTES_MAX: usize = 256 << 20;
 
 const MAGIC_AT: usize = 16;
@@ -20,13 +20,13 @@ pub(super) struct SegmentFile {
     path: PathBuf,
     file: BufReader<File>,
     len: u64,
-    /// Where the next batch begins.
+    /// The file position of the next batch.
     at: u64,
     next_offset: i64,
     batch: Vec<u8>,
 }
 
-/// A whole batch with a valid checksum; its records are not checked.
+/// A whole batch with a valid checksum, and its file position. Its records are not checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Located<'a> {
     pub(super) at: u64,
@@ -55,20 +55,20 @@ impl SegmentFile {
         self.next_offset
     }
 
-    /// Skips a part that cannot be read, which begins with the next batch.
+    /// Skips a damaged part that begins at the next batch.
     ///
     /// # Errors
-    /// The errors of the file system.
+    /// Those of the file system.
     pub(super) fn skip(&mut self, part: &DamagedPart) -> Result<(), Failure> {
         self.file.seek(SeekFrom::Start(part.bytes.end))?;
         (self.at, self.next_offset) = (part.bytes.end, part.offsets.end);
         Ok(())
     }
 
-    /// The next batch; None at the end of the file.
+    /// Reads the next batch. None at the end of the file.
     ///
     /// # Errors
-    /// [`Damage`], behind which nothing can be read, or an error of the file system.
+    /// [`Damage`], after which nothing more can be read, or an error of the file system.
     pub(super) fn next(&mut self) -> Result<Option<Located<'_>>, Failure> {
         let (at, left) = (self.at, self.len - self.at);
         if left == 0 {
@@ -95,7 +95,7 @@ impl SegmentFile {
         Ok(Some(Located { at, batch: Batch { header, bytes: &self.batch } }))
     }
 
-    /// The header of the batch that `left` bytes begin with.
+    /// Reads the header of the next batch; `left` bytes are left in the file.
     fn header(&mut self, left: u64) -> Result<BatchHeader, Failure> {
         if left < RECORD_BATCH_HEADER_BYTES as u64 {
             return Err(self.damage("the file ends within the header of a batch"));
@@ -125,7 +125,7 @@ impl SegmentFile {
     }
 }
 
-/// The names in a directory, sorted; none if it does not exist.
+/// The names in a directory, sorted. Empty if it does not exist.
 pub(super) fn names(directory: &Path) -> Result<Vec<String>, Failure> {
     let failed = |error| format!("could not read {}: {error}", directory.display());
     let entries = match fs::read_dir(directory) {

@@ -1,6 +1,5 @@
-//! The readable parts of the segments of a shard's log, block by block: damage that recovery would
-//! refuse is skipped and reported. Recovery decides what is damage
-//! ([`read_log`](muster::shard::read_log)).
+//! Reads the segments of a shard's log block by block. Damage that recovery would refuse is skipped
+//! and reported. What counts as damage is up to recovery ([`read_log`](muster::shard::read_log)).
 
 use crate::segment_file::names;
 use muster::Failure;
@@ -14,36 +13,36 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A shard's directory.
+/// The directory of a shard.
 #[derive(Debug)]
 pub(super) struct ShardFiles {
-    /// Relative to the data directory.
+    /// The path relative to the data directory.
     pub(super) name: PathBuf,
     pub(super) directory: PathBuf,
     /// The sequence numbers and names of the segments.
     pub(super) segments: Vec<(u64, String)>,
 }
 
-/// A segment in memory.
+/// The content of a segment.
 #[derive(Debug)]
 pub(super) struct SegmentBytes {
     pub(super) sequence: u64,
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
-    /// None if it was never finished, or is damaged.
+    /// None if the segment was never completed, or is damaged.
     pub(super) header: Option<SegmentHeader>,
-    /// The number of the earlier, compacted segment that replaces it.
+    /// The number of an earlier, compacted segment that replaces this one.
     pub(super) replaced_by: Option<u64>,
 }
 
-/// The contents of a segment, one after the other.
+/// A piece of a segment.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
     Block {
         at: usize,
         block: Block<'a>,
     },
-    /// No block, but blocks of the segment follow.
+    /// Not a block, although blocks of the segment follow.
     Unreadable {
         at: usize,
         until: usize,
@@ -54,16 +53,16 @@ pub(super) enum Piece<'a> {
     },
 }
 
-/// The bytes after the last block of a segment.
+/// The kind of bytes after the last block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The end of the segment.
+    /// None: the segment is full.
     Full,
     /// Zeros.
     Zeros,
-    /// Blocks of the segment that the file had before it was recycled.
+    /// Blocks of the segment that used the file before.
     Former,
-    /// Bytes that are no block.
+    /// Bytes that are not a block.
     Torn,
 }
 
@@ -75,8 +74,8 @@ impl ShardFiles {
         Ok(Self { name, directory, segments })
     }
 
-    /// Reads one segment after the other. The paths of segments that a running server's compaction
-    /// removes meanwhile are passed to `gone`.
+    /// Reads the segments one after the other. If the compaction of a running server removes a
+    /// segment in the meantime, its path is passed to `gone`.
     pub(super) fn each(
         &self,
         mut visit: impl FnMut(&SegmentBytes) -> Result<(), Failure>,
@@ -103,7 +102,7 @@ impl ShardFiles {
         Ok(())
     }
 
-    /// Passes all readable batches with their partitions to `visit`.
+    /// Passes all readable batches, with their partitions, to `visit`.
     pub(super) fn each_batch(
         &self,
         mut visit: impl FnMut(LogPartition, &Batch<'_>),
@@ -121,7 +120,7 @@ impl ShardFiles {
     }
 }
 
-/// The header, if its block size is valid and its number is that of the file.
+/// The header, if its block size is valid and its sequence number is that of the file.
 fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
     let (header, _) = SegmentHeader::read(bytes).ok()?;
     let sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
@@ -132,7 +131,7 @@ fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
 }
 
 impl SegmentBytes {
-    /// The contents of the segment; nothing if it is not part of the log.
+    /// The pieces of the segment. Empty if the segment is not part of the log.
     pub(super) fn pieces(&self) -> Pieces<'_> {
         let header = self.header.filter(|_| self.replaced_by.is_none());
         let at = header.map_or(0, |header| header.block_bytes as usize);
@@ -169,7 +168,7 @@ impl<'a> Iterator for Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// The whole block of this segment at an offset.
+    /// The block at an offset, if it is whole and belongs to this segment.
     fn block_at(&self, header: &SegmentHeader, at: usize) -> Option<Block<'a>> {
         let block = Block::read(self.bytes.get(at..)?).ok()?;
         let of = (block.header.log_id, block.header.segment);

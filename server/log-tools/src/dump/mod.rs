@@ -1,4 +1,4 @@
-//! `muster log dump`: everything readable in a data directory, as text or as JSON.
+//! `muster log dump`: prints everything readable in a data directory, as text or as JSON.
 
 mod partitions;
 mod printer;
@@ -13,10 +13,11 @@ use muster::data_dir::{DataDir, DataDirError, Meta};
 use printer::Printer;
 use std::io::Write;
 
-/// Prints a data directory; one that a server holds is printed as it is at the moment.
+/// Prints a data directory. If a server has it open, prints its present content.
 ///
 /// # Errors
-/// The path is no data directory, or a file cannot be read. Damage is printed, and is a verdict.
+/// The path is not a data directory, or a file cannot be read. Damage is not an error: it is
+/// printed, and results in a verdict.
 pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let mut printer = Printer::new(out, arguments);

@@ -1,4 +1,4 @@
-//! The segments of user topics: batches, and records with keys and values as text or hex.
+//! Prints the segments of user topics: batches, and records with keys and values as text or hex.
 
 use super::printer::{Printer, RecordLine};
 use crate::args::Dump;

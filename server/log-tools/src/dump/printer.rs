@@ -1,4 +1,5 @@
-//! The lines of a dump: text that is indented by segment, block and batch, or one JSON object each.
+//! Prints the lines of a dump: text indented by segment, block and batch, or one JSON object per
+//! line.
 
 use crate::Verdict;
 use crate::args::Dump;
@@ -10,23 +11,23 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::Path;
 
-/// Prints lines. If records of a single group are wanted, lines about blocks and batches wait for
-/// such a record.
+/// Prints lines. If only the records of one group are wanted, lines about blocks and batches are
+/// held back until such a record follows.
 pub(super) struct Printer<'o> {
     out: &'o mut dyn Write,
     json: bool,
     keys_only: bool,
-    /// Lines that wait for the next record; None if lines are printed at once.
+    /// Lines held back until the next record. None if lines are printed immediately.
     waiting: Option<Vec<String>>,
-    /// The group whose records are wanted, until one is found.
+    /// The wanted group, as long as no record of it was found.
     missing: Option<String>,
     is_damaged: bool,
 }
 
-/// A record and its place.
+/// A record with its position.
 pub(super) struct RecordLine<'a> {
     pub(super) place: Map<String, Value>,
-    /// Offset and timestamp of a record in a log.
+    /// Offset and timestamp of a record that comes from a log.
     pub(super) at: Option<(i64, i64)>,
     pub(super) name: Option<&'a str>,
     pub(super) key: Value,
@@ -45,7 +46,7 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Ends the dump; reports it if nothing that was asked for was found.
+    /// Ends the dump. The verdict says if the requested items were not found.
     pub(super) fn finish(mut self) -> Result<Verdict, Failure> {
         if let Some(group) = self.missing.take() {
             self.note(&format!("no record of group {group} was found"))?;
@@ -70,7 +71,7 @@ impl<'o> Printer<'o> {
         self.print("meta", fields, 0, text)
     }
 
-    /// A line about a segment.
+    /// Prints a line about a segment.
     pub(super) fn segment(
         &mut self,
         path: &Path,
@@ -82,7 +83,7 @@ impl<'o> Printer<'o> {
         self.print("segment", fields, 0, format!("{}: {text}", path.display()))
     }
 
-    /// A line about a block or a batch.
+    /// Prints a line about a block or a batch.
     pub(super) fn part(
         &mut self,
         kind: &str,
@@ -91,7 +92,7 @@ impl<'o> Printer<'o> {
         text: String,
     ) -> Result<(), Failure> {
         if self.json {
-            // In JSON records have their place; the blocks and batches of other groups are not
+            // In JSON each record contains its position. Blocks and batches of other groups are not
             // wanted.
             return if self.waiting.is_some() { Ok(()) } else { self.print(kind, fields, 0, text) };
         }
@@ -137,7 +138,7 @@ impl<'o> Printer<'o> {
         self.print("record", fields, depth, text)
     }
 
-    /// A line about something that is not damage.
+    /// Prints a line about something that is not damage.
     pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
         self.print("note", object([("what", json!(text))]), 0, format!("note: {text}"))
     }
@@ -167,7 +168,7 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// A value with readable times; in JSON they are numbers, as in Kafka's tools.
+/// Makes timestamps readable. (In JSON output they are numbers, as in Kafka's tools.)
 fn with_readable_times(value: Value) -> Value {
     let field = |(name, value): (String, Value)| {
         let is_time = name.ends_with("imestamp");

@@ -1,4 +1,4 @@
-//! The segments of the shards: blocks, their batches, and Kafka's coordinator records.
+//! Prints the segments of shards: blocks, their batches, and Kafka's coordinator records.
 
 use super::printer::{Printer, RecordLine};
 use super::snapshot;
@@ -197,7 +197,8 @@ impl Segment<'_> {
     }
 }
 
-/// The producer of a batch that is part of a transaction, or ends one, with Kafka's names.
+/// Describes the producer of a batch that belongs to a transaction or ends one, with Kafka's field
+/// names.
 fn of_transaction(header: &BatchHeader, fields: &mut Map<String, Value>) -> String {
     if !header.is_transactional() {
         return String::new();

@@ -1,4 +1,4 @@
-//! A snapshot: its header, and the groups in it as the records that replay to them.
+//! Prints a snapshot: its header, and its groups as the records that replay to them.
 
 use super::printer::{Printer, RecordLine};
 use crate::args::Dump;
@@ -14,8 +14,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Prints the snapshot in a shard's directory, if there is one. `name` is the directory relative to
-/// the data directory.
+/// Prints the snapshot in a shard's directory, if there is one. `name` is the path of this
+/// directory relative to the data directory.
 pub(super) fn dump(
     directory: &Path,
     name: &Path,
@@ -70,7 +70,7 @@ pub(super) fn dump(
     Ok(())
 }
 
-/// `producer` is that of the open transaction that the record is part of.
+/// Prints a record. `producer` is set if the record belongs to an open transaction.
 fn print(
     producer: Option<Producer>,
     record: &GroupRecord<'_>,

@@ -1,5 +1,5 @@
-//! A partition's directory in Kafka's format: segments, the id of the topic, the leader epochs.
-//! Indexes are left out, as Kafka rebuilds them.
+//! Writes a partition's directory in Kafka's format: segments, topic id, leader epochs. Indexes are
+//! left out, because Kafka rebuilds them.
 
 use muster::Failure;
 use muster_codec::Uuid;
@@ -19,7 +19,7 @@ pub(super) struct KafkaPartition {
     topic: String,
     index: i32,
     start_offset: i64,
-    /// The active segment.
+    /// The base offset of the active segment.
     base_offset: i64,
     size: u64,
     /// Bytes that are not written yet.
@@ -37,7 +37,7 @@ impl fmt::Display for KafkaPartition {
 }
 
 impl KafkaPartition {
-    /// Makes the directory, with one empty segment.
+    /// Creates the directory with one empty segment.
     ///
     /// # Errors
     /// The directory exists already, or cannot be written.
@@ -76,7 +76,7 @@ impl KafkaPartition {
         self.next_offset = self.next_offset.max(start_offset);
     }
 
-    /// Begins a segment at this offset.
+    /// Begins a segment with this base offset.
     pub(super) fn begin_segment(&mut self, base_offset: i64) -> Result<(), Failure> {
         if base_offset == self.base_offset {
             return Ok(());
@@ -86,9 +86,9 @@ impl KafkaPartition {
         self.write_new(&segment_file_name(base_offset), b"")
     }
 
-    /// Adds a batch, with its offsets.
+    /// Appends a batch; it has its offsets already.
     pub(super) fn push(&mut self, header: BatchHeader, batch: &[u8]) -> Result<(), Failure> {
-        // A segment's index has offsets of 32 bits relative to the first.
+        // Offsets in a segment's index are relative to the base offset, with 32 bits.
         let is_far = header.last_offset() - self.base_offset > i64::from(i32::MAX);
         if is_far || self.size + batch.len() as u64 > SEGMENT_BYTES_MAX {
             self.begin_segment(header.base_offset)?;

@@ -1,5 +1,5 @@
 //! `muster log export`: writes partitions as Kafka's directories and segment files. The batches are
-//! those that a fetch returns, in Kafka's own format; share state is gathered to snapshots.
+//! those that a fetch would return, in Kafka's format. Share state is exported as snapshots.
 
 mod kafka_partition;
 mod share_state;
@@ -24,17 +24,17 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// The most bytes that are buffered before they are written.
+/// The most bytes buffered before they are written.
 const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
-/// Kafka's file of log start offsets.
+/// The name of Kafka's file of log start offsets.
 const START_OFFSETS_FILE: &str = "log-start-offset-checkpoint";
 
-/// Writes partitions to a directory that has none of them yet.
+/// Writes partitions to a directory that contains none of them yet.
 ///
 /// # Errors
-/// The path is no data directory, or a server holds it; the logs are damaged; a topic does not
-/// exist; files exist already or cannot be written.
+/// The path is not a data directory, or a server has it open; the logs are damaged; a topic does
+/// not exist; files exist already or cannot be written.
 pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let directory = DataDir::open_read_only(&arguments.data)?;
     let (data, to) = (&directory.path, &arguments.to);
@@ -67,7 +67,7 @@ pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict,
     Ok(Verdict::Good)
 }
 
-/// All partitions of an internal topic, from the logs of all shards.
+/// Exports all partitions of an internal topic, from the logs of all shards.
 fn internal_topic(
     data: &Path,
     shards: u32,
@@ -76,7 +76,7 @@ fn internal_topic(
 ) -> Result<Vec<KafkaPartition>, Failure> {
     let directories: Vec<_> =
         (0..shards).map(|number| data.join(log_directory(shards, number))).collect();
-    // Damage is found before anything is written.
+    // Reads the logs first, so that damage is found before anything is written.
     directories.iter().try_for_each(|directory| read_log(directory, |_| {}).map(drop))?;
     let all = (0..topic.partitions)
         .map(|index| KafkaPartition::create(to, &topic.name, index, topic.id, 0));
@@ -103,7 +103,7 @@ fn internal_topic(
     Ok(all)
 }
 
-/// The index of a log's partition in an internal topic; None if it is of another topic.
+/// The partition's index in an internal topic. None if it belongs to another topic.
 fn index_in(topic: &Topic, partition: LogPartition) -> Option<i32> {
     let (internal, index) = InternalTopic::of_log_partition(partition)?;
     (topic.id == internal.id()).then_some(index)
@@ -119,7 +119,7 @@ fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartitio
     partitions.collect()
 }
 
-/// The segments of one partition, up to where recovery would cut them.
+/// Exports the segments of a partition, up to where recovery would cut them.
 fn user_partition(
     directory: &Path,
     topic: &Topic,
@@ -156,7 +156,7 @@ fn user_partition(
     Ok(partition)
 }
 
-/// Kafka's `OffsetCheckpointFile`.
+/// Writes the log start offsets in the format of Kafka's `OffsetCheckpointFile`.
 fn write_start_offsets(to: &Path, offsets: &BTreeMap<(String, i32), i64>) -> Result<(), Failure> {
     let mut text = format!("0\n{}\n", offsets.len());
     for ((topic, partition), offset) in offsets {

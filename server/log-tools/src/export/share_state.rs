@@ -1,5 +1,5 @@
-//! The export of `__share_group_state`: each share partition's state as one snapshot, in the
-//! partition that Kafka looks for it in.
+//! Exports `__share_group_state`: the state of each share partition as one snapshot, in the
+//! partition where Kafka looks for it.
 
 use super::kafka_partition::KafkaPartition;
 use muster::Failure;
@@ -17,7 +17,7 @@ use std::path::Path;
 /// A batch is complete when it has this number of bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// All partitions of the topic, from the logs of all shards.
+/// Exports all partitions of the topic, from the logs of all shards.
 pub(super) fn export(
     data: &Path,
     shards: u32,
@@ -36,7 +36,7 @@ pub(super) fn export(
         .collect()
 }
 
-/// `SharePartitionKey.asCoordinatorKey` by its hash.
+/// The partition that Kafka selects by the hash of `SharePartitionKey.asCoordinatorKey`.
 fn partition_of(key: &SharePartitionKey, topic: &Topic) -> i32 {
     let SharePartitionKey { group_id, topic_id, partition } = key;
     let name = format!("{group_id}:{topic_id}:{partition}");

@@ -1,5 +1,5 @@
-//! The state of Kafka's group coordinator after it has loaded `__consumer_offsets`: the newest
-//! record of each key. Offsets of a transaction count from its commit on.
+//! Computes the state that Kafka's group coordinator would have after loading `__consumer_offsets`:
+//! the newest record of each key. Offsets of a transaction count from its commit on.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -15,36 +15,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-/// The types of end markers of transactions (`ControlRecordType`).
+/// The control record types of transaction markers (`ControlRecordType`).
 const ABORT: i16 = 0;
 const COMMIT: i16 = 1;
 
-/// Counts of the imported and left-out records.
+/// The numbers of imported and skipped records.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: usize,
     records: usize,
-    /// Records of types that muster does not know.
+    /// The number of records whose type muster does not know.
     unknown: u64,
-    /// Offsets of transactions without an end marker.
+    /// The number of offsets in transactions without a marker.
     open: usize,
 }
 
-/// The newest record of its key.
+/// The newest record of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Live {
     pub(super) value: Vec<u8>,
-    /// Its offset in Kafka's partition.
+    /// The record's offset in Kafka's partition.
     offset: i64,
     pub(super) timestamp: i64,
 }
 
 impl Groups {
-    /// Passes the records of one partition after the other to `take`, with their keys and in
+    /// Passes the records of each partition to `take`, one partition per call, with keys and in
     /// Kafka's order.
     ///
     /// # Errors
-    /// The logs are damaged, or a group belongs to another partition; or `take` fails.
+    /// The logs are damaged, a group belongs to another partition, or `take` fails.
     pub(super) fn read(
         kafka: &KafkaDirs,
         placement: Placement,
@@ -67,7 +67,7 @@ impl Groups {
         Ok(all)
     }
 
-    /// Notes about records that are left out.
+    /// Notes about skipped records.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let unknown = (self.unknown > 0)
             .then(|| format!("{} records of unknown types are left out", self.unknown));
@@ -84,18 +84,18 @@ impl fmt::Display for Groups {
     }
 }
 
-/// The group of a key.
+/// The group id in a record's key.
 pub(super) fn group_id(key: &[u8]) -> Option<String> {
     let record = GroupRecord::read(key, None).ok().flatten()?;
     Some(record.group_id().to_owned())
 }
 
-/// A partition while it is read.
+/// The state of a partition while it is being read.
 struct Load {
     partition: u32,
     placement: Placement,
     live: BTreeMap<Vec<u8>, Live>,
-    /// The offsets of transactions that have not ended, by producer id.
+    /// The offsets of open transactions, by producer id.
     pending: BTreeMap<i64, BTreeMap<Vec<u8>, Live>>,
     unknown: u64,
     buffer: Vec<u8>,
@@ -160,7 +160,7 @@ impl Load {
         ))
     }
 
-    /// `OffsetMetadataManager.replay` and `GroupMetadataManager.replay`.
+    /// Applies a record, like `OffsetMetadataManager.replay` and `GroupMetadataManager.replay`.
     fn replay(
         &mut self,
         mut record: GroupRecord<'_>,
@@ -169,7 +169,7 @@ impl Load {
         timestamp: i64,
     ) {
         if let GroupRecord::OffsetCommit(_, Some(value)) = &mut record {
-            // Leader epochs of Kafka do not apply here, where all records have epoch 0.
+            // Kafka's leader epochs do not apply here: all records have epoch 0.
             value.leader_epoch = value.leader_epoch.min(0);
         }
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -187,8 +187,8 @@ impl Load {
         target.insert(key, live);
     }
 
-    /// `OffsetMetadataManager.replayEndTransactionMarker`: a commit made after the transaction's
-    /// stays.
+    /// Ends a transaction, like `OffsetMetadataManager.replayEndTransactionMarker`: a commit made
+    /// after the transaction's commit wins.
     fn ended(&mut self, producer: i64, marker: i16) {
         if !is_marker(marker) {
             return;
@@ -202,13 +202,13 @@ impl Load {
     }
 }
 
-/// The type of a control record, which follows its version.
+/// The type of a control record. It follows the version.
 pub(super) fn control_type(key: &[u8]) -> Result<i16, String> {
     let bytes = key.get(2..4).and_then(<[u8]>::first_chunk);
     bytes.map(|bytes| i16::from_be_bytes(*bytes)).ok_or("a control record without a type".into())
 }
 
-/// Whether a control record is the end of a transaction, by its type.
+/// Whether a control record of this type is a transaction marker.
 pub(super) fn is_marker(control_type: i16) -> bool {
     matches!(control_type, ABORT | COMMIT)
 }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use muster_codec::records::{OffsetCommitKey, OffsetCommitValue};
 
-    /// An event in the log of a partition; offsets count up.
+    /// An event in a partition's log. Each takes the next offset.
     enum Event {
         Commit(&'static str, i64),
         Pending(&'static str, i64, i64),
@@ -233,7 +233,7 @@ mod tests {
         GroupRecord::OffsetCommit(key, offset.map(value))
     }
 
-    /// The loaded offsets, by topic.
+    /// The loaded offsets: topic, offset, leader epoch.
     fn loaded(events: &[Event]) -> Vec<(String, i64, i32)> {
         let mut load = Load::new(0, Placement::of_equal(1, 1));
         for (at, event) in (0..).zip(events) {

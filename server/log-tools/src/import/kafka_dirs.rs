@@ -1,4 +1,4 @@
-//! The partitions in Kafka's log directories, with their paths.
+//! Finds the partitions in Kafka's log directories.
 
 use super::failed;
 use crate::segment_file::names;
@@ -8,16 +8,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Kafka writes it at a clean shutdown and removes it at its start.
+/// The file that Kafka writes at a clean shutdown and removes at startup.
 const CLEAN_SHUTDOWN_FILE: &str = ".kafka_cleanshutdown";
 
-/// The directories of a stopped cluster.
+/// The log directories of a stopped cluster.
 #[derive(Debug)]
 pub(super) struct KafkaDirs {
     pub(super) cluster_id: Option<String>,
-    /// Directories by topic and partition: several where brokers have replicas of a partition.
+    /// Directories by topic and partition. There are several if brokers have replicas of a
+    /// partition.
     partitions: BTreeMap<(String, i32), Vec<PathBuf>>,
-    /// Not all brokers stopped cleanly: ends of logs may be torn.
+    /// Whether some broker was not stopped cleanly, so that ends of logs may be torn.
     pub(super) may_be_torn: bool,
 }
 
@@ -25,7 +26,7 @@ impl KafkaDirs {
     /// Lists the directories.
     ///
     /// # Errors
-    /// A directory is not Kafka's, or Kafka did not stop cleanly.
+    /// A directory is not Kafka's, or Kafka was not stopped cleanly.
     pub(super) fn find(directories: &[PathBuf], unclean: bool) -> Result<Self, Failure> {
         let mut found =
             Self { cluster_id: None, partitions: BTreeMap::new(), may_be_torn: unclean };
@@ -69,12 +70,12 @@ impl KafkaDirs {
         Ok(())
     }
 
-    /// The number of partitions of a topic, by the largest index.
+    /// The number of partitions of a topic, derived from the highest index.
     pub(super) fn partition_count(&self, topic: &str) -> u32 {
         self.of_topic(topic).last().map_or(0, |(index, _)| index as u32 + 1)
     }
 
-    /// The partitions of a topic, with their replicas.
+    /// The partitions of a topic, each with the directories of its replicas.
     pub(super) fn of_topic(
         &self,
         topic: &str,
@@ -90,8 +91,10 @@ impl KafkaDirs {
         topics
     }
 
+    /// Checks that the topic has `count` partitions.
+    ///
     /// # Errors
-    /// No directory has a certain partition of the topic.
+    /// No directory contains one of the partitions.
     pub(super) fn require_all(&self, topic: &str, count: u32) -> Result<(), Failure> {
         let mut there = self.of_topic(topic).map(|(index, _)| index as u32).peekable();
         for index in 0..count {
@@ -107,7 +110,7 @@ impl KafkaDirs {
     }
 }
 
-/// `<topic>-<partition>`; not `<topic>-<partition>.<id>-delete` and the like.
+/// Parses `<topic>-<partition>`; rejects names such as `<topic>-<partition>.<id>-delete`.
 fn parse(name: &str) -> Option<(String, i32)> {
     let (topic, index) = name.rsplit_once('-')?;
     let number: i32 = index.parse().ok()?;
@@ -115,7 +118,8 @@ fn parse(name: &str) -> Option<(String, i32)> {
     is_plain.then(|| (topic.to_owned(), number))
 }
 
-/// The topic's id in a partition's directory; None if Kafka had no topic ids when it was created.
+/// The topic id in a partition's directory. None if Kafka had no topic ids when it created the
+/// topic.
 pub(super) fn topic_id(partition: &Path) -> Result<Option<Uuid>, Failure> {
     let path = partition.join("partition.metadata");
     if !path.exists() {
@@ -127,7 +131,7 @@ pub(super) fn topic_id(partition: &Path) -> Result<Option<Uuid>, Failure> {
     id.map(Some).ok_or_else(|| format!("{}: it has no topic id", path.display()).into())
 }
 
-/// The log start offset of a partition by Kafka's checkpoint; 0 if it has none.
+/// The log start offset in Kafka's checkpoint; 0 if it has none.
 pub(super) fn start_offset(partition: &Path, topic: &str, index: i32) -> Result<i64, Failure> {
     let Some(directory) = partition.parent() else { return Ok(0) };
     let path = directory.join("log-start-offset-checkpoint");

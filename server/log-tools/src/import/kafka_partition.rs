@@ -1,4 +1,4 @@
-//! The batches of one partition of Kafka, from all its segments.
+//! Reads the batches of a Kafka partition, from all its segments.
 
 use crate::damage::Damage;
 use crate::segment_file::{Located, SegmentFile, names};
@@ -10,15 +10,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct KafkaPartition {
     pub(super) directory: PathBuf,
-    /// The segments by base offset.
+    /// The segments: base offset and file name.
     pub(super) segments: Vec<(i64, String)>,
-    /// Kafka did not stop cleanly.
+    /// Whether Kafka was not stopped cleanly.
     may_be_torn: bool,
 }
 
 impl KafkaPartition {
+    /// Lists the segments of a directory.
+    ///
     /// # Errors
-    /// Kafka has to recover the directory first, at its next start.
+    /// Kafka has to recover the directory first, at its next startup.
     pub(super) fn open(directory: &Path, may_be_torn: bool) -> Result<Self, Failure> {
         let names = names(directory)?;
         if let Some(swap) = names.iter().find(|name| name.ends_with(".swap")) {
@@ -33,7 +35,7 @@ impl KafkaPartition {
         Ok(Self { directory: directory.to_owned(), segments, may_be_torn })
     }
 
-    /// The replica with the highest end offset; the others lag.
+    /// The replica with the highest end offset. The other replicas lag.
     pub(super) fn longest(replicas: &[PathBuf], may_be_torn: bool) -> Result<Self, Failure> {
         let mut longest: Option<(i64, Self)> = None;
         for replica in replicas {
@@ -54,11 +56,11 @@ impl KafkaPartition {
         Ok(self.read_from(last, |_, _| Ok(()))?.max(base_offset))
     }
 
-    /// Passes every batch with its file to `visit`. Returns the log end offset; 0 if the partition
+    /// Passes each batch with its file to `visit`. Returns the log end offset; 0 if the partition
     /// is empty.
     ///
     /// # Errors
-    /// The log is damaged, other than by an expected torn end; or `visit` fails.
+    /// The log is damaged (an expected torn end does not count), or `visit` fails.
     pub(super) fn each(
         &self,
         visit: impl FnMut(&Path, &Located<'_>) -> Result<(), Failure>,
@@ -97,14 +99,15 @@ impl KafkaPartition {
         Ok(next_offset)
     }
 
-    /// Kafka cuts a torn end off the last segment if it was killed.
+    /// Whether the failure is a torn end of the last segment. After a kill, Kafka cuts off such an
+    /// end.
     fn is_torn_end(&self, number: usize, failure: &Failure) -> bool {
         self.may_be_torn && number + 1 == self.segments.len() && failure.is::<Damage>()
     }
 }
 
-/// Kafka's indexes have 31 bits for an offset relative to the segment's first, and for a position
-/// in its file.
+/// Checks offset and position of a batch: Kafka's indexes have 31 bits for the offset relative to
+/// the segment's base offset, and for the position in its file.
 fn check_place(base_offset: i64, located: &Located<'_>) -> Result<(), &'static str> {
     const MAX: i64 = i32::MAX as i64;
     let Located { at, batch } = located;

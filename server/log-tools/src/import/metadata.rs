@@ -1,5 +1,5 @@
-//! The configs of topics and groups, from the log of Kafka's controllers: the newest snapshot of
-//! `__cluster_metadata-0` and the records after it.
+//! Reads the configs of topics and groups from the log of Kafka's controllers: the newest snapshot
+//! of `__cluster_metadata-0`, and the records after it.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -13,16 +13,16 @@ use muster_codec::{Reader, Uuid};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The name of the topic of Kafka's controllers.
+/// The topic of Kafka's controllers.
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
-/// The extension of snapshots; a name begins with the offset at which the snapshot ends.
+/// The suffix of snapshots. The name of a snapshot begins with the offset at which it ends.
 const SNAPSHOT_SUFFIX: &str = ".checkpoint";
 
-/// The frame version of all records.
+/// The frame version that all records have.
 const FRAME_VERSION: u32 = 1;
 
-// The record types that are used here (`MetadataRecordType`).
+// The record types used here (`MetadataRecordType`).
 const TOPIC: u32 = 2;
 const CONFIG: u32 = 4;
 const REMOVE_TOPIC: u32 = 9;
@@ -30,14 +30,14 @@ const BEGIN_TRANSACTION: u32 = 23;
 const END_TRANSACTION: u32 = 24;
 const ABORT_TRANSACTION: u32 = 25;
 
-/// Configs by resource type and name.
+/// Configs by resource type and resource name.
 pub(super) type Configs = BTreeMap<(i8, String), Overrides>;
 
 /// The configs and topics in the controllers' log.
 #[derive(Debug, Default)]
 pub(super) struct Metadata {
     state: State,
-    /// The state before a transaction of the controllers that has not ended.
+    /// The state before an open transaction of the controllers.
     before: Option<State>,
     buffer: Vec<u8>,
 }
@@ -49,10 +49,10 @@ struct State {
 }
 
 impl Metadata {
-    /// Returns None if no directory has the log.
+    /// Reads the configs. None if no directory contains the log.
     ///
     /// # Errors
-    /// Damage.
+    /// The log is damaged.
     pub(super) fn read(kafka: &KafkaDirs) -> Result<Option<Configs>, Failure> {
         let Some((_, replicas)) = kafka.of_topic(METADATA_TOPIC).next() else { return Ok(None) };
         let log = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
@@ -93,8 +93,8 @@ impl Metadata {
         replayed.map_err(|what| Damage::new(path, *at, what).into())
     }
 
-    /// Records of other types are ignored in any version. The types used here have one version;
-    /// later versions may only add fields.
+    /// Applies a record. Records of other types are ignored, whatever their version. The types used
+    /// here have one version so far; later versions may only add fields.
     fn record(&mut self, value: &[u8]) -> muster_codec::wire::Result<()> {
         let mut reader = Reader::new(value);
         if reader.uvarint()? != FRAME_VERSION {
@@ -139,7 +139,7 @@ fn compact_string(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Option<
     Ok(Some(String::from_utf8_lossy(reader.take(len)?).into_owned()))
 }
 
-/// The offset at which it ends, and its name: `<offset>-<epoch>.checkpoint`.
+/// The newest snapshot: the offset at which it ends, and its name, `<offset>-<epoch>.checkpoint`.
 fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     let numbered = |name: String| {
         let (offset, _) = name.strip_suffix(SNAPSHOT_SUFFIX)?.split_once('-')?;
@@ -148,8 +148,8 @@ fn newest_snapshot(directory: &Path) -> Result<Option<(i64, String)>, Failure> {
     Ok(names(directory)?.into_iter().filter_map(numbered).max())
 }
 
-/// Removes configs that muster would not accept, and those of resources other than topics, groups
-/// and subscriptions to metrics of clients; returns the reasons.
+/// Removes configs that muster would reject, and configs of resources other than topics, groups and
+/// client metrics subscriptions. Returns the reasons.
 pub(super) fn retain_valid(
     configs: &mut Configs,
     defaults: &Config,

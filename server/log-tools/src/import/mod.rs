@@ -1,5 +1,6 @@
 //! `muster log import`: writes the groups and topics of a stopped Kafka cluster to a new data
-//! directory. It is written under another name and renamed when all of it is checked and durable.
+//! directory. The directory is renamed to its name only when everything in it is checked and
+//! durable.
 
 mod groups;
 mod kafka_dirs;
@@ -30,7 +31,7 @@ use topics::Topics;
 /// Imports a cluster.
 ///
 /// # Errors
-/// Kafka's directories are damaged or incomplete; or the data directory exists already.
+/// Kafka's directories are damaged or incomplete, or the data directory exists already.
 pub(super) fn import(arguments: &Import, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let kafka = KafkaDirs::find(&arguments.kafka, arguments.unclean)?;
     let offsets_partitions = offsets_partitions(&kafka, arguments)?;
@@ -79,7 +80,7 @@ fn bring_over(
     Ok(found)
 }
 
-/// Reads everything that would be imported.
+/// Reads everything that would be imported (for a dry run).
 fn read(
     kafka: &KafkaDirs,
     placement: Placement,
@@ -90,7 +91,7 @@ fn read(
     Ok((groups, Shares::read(kafka, placement, topics, |_, _| Ok(()))?))
 }
 
-/// The number of Kafka's partitions: it determines the partition of each group.
+/// Kafka's number of offsets partitions. It determines the partition of each group.
 fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Failure> {
     let found = kafka.partition_count(OFFSETS_TOPIC);
     let count = arguments.offsets_partitions.unwrap_or(found.max(1));
@@ -104,8 +105,8 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     Ok(count)
 }
 
-/// The number of Kafka's partitions, which a server with Kafka's configs expects. Their records are
-/// not imported.
+/// Kafka's number of transaction partitions. A server with Kafka's configs expects the same number.
+/// Their records are not imported.
 fn transactions_partitions(kafka: &KafkaDirs) -> u32 {
     match kafka.partition_count(TRANSACTIONS_TOPIC) {
         0 => Config::default().placement(1).transactions_partitions,
@@ -113,7 +114,7 @@ fn transactions_partitions(kafka: &KafkaDirs) -> u32 {
     }
 }
 
-/// Checks the written directory as `muster log verify` does.
+/// Checks the written directory, like `muster log verify`.
 fn check(data: &Path) -> Result<(), Failure> {
     let mut said = Vec::new();
     match verify::verify(&Verify { data: data.to_owned() }, &mut said)? {
@@ -128,7 +129,7 @@ fn usable_cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// Refuses a data directory that has entries.
+/// Fails if the data directory has entries.
 fn check_empty(data: &Path) -> Result<(), Failure> {
     match fs::read_dir(data).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
@@ -138,7 +139,7 @@ fn check_empty(data: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The directory that is being written; removed unless it is finished.
+/// The directory that is being written. It is removed unless it is finished.
 struct Staging {
     path: PathBuf,
     is_finished: bool,
@@ -147,7 +148,7 @@ struct Staging {
 impl Staging {
     fn create(data: &Path) -> Result<Self, Failure> {
         check_empty(data)?;
-        // Beside the data directory, whose path may end with slashes.
+        // A sibling of the data directory, whose path may end with slashes.
         let mut name = data.components().collect::<PathBuf>().into_os_string();
         name.push(".importing");
         let path = PathBuf::from(name);
@@ -163,7 +164,7 @@ impl Staging {
         }
     }
 
-    /// Makes everything durable, then renames it to the data directory.
+    /// Makes everything durable, then renames the directory to the data directory's name.
     fn finish(mut self, data: &Path) -> Result<(), Failure> {
         sync_tree(&self.path).map_err(failed("sync", &self.path))?;
         fs::rename(&self.path, data).map_err(failed("rename", &self.path))?;
@@ -194,7 +195,7 @@ fn sync_tree(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// The error for an operation that the file system refused.
+/// Creates the error for an operation that the file system refused.
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| format!("could not {what} {}: {error}", path.display()).into()
 }

@@ -1,5 +1,6 @@
-//! The share state of Kafka's share coordinator after it has loaded `__share_group_state`: a
-//! snapshot of each share partition, for the partition of its topic partition's slot.
+//! Computes the state that Kafka's share coordinator would have after loading
+//! `__share_group_state`: a snapshot for each share partition. The snapshot goes to the partition
+//! of the slot that has its topic partition.
 
 use super::kafka_dirs::KafkaDirs;
 use super::kafka_partition::KafkaPartition;
@@ -15,19 +16,19 @@ use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 use std::path::Path;
 
-/// Counts of the imported and left-out share partitions.
+/// The numbers of imported and skipped share partitions.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     pub(super) imported: usize,
-    /// Those of topics that are not imported, or that no slot has.
+    /// Share partitions whose topic is not imported, or whose topic partition has no slot.
     left_out: usize,
 }
 
 impl Shares {
-    /// Passes the snapshots of one of Kafka's partitions after the other to `take`.
+    /// Passes the snapshots of all of Kafka's partitions to `take`, one partition after the other.
     ///
     /// # Errors
-    /// The logs are damaged; or `take` fails.
+    /// The logs are damaged, or `take` fails.
     pub(super) fn read(
         kafka: &KafkaDirs,
         placement: Placement,
@@ -51,7 +52,7 @@ impl Shares {
         Ok(all)
     }
 
-    /// A note about share partitions that are left out.
+    /// A note about skipped share partitions.
     pub(super) fn notes(&self) -> impl Iterator<Item = String> {
         let left_out = || {
             format!("the state of {} share partitions of unknown topics is left out", self.left_out)
@@ -81,7 +82,7 @@ fn replay(batch: &Batch<'_>, states: &mut States, buffer: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// A state as a snapshot. Leader epochs of Kafka do not apply here, where all are 0.
+/// The state as a snapshot record. Kafka's leader epochs do not apply here: all are 0.
 fn record(key: &SharePartitionKey, state: &State) -> ShareRecord<'static> {
     let snapshot = ShareSnapshotValue { leader_epoch: 0, ..state.snapshot() };
     ShareRecord { key: key.to_record(), value: ShareValue::Snapshot(snapshot) }

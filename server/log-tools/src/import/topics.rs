@@ -1,4 +1,4 @@
-//! Topics with the names, ids and offsets of Kafka's, and with their records only on request.
+//! Imports topics with Kafka's names, ids and offsets. Their records are imported only on request.
 
 use super::failed;
 use super::groups::{control_type, is_marker};
@@ -36,10 +36,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Topics {
     topics: Vec<Topic>,
-    /// Configs of topics and groups.
+    /// The configs of topics and groups.
     configs: Configs,
     notes: Vec<String>,
-    /// The largest producer id in the imported records.
+    /// The highest producer id in the imported records.
     producer_id: Cell<i64>,
 }
 
@@ -55,14 +55,16 @@ struct Topic {
 pub(super) struct Partition {
     id: PartitionId,
     from: KafkaPartition,
-    /// Its log start offset.
+    /// The partition's log start offset.
     start: i64,
     with_data: bool,
 }
 
 impl Topics {
+    /// Reads the topics.
+    ///
     /// # Errors
-    /// Partitions are missing, or ids contradict each other.
+    /// Partitions are missing, or topic ids contradict each other.
     pub(super) fn read(kafka: &KafkaDirs, arguments: &Import) -> Result<Self, Failure> {
         let mut topics = Vec::new();
         let mut ids = BTreeSet::new();
@@ -105,7 +107,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Finds producer ids and refuses open transactions, before anything is written.
+    /// Finds the highest producer id and rejects open transactions, before anything is written.
     fn find_producers(&self, kafka: &KafkaDirs) -> Result<(), Failure> {
         for topic in self.topics.iter().filter(|topic| topic.with_data) {
             for (_, replicas) in kafka.of_topic(&topic.name) {
@@ -125,14 +127,14 @@ impl Topics {
         Ok(())
     }
 
-    /// The slot of a partition; None if it is not imported.
+    /// The slot of a partition. None if the partition is not imported.
     pub(super) fn slot(&self, id: Uuid, partition: i32, placement: Placement) -> Option<Slot> {
         let topic = self.topics.iter().find(|topic| topic.id == id)?;
         let is_there = (0..topic.partitions as i32).contains(&partition);
         is_there.then(|| placement.partition_slot(id, partition))
     }
 
-    /// The first records of the cluster's log.
+    /// The first records of the cluster's log: those of the topics.
     pub(super) fn records(&self, placement: Placement) -> impl Iterator<Item = ClusterRecord<'_>> {
         let topics = self.topics.iter().map(move |topic| {
             let (name, partitions) = (topic.name.as_str().into(), topic.partitions as i32);
@@ -157,11 +159,12 @@ impl Topics {
         topics.chain(configs).chain(producers)
     }
 
-    /// Writes the partitions; without records, they begin where Kafka's end. Their recovery points
-    /// cover all of it, as everything is durable before the data directory is renamed.
+    /// Writes the partitions. Without records, they begin where Kafka's partitions end. The
+    /// recovery points cover them completely, because everything becomes durable before the data
+    /// directory is renamed.
     ///
     /// # Errors
-    /// Kafka's files are damaged, or the file system refuses.
+    /// Kafka's files are damaged, or the file system fails.
     pub(super) fn write_partitions(&self, data: &Path, kafka: &KafkaDirs) -> Result<(), Failure> {
         let mut points = RecoveryPoints::new();
         self.each_partition(kafka, |Partition { id, from, start, with_data }| {
@@ -227,7 +230,7 @@ impl fmt::Display for Topics {
 const NO_METADATA: &str = "the configs of topics and groups are not imported: \
     none of the directories has __cluster_metadata, which is on the controllers";
 
-/// The id in all partitions' directories of a topic.
+/// The topic id, which must be the same in all directories of the topic's partitions.
 fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
     let mut found: Option<(Uuid, &PathBuf)> = None;
     for replica in kafka.of_topic(name).flat_map(|(_, replicas)| replicas) {
@@ -246,7 +249,7 @@ fn id_of(kafka: &KafkaDirs, name: &str) -> Result<Option<Uuid>, Failure> {
 const OPEN_TRANSACTION: &str = "a transaction has no end, so that consumers of committed records \
     would wait for it for ever; end it in Kafka, or import the topic without records";
 
-/// Notes which producers have an open transaction after a batch.
+/// Updates the set of producers with an open transaction by a batch.
 fn note_transaction(
     path: &Path,
     located: &Located<'_>,
@@ -264,8 +267,8 @@ fn note_transaction(
     Ok(())
 }
 
-/// Whether a control batch is the end of a transaction. It is none of another type, or if Kafka has
-/// compacted its record away.
+/// Whether a control batch ends a transaction. It does not if it is of another type, or if Kafka's
+/// compaction has removed its record.
 fn is_end(batch: &Batch<'_>) -> Result<bool, String> {
     let mut buffer = Vec::new();
     let Some(record) = decompress::records(batch, &mut buffer)?.next() else { return Ok(false) };
@@ -273,8 +276,8 @@ fn is_end(batch: &Batch<'_>) -> Result<bool, String> {
     Ok(is_marker(control_type(record.key.unwrap_or_default())?))
 }
 
-/// The recovery point of a written partition; None without records. Offsets may be missing if Kafka
-/// compacted it.
+/// The recovery point of a written partition. None if it has no records. Offsets may be missing if
+/// Kafka had compacted the partition.
 fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Failure> {
     let written =
         recovered(directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -282,7 +285,7 @@ fn point(directory: &Path, log_start: i64) -> Result<Option<RecoveryPoint>, Fail
     Ok(written.end().map(|end| RecoveryPoint { end, whole_from, log_start }))
 }
 
-/// Copies the segments; records get leader epoch 0.
+/// Copies the segments and sets the leader epoch of all records to 0.
 fn copy(from: &KafkaPartition, to: &Path) -> Result<(), Failure> {
     for (_, name) in &from.segments {
         let path = to.join(name);

@@ -1,4 +1,4 @@
-//! Writes the shard logs and the stamp of a new data directory.
+//! Writes the shard logs and the stamp (`meta.properties`) of a new data directory.
 
 use super::groups::{Groups, Live, group_id};
 use super::kafka_dirs::KafkaDirs;
@@ -15,11 +15,11 @@ use muster::shard::LogSizes;
 use muster_storage::LogPartition;
 use std::path::Path;
 
-/// Writes the shards' logs: the topics, then the groups, then share state, one partition of Kafka's
-/// after the other.
+/// Writes the shards' logs: first the topics, then the groups, then share state, each in the order
+/// of Kafka's partitions.
 ///
 /// # Errors
-/// Kafka's files are damaged, the file system refuses, or a record is too long for the log.
+/// Kafka's files are damaged, the file system fails, or a record is too long for the log.
 pub(super) fn write(
     data: &Path,
     kafka: &KafkaDirs,
@@ -54,7 +54,8 @@ pub(super) fn write(
     Ok((groups, shares))
 }
 
-/// Each record is an operation of its own: the directory is renamed only when all are written.
+/// Appends a record as an operation of its own. Several need not be atomic, because the directory
+/// is renamed only when all are written.
 fn append(
     offline: &mut OfflineLog,
     partition: u32,

@@ -1,6 +1,6 @@
-//! `muster log recover`: names what is damaged or missing in a data directory, and what is lost
-//! with it. With `--accept-loss` it repairs the directory so that a server starts on it. Nothing is
-//! deleted: removed files are moved to the trash.
+//! `muster log recover`: reports what is damaged or missing in a data directory, and what is lost
+//! as a consequence. With `--accept-loss` it repairs the directory so that a server can start with
+//! it. Nothing is deleted: removed files are moved to the trash.
 
 mod partitions;
 mod shard_log;
@@ -19,10 +19,10 @@ use shard_log::FoundLog;
 use stamp::FoundStamp;
 use std::io::Write;
 
-/// Checks a data directory that no server holds, and repairs it if the loss is accepted.
+/// Checks a data directory that no server has open. Repairs it if the loss is accepted.
 ///
 /// # Errors
-/// The directory is held, or too little of it is left; or the file system refuses.
+/// The directory is in use, or too little of it is left, or the file system fails.
 pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let data = &arguments.data;
     let _lock = data_dir::lock(data)?;
@@ -47,7 +47,7 @@ pub(super) fn recover(arguments: &Recover, out: &mut dyn Write) -> Result<Verdic
         repair(arguments, stamp.meta, &found, out)?;
         return Ok(Verdict::Good);
     }
-    // The topics are known only if the logs of the shards are whole.
+    // The topics are known only if the shards' logs are undamaged.
     let partitions = if is_damaged { Vec::new() } else { damaged(arguments, &stamp.meta)? };
     for partition in &partitions {
         writeln!(out, "{}", partition.wrong())?;
@@ -75,8 +75,8 @@ fn damaged(arguments: &Recover, meta: &Meta) -> Result<Vec<DamagedPartition>, Fa
     partitions::damaged(&arguments.data, &image, arguments.topic.as_deref())
 }
 
-/// The new logs are complete before the stamp names them, and only then replace the old ones: after
-/// an interruption the next recovery continues from there.
+/// Repairs the logs. The new logs are complete before the stamp names them, and replace the old
+/// logs only after that. So the next recovery can continue after an interruption.
 fn repair(
     arguments: &Recover,
     mut meta: Meta,

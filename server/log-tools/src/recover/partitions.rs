@@ -1,8 +1,7 @@
-//! Damaged partitions of user topics: what is lost of them, and how they continue.
+//! Damaged partitions of user topics: finds what is lost, and repairs the partitions.
 //!
-//! Batches that cannot be read are cut out, or restored if their offsets and lengths alone are
-//! damaged; everything around them stays. No offset is assigned again that is known to have been
-//! assigned.
+//! Unreadable batches are cut out, or restored if only their framing is damaged; everything else
+//! stays. An offset known to have been assigned is not assigned again.
 
 use crate::recovery_points;
 use crate::segment_file::names;
@@ -26,25 +25,25 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are kept of a part that is taken out of a segment.
+/// The most bytes that are kept of a part that is cut out of a segment.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// The bytes of a repaired segment that are copied at once.
+/// The number of bytes of a repaired segment that are copied at a time.
 const COPIED_BYTES: u64 = 1 << 20;
 
-/// A partition that the server takes offline at startup, or serves in part.
+/// A partition that the server would take offline at startup, or would serve only in part.
 pub(super) struct DamagedPartition {
     id: PartitionId,
     name: String,
     point: Option<RecoveryPoint>,
-    /// The damage, each with its place.
+    /// Descriptions of the damage, each with its place.
     found: Vec<String>,
     repair: Repair,
-    /// The partition as it will be.
+    /// The partition as it will be after the repair.
     rest: RecoveredPartition,
 }
 
-/// The damaged partitions of all topics, or of one. Nothing is changed.
+/// Finds the damaged partitions of all topics, or of one topic. Changes nothing.
 pub(super) fn damaged(
     data: &Path,
     image: &ClusterImage,
@@ -76,13 +75,14 @@ pub(super) fn damaged(
 }
 
 impl DamagedPartition {
-    /// Finds the repair after which recovery finds no damage.
+    /// Finds a repair after which recovery finds no more damage.
     fn plan(
         &mut self,
         directory: &Path,
         mut read: Result<RecoveredPartition, PartitionError>,
     ) -> Result<(), Failure> {
-        // Gaps between segments are accepted as lost, and torn ends are damage: they may hide more.
+        // Gaps between segments are accepted as lost. Torn ends count as damage, because they may
+        // hide more.
         let accepted = self.point.map(|point| {
             let end = LogEnd { segment: i64::MAX, bytes: 0, ..point.end };
             RecoveryPoint { end, whole_from: i64::MAX, ..point }
@@ -100,7 +100,7 @@ impl DamagedPartition {
         }
     }
 
-    /// Plans the repair of the parts that recovery has found.
+    /// Plans the repair of the damaged parts that recovery has found.
     fn repair_parts(&mut self, directory: &Path, read: &RecoveredPartition) -> Result<(), Failure> {
         let parts: Vec<&DamagedPart> = read.damaged().collect();
         for part in &parts {
@@ -116,7 +116,7 @@ impl DamagedPartition {
         Ok(())
     }
 
-    /// Plans the repair of a segment in which the next batch is not found, or of the log's end.
+    /// Plans the repair of a segment in which the next batch cannot be found, or of the log's end.
     fn repair_segment(&mut self, directory: &Path, error: &PartitionError) -> Result<(), Failure> {
         let PartitionError::Damaged { base_offset, at, .. } = *error else {
             let path = directory.display();
@@ -149,7 +149,7 @@ impl DamagedPartition {
         self.repair.segments.entry(base_offset).or_insert_with(repair)
     }
 
-    /// The damage and the loss.
+    /// Describes the damage and the loss.
     pub(super) fn wrong(&self) -> String {
         let lost = self.lost();
         let mut text = if lost.is_empty() {
@@ -168,8 +168,7 @@ impl DamagedPartition {
         text
     }
 
-    /// The lost offsets: those that were cut out, and those that are missing and were not known as
-    /// gaps before.
+    /// The lost offsets: those that are cut out, and those in gaps that were not known before.
     fn lost(&self) -> Vec<Range<i64>> {
         let whole_from = self.point.map_or(0, |point| point.whole_from);
         let gaps = self.rest.gaps().iter().filter(move |gap| gap.end > whole_from).cloned();
@@ -195,7 +194,7 @@ impl DamagedPartition {
         Some(from..first)
     }
 
-    /// Repairs the files, keeping the removed bytes in the trash, and makes the rest durable.
+    /// Repairs the files and makes the result durable. Removed bytes are kept in the trash.
     fn repair(&self, data: &Path, now: i64, out: &mut dyn Write) -> Result<(), Failure> {
         let relative = layout::directory(self.id);
         let directory = data.join(&relative);
@@ -237,7 +236,7 @@ fn segment(directory: &Path, base_offset: i64) -> io::Result<SegmentOnDisk> {
     SegmentOnDisk::open(&directory.join(segment_file_name(base_offset)))
 }
 
-/// Keeps bytes that are taken out of a segment in the trash.
+/// Keeps bytes that are cut out of a segment in the trash.
 fn keep(
     data: &Path,
     path: &Path,
@@ -252,8 +251,8 @@ fn keep(
     Ok(trash::keep(data, &what, &bytes, now)?)
 }
 
-/// Writes a repaired segment beside the damaged one, durably. Startup removes the file if it is
-/// left there.
+/// Writes a repaired segment next to the damaged one, durably. If it is left there, startup removes
+/// it.
 fn write(repaired: &impl SegmentSource, path: &Path) -> Result<(), Failure> {
     let mut file = File::create(path)?;
     let (mut at, mut buffer) = (0, Vec::new());
@@ -267,7 +266,7 @@ fn write(repaired: &impl SegmentSource, path: &Path) -> Result<(), Failure> {
     Ok(file.sync_all()?)
 }
 
-/// Repairs all partitions, so that the server serves them.
+/// Repairs all partitions, so that the server can serve them.
 pub(super) fn repair(
     data: &Path,
     damaged: &[DamagedPartition],

@@ -1,4 +1,5 @@
-//! A shard's log that is damaged, short or missing: the readable part becomes a new log.
+//! Repairs a shard's log that is damaged, too short or missing: its readable part becomes a new
+//! log.
 
 use crate::cluster;
 use muster::Failure;
@@ -21,40 +22,43 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A shard's log as it was found.
+/// A shard's log before the repair.
 pub(super) struct FoundLog {
     number: u32,
-    /// Relative to the data directory.
+    /// The path relative to the data directory.
     name: PathBuf,
     state: LogState,
-    /// The position up to which the log was durable, by the stamp or the snapshot.
+    /// The position up to which the log is known to have been durable, from the stamp or the
+    /// snapshot.
     end: u64,
     snapshot: SnapshotState,
 }
 
-/// The snapshot beside a log.
+/// The state of the snapshot beside a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SnapshotState {
-    /// There is none, or it has no more than the readable part of the log.
+    /// There is no snapshot, or it has nothing beyond the readable part of the log.
     Unneeded,
-    /// It has later operations, up to this one, than the readable part of the log.
+    /// The snapshot has later operations than the readable part of the log, up to position
+    /// `newest`.
     Newer { newest: u64 },
-    /// It is of another log.
+    /// The snapshot belongs to another log.
     Others,
 }
 
 #[derive(Debug)]
 enum LogState {
-    /// It can be read to its end.
+    /// The log can be read to its end.
     Readable {
         position: u64,
     },
-    /// Damaged, but a snapshot has all that is: the server starts, and rewrites it.
+    /// Damaged, but a snapshot has all damaged operations. The server can start, and will rewrite
+    /// the log.
     Covered {
         position: u64,
         corruption: Corruption,
     },
-    /// Damaged, but readable up to a position, and in part after it.
+    /// Damaged: readable up to `position`, and partly after it.
     Damaged {
         position: u64,
         corruption: Corruption,
@@ -67,8 +71,10 @@ enum LogState {
 }
 
 impl FoundLog {
+    /// Examines the log of a shard.
+    ///
     /// # Errors
-    /// The file system refuses, or the log has a later version.
+    /// The file system fails, or the log has a later version.
     pub(super) fn open(data: &Path, meta: &Meta, number: u32) -> Result<Self, Failure> {
         let known = meta.logs[number as usize];
         let name = log_directory(meta.shards(), number);
@@ -83,7 +89,7 @@ impl FoundLog {
         Ok(Self { number, name, state, end: known.end.max(newest), snapshot })
     }
 
-    /// Damage that costs nothing.
+    /// Describes damage that loses nothing.
     pub(super) fn note(&self) -> Option<String> {
         let LogState::Covered { corruption, .. } = &self.state else { return None };
         let (name, place) = (self.name.display(), corruption.place());
@@ -93,7 +99,7 @@ impl FoundLog {
         ))
     }
 
-    /// The damage and the loss.
+    /// Describes the damage and the loss.
     pub(super) fn wrong(&self) -> Option<String> {
         let name = self.name.display();
         let what = match &self.state {
@@ -145,8 +151,8 @@ impl FoundLog {
         Ok(())
     }
 
-    /// Records the end of the log in the stamp; rewrites a damaged one under another name, from the
-    /// newest state that there is.
+    /// Records the end of the log in the stamp. Rewrites a damaged log under another name, from the
+    /// newest available state.
     pub(super) fn repair(
         &self,
         data: &Path,
@@ -184,7 +190,7 @@ impl FoundLog {
 }
 
 impl LogState {
-    /// The last readable operation.
+    /// The position of the last readable operation.
     fn position(&self) -> u64 {
         match self {
             Self::Readable { position }
@@ -215,13 +221,13 @@ fn state(data: &Path, meta: &Meta, number: u32, name: &Path) -> Result<LogState,
     }
 }
 
-/// The log id and the newest position of a valid snapshot.
+/// The log id and the newest position of a snapshot, if it is valid.
 fn snapshot(path: &Path) -> Option<(u64, u64)> {
     let header = Snapshot::open(&fs::read(path).ok()?).ok()?.header;
     Some((header.log_id, header.newest))
 }
 
-/// Appends the batches of whole blocks.
+/// Appends the batches of all whole blocks.
 fn copy_readable(directory: &Path, offline: &mut OfflineLog) -> Result<(), Failure> {
     let mut failed = None;
     salvage_log(directory, |batch| {
@@ -237,10 +243,10 @@ fn aside(shards: u32, number: u32) -> PathBuf {
     log_directory(shards, number).with_extension("recovered")
 }
 
-/// Puts rewritten logs that the stamp names in place of the old ones, which go to the trash. A
-/// rewritten log that the stamp does not name comes from an interrupted recovery, and goes to the
-/// trash, too. Returns the shards whose logs were replaced, with the paths of the old logs,
-/// where there were any.
+/// Replaces the old logs by the rewritten logs that the stamp names; the old logs go to the trash.
+/// A rewritten log that the stamp does not name was left by an interrupted recovery, and goes to
+/// the trash, too. Returns the shards whose logs were replaced, with the paths of the old logs, if
+/// they existed.
 pub(super) fn finish_swaps(
     data: &Path,
     meta: &Meta,

@@ -1,4 +1,4 @@
-//! Rebuilds a lost or damaged stamp from the logs.
+//! Rebuilds a lost or damaged stamp (`meta.properties`) from the logs.
 
 use crate::args::Recover;
 use crate::shard_files::ShardFiles;
@@ -14,16 +14,18 @@ use muster_storage::LogPartition;
 use std::fs;
 use std::path::Path;
 
-/// The count of startups for a stamp that has lost it: above any that there can have been.
+/// The startup count for a rebuilt stamp: above any real count.
 const STARTS_LOST: u32 = 1 << 20;
 
 pub(super) struct FoundStamp {
     pub(super) meta: Meta,
-    /// The damage of the present stamp.
+    /// A description of the damage to the existing stamp.
     pub(super) wrong: Option<String>,
 }
 
 impl FoundStamp {
+    /// Reads or rebuilds the stamp.
+    ///
     /// # Errors
     /// There is no valid stamp, and it cannot be rebuilt.
     pub(super) fn find(arguments: &Recover, ids: &mut dyn Ids) -> Result<Self, Failure> {
@@ -53,8 +55,8 @@ impl FoundStamp {
     }
 }
 
-/// `text` is the rest of the damaged stamp. Also returns whether the id of the cluster is a new
-/// one.
+/// Rebuilds the stamp; `text` is the readable rest of the damaged one. Also returns whether a new
+/// cluster id was generated.
 fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, bool), Failure> {
     let data = &arguments.data;
     let shards = shards(arguments)?;
@@ -75,7 +77,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
     };
     let placement = match given.or(partitions(text, TRANSACTIONS_PARTITIONS).ok()) {
         Some(count) => fitting(data, placement(count))?,
-        // Earlier servers had as many of both.
+        // Earlier servers had the same number for both topics.
         None => {
             fitting(data, placement(Config::default().placement(shards).transactions_partitions))
                 .or_else(|_| fitting(data, placement(offsets_partitions)))?
@@ -89,7 +91,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
     let cluster_id = known_id.unwrap_or_else(|| ids.next_id().to_string());
     let logs = (0..shards).map(|number| known(data, shards, number, ids)).collect();
     let starts = value(text, "starts").ok().and_then(|it| it.parse().ok()).unwrap_or(STARTS_LOST);
-    // Whether the machine has lost its memory since is not known.
+    // It is unknown whether the machine has been rebooted since.
     let boot = Some("unknown".to_owned());
     let Placement { transactions_partitions, .. } = placement;
     let meta = Meta {
@@ -104,7 +106,7 @@ fn rebuild(arguments: &Recover, text: &str, ids: &mut dyn Ids) -> Result<(Meta, 
     Ok((meta, has_new_id))
 }
 
-/// The number of shards, by the directory of their logs.
+/// The number of shards, derived from the directory of their logs.
 fn shards(arguments: &Recover) -> Result<u32, Failure> {
     let all: Vec<u32> = entries(&arguments.data)?
         .into_iter()
@@ -127,8 +129,8 @@ fn shards(arguments: &Recover) -> Result<u32, Failure> {
     }
 }
 
-/// The placement, if all groups and transactional ids are in the partitions and shards that it
-/// determines.
+/// Returns the placement if all groups and transactional ids are in the partitions and shards that
+/// it determines.
 fn fitting(data: &Path, placement: Placement) -> Result<Placement, Failure> {
     (0..placement.shards).try_for_each(|number| fits(data, placement, number))?;
     Ok(placement)
@@ -161,7 +163,8 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     .into())
 }
 
-/// The group or transactional id of a record, in words, and the partition where it belongs.
+/// The group or transactional id of a record, as text for an error, and the partition where it
+/// belongs.
 fn belonging(
     placement: Placement,
     partition: LogPartition,
@@ -188,7 +191,7 @@ fn belonging(
     }
 }
 
-/// The cluster's id by the log of shard 0, which has it since the first change of the cluster.
+/// The cluster id in the log of shard 0. The log contains it since the first change of the cluster.
 fn recorded_cluster_id(data: &Path, shards: u32) -> Option<String> {
     let mut id = None;
     let files = ShardFiles::open(data, shards, CONTROLLER).ok()?;
@@ -204,7 +207,7 @@ fn recorded_cluster_id(data: &Path, shards: u32) -> Option<String> {
     read.ok().and(id)
 }
 
-/// The stamp's entry of a log: its present id and end, if it can be read.
+/// The stamp's entry for a log: its id and its end, if it can be read.
 fn known(data: &Path, shards: u32, number: u32, ids: &mut dyn Ids) -> KnownLog {
     let recovered = read_log(&data.join(log_directory(shards, number)), |_| {});
     let found = recovered.ok().and_then(|it| Some((it.log_id()?, it.position())));

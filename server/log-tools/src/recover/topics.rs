@@ -1,4 +1,4 @@
-//! Partitions of topics that the readable part of the log does not have.
+//! Handles partitions of topics that are missing in the readable part of the log.
 
 use crate::cluster;
 use crate::segment_file::names;
@@ -9,7 +9,7 @@ use muster::trash;
 use std::io::Write;
 use std::path::Path;
 
-/// Moves their directories to the trash, and names them.
+/// Moves the directories of such partitions to the trash, and reports them.
 pub(super) fn set_unknown_aside(
     data: &Path,
     meta: &Meta,

@@ -1,5 +1,5 @@
-//! The groups of a shard, replayed from its log: a coordinator for each slot, as producers have
-//! transactions in each.
+//! The groups of a shard, replayed from its log. Each slot has a coordinator of its own, because a
+//! producer may have a transaction in each.
 
 use muster::placement::{Placement, Slot};
 use muster::shard::Common;
@@ -14,25 +14,25 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Those of a shard, of which no record is replayed yet.
+    /// Empty coordinators for the slots of a shard.
     pub(super) fn new(common: &Common, shard: u32) -> Self {
         let new = |slot| (slot, Coordinator::new(common.config.coordinator()));
         let slots = common.placement.slots_of(shard).map(new).collect();
         Self { placement: common.placement, slots }
     }
 
-    /// The groups of a slot; None if another shard leads it.
+    /// The coordinator of a slot. None if another shard leads the slot.
     pub(super) fn of_slot(&mut self, slot: Slot) -> Option<&mut Coordinator> {
         self.slots.get_mut(&slot)
     }
 
-    /// Starts timers, as at startup; returns the number of groups.
+    /// Starts timers, as at startup. Returns the number of groups.
     pub(super) fn loaded(&mut self) -> usize {
         self.slots.values_mut().for_each(|slot| slot.loaded(0, Wall(0), &NoTopics));
         self.slots.values().map(Coordinator::groups).sum()
     }
 
-    /// The groups with records or pending offsets.
+    /// The ids of all groups with records or pending offsets.
     pub(super) fn ids(&self) -> BTreeSet<String> {
         self.slots.values().flat_map(ids).collect()
     }

@@ -1,6 +1,6 @@
-//! `muster log verify`: checks everything that the server checks at startup, every record and
-//! checksum, and that each file is in its directory. Nothing is changed; a server that is started
-//! meanwhile is refused because the directory is held.
+//! `muster log verify`: makes all checks of the server's startup, checks every record and checksum,
+//! and that each file is in the right directory. It changes nothing. Meanwhile the directory is
+//! locked, so that no server can start with it.
 
 mod groups;
 mod partitions;
@@ -17,11 +17,11 @@ use report::Report;
 use std::io::Write;
 use std::path::Path;
 
-/// Checks a data directory that no server holds.
+/// Checks a data directory that no server has open.
 ///
 /// # Errors
-/// The path is no data directory, or a server holds it, or files cannot be read. Damage is a
-/// verdict.
+/// The path is not a data directory, a server has it open, or files cannot be read. Damage is not
+/// an error, but a verdict.
 pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let directory = DataDir::open_read_only(&arguments.data)?;
     let (data, meta) = (&directory.path, &directory.meta);
@@ -41,7 +41,7 @@ pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict,
     report.finish()
 }
 
-/// The entries of the data directory itself.
+/// Checks the entries at the top level of the data directory.
 fn top_level(data: &Path, shards: u32, report: &mut Report<'_>) -> Result<(), Failure> {
     for (name, entry) in entries(data)? {
         let path = Path::new(&name);

@@ -1,4 +1,4 @@
-//! The partitions of user topics: recovery's own judgement, and every batch of every segment.
+//! Checks the partitions of user topics: by recovery, and then every batch of every segment.
 
 use super::report::Report;
 use crate::damage::Damage;
@@ -41,7 +41,7 @@ pub(super) fn verify(
                 .note(&directory, "belongs to no known topic; startup moves it to the trash")?,
         }
     }
-    // The remaining points are of partitions without a directory.
+    // The remaining points belong to partitions without a directory.
     let mut gone: Vec<_> = points.into_iter().collect();
     gone.sort_unstable_by_key(|(id, _)| *id);
     for (id, point) in gone {
@@ -149,18 +149,19 @@ fn verify_partition(
     Ok(())
 }
 
-/// The parts that cannot be read, by all checksums; none if the partition has other damage, too.
+/// The damaged parts, found with all checksums. Empty if the partition has other damage, too.
 fn damaged_parts(directory: &Path, point: Option<RecoveryPoint>) -> Vec<DamagedPart> {
     let read = recovered_if(directory, point, &Repair::default());
     read.map_or_else(|_| Vec::new(), |it| it.damaged().cloned().collect())
 }
 
-/// Whether a compacted segment that has not got its final name stands for a file.
+/// Whether a file is replaced by a compacted segment that was not renamed yet.
 fn is_replaced(files: &PartitionFiles, name: &str) -> bool {
     files.swaps.iter().any(|swap| swap.replaced.iter().any(|it| it == name))
 }
 
-/// An invalid offset is damage; without a file the log begins with its first segment.
+/// Checks the file of the log start offset. An invalid offset is damage; without the file the log
+/// begins with its first segment.
 fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let path = directory.join(START_OFFSET_FILE);
     match std::fs::read(&path) {
@@ -172,8 +173,8 @@ fn start_offset(directory: &Path, report: &mut Report<'_>) -> Result<(), Failure
     }
 }
 
-/// Reads all batches, and reports the damaged parts between them; returns the damage that ends
-/// them, if there is any.
+/// Reads all batches, and reports the damaged parts between them. Returns the damage that ends the
+/// reading, if any.
 fn verify_segment(
     file: &mut SegmentFile,
     (partition, base_offset): (&str, i64),
@@ -216,7 +217,7 @@ fn verify_records(
     });
     match read {
         Ok(()) => Ok(()),
-        // The server does not decompress records.
+        // The server does not decompress records, so the producer must have sent them like this.
         Err(what) if batch.header.compression() != Some(Compression::None) => {
             let what = format!("byte {at}: {what}. The producer sent it this way");
             report.note(path, &what)

@@ -7,11 +7,11 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The most damage that is reported; more is only counted.
+/// The number of damages that are printed. Further ones are only counted.
 const DAMAGE_LINES_MAX: u64 = 100;
 
 pub(super) struct Report<'o> {
-    /// The data directory, to which paths are shown relative.
+    /// The data directory. Paths are printed relative to it.
     data: PathBuf,
     out: &'o mut dyn Write,
     damages: u64,
@@ -23,13 +23,13 @@ impl<'o> Report<'o> {
         Self { data: data.to_owned(), out, damages: 0, notes: 0 }
     }
 
-    /// A part of the directory that was checked.
+    /// Prints that a part of the directory was checked.
     pub(super) fn checked(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
         let path = self.relative(path);
         Ok(writeln!(self.out, "{}: {what}", path.display())?)
     }
 
-    /// A finding that does not prevent startup.
+    /// Prints a finding that does not prevent startup.
     pub(super) fn note(&mut self, path: &Path, what: &str) -> Result<(), Failure> {
         self.notes += 1;
         let path = self.relative(path);
@@ -50,7 +50,7 @@ impl<'o> Report<'o> {
         Ok(writeln!(self.out, "DAMAGED {}: byte {at}: {what}", path.display())?)
     }
 
-    /// Damage without a place in a file.
+    /// Prints damage that has no position in a file.
     pub(super) fn missing(&mut self, path: &Path, what: &dyn Display) -> Result<(), Failure> {
         self.damages += 1;
         let path = self.relative(path);

@@ -1,4 +1,4 @@
-//! A shard's log: recovery's own judgement, then every record and its place.
+//! Checks a shard's log: by recovery, and then every record and its placement.
 
 use super::groups::Groups;
 use super::report::Report;
@@ -92,7 +92,7 @@ fn note_cut(
     report.note(&path, &what)
 }
 
-/// The damage that recovery refuses, with the last operation before it.
+/// The damage because of which recovery refuses the log, with the last operation before it.
 fn located(
     files: &ShardFiles,
     directory: &Path,
@@ -143,14 +143,14 @@ fn other_files(files: &ShardFiles, report: &mut Report<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// Reads the records and replays them to groups.
+/// Reads the records and replays them to the groups.
 struct Check {
     placement: Placement,
     number: u32,
     groups: Groups,
     records: u64,
     unknown: u64,
-    /// The last position read.
+    /// The position of the last operation that was read.
     position: u64,
 }
 
@@ -165,7 +165,7 @@ impl Check {
         for piece in segment.pieces() {
             match piece {
                 Piece::Block { at, block } => self.block(segment, at, &block, report)?,
-                // Recovery's judgement is reported already.
+                // Already reported from recovery.
                 Piece::Unreadable { .. } | Piece::End { .. } => {}
             }
         }

@@ -1,4 +1,5 @@
-//! A snapshot: whether the server could use it, and whether its groups are those of the log.
+//! Checks a snapshot: whether the server could use it, and whether its groups equal those of the
+//! log.
 
 use super::groups::Groups;
 use super::report::Report;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// `replayed` has the groups of the whole log.
+/// Checks the snapshot in a shard's directory. `replayed` has the groups of the whole log.
 pub(super) fn verify(
     directory: &Path,
     (common, number): (&Common, u32),
@@ -46,7 +47,7 @@ pub(super) fn verify(
     report.checked(&path, &what)
 }
 
-/// A snapshot is a cache: an outdated one is no damage.
+/// Notes an unusable snapshot. It is only a cache, so an outdated one is not damage.
 fn unused(path: &Path, why: &SnapshotRefusal, report: &mut Report<'_>) -> Result<(), Failure> {
     report.note(path, &format!("startup replays the log instead: {why}"))
 }
