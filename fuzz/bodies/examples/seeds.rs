@@ -1,5 +1,5 @@
-//! Writes the first inputs of the fuzz targets, made from the vectors of the tests:
-//! `cargo run -p muster-fuzz-bodies --example seeds -- <directory>`.
+//! Writes the initial inputs of the fuzz targets, from the vectors of the tests: `cargo run -p
+//! muster-fuzz-bodies --example seeds -- <directory>`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ impl Seeds {
         self.count += 1;
     }
 
-    /// One body of each API and version; requests also as frames.
+    /// A body for each API and version. Requests are also written as frames.
     fn messages(&mut self) {
         let mut text = String::new();
         let file = File::open(repository("codec/tests/data/message-vectors.tsv.gz")).unwrap();
@@ -128,7 +128,7 @@ impl Seeds {
         }
     }
 
-    /// A file of the length of a header.
+    /// A file with the length of a snapshot header.
     fn snapshots(&mut self) {
         self.write("snapshot_file", &[1; 200]);
     }
@@ -153,7 +153,8 @@ impl Seeds {
 }
 
 impl Seeds {
-    /// Files that Kafka wrote: groups of all kinds, in every compression, and its controllers' log.
+    /// Files that Kafka wrote: groups of all kinds, all compression types, and the log of its
+    /// controllers.
     fn imports(&mut self) {
         let mut all = vec![WITH_DATA | PARTIAL | WRITES];
         for (place, name) in (0u8..).zip(FILES) {

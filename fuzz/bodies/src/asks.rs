@@ -1,4 +1,4 @@
-//! Requests about groups that are generated from the input, with few names, so that they interact.
+//! Generates requests about groups from the input. There are few names, so that requests interact.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use muster_codec::consumer_protocol::{
@@ -12,11 +12,11 @@ const GROUPS: [&str; 3] = ["g", "h", "regex"];
 const INSTANCES: [&str; 2] = ["i0", "i1"];
 const ASSIGNORS: [&str; 4] = ["range", "uniform", "cooperative-sticky", "nonsense"];
 const SUBTOPOLOGIES: [&str; 2] = ["0", "1"];
-/// Internal topics of a streams group; those of one group may be read by another.
+/// Internal topics of a streams group. The internal topics of one group may be read by another.
 const INTERNAL: [&str; 4] = ["g-repartition", "g-changelog", "orders", "h-repartition"];
 const PATTERNS: [&str; 5] = ["", "o.*", ".*", "(", "[a-c]+|orders"];
 
-/// Ids that a client got and uses in later requests.
+/// Ids that a client received, for use in later requests.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) members: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Remembers the member ids of an answer.
+    /// Remembers the member id in an answer.
     pub(crate) fn learn(&mut self, response: &muster_codec::Response<'_>) {
         use muster_codec::Response::{ConsumerGroupHeartbeat, JoinGroup, StreamsGroupHeartbeat};
         let id = match response {
@@ -39,7 +39,7 @@ impl Known {
     }
 }
 
-/// A request, mostly in the newest version, which has all fields.
+/// Generates a request, mostly in the newest version, which has all fields.
 pub(crate) fn ask(u: &mut Unstructured<'_>, known: &Known) -> Result<(i16, GroupRequest<'static>)> {
     let request: GroupRequest<'static> =
         match u.int_in_range(0..=13)? {
@@ -87,7 +87,7 @@ fn member(u: &mut Unstructured<'_>, known: &Known) -> Result<Str<'static>> {
     Ok(u.choose(&known.members)?.clone().into())
 }
 
-/// Small numbers, and sometimes any.
+/// Mostly a small number, sometimes any.
 fn number(u: &mut Unstructured<'_>) -> Result<i32> {
     if u.ratio(1, 16)? { i32::arbitrary(u) } else { u.int_in_range(-2..=12) }
 }
@@ -242,7 +242,7 @@ fn consumer_heartbeat(
         partitions: partitions(u)?,
     };
     let member_epoch = number(u)?;
-    // A member that joins has to send all of these; others may.
+    // A member that joins must send all of these fields; other members may.
     let sends = |u: &mut Unstructured<'_>| Ok(member_epoch == 0 || u.ratio(1, 4)?);
     Ok(ConsumerGroupHeartbeatRequest {
         group_id: group(u)?,

@@ -1,4 +1,4 @@
-//! Record batches of producers. Input: whether to repair length and checksum, the batches.
+//! Record batches of producers. Input: whether to repair length and checksum; the batches.
 //!
 //! muster never decompresses batches, so there is no decompressor to attack.
 
@@ -8,7 +8,8 @@ use muster_codec::record_batch::{
     Batch, BatchBuilder, Batches, TimestampType, set_base_offset, set_max_timestamp, validate,
 };
 
-/// The bytes that the length of a batch does not count: the base offset, and the length itself.
+/// The end of the length field. The bytes up to here (base offset and length) are not part of the
+/// length.
 const LENGTH_END: usize = 12;
 
 pub fn run(input: &[u8]) {
@@ -35,7 +36,8 @@ pub(crate) fn repair_batch(bytes: &mut [u8]) {
     }
 }
 
-/// Sets the checksum of each batch to a valid one; a batch of impossible length gets all the rest.
+/// Sets the checksum of each batch to a valid value. A batch with an impossible length takes all
+/// remaining bytes.
 pub(crate) fn repair_each(mut rest: &mut [u8]) {
     while rest.len() >= RECORD_BATCH_HEADER_BYTES {
         let claimed = [rest[8], rest[9], rest[10], rest[11]];
@@ -47,7 +49,7 @@ pub(crate) fn repair_each(mut rest: &mut [u8]) {
     }
 }
 
-/// Makes the bytes one batch: sets length, magic and checksum.
+/// Turns the bytes into one batch: sets length, magic and checksum.
 fn seal(batch: &mut [u8]) {
     let length = (batch.len() - LENGTH_END) as i32;
     batch[8..LENGTH_END].copy_from_slice(&length.to_be_bytes());
@@ -72,8 +74,8 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Checks that a batch is valid after the patches of the log, and that a batch rebuilt from its
-/// records has the same ones.
+/// Checks that a batch stays valid after the changes that a log makes to it, and that a batch
+/// rebuilt from its records has the same records.
 fn patch(batch: &Batch<'_>) {
     if batch.validate().is_err() {
         return;

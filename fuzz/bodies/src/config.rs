@@ -1,4 +1,4 @@
-//! Configs: the file of a broker, and single values. Input: text in the form of the file.
+//! Configs: a broker's properties file, and single values. Input: the text of a properties file.
 
 use crate::memory::within;
 use muster::config::{Config, GroupConfig, Key, TopicConfig};
@@ -13,7 +13,7 @@ pub fn run(input: &[u8]) {
 
 fn read(text: &str) {
     if let Ok(config) = Config::load(text, &[]) {
-        // These must not fail for any valid config.
+        // These calls must not fail for any valid config.
         let _ =
             (config.coordinator(), config.topic_defaults(), config.set_without_effect().count());
     }
@@ -31,7 +31,7 @@ fn read(text: &str) {
     }
 }
 
-/// Checks that the text of an accepted value is accepted, and means the same value.
+/// Checks that the printed form of an accepted value is accepted, and means the same value.
 fn set<C: Clone>(key: &Key<C>, defaults: &C, text: &str) {
     let (mut first, mut second) = (defaults.clone(), defaults.clone());
     if key.set(&mut first, text).is_err() {

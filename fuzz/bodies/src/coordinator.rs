@@ -1,8 +1,8 @@
-//! Sequences of requests to a coordinator, with time, creation and deletion of topics, and loads
-//! from the log in between. Input: a sequence of actions.
+//! Sequences of requests to a coordinator. In between, time passes, topics are created and deleted,
+//! and the coordinator is loaded from the log. Input: a sequence of actions.
 //!
-//! Properties after each: the records alone make the durable state; each request has at most one
-//! answer, which can be serialized; no answer waits for a position that was never written.
+//! Properties after each action: the records alone reproduce the durable state; each request has at
+//! most one answer, which can be serialized; no answer waits for a position that was never written.
 
 use crate::asks::{Known, TOPICS, ask};
 use crate::common::topics::World as Topics;
@@ -33,13 +33,13 @@ pub fn run(input: &[u8]) {
 
 struct World {
     coordinator: Coordinator,
-    /// A copy that only replays the records.
+    /// A coordinator that only replays the records.
     follower: Coordinator,
     log: Vec<RecordBytes>,
     now: i64,
     position: u64,
     requests: u64,
-    /// Requests without an answer yet: API and version.
+    /// Unanswered requests: API and version.
     waiting: BTreeMap<u64, (ApiKey, i16)>,
     ids: CountedIds,
     topics: Topics,
@@ -126,7 +126,7 @@ impl World {
         self.settle(output);
     }
 
-    /// Replaces the coordinator by one that loads the log; unanswered requests are lost.
+    /// Replaces the coordinator by a new one that loads the log. Unanswered requests are lost.
     fn load(&mut self) {
         self.coordinator = Coordinator::new(config());
         for record in &self.log {

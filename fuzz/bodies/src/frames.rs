@@ -1,4 +1,5 @@
-//! The frame splitter. Input: how the bytes are cut into pieces, and the bytes of a connection.
+//! The splitting of a byte stream into frames. Input: how the bytes are cut into pieces; the bytes
+//! of a connection.
 //!
 //! Property: the server's answers do not depend on the pieces.
 
@@ -18,7 +19,7 @@ pub fn run(input: &[u8]) {
     });
 }
 
-/// Pieces of these lengths, which are repeated as needed.
+/// Cuts the bytes into pieces of these lengths, which are repeated as needed.
 fn cut<'a>(mut bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     let mut lengths = lengths.iter().cycle().map(|length| usize::from(*length).max(1));
@@ -32,8 +33,8 @@ fn cut<'a>(mut bytes: &'a [u8], lengths: &[u8]) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// The bytes that the server sends before any file operation, None if it closes the connection; and
-/// the time.
+/// The bytes that the server sends before it needs a file operation, or None if it closes the
+/// connection; and the time.
 fn sent(pieces: &[&[u8]]) -> (Option<Vec<u8>>, i64) {
     let mut world = World::new(&["socket.request.max.bytes=100000"]);
     world.open(0);

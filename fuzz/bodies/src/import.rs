@@ -1,7 +1,7 @@
-//! `muster log import` of any files in a Kafka directory. Input: flags, then files: for each its
-//! place in [`FILES`], its length, its bytes.
+//! `muster log import` of arbitrary files in a Kafka directory. Input: flags, then files, each as
+//! its index in [`FILES`], its length and its bytes.
 //!
-//! Properties: a data directory is created as a whole or not at all, and not if a dry run refuses.
+//! Properties: a data directory is created completely or not at all, and never if a dry run fails.
 
 use crate::batches::repair_each;
 use crate::memory::within;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The records of one batch may take 256 MiB, in a buffer that was half as long before.
+/// The records of one batch may take 256 MiB; while the buffer grows, the old half exists, too.
 const GRANTED_BYTES: usize = 448 << 20;
 
-/// Files of two brokers.
+/// The files that an input may contain, of two brokers.
 pub const FILES: [&str; 14] = [
     "a/__consumer_offsets-0/00000000000000000000.log",
     "a/__consumer_offsets-1/00000000000000000000.log",
@@ -33,12 +33,13 @@ pub const FILES: [&str; 14] = [
 
 const OFFSETS_PARTITIONS: u32 = 3;
 
-// Flags.
+// The flags of an input.
 pub const REPAIRS: u8 = 1;
 pub const UNCLEAN: u8 = 2;
 pub const WITH_DATA: u8 = 4;
 pub const PARTIAL: u8 = 8;
-/// All of these: a data directory is written, which takes a hundred times as long as a dry run.
+/// If all of these bits are set, a data directory is written. This takes a hundred times as long as
+/// a dry run.
 pub const WRITES: u8 = 0xf0;
 
 pub fn run(input: &[u8]) {
@@ -71,7 +72,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Writes the files; returns the directories of brokers.
+/// Writes the files. Returns the brokers' directories.
 fn lay_out(kafka: &Path, flags: u8, rest: &[u8]) -> Vec<&'static str> {
     let mut files = split(rest);
     let mut brokers: Vec<_> = files.keys().filter_map(|name| name.split('/').next()).collect();

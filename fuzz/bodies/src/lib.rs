@@ -1,11 +1,11 @@
-//! The bodies of the fuzz targets. Each is a plain function of bytes, so that `cargo test` runs the
-//! committed corpora through the same code as libFuzzer.
+//! The bodies of the fuzz targets. Each is a plain function of bytes, so that `cargo test` can run
+//! the committed corpora through the same code as libFuzzer.
 //!
-//! A body panics if it finds a defect: for any input, the code under test must not panic, must not
-//! exceed the memory limit that the body sets, and has to satisfy the properties that the body
-//! states. (libFuzzer's `-timeout` checks that it ends.)
+//! A body panics if it finds a defect. For any input the code under test must not panic, must not
+//! exceed the memory limit that the body sets, and must satisfy the properties that the body
+//! states. (libFuzzer's `-timeout` checks that it terminates.)
 
-// Bodies report defects by panicking.
+// Bodies report defects by panics.
 #![allow(clippy::unwrap_used)]
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ pub mod shard;
 pub mod snapshot;
 mod world;
 
-/// A target: its name and its body.
+/// The name of a target, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, by name.

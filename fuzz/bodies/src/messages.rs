@@ -5,13 +5,13 @@ use muster_codec::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE};
 use muster_codec::{ApiKey, Reader, Request, Response};
 use std::fmt::Debug;
 
-/// A byte that is not UTF-8 becomes the three of U+FFFD, in a string whose capacity doubles as it
-/// grows and which is briefly there twice.
+/// Each invalid byte becomes three bytes (U+FFFD). The string's capacity doubles as it grows, and
+/// while it grows, old and new buffer exist at the same time.
 const TEXT_BYTES_PER_BYTE: usize = 9;
 
 macro_rules! body {
     ($name:ident, $message:ident) => {
-        /// Reads a body; if that succeeds, writes it and reads it again.
+        /// Decodes a body. If this succeeds, encodes it and decodes it again.
         pub fn $name(input: &[u8]) {
             let Some(([key, version], body)) = input.split_first_chunk() else { return };
             let (Some(api), version) = (ApiKey::from_key((*key).into()), (*version).into()) else {
@@ -23,7 +23,7 @@ macro_rules! body {
             let mut written = Vec::new();
             message.write(version, &mut written).unwrap();
             let again = $message::read(api, version, &mut Reader::new(&written));
-            // Text that was not UTF-8 may have become too long.
+            // Invalid UTF-8 may have become too long to be encoded.
             if written.len() <= body.len() {
                 assert_same(&again, &Ok(message), &format!("{} v{version}", api.name()));
             }
@@ -34,7 +34,7 @@ macro_rules! body {
 body!(requests, Request);
 body!(responses, Response);
 
-/// Compares as text what is not equal, as NaN is not equal to itself.
+/// Compares unequal values by their text, because NaN does not equal itself.
 fn assert_same<T: PartialEq + Debug>(left: &T, right: &T, name: &str) {
     if left != right {
         assert_eq!(format!("{left:?}"), format!("{right:?}"), "{name}");

@@ -1,5 +1,5 @@
-//! Recovery of a user topic's partition. Input: whether to repair the last batch of each segment,
-//! the file of the log start offset, and segments, each with its length.
+//! Recovery of a user topic's partition. Input: whether to repair the last batch of each segment;
+//! the file of the log start offset; segments, each with its length.
 
 use crate::batches::repair_batch;
 use crate::memory::within;
@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
     within(input.len() * GRANTED_PER_BYTE + GRANTED_BYTES, || open(start_offset, &segments));
 }
 
-/// Base offset and bytes of each segment.
+/// The base offset and the bytes of each segment.
 fn split(mut rest: &[u8], repair: bool) -> Vec<(i64, Vec<u8>)> {
     let mut segments: Vec<(i64, Vec<u8>)> = Vec::new();
     while let Some(([base_offset, high, low], after)) = rest.split_first_chunk() {
@@ -40,7 +40,7 @@ fn split(mut rest: &[u8], repair: bool) -> Vec<(i64, Vec<u8>)> {
     segments
 }
 
-/// Checks that a log that opens starts before its end, and appends the next record there.
+/// Checks that a log that opens starts before its end, and appends the next record at its end.
 fn open(start_offset: &[u8], segments: &[(i64, Vec<u8>)]) {
     let bases = segments.iter().map(|(base_offset, _)| *base_offset).collect();
     let mut recovery = PartitionRecovery::new(bases, None);

@@ -1,4 +1,4 @@
-//! Records of a shard's log. Input: whether there is a value, the length of the key, key, value.
+//! Records of a shard's log. Input: whether there is a value; the length of the key; key; value.
 
 use crate::memory::within;
 use muster_codec::records::{ClusterRecord, GroupRecord};
@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
     if let Ok(Some(record)) = within(granted, || ClusterRecord::read(key, value)) {
         let written = write(|out| record.write_key(out), |out| record.write_value(out));
         let again = ClusterRecord::read(&written.0, written.1.as_deref()).unwrap().unwrap();
-        // Bytes are compared: a quota may be NaN, which is not equal to itself.
+        // Compares bytes, because a quota may be NaN, which does not equal itself.
         let twice = write(|out| again.write_key(out), |out| again.write_value(out));
         assert_eq!(twice, written, "{record:?}");
     }

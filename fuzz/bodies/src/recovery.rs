@@ -1,7 +1,7 @@
-//! Recovery of a shard's log: from any bytes, and from a valid log whose files were changed.
+//! Recovery of a shard's log: from arbitrary bytes, and from a valid log with changed files.
 //!
-//! Properties: recovery refuses, or returns operations from the first on as they were written; and
-//! a log that opens takes appends, and has them at its next start.
+//! Properties: recovery either fails, or returns the operations from the first one on as they were
+//! written. A log that opens accepts appends, and still has them at its next startup.
 
 #[path = "../../../storage/tests/common/mod.rs"]
 mod disk;
@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: usize = 64 << 10;
 const EDITS_MAX: usize = 8;
 const BLOCK_BYTES: usize = 512;
 
-/// Any bytes as segments. Input: numbers of segments, lengths, bytes.
+/// Uses arbitrary bytes as segments. Input: sequence numbers, lengths, bytes.
 pub fn raw(mut input: &[u8]) {
     let mut files = BTreeMap::new();
     while let Some(([sequence, high, low], rest)) = input.split_first_chunk() {
@@ -42,7 +42,7 @@ pub fn raw(mut input: &[u8]) {
     });
 }
 
-/// A valid log whose files are changed. Input: which log, and edits.
+/// Changes the files of a valid log. Input: which log; edits.
 pub fn edits(input: &[u8]) {
     let mut u = Unstructured::new(input);
     let Ok(base) = u.choose(&*BASES) else { return };
@@ -64,8 +64,8 @@ pub fn edits(input: &[u8]) {
     });
 }
 
-/// Checks that the log takes a record, is compacted if its config says so, and opens again with all
-/// records.
+/// Checks that the log accepts a record, can be compacted if its config says so, and opens again
+/// with all records.
 fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replayed: &[Replayed]) {
     let mut log = ShardLog::new(base.config.clone(), recovered);
     let (key, value) = (&b"new"[..], &b"value"[..]);
@@ -80,7 +80,7 @@ fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replaye
     assert_eq!(State::of(&again), expected, "the state after the append");
 }
 
-/// A change of files. Places in a file are in blocks; those of a byte, in bytes.
+/// A change of files. Positions are in blocks, except those of single bytes.
 #[derive(Debug, Arbitrary)]
 enum Edit {
     Byte {
@@ -93,7 +93,7 @@ enum Edit {
         block: u8,
         count: u8,
     },
-    /// A misdirected write, or an old block instead of a new one.
+    /// Like a misdirected write, or an old block in place of a new one.
     CopyBlock {
         from: u8,
         from_block: u8,
@@ -111,7 +111,8 @@ enum Edit {
         file: u8,
         sequence: u8,
     },
-    /// A changed header of the block at this place, with a valid checksum: no disk does that.
+    /// Changes a byte in the header of a block and makes the checksum valid. No real disk does
+    /// this.
     Forge {
         file: u8,
         block: u8,
@@ -121,7 +122,7 @@ enum Edit {
 }
 
 impl Edit {
-    /// Applies the edit; returns true if it made valid bytes that no log wrote.
+    /// Applies the edit. Returns true if the result is valid bytes that no log has written.
     fn apply(&self, config: &LogConfig, disk: &mut Disk) -> bool {
         match *self {
             Self::Byte { file, at, byte } => {
@@ -167,7 +168,7 @@ impl Edit {
     }
 }
 
-/// Sets a byte of a header, and a valid checksum.
+/// Sets a byte of a block header, and makes the checksum valid.
 fn forge(bytes: &mut [u8], at: usize, byte: u8) {
     bytes.get_mut(at).into_iter().for_each(|it| *it = byte);
     if bytes.len() < BLOCK_BYTES {
@@ -200,14 +201,15 @@ fn block(bytes: &mut [u8], number: u8) -> Option<&mut [u8]> {
     from_block(bytes, number)?.get_mut(..BLOCK_BYTES)
 }
 
-/// A valid log, and its batches.
+/// A valid log with its batches.
 struct Base {
     config: LogConfig,
     disk: Disk,
     replayed: Vec<Replayed>,
 }
 
-/// Not compacted, of one segment and of several; compacted, without and with reused files.
+/// Four logs: not compacted with one segment and with several, compacted without and with reused
+/// files.
 static BASES: LazyLock<[Base; 4]> = LazyLock::new(|| {
     [
         Base::new(small_config(), 6),

@@ -1,12 +1,12 @@
-//! Regular expressions of subscriptions. Input: expression and names, one a line.
+//! Regular expressions of subscriptions. Input: an expression and names, one per line.
 
 use crate::memory::within;
 use muster_coordinator::regex::{Regex, Resolution};
 
-/// Memory for a program with the most instructions, and for parsing it.
+/// The memory limit for parsing and for the longest program.
 const GRANTED_BYTES: usize = 32 << 20;
 
-/// The steps of a slice.
+/// The number of steps in a slice.
 const SLICE: usize = 100;
 
 pub fn run(input: &[u8]) {
@@ -19,7 +19,8 @@ pub fn run(input: &[u8]) {
     within(GRANTED_BYTES, || resolve(expression, &names));
 }
 
-/// Checks that matching by name, in one piece, and in slices finds the same topics.
+/// Checks that the same topics are found by matching each name, by matching all at once, and in
+/// slices.
 fn resolve(expression: &str, names: &[&str]) {
     let Ok(regex) = Regex::new(expression) else { return };
     let matching: Vec<&str> = names.iter().copied().filter(|name| regex.matches(name)).collect();

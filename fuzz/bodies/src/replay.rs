@@ -1,4 +1,4 @@
-//! A log of group records that a coordinator loads; some may come from a Kafka cluster, or a later
+//! A coordinator loads a log of group records, some of which may come from Kafka or from a later
 //! version. Input: records, each with the lengths of its key and its value.
 
 use crate::common::{self, NoIds, RecordBytes};
@@ -7,11 +7,11 @@ use muster_codec::Wall;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Budget, Config, Context, Coordinator, NoTopics};
 
-/// A partition that is assigned takes some bytes of a record, and an entry in several tables.
+/// An assigned partition takes only some bytes in a record, but an entry in several tables.
 const GRANTED_PER_BYTE: usize = 1024;
 const GRANTED_BYTES: usize = 1 << 20;
 
-/// The number of timer calls after the load.
+/// The number of timer calls after loading.
 const EXPIRIES: u64 = 64;
 
 pub fn run(input: &[u8]) {
@@ -20,7 +20,7 @@ pub fn run(input: &[u8]) {
     within(granted, || load(&records));
 }
 
-/// Keys and values; a value of length 255 is absent.
+/// Splits the input into keys and values. A value with length 255 is absent.
 pub(crate) fn split(mut input: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let ([key_len, value_len], rest) = input.split_first_chunk()?;
@@ -36,7 +36,8 @@ pub(crate) fn read<'a>((key, value): (&'a [u8], Option<&'a [u8]>)) -> Option<Gro
     GroupRecord::read(key, value).ok().flatten()
 }
 
-/// Checks that the records of a coordinator's durable state make the same state in another.
+/// Checks that the records of a coordinator's durable state reproduce the same state in another
+/// coordinator.
 fn load(records: &[GroupRecord<'_>]) {
     let mut coordinator = Coordinator::new(Config::default());
     records.iter().for_each(|record| coordinator.replay(record, 0));

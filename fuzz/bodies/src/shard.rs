@@ -1,8 +1,8 @@
-//! Sequences of requests, valid and invalid, to a shard of the server, with a slow disk, and
+//! Sequences of valid and invalid requests to a shard of the server, with a slow disk and with
 //! clients that connect and disconnect. Input: a sequence of actions.
 //!
-//! Properties: each request is answered once, in order, by bytes that can be read in its version;
-//! and the log on the disk can be loaded in the end.
+//! Properties: each request is answered once, in order, with bytes that can be decoded in its
+//! version; at the end the log on disk can be loaded.
 
 use crate::asks::{Known, TOPICS, ask};
 use crate::batches::repair_batch;
@@ -82,12 +82,12 @@ impl Run {
     fn ask(&mut self, slot: u32, version: i16, request: Request<'_>) {
         let mut body = Vec::new();
         request.write(version, &mut body).unwrap();
-        // As in Kafka, there is no answer to acks=0.
+        // As in Kafka, a Produce with acks=0 has no answer.
         let is_answered = !matches!(&request, Request::Produce(body) if body.acks == 0);
         self.send(slot, request.api_key(), version, &body, is_answered);
     }
 
-    /// A body from the input; about half of them are invalid, and end the connection.
+    /// Sends a body from the input. About half of such bodies are invalid, and end the connection.
     fn raw_body(&mut self, slot: u32, u: &mut Unstructured<'_>) -> Result<()> {
         let api = *u.choose(ApiKey::ALL)?;
         let version = u.int_in_range(api.versions())?;
@@ -122,7 +122,7 @@ impl Run {
         self.world.receive(slot, &frame);
     }
 
-    /// Bytes that need not be a frame; the answers are not read.
+    /// Sends bytes that may not be a frame. The answers are not read.
     fn garbage(&mut self, slot: u32, u: &mut Unstructured<'_>) -> Result<()> {
         let length = u.int_in_range(0..=64)?;
         let bytes = u.bytes(usize::min(length, u.len()))?;
@@ -169,7 +169,7 @@ impl Run {
         }
     }
 
-    /// Checks that a server can start with the log on the disk.
+    /// Checks that a server could start with the log on disk.
     fn recover(&self) {
         let files = self.world.files_in(&log_directory(1, 0));
         let mut recovery = Recovery::default();

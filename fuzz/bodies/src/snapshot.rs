@@ -1,4 +1,4 @@
-//! Snapshots: the file in storage, and its groups in the coordinator.
+//! Snapshots: the file (storage), and the groups in it (coordinator).
 
 use crate::common::RecordBytes;
 use crate::memory::within;
@@ -21,12 +21,13 @@ use std::sync::Arc;
 const GRANTED_PER_BYTE: usize = 2048;
 const GRANTED_BYTES: usize = 4 << 20;
 const EXPIRIES: usize = 16;
-/// The slots that are looked at.
+/// The number of slots that are checked.
 const SLOTS: usize = 16;
-/// The place of the first section of a walk.
+/// The file position of the first section.
 const BODY_AT: usize = 64;
 
-/// Any bytes as a file. Input: whether to repair the checksums of header and parts, the bytes.
+/// Uses arbitrary bytes as a snapshot file. Input: whether to repair the checksums of header and
+/// parts; the bytes.
 pub fn file(input: &[u8]) {
     let Some((repair, rest)) = input.split_first() else { return };
     let mut file = rest.to_vec();
@@ -90,7 +91,8 @@ fn repair_file(file: &mut [u8]) {
     file[8..12].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Sets the checksum of a part, whose place, length and checksum are in the file at `part`.
+/// Sets the checksum of a part. The file contains position, length and checksum of the part at
+/// `part`.
 fn repair_part(file: &mut [u8], part: usize) {
     let (at, len) = (number(file, part, 8), number(file, part.saturating_add(8), 8));
     let crc = file.get(at..at.saturating_add(len)).map_or(0, crc32c::crc32c);
@@ -99,10 +101,10 @@ fn repair_part(file: &mut [u8], part: usize) {
     }
 }
 
-/// Groups, written and read again. Input: whether to repair the checksums of sections, how many
-/// bytes to change and which, then records as in `replay`.
+/// Writes groups and reads them again. Input: whether to repair the checksums of sections; the
+/// number of changed bytes; the changes; records as in `replay`.
 ///
-/// Property: a group that is read is the one that was written.
+/// Property: a group that can be read equals the one that was written.
 pub fn groups(input: &[u8]) {
     let Some(([repair, changes], rest)) = input.split_first_chunk() else { return };
     let Some((changes, log)) = rest.split_at_checked(usize::from(*changes) * 3) else { return };
@@ -120,7 +122,7 @@ pub fn groups(input: &[u8]) {
         let index_is_whole = crc32c::crc32c(&file[range(&index)]) == index.crc;
         let Some(mut coordinator) = opened(&file, &index) else { return };
         run_on(&mut coordinator);
-        // The index is checked when a snapshot is opened.
+        // Damage to the index is detected when the snapshot is opened.
         if index_is_whole && *repair == 0 {
             let again = opened(&file, &index).and_then(|mut it| seen(&mut it));
             assert!(again.is_none_or(|again| again == durable), "damage that is not noticed");
@@ -128,7 +130,8 @@ pub fn groups(input: &[u8]) {
     });
 }
 
-/// The file, and the place of its index; None if a group is too large for a snapshot.
+/// Writes a snapshot. Returns the file and the position of its index. None if a group is too large
+/// for a snapshot.
 fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
     let (mut walk, mut file) = (SnapshotWalk::new(BODY_AT as u64), vec![0; BODY_AT]);
     loop {
@@ -140,7 +143,7 @@ fn written(coordinator: &mut Coordinator) -> Option<(Vec<u8>, SnapshotPart)> {
 
 fn opened(file: &[u8], index: &SnapshotPart) -> Option<Coordinator> {
     let mut coordinator = Coordinator::new(Config::default());
-    // With the checksum of the current index, even if it was changed.
+    // The checksum is that of the present index, even if it was changed.
     let (index, bytes) = (range(index), Arc::new(file.to_vec()));
     let crc = crc32c::crc32c(&file[index.clone()]);
     let opened = coordinator.open_snapshot(bytes, index, crc);
@@ -151,13 +154,13 @@ fn range(index: &SnapshotPart) -> std::ops::Range<usize> {
     index.at as usize..(index.at + index.len) as usize
 }
 
-/// All its records; None if damage is found.
+/// All records of the coordinator's state. None if damage is found.
 fn seen(coordinator: &mut Coordinator) -> Option<Vec<RecordBytes>> {
     coordinator.load_all();
     coordinator.damage().is_none().then(|| bytes(coordinator))
 }
 
-/// Runs as after a load; the state of damaged groups is not checked.
+/// Lets time pass, as after loading. The state of damaged groups is not checked.
 fn run_on(coordinator: &mut Coordinator) {
     coordinator.load_members();
     coordinator.loaded(1_000_000, Wall(1_000_000), &NoTopics);
@@ -180,7 +183,7 @@ fn run_on(coordinator: &mut Coordinator) {
     coordinator.load_all();
 }
 
-/// Each change is a place and its new byte.
+/// Changes bytes of the file. Each change is a position and a new byte.
 fn change(file: &mut [u8], changes: &[u8]) {
     let (changes, _) = changes.as_chunks();
     for [high, low, byte] in changes {
@@ -205,7 +208,7 @@ fn repair_sections(file: &mut [u8], index: &SnapshotPart) {
     }
 }
 
-/// A number of `len` bytes; 0 if they are missing.
+/// Reads a number of `len` bytes. Missing bytes make it 0.
 fn number(bytes: &[u8], at: usize, len: usize) -> usize {
     let bytes = bytes.get(at..at.saturating_add(len)).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))

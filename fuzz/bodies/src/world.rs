@@ -1,4 +1,4 @@
-//! A shard with connections, disk and clock in memory, in place of a reactor.
+//! A shard with in-memory connections, disk and clock. It takes the place of the reactor.
 
 use crate::common::CountedIds;
 use muster::clock::Times;
@@ -16,7 +16,7 @@ use test_disk::SparseFile;
 
 const BLOCK_BYTES: u32 = 4096;
 
-/// Small, so that sequences reach the end of a segment, and compaction.
+/// Small sizes, so that short sequences reach the end of a segment, and compaction.
 const LOG_SIZES: LogSizes = LogSizes {
     segment_bytes: Some(256 << 10),
     operation_bytes_max: 64 << 10,
@@ -28,40 +28,42 @@ pub(crate) struct World {
     shard: Shard,
     pub(crate) now: i64,
     pub(crate) connections: BTreeMap<u32, Connection>,
-    /// The receiver of what clients push, which has a thread in a server.
+    /// Receives what clients push (KIP-714). In a server it runs on its own thread.
     telemetry: Receiver,
     serial: u32,
     disk: Disk,
-    /// Operations that are not done yet.
+    /// Operations that are not performed yet, in order.
     asked: VecDeque<Asked>,
     commands: Vec<Command>,
     sendable: Vec<ConnectionId>,
     deadline: Option<i64>,
-    /// Calls into the shard so far.
+    /// The number of calls into the shard so far.
     turns: u64,
 }
 
-/// An operation of disk or socket, in order.
+/// A pending operation on disk or socket.
 enum Asked {
     Op(FileOp),
     Send(ConnectionId, Vec<Part>),
     Writable(ConnectionId),
 }
 
-/// The client's end.
+/// The client's end of a connection.
 #[derive(Default)]
 pub(crate) struct Connection {
     serial: u32,
-    /// The bytes that the server sent, and API, version and id of the answers in them.
+    /// The bytes that the server has sent; and API, version and correlation id of the answers in
+    /// them.
     pub(crate) received: Vec<u8>,
     pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
     unsent: usize,
-    /// The bytes of files that the socket still takes; None if the client reads them.
+    /// The number of bytes of files that the socket still accepts. None if the client reads.
     window: Option<usize>,
 }
 
 impl Connection {
-    /// The socket takes half of the bytes, or all if they are few, as long as there is room.
+    /// Sends bytes to the client. The socket accepts half of them (all if they are few), as long as
+    /// it has space.
     fn take(&mut self, parts: &[u8]) -> usize {
         let half = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
         let sent = half.min(self.window.unwrap_or(usize::MAX));
@@ -72,7 +74,7 @@ impl Connection {
 }
 
 impl World {
-    /// The only shard of a server.
+    /// Creates the only shard of a server.
     pub(crate) fn new(words: &[&str]) -> Self {
         Self::with_log_sizes(words, LOG_SIZES)
     }
@@ -138,7 +140,7 @@ impl World {
         });
     }
 
-    /// The client ends its output, and still reads.
+    /// The client shuts down its output, but still reads.
     pub(crate) fn end_input(&mut self, slot: u32) {
         if let Some(connection) = self.connections.get(&slot) {
             let connection = ConnectionId::new(slot, connection.serial);
@@ -153,12 +155,12 @@ impl World {
         }
     }
 
-    /// The client stops reading: its socket takes `window` more bytes of files.
+    /// The client stops reading. Its socket accepts `window` more bytes of files.
     pub(crate) fn stop_reading(&mut self, slot: u32, window: usize) {
         self.connections.get_mut(&slot).expect("an open connection").window = Some(window);
     }
 
-    /// Bytes of a client, received at once.
+    /// Passes bytes of the client to the shard.
     pub(crate) fn receive(&mut self, slot: u32, data: &[u8]) {
         let Some(connection) = self.connections.get(&slot) else { return };
         let connection = ConnectionId::new(slot, connection.serial);
@@ -188,11 +190,11 @@ impl World {
         }
     }
 
-    /// Advances the time; deadlines are met in order.
+    /// Advances the time. Deadlines are handled in order.
     pub(crate) fn advance(&mut self, ms: i64) {
         let until = self.now + ms;
         while let Some(at) = self.deadline.filter(|at| *at <= until) {
-            // A deadline that has already passed is met a millisecond later.
+            // A deadline that has already passed is handled a millisecond later.
             self.now = at.max(self.now + i64::from(at <= self.now));
             if self.now > until {
                 break;
@@ -203,7 +205,8 @@ impl World {
         self.end_turn();
     }
 
-    /// Passes the whole answers on a connection to `see`, read in the versions of their requests.
+    /// Decodes the complete answers on a connection, in the versions of their requests, and passes
+    /// them to `see`.
     pub(crate) fn answers(&mut self, slot: u32, mut see: impl FnMut(&Response<'_>)) {
         let Some(connection) = self.connections.get_mut(&slot) else { return };
         let mut rest = &connection.received[..];
@@ -218,7 +221,7 @@ impl World {
         connection.received.drain(..connection.received.len() - left);
     }
 
-    /// The bytes of the files in a directory.
+    /// The contents of the files in a directory, by name.
     pub(crate) fn files_in(&self, directory: &Path) -> BTreeMap<String, Vec<u8>> {
         let inside = self.disk.files.iter().filter(|(path, _)| path.parent() == Some(directory));
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -231,7 +234,7 @@ impl World {
         self.end_turn();
     }
 
-    /// As in the reactor, mail begins another turn, and so does work that is left at the end.
+    /// Ends a turn. As in the reactor, mail or remaining work begins another turn.
     fn end_turn(&mut self) {
         loop {
             self.turns += 1;
@@ -246,7 +249,7 @@ impl World {
         }
     }
 
-    /// Output that may be sent has to be taken in each turn.
+    /// Sends output. The shard requires that sendable output is taken in each turn.
     fn send_output(&mut self) {
         let mut sendable = std::mem::take(&mut self.sendable);
         self.shard.take_sendable(&mut sendable);
@@ -266,7 +269,7 @@ impl World {
         }
     }
 
-    /// The client reads the sent bytes; returns false if there were none.
+    /// Lets the client read the sent bytes. Returns false if there were none.
     pub(crate) fn taken(&mut self, slot: u32) -> bool {
         let Some(connection) = self.connections.get_mut(&slot) else { return false };
         let was_sent = std::mem::take(&mut connection.unsent) > 0;
@@ -277,13 +280,13 @@ impl World {
         was_sent
     }
 
-    /// Drops the received bytes of a connection; returns their number.
+    /// Discards the received bytes of a connection, and returns their number.
     pub(crate) fn drain(&mut self, slot: u32) -> usize {
         let connection = self.connections.get_mut(&slot);
         connection.map_or(0, |it| std::mem::take(&mut it.received).len())
     }
 
-    /// The number of calls into the shard so far, a measure of its work.
+    /// The number of calls into the shard so far. It measures the shard's work.
     pub(crate) fn turns(&self) -> u64 {
         self.turns
     }
@@ -318,7 +321,7 @@ impl World {
         (ConnectionId::new(slot, connection.serial) == id).then_some(connection)
     }
 
-    /// Executes the shard's commands in order; returns whether there was mail.
+    /// Executes the shard's commands in order. Returns whether there was mail.
     fn execute(&mut self) -> bool {
         let mut commands: VecDeque<Command> = std::mem::take(&mut self.commands).into();
         let mut was_mail = false;
@@ -422,7 +425,7 @@ impl Disk {
 
     fn file(&mut self, id: FileId) -> (&mut SparseFile, OpenMode) {
         let (path, mode) = &self.open[&id];
-        // A file that is open can still be used after its removal.
+        // An open file remains usable after its removal.
         (self.files.entry(path.clone()).or_default(), *mode)
     }
 }

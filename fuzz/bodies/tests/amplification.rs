@@ -1,6 +1,6 @@
-//! The cost of each request in a shard with much state, and the bounds of
-//! `muster_fuzz_bodies::amplification`. `MUSTER_AMPLIFICATION=large` has the state of the largest
-//! clusters, and takes minutes and some gigabytes; `--nocapture` shows the costliest requests.
+//! The cost of each request in a shard with much state, compared with the bounds of
+//! `muster_fuzz_bodies::amplification`. `MUSTER_AMPLIFICATION=large` uses the state of the largest
+//! clusters, and takes minutes and some gigabytes. `--nocapture` prints the costliest requests.
 
 use muster_fuzz_bodies::amplification::{Cost, Sizes, survey};
 

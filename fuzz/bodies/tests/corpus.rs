@@ -1,5 +1,5 @@
-//! Runs the committed corpora through the same code as the fuzz targets: fixed defects stay fixed,
-//! and the targets keep working.
+//! Runs the committed corpora through the same code as the fuzz targets, so that fixed defects stay
+//! fixed and the targets keep working.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use tar::Archive;
 
-/// Memory is counted for the whole process, so all inputs are one test.
+/// Memory is counted for the whole process, so all inputs run in one test.
 #[test]
 fn every_input_of_the_corpora_is_handled() {
     let corpora = corpora();
@@ -28,7 +28,7 @@ fn every_input_of_the_corpora_is_handled() {
 
 type Inputs = BTreeMap<String, Vec<u8>>;
 
-/// The inputs in `corpus.tar.gz` by target and name.
+/// The inputs in `corpus.tar.gz`, by target and name.
 fn corpora() -> BTreeMap<String, Inputs> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus.tar.gz");
     let mut archive = Archive::new(GzDecoder::new(std::fs::File::open(path).unwrap()));

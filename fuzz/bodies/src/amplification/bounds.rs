@@ -1,29 +1,29 @@
-//! The bounds of a request of each API, for any state of the shard. Each API has a line, so that a
-//! new one does not compile without.
+//! The bounds on the cost of a request, by API, for any state of the shard. The match is
+//! exhaustive, so a new API does not compile without a bound.
 
 use muster_codec::ApiKey;
 
-/// The bound of one request.
+/// The bound for one request of an API.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
-    /// Bytes of memory, and of the answer, for any request.
+    /// The bytes of memory and of the answer that any request may take.
     pub memory_bytes: usize,
     pub answer_bytes: usize,
-    /// Further bytes of both for each byte of the request.
+    /// Additional bytes of both for each byte of the request.
     pub factor: usize,
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// The memory of pipelined requests beside the one that is answered: input that is not handled yet,
-/// and answers that are not read.
+/// The memory that pipelined requests may take in addition to the one that is answered: unhandled
+/// input and unread answers.
 pub(super) const PIPELINED_BYTES_MAX: usize = 32 * MIB;
 
 pub(super) fn bound(api: ApiKey) -> Bound {
     let of = |memory_bytes, answer_bytes, factor| Bound { memory_bytes, answer_bytes, factor };
     match api {
-        // Answers whose size depends on the request.
+        // The size of these answers depends on the request.
         ApiKey::Produce => of(4 * MIB, 64 * KIB, 64),
         ApiKey::OffsetCommit => of(4 * MIB, 64 * KIB, 64),
         ApiKey::TxnOffsetCommit => of(4 * MIB, 64 * KIB, 64),
@@ -64,10 +64,10 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::AddPartitionsToTxn => of(4 * MIB, 64 * KIB, 64),
         ApiKey::DescribeTransactions => of(64 * MIB, 64 * MIB, 64),
         ApiKey::ListTransactions => of(64 * MIB, 64 * MIB, 64),
-        // Answers of constant size.
+        // The size of these answers is constant.
         ApiKey::AddOffsetsToTxn => of(256 * KIB, KIB, 16),
         ApiKey::EndTxn => of(256 * KIB, KIB, 16),
-        // The metrics of all subscriptions have at most 64 KiB.
+        // The metrics of all subscriptions together have at most 64 KiB.
         ApiKey::GetTelemetrySubscriptions => of(MIB, 256 * KIB, 16),
         ApiKey::PushTelemetry => of(64 * MIB, KIB, 16),
         ApiKey::ApiVersions => of(256 * KIB, 4 * KIB, 16),
@@ -87,7 +87,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::SaslAuthenticate => of(256 * KIB, KIB, 16),
         ApiKey::AlterUserScramCredentials => of(MIB, 64 * KIB, 256),
         ApiKey::DescribeUserScramCredentials => of(4 * MIB, 4 * MIB, 256),
-        // Answers whose size depends on the state.
+        // The size of these answers depends on the state.
         ApiKey::Fetch => of(128 * MIB, 64 * MIB, 64),
         ApiKey::Metadata => of(64 * MIB, 32 * MIB, 64),
         ApiKey::OffsetFetch => of(192 * MIB, 64 * MIB, 64),

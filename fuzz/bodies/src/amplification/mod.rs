@@ -1,6 +1,6 @@
-//! The cost of a request: bytes of memory, bytes of answer and turns of work, in a shard with much
-//! state, alone and pipelined on a connection whose client does not read. Input: API, version and
-//! form, or the bytes of a body.
+//! Measures the cost of a request in a shard with much state: bytes of memory, bytes of the answer
+//! and turns of work. The request is sent alone, and pipelined by a client that does not read.
+//! Input: API, version and form, or the bytes of a body.
 //!
 //! Property: no request exceeds its bound in [`bounds`].
 
@@ -30,31 +30,32 @@ use std::cell::RefCell;
 
 pub use state::Sizes;
 
-/// The state for libFuzzer, which is made fast.
+/// The amount of state for libFuzzer, which is created quickly.
 const FUZZED: Sizes =
     Sizes { groups: 500, offsets: 10_000, members: 100, client_id_bytes: 2_000, topics: 100 };
 
-/// The number of inputs that use the same shard, as one takes long to make.
+/// The number of inputs that use the same shard, because it takes long to create one.
 const RUNS_MAX: usize = 1_000;
 
-/// The connection of the measured requests, not one of those that the state holds open.
+/// The slot of the connection with the measured requests. It differs from those of the connections
+/// that belong to the state.
 const SLOT: u32 = 1_000;
 
-/// The most pipelined requests, and the most bytes of them.
+/// The most pipelined requests, and their most bytes.
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 
-/// The bytes of answers that the socket of a client takes that does not read.
+/// The bytes of answers that the socket of a non-reading client accepts.
 const SOCKET_BYTES: usize = 64 << 10;
 
-/// The cost of one request, or of a pipeline of them.
+/// The cost of a request or of pipelined requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     pub request_bytes: usize,
     pub answer_bytes: usize,
-    /// The peak, less the memory in use before.
+    /// The peak of memory in use, less the memory in use before.
     pub memory_bytes: usize,
-    /// Calls into the shard.
+    /// The number of calls into the shard.
     pub turns: u64,
 }
 
@@ -67,7 +68,7 @@ pub fn run(input: &[u8]) {
         let (runs, state) = shard.get_or_insert_with(fresh);
         *runs += 1;
         let is_worn = *runs >= RUNS_MAX;
-        // An input that ends too early makes no request.
+        // An input that is too short makes no request.
         let _ = fuzzed(state, &mut Unstructured::new(input));
         if is_worn {
             *shard = None;
@@ -98,9 +99,9 @@ fn fuzzed(state: &mut State, u: &mut Unstructured<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Runs every API in its oldest and its newest version, or in all, in each form, alone and
-/// pipelined, in a shard with state of these sizes. Returns the name and cost of each, and the
-/// bound that it exceeds.
+/// Measures every API in its oldest and its newest version (or in all), in each form, alone and
+/// pipelined, in a shard with this amount of state. Returns the name and the cost of each, and the
+/// bound that it exceeds, if any.
 pub fn survey(
     sizes: Sizes,
     counts: &[usize],
@@ -148,12 +149,12 @@ fn frame_of_body(api: ApiKey, version: i16, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// One request on a new connection, whose answer is read.
+/// Sends one request on a new connection; its answer is read.
 fn alone(world: &mut World, frame: &[u8]) -> Cost {
     cost(world, frame, true)
 }
 
-/// The same request many times on one connection, whose answers are not read.
+/// Sends the same request many times on one connection; the answers are not read.
 fn pipeline(world: &mut World, frame: &[u8]) -> Cost {
     let times = (PIPELINE_BYTES_MAX / frame.len()).clamp(1, PIPELINED);
     cost(world, &frame.repeat(times), false)
@@ -181,7 +182,7 @@ fn cost(world: &mut World, bytes: &[u8], is_read: bool) -> Cost {
     Cost { request_bytes: bytes.len(), answer_bytes: received, memory_bytes: peak, turns }
 }
 
-/// The bound of its API that a request exceeds; None if it does not.
+/// Describes the bound of the API that a request exceeds. None if it exceeds none.
 fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, answer_bytes, factor } = bound(api);
     let grown = factor * cost.request_bytes;
@@ -197,7 +198,7 @@ fn too_much(api: ApiKey, cost: Cost) -> Option<String> {
     is_long.then(|| format!("{}: more than {most} bytes of answer: {cost:?}", api.name()))
 }
 
-/// The bound that pipelined requests exceed; None if they do not.
+/// Describes the bound that pipelined requests exceed. None if they exceed none.
 fn too_much_pipelined(api: ApiKey, cost: Cost) -> Option<String> {
     let Bound { memory_bytes, factor, .. } = bound(api);
     let most = memory_bytes + PIPELINED_BYTES_MAX + factor * cost.request_bytes;

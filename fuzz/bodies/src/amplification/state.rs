@@ -1,4 +1,4 @@
-//! A shard with much state, made by requests of clients.
+//! A shard with much state, created by requests of clients.
 
 use super::dense::Target;
 use super::frame_of_body;
@@ -12,14 +12,15 @@ use muster_codec::{Bytes, Request, Response};
 /// The amount of state.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// Groups with one offset.
+    /// The number of groups with one offset each.
     pub groups: usize,
-    /// Offsets of one group, each of another partition, of separate topics.
+    /// The number of offsets of one further group, each for a different partition of separate
+    /// topics.
     pub offsets: usize,
-    /// Members of each of two groups, with client ids of this length, in bytes.
+    /// The number of members in each of two groups. Their client ids have `client_id_bytes` bytes.
     pub members: usize,
     pub client_id_bytes: usize,
-    /// Topics of two partitions.
+    /// The number of topics with two partitions.
     pub topics: usize,
 }
 
@@ -36,17 +37,17 @@ const CONFIGS: &[&str] = &[
 
 const WIDE: &str = "wide";
 const WIDE_PARTITIONS: i32 = 16;
-/// The offsets, and partitions, of one of these topics: as many as one request may create.
+/// The number of offsets and partitions of each such topic: the most that one request may create.
 const OFFSETS_PER_TOPIC: usize = 10_000;
 const RECORD_BYTES: usize = 100_000;
 
 const OFFSETS_PER_COMMIT: usize = 2_000;
 const TOPICS_PER_REQUEST: usize = 100;
 
-/// Parked joins of one connection.
+/// The number of parked joins on one connection.
 const JOINS_PER_CONNECTION: usize = 500;
 
-/// The first slot of the connections with parked joins, which stay open.
+/// The first slot of the connections with parked joins. These connections stay open.
 const FIRST_JOINING_SLOT: u32 = 2;
 
 pub(super) fn make(sizes: Sizes) -> State {
@@ -159,7 +160,8 @@ impl Maker<'_> {
         });
     }
 
-    /// The joins stay parked, as they wait for each other; the members exist nevertheless.
+    /// Joins a crowd of members. Their joins stay parked, because they wait for each other, but the
+    /// members exist.
     fn classic_members(&mut self, sizes: Sizes) {
         let join = JoinGroupRequest {
             group_id: "crowd".into(),
@@ -210,7 +212,7 @@ impl Maker<'_> {
     }
 }
 
-/// The topics of the group with many offsets, with the number of offsets of each.
+/// The topics of the group with many offsets, each with its number of offsets.
 fn runs(offsets: usize) -> impl Iterator<Item = (String, usize)> {
     let firsts = (0..offsets).step_by(OFFSETS_PER_TOPIC);
     firsts.map(move |first| (format!("many-{first}"), OFFSETS_PER_TOPIC.min(offsets - first)))
