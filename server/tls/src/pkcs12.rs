@@ -38,7 +38,8 @@ fn open(bytes: &[u8], password: &str) -> Result<KeyStore, String> {
                     -deststoretype PKCS12"
             .to_owned());
     }
-    // `openssl pkcs12 -nokeys` marks no certificate as trusted. Java would ignore all of them.
+    // `openssl pkcs12 -nokeys` marks no certificate as trusted. Java ignores such certificates; the
+    // relaxed policy accepts them.
     KeyStore::from_pkcs12(bytes, password, Pkcs12ImportPolicy::Relaxed).map_err(words)
 }
 
