@@ -1,4 +1,4 @@
-//! The time of the wall clock, apart from the monotonic time of timers.
+//! Wall-clock time, as a type of its own: timers use monotonic time.
 
 /// Wall-clock time in milliseconds since the epoch; it may jump forward and back. Records have
 /// timestamps of this clock and expire by it. Timers use monotonic time, a plain `i64`.

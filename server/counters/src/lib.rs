@@ -120,7 +120,7 @@ impl Walk for Copies {
 /// });
 /// ```
 ///
-/// Beside `u64` a field may have any type that is a [`Number`].
+/// A field may be a `u64` or have any other type that is a [`Number`].
 #[macro_export]
 macro_rules! counters {
     ($(#[$of_all:meta])* $vis:vis struct $name:ident in $part:literal {$(
