@@ -18,8 +18,8 @@ message! {
         name: Str<'a>, 0..;
         partitions: i32, 0..;
         /// The slot of each partition, by partition index. A partition has no slot if its value is
-        /// -1 or missing. (Older servers wrote the assigned node here, which is the slot of the
-        /// same number.)
+        /// -1 or missing. (Older servers wrote node ids here, only for assigned partitions. A node
+        /// id is read as the slot with the same number.)
         slots: Vec<i32>, 1..;
     }
 

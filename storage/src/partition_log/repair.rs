@@ -84,8 +84,8 @@ impl SegmentRepair {
     }
 
     /// Cuts out bytes without batch framing, from `at` to the next readable batch or to the end of
-    /// the segment. `end` is the offset at which the next segment or the end of the log begins. If
-    /// the whole segment is cut out, nothing replaces it.
+    /// the segment. `end` is the base offset of the next segment, or the log end offset. If the
+    /// whole segment is cut out, nothing replaces it.
     ///
     /// # Errors
     /// The file cannot be read.

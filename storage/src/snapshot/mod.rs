@@ -1,12 +1,12 @@
 //! Snapshots: a cache of a shard's state at a position of its log, in a file beside the log.
 //! FORMAT.md describes the bytes.
 //!
-//! The file consists of parts. Opaque to this module are: the sections of groups, and for each slot
-//! an index of its groups, an index of its transactional ids, its transactions and its share
-//! states; the cluster's records; and an index of the log's segments. In addition there are four
-//! tables of slots: those with groups, with transactional ids, with transactions, and with share
-//! states. The header has the positions of the parts, the id of the log, the position from which
-//! the log has to be replayed, and the position that the log must reach at least.
+//! The file consists of parts. Most are opaque to this module: the sections of groups; for each
+//! slot an index of its groups, an index of its transactional ids, its transactions, and its share
+//! states; the cluster's records; an index of the log's segments. Four tables list the slots with
+//! groups, with transactional ids, with transactions, and with share states. The header has the
+//! positions of the parts, the id of the log, the position from which the log has to be replayed,
+//! and the position that the log must reach at least.
 //!
 //! [`Snapshot::open`] checks the header and all parts except those that the tables of slots refer
 //! to. [`SnapshotWriter`] writes the file under another name and renames it once it is complete.

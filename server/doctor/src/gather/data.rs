@@ -35,7 +35,7 @@ pub(super) fn add(facts: &mut Facts, asked: &Asked) -> Option<PathBuf> {
     Some(queue)
 }
 
-/// Adds the process id of a server that has locked the directory. If it has no known server, adds
+/// Adds the process id of a server that has locked the directory. If no such server is found, adds
 /// whether the lock can be taken (provided that the directory exists).
 pub(super) fn add_lock(facts: &mut Facts, data: &Path) {
     let Ok(taken) = File::open(data).map(|directory| directory.try_lock()) else { return };

@@ -188,9 +188,8 @@ impl Pass {
             self.buffer.clear();
             match self.notes.batch(&batch, self.dirty_from, &mut self.buffer) {
                 Ok(cost) => slice.pay(cost, batch.bytes.len().max(self.buffer.len())),
-                // If already the first batch exceeds the table, it counts as noted, so that the
-                // next pass makes progress. Older records of the keys that did not fit are then
-                // kept.
+                // If even the first batch exceeds the table, it counts as noted, so that the next
+                // pass makes progress. Older records of the keys that did not fit are then kept.
                 Err(Full) => {
                     if self.noted_to == self.dirty_from {
                         self.noted_to = header.next_offset();

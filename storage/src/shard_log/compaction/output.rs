@@ -116,8 +116,9 @@ impl Output {
     }
 
     /// Begins the batches of an old block. If it `stands_alone`, it becomes a block of its own and
-    /// keeps its positions. Otherwise replay on state of a position in the middle of a longer block
-    /// could apply the marker of an earlier transaction to a later one of the same producer.
+    /// keeps its positions. If such a block were merged into a longer one, replay on state of a
+    /// position in the middle could apply the marker of an earlier transaction to a later one of
+    /// the same producer.
     pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
