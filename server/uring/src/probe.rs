@@ -106,8 +106,8 @@ fn may_lock_all() -> bool {
 const ROOM_FOR_FILES: u64 = 1 << 16;
 
 /// Raises the soft limit of open files to the hard limit, and grows the process's descriptor table.
-/// If it grew later, a thread would wait some milliseconds each time that the kernel doubles the
-/// table of a process with threads.
+/// Call it before starting threads: if a process has threads, the kernel makes a thread wait some
+/// milliseconds whenever it doubles the table.
 ///
 /// # Errors
 /// Those of getrlimit(2) and setrlimit(2).

@@ -173,7 +173,7 @@ impl Partition {
         self.transactions.get(&producer_id).copied()
     }
 
-    /// Records that the last block of a segment contains a batch of this partition.
+    /// Notes that the last block of a segment contains a batch of this partition.
     pub(crate) fn index_block(&mut self, segment: u64, entry: IndexEntry) {
         if self.index.last().is_none_or(|last| last.segment != segment) {
             self.index.push(SegmentIndex { segment, entries: Vec::new() });

@@ -274,8 +274,8 @@ impl Recovery {
                 return refuse(Case::L, "it has a format that this version does not know");
             }
             Ok((header, _)) if header.sequence == sequence => header,
-            // The segment has no header of its own. A recycled file may still have that of its
-            // previous segment.
+            // The segment has no header of its own. A recycled file may still contain the
+            // header of its previous segment.
             Ok(_) | Err(_) => {
                 let log_id = self.found.log_id;
                 return match later_block(bytes, BLOCK_BYTES_MIN, 0, log_id, sequence) {
