@@ -34,7 +34,6 @@ const NEAR_BYTES: u64 = 4 << 30;
 ///
 /// # Errors
 /// The thread cannot be started.
-/// There can be no further thread.
 pub(crate) fn keep(data: &Path, configured: i64) -> io::Result<DiskSpace> {
     let mut reserve = Reserve::open(data, configured);
     let space = reserve.space.clone();

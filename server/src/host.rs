@@ -69,7 +69,6 @@ impl Host {
     ///
     /// # Errors
     /// As for [`Self::start`].
-    /// Those of [`Self::start`].
     pub fn reload(
         &mut self,
         left: Left,

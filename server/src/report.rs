@@ -1,4 +1,4 @@
-//! The answer of a shard to the admin part.
+//! The answer of a shard to the admin side.
 
 use muster_counters::Copies;
 use std::fmt;

@@ -196,7 +196,7 @@ fn open_directory(
     Ok(directory)
 }
 
-/// Starts the admin part, which reports on the shards from their start on.
+/// Starts the admin side, which reports on the shards from their start on.
 fn start_admin(
     options: &Options,
     states: &ShardStates,

@@ -7,7 +7,8 @@ use muster_codec::messages::{
 };
 use muster_codec::{ErrorCode, Str};
 
-/// Without an authorizer the answer is SECURITY_DISABLED, as in Kafka.
+/// The ACLs that match the request's filter. Without an authorizer the answer is SECURITY_DISABLED,
+/// as in Kafka.
 pub fn describe_acls<'r>(
     view: &View<'r>,
     request: &DescribeAclsRequest<'_>,

@@ -30,7 +30,7 @@ impl Stage {
     /// killed tool has left is removed first.
     ///
     /// # Errors
-    /// Another backup is under way, or the file system refuses.
+    /// Another backup is under way, or a file system operation failed.
     pub(crate) fn make(data: &Path, id: Uuid) -> io::Result<Self> {
         let path = data.join(BACKUP);
         if path.exists() {

@@ -105,7 +105,7 @@ fn increase(name: &str, partitions: i32, count: i32) -> Result<i64, Refused> {
     Err(Refused::new(ErrorCode::InvalidPartitions, words))
 }
 
-/// The node of each new partition, as the request assigns them.
+/// The nodes of the new partitions, as the request assigns them.
 fn assigned(
     view: &View<'_>,
     added: i64,

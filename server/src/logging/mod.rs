@@ -43,7 +43,6 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 ///
 /// # Errors
 /// The thread cannot be started, or a descriptor cannot be duplicated.
-/// No thread or descriptor can be had.
 pub fn start(format: Format) -> io::Result<()> {
     let (queue, receiver) = queue::new();
     writer::start(receiver, format)?;

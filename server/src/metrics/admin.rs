@@ -46,7 +46,7 @@ const NOT_FOUND: Code = Code(404, "Not Found");
 const CONFLICT: Code = Code(409, "Conflict");
 const UNAVAILABLE: Code = Code(503, "Service Unavailable");
 
-/// The admin part of a server.
+/// The admin side of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin(Arc<Shared>);
 

@@ -2,7 +2,7 @@
 //!
 //! A shard answers [`Message::Report`](crate::shard::Message) with a copy of its numbers
 //! ([`Report`](crate::report::Report)). This is a few kilobytes, and takes no longer with a million
-//! groups. Threads of the admin part ([`Admin`]) do the rest: requests ([`http`](http)), sums over
+//! groups. Threads of the admin side ([`Admin`]) do the rest: requests ([`http`](http)), sums over
 //! shards and over the last minute ([`sums`](sums)), names ([`own`](own), [`kafka`](kafka)), and
 //! text ([`family`](family)).
 //!

@@ -1,4 +1,4 @@
-//! Groups, topics and configs for the admin part: for lag metrics, and for the read API and its
+//! Groups, topics and configs for the admin side: for lag metrics, and for the read API and its
 //! page.
 //!
 //! All data comes from questions to the shards ([`crate::inquiry`]), each of which is one slice of
@@ -30,7 +30,7 @@ use survey::{Kept, Limits, SHARE};
 /// The time limit of a survey. After it the previous survey is used.
 const SURVEY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The groups, topics and configs of a server, for the admin part.
+/// The groups, topics and configs of a server, for the admin side.
 #[derive(Debug)]
 pub(crate) struct Operator {
     limits: Limits,

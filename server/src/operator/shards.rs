@@ -1,4 +1,4 @@
-//! Questions of the admin part to the shards.
+//! Questions of the admin side to the shards.
 
 use crate::admin::View;
 use crate::cluster::{ClusterImage, OfflinePartitions};
@@ -17,11 +17,11 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest pause after an answer.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// The handle through which the admin part asks the shards.
+/// The handle through which the admin side asks the shards.
 #[derive(Debug)]
 pub(super) struct Shards {
     /// Held during a question. A pause as long as the answer took follows each question, so that
-    /// the admin part uses at most half of a shard's time.
+    /// the admin side uses at most half of a shard's time.
     asking: Mutex<()>,
     peers: Vec<Peer>,
     common: Common,

@@ -1,4 +1,4 @@
-//! The numbers of a shard, its files and its TLS sessions, for the admin part and the log.
+//! The numbers of a shard, its files and its TLS sessions, for the admin side and the log.
 
 use super::{Io, Reactor};
 use crate::report::{Report, Signs};
@@ -18,7 +18,7 @@ impl<I: Io> Reactor<I> {
         numbers
     }
 
-    /// Sends a copy of the shard's numbers to the admin part, which may have stopped waiting.
+    /// Sends a copy of the shard's numbers to the admin side, which may have stopped waiting.
     pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
         let inspection = shard.inspect();
         let (stalled, stuck) = shard.stalls();

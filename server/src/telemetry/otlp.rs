@@ -82,7 +82,6 @@ pub(super) fn visit<'a>(
 ///
 /// # Errors
 /// The bytes are not valid metrics.
-/// The bytes are no metrics.
 pub(super) fn with_attributes(
     metrics: &[u8],
     attributes: &[(&str, String)],
