@@ -53,8 +53,7 @@ pub enum End {
     Failed,
 }
 
-/// Unread input in the ring may have arrived this much earlier than the time since when it is known
-/// to wait.
+/// Unread input in the ring may have arrived this much earlier than [`Io::unread_since`] says.
 const UNREAD_MARGIN_MS: i64 = 1_000;
 
 /// How long a client may take to read its last answers before its connection is closed.
@@ -74,7 +73,7 @@ pub struct Reactor<I: Io> {
     finishing: VecDeque<(i64, I::Conn)>,
     /// The time of all events in this turn; the clocks are read once.
     times: Times,
-    /// When this turn began to wait, and when the previous turn did.
+    /// When this turn began to wait, and when the previous turn began to wait.
     began: i64,
     began_before: i64,
     /// All input that arrived before this time was read.

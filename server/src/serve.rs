@@ -148,7 +148,7 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     let shards = start(&beginning, &directory)?;
     let peers: Vec<Peer> = shards.iter().map(|shard| shard.peer.clone()).collect();
     admin.iter().for_each(|admin| admin.set_peers(peers.clone(), common.clone()));
-    // Before the log says that the server is ready: from then on it can be stopped.
+    // Signals are handled before the log says that the server is ready, as it may be stopped then.
     let signals = Signals::new([SIGTERM, SIGINT].iter().chain(PASSING))?;
     log_addresses(options)?;
     log_ready(options, &directory.meta.cluster_id, began.elapsed());
@@ -166,8 +166,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The durable end of a shard's log when it stopped, and whether no transaction of the shard may
-/// have lost writes before this start.
+/// A stopped shard: the durable end of its log, and whether none of its transactions may have lost
+/// writes before this start.
 type Stopped = (u64, bool);
 
 /// Opens the data directory. A new directory gets the first user.
@@ -299,7 +299,7 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
         .zip(&mailboxes)
         .map(|(waker, (sender, _))| Peer { sender: sender.clone(), waker })
         .collect();
-    // Before a shard can order certificates or pass on a push.
+    // The threads must know the peers before a shard orders certificates or passes on a push.
     certificates.set_peers(peers.clone());
     telemetry.set_peers(peers.clone());
     for (sender, _) in &peer_lists {

@@ -20,8 +20,8 @@ const NUMBERS: &[(&str, i64, &str)] = &[
 const TEXTS: &[(&str, &str)] =
     &[("kafka.metrics.reporters", OWN_METRICS), ("metric.reporters", OWN_METRICS)];
 
-/// Muster's behavior in place of what a key without effect promises; None if the value promises
-/// nothing.
+/// The behavior of muster that differs from the promise of a key without effect. None if the value
+/// promises nothing.
 pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let value = value.trim();
     let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// The pause after accepting a connection has failed, for example because there are no descriptors.
+/// The pause after a connection could not be accepted, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The prefix of all paths of the API.

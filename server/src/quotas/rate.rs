@@ -23,7 +23,7 @@ impl Window {
         i64::from(self.samples).saturating_mul(self.sample_ms)
     }
 
-    /// A larger value, recorded at once, certainly causes a delay (Kafka's
+    /// The value above which a single record certainly causes a delay (Kafka's
     /// `ClientQuotaManager.getMaxValueInQuotaWindow`).
     pub fn largest(self, bound: f64) -> f64 {
         bound * f64::from(self.samples - 1) * seconds(self.sample_ms)
@@ -83,8 +83,7 @@ impl Rate {
         if rate > bound { whole_ms((rate - bound) / bound * elapsed) } else { 0 }
     }
 
-    /// The time that the samples cover, in ms. It is at least the window's length without one
-    /// sample.
+    /// The time that the samples cover, in ms: at least the length of all samples except one.
     fn elapsed(&mut self, window: Window, now: i64) -> i64 {
         let over = now.saturating_sub(window.total_ms());
         let old = self.samples.iter_mut().filter(|sample| sample.last <= over);

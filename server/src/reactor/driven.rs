@@ -30,8 +30,8 @@ pub struct Parts<D> {
     pub clock: Clock,
 }
 
-/// How long the frames of one connection are handled before the next connection's, and how long a
-/// turn is. After `TURN_MS`, further frames of connections that come first are queued.
+/// How long one connection's frames are handled before those of the next connection, and the time
+/// limit of a turn. After `TURN_MS`, further frames of connections that come first are queued.
 const SLICE: Duration = Duration::from_micros(300);
 const TURN_MS: i64 = 4;
 

@@ -122,7 +122,7 @@ impl Sessions {
 }
 
 impl<I: Io> Reactor<I> {
-    /// Receives encrypted bytes. Those of a handshake wait for their turn.
+    /// Receives encrypted bytes. The bytes of a handshake wait for their turn.
     pub(super) fn received_secured(
         &mut self,
         io: &mut I,

@@ -35,8 +35,8 @@ impl<I: Io> Reactor<I> {
         let has_first = self.serve_first(io, shard)?;
         let others_wait =
             io.has_others() || self.sessions.handshakes.has_waiting() || shard.has_work();
-        // Answers to the first connections leave at the end of the turn, so other work comes in the
-        // next turn, unless the first connections have used up their share.
+        // Answers to connections that come first leave at the end of the turn. So other work comes
+        // in the next turn, unless these connections have used up their share.
         if others_wait && (!has_first || io.is_over()) {
             self.serve_others(io, shard)?;
         }

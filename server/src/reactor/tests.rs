@@ -327,7 +327,8 @@ fn a_short_request_is_handled_before_those_that_wait() {
     assert!(story.turns_until_answered(regular).len() <= 2);
 }
 
-/// Their second requests wait in the run queue, ahead of those of other connections.
+/// The second requests of the first connections wait in the run queue, ahead of requests of other
+/// connections.
 #[test]
 fn the_first_are_answered_in_their_turn_even_if_they_ask_for_more_than_one_thing() {
     let mut story = Story::new();

@@ -19,8 +19,8 @@ pub(super) const UNPACKED_FACTOR_MAX: usize = 8;
 /// Bytes of a client attribute that subscriptions match. A longer attribute matches nothing.
 pub(super) const ATTRIBUTE_BYTES_MAX: usize = 255;
 
-/// Series of one push, and of all clients. Beyond the second limit, clients that have not pushed
-/// for longest lose their series.
+/// Series of one push, and of all clients. Beyond the second limit, the clients with the oldest
+/// pushes lose their series.
 pub(super) const PUSH_SERIES_MAX: usize = 4_096;
 pub(super) const SERIES_MAX: usize = 65_536;
 

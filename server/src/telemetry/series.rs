@@ -1,5 +1,5 @@
-//! The newest values of each client, limited in number and bytes. Beyond a limit, clients that have
-//! not pushed for longest lose their values.
+//! The newest values of each client, limited in number and bytes. Beyond a limit, the clients with
+//! the oldest pushes lose their values.
 
 use super::limits::{
     LABEL_BYTES_MAX, NAME_BYTES_MAX, PUSH_SERIES_MAX, SERIES_BYTES_MAX, SERIES_MAX,

@@ -1,4 +1,4 @@
-//! The subscriptions in an image: which clients they match, and which metrics these push.
+//! The subscriptions in an image: which clients they match, and which metrics these clients push.
 
 use super::limits::ATTRIBUTE_BYTES_MAX;
 use super::push::Client;
@@ -9,7 +9,7 @@ use crate::config::{
 use muster_codec::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Among a subscription's metrics, this selects all metrics.
+/// The entry in a subscription's list of metrics that selects all metrics.
 const ALL_METRICS: &str = "*";
 
 /// All subscriptions, by name.

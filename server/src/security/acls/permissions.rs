@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The name of the only resource of type cluster.
 pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
-/// A name that no resource has. What is allowed on it is allowed on any name. (Kafka's
+/// A name that no resource has. An operation that is allowed on it is allowed on any name. (Kafka's
 /// placeholder.)
 const ANY_NAME: &str = "hardcode";
 
