@@ -11,8 +11,8 @@ impl ClusterImage {
         &self.client_quotas
     }
 
-    /// Sets or removes a quota. An unknown kind has no effect; neither has NaN, which no rate
-    /// exceeds.
+    /// Sets or removes a quota. An unknown kind has no effect. A quota of NaN has none either: no
+    /// rate exceeds it.
     pub(super) fn put_client_quota(
         &mut self,
         key: &ClientQuotaKey<'_>,
@@ -49,7 +49,7 @@ pub(super) fn entity(mut parts: BTreeMap<&str, Name>) -> Option<Entity> {
     }
 }
 
-/// The name of an entity; None is the default entity.
+/// The name of an entity; None for the default entity.
 pub(super) fn name_of(name: Option<&str>) -> Name {
     name.map_or(Name::Default, Name::of)
 }

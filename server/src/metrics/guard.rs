@@ -28,7 +28,7 @@ pub(super) enum Denied {
     NotLocal,
     /// The host of the request is neither an IP address nor `localhost`.
     ForeignHost,
-    /// A browser sent the request for a page, which may be from any site.
+    /// A browser sent the request on behalf of a page, which may be from any site.
     ForeignPage,
 }
 

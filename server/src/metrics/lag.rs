@@ -1,4 +1,4 @@
-//! The lag of groups: of those with the most lag, and of those that `admin.lag.groups` names.
+//! The lag of the groups with the most lag, and of the groups that `admin.lag.groups` names.
 
 use super::family::{Families, Labels, Type};
 use crate::operator::{GroupLag, Survey};

@@ -36,8 +36,8 @@ pub(super) fn authenticate(message: &[u8], users: &PlainUsers) -> Result<String,
 /// How many tokens Kafka reads; a valid message has three.
 const TOKENS_READ: usize = 4;
 
-/// Checks a password. This takes as long for an unknown user, so that the time does not reveal
-/// users.
+/// Checks a password. The check takes the same time for an unknown user, so that the time does not
+/// reveal users.
 fn is_password(users: &PlainUsers, name: &str, password: &str) -> bool {
     match users.get(name) {
         Some(expected) => expected.is(password),

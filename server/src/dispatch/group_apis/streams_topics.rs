@@ -59,7 +59,7 @@ pub(crate) fn explain_denied(body: &mut StreamsGroupHeartbeatResponse<'_>, denie
     explain(body, &format!("Unauthorized to CREATE on topics {named}{more}."));
 }
 
-/// Adds to the status of missing topics why their creation failed.
+/// Adds the reason why topics could not be created to the status of missing topics.
 pub(crate) fn explain_failed<'f>(
     body: &mut StreamsGroupHeartbeatResponse<'_>,
     failed: impl Iterator<Item = (&'f str, &'f str)>,
