@@ -61,6 +61,7 @@ mod supervisor;
 pub mod telemetry;
 mod telemetry_thread;
 mod token_keys;
+pub mod topics;
 mod transactions;
 pub mod trash;
 pub mod users;

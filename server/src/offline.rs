@@ -3,6 +3,7 @@
 
 use crate::directories;
 use crate::shard::LogSizes;
+use crate::topics;
 use muster_storage::limits::SEGMENT_BYTES_DEFAULT;
 use muster_storage::{FileDone, FileId, FileOp, LogConfig, Recovered, ShardLog};
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ pub fn log_config(dir: PathBuf, log_id: u64, block_bytes: u32, sizes: LogSizes) 
         block_bytes,
         operation_bytes_max: sizes.operation_bytes_max,
         open_bytes_max: sizes.open_bytes_max,
+        topics: topics::RULES,
         ..LogConfig::with_segments(segment_bytes)
     }
 }

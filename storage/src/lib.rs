@@ -46,6 +46,7 @@ mod raw_record;
 mod segment_name;
 pub mod shard_log;
 pub mod snapshot;
+mod topic_rules;
 
 pub use append_error::AppendError;
 pub use file_op::{FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode};
@@ -64,3 +65,4 @@ pub use shard_log::{
     LogFile, ReadPlan, Reading, Recovered, RecoveredBatch, Recovery, SegmentExtent, SegmentWalk,
     ShardLog, Superseded,
 };
+pub use topic_rules::{KeyRule, TopicRule, TopicRules};

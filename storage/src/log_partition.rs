@@ -49,6 +49,11 @@ impl LogPartition {
         }
     }
 
+    /// The number of its topic.
+    pub(crate) fn topic(self) -> u8 {
+        self.to_bytes()[0]
+    }
+
     /// The four bytes before a batch in a block.
     pub(crate) fn to_bytes(self) -> [u8; 4] {
         debug_assert!(self.is_valid(), "{self} is out of range");

@@ -171,18 +171,18 @@ fn case_e_in_a_recycled_file_is_a_cut_only_if_it_was_a_block_of_the_segment() {
 #[test]
 fn case_r_more_than_any_block_is_not_cut() {
     let mut disk = Disk::default();
+    let LogConfig { dir, topics, .. } = small_config();
     let first_segment_bytes = LogConfig::default().segment_bytes;
-    let config = LogConfig { dir: small_config().dir, first_segment_bytes, ..LogConfig::default() };
+    let config = LogConfig { dir, topics, first_segment_bytes, ..LogConfig::default() };
     let mut log = ShardLog::new(config.clone(), Recovered::default());
     append(&mut log, &[1; 10]);
     settle(&mut log, &mut disk, 0);
-    let end = 2 * 4096;
-    disk.live.get_mut(&path(1)).unwrap()[end + TORN_BYTES_MAX - 1] = 1;
+    disk.live.get_mut(&path(1)).unwrap()[2 * 4096 + TORN_BYTES_MAX - 1] = 1;
     let (recovered, _) = recover(&disk, &config.dir).unwrap();
     assert_eq!(recovered.cut().unwrap().bytes.len(), TORN_BYTES_MAX);
-    disk.live.get_mut(&path(1)).unwrap()[end + TORN_BYTES_MAX] = 1;
+    disk.live.get_mut(&path(1)).unwrap()[2 * 4096 + TORN_BYTES_MAX] = 1;
     let corruption = recover(&disk, &config.dir).unwrap_err();
-    assert_eq!((corruption.case, corruption.segment, corruption.at), (Case::R, 1, end));
+    assert_eq!((corruption.case, corruption.segment, corruption.at), (Case::R, 1, 2 * 4096));
 }
 
 #[test]

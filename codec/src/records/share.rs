@@ -50,8 +50,14 @@ message! {
     }
 }
 
-const SNAPSHOT: Schema = Schema { record_type: 0, versions: 0..=0, flexible_from: 0 };
-const UPDATE: Schema = Schema { record_type: 1, versions: 0..=0, flexible_from: 0 };
+/// The types at the front of keys: of snapshots and their tombstones, and of updates. The key of an
+/// update is that of its snapshot but for the type.
+pub const SHARE_SNAPSHOT_TYPE: i16 = 0;
+pub const SHARE_UPDATE_TYPE: i16 = 1;
+
+const SNAPSHOT: Schema =
+    Schema { record_type: SHARE_SNAPSHOT_TYPE, versions: 0..=0, flexible_from: 0 };
+const UPDATE: Schema = Schema { record_type: SHARE_UPDATE_TYPE, versions: 0..=0, flexible_from: 0 };
 
 /// The version in which values are written.
 const WRITTEN: i16 = 0;

@@ -29,7 +29,7 @@ use crate::shares::{Shares, SlotStates};
 use crate::stall::Stalls;
 use crate::telemetry::Telemetry;
 use crate::transactions::{Coordinators, Life, Transactions};
-use crate::trash;
+use crate::{topics, trash};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
 use muster_storage::shard_log::recovery::segment_file_name;
@@ -334,6 +334,7 @@ impl Loaded {
             open_bytes_max: log_sizes.open_bytes_max,
             first_file_id: FIRST_LOG_FILE,
             token_tag: LOG_TOKENS,
+            topics: topics::RULES,
             ..LogConfig::with_segments(segment_bytes)
         }
     }

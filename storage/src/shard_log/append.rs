@@ -18,7 +18,7 @@ impl ShardLog {
     /// as one request may cause many; the caller has to handle no further requests then.
     ///
     /// # Panics
-    /// If there is no record, or the partition is out of range.
+    /// If there is no record, the partition is out of range, or its topic has no rule.
     pub fn append<R: WriteRecord>(
         &mut self,
         partition: LogPartition,
@@ -27,8 +27,8 @@ impl ShardLog {
     ) -> Result<u64, AppendError> {
         let was_open = self.begin(partition);
         let grown = self.write_records(partition, self.wall(now), records)?;
-        let may_linger = matches!(partition, LogPartition::ConsumerOffsets(_));
-        Ok(self.accept(partition, was_open, grown, (now, may_linger)))
+        let lingers = self.config.topics.of(partition.topic()).lingers;
+        Ok(self.accept(partition, was_open, grown, (now, lingers)))
     }
 
     /// Like [`ShardLog::append`], for records of a transaction of this producer (id and epoch).
@@ -113,19 +113,19 @@ impl ShardLog {
         self.partitions.get_mut(partition).is_open()
     }
 
-    /// Counts an operation that was added to the open block; returns its position. Records of
-    /// groups may linger; those of transactions may not (`CoordinatorRuntime` of Kafka), nor those
-    /// of other topics, as the key is the group coordinator's.
+    /// Counts an operation that was added to the open block; returns its position. The rule of a
+    /// topic says whether its records linger; records of transactions never do
+    /// (`CoordinatorRuntime` of Kafka).
     fn accept(
         &mut self,
         partition: LogPartition,
         was_open: bool,
         grown: usize,
-        (now, may_linger): (i64, bool),
+        (now, lingers): (i64, bool),
     ) -> u64 {
         let first = (!was_open).then_some(partition);
         self.gather.count(first, grown, (now, self.wall(now)));
-        self.gather.hurry(!may_linger);
+        self.gather.hurry(!lingers);
         self.partitions.get_mut(partition).operations.accept();
         let position = self.progress.accept();
         if self.config.linger_ms == 0 {

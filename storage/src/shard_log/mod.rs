@@ -30,6 +30,7 @@ use crate::limits::{
 use crate::log_partition::LogPartition;
 use crate::open_files::OpenFiles;
 use crate::progress::Progress;
+use crate::topic_rules::TopicRules;
 use compaction::{Compaction, segment_path};
 use gather::{Gather, Sealed};
 use muster_codec::Wall;
@@ -67,6 +68,8 @@ pub struct LogConfig {
     pub token_tag: u8,
     /// None switches compaction off.
     pub compaction: Option<CompactionConfig>,
+    /// The topics of the records that the log may have; by default none.
+    pub topics: TopicRules,
 }
 
 impl Default for LogConfig {
@@ -83,6 +86,7 @@ impl Default for LogConfig {
             first_file_id: 0,
             token_tag: 0,
             compaction: None,
+            topics: TopicRules::default(),
         }
     }
 }

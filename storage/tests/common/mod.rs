@@ -13,8 +13,8 @@ use muster_codec::record_batch::Batch;
 use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
-    CompactionConfig, Corruption, FileOp, FileToken, LogConfig, LogPartition, Recovered, Recovery,
-    ShardLog,
+    CompactionConfig, Corruption, FileOp, FileToken, KeyRule, LogConfig, LogPartition, Recovered,
+    Recovery, ShardLog, TopicRule, TopicRules,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,6 +53,21 @@ pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<File
     block
 }
 
+/// The topics of a log: its cluster's records, two topics that keep the newest record of each key,
+/// and one of snapshots and updates.
+pub const TOPICS: TopicRules = {
+    const fn rule(number: u8, lingers: bool, keys: KeyRule) -> TopicRule {
+        TopicRule { number, lingers, keys }
+    }
+    const UPDATES: KeyRule = KeyRule::SnapshotsAndUpdates { snapshot: [0, 0], update: [0, 1] };
+    TopicRules::new(&[
+        rule(255, false, KeyRule::SameKey),
+        rule(0, true, KeyRule::SameKey),
+        rule(1, false, KeyRule::SameKey),
+        rule(2, false, UPDATES),
+    ])
+};
+
 /// A config with small segments.
 pub fn small_config() -> LogConfig {
     LogConfig {
@@ -65,6 +80,7 @@ pub fn small_config() -> LogConfig {
         open_bytes_max: 8 << 10,
         first_file_id: 100,
         token_tag: 7,
+        topics: TOPICS,
         ..LogConfig::default()
     }
 }

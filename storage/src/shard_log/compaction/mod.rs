@@ -1,17 +1,17 @@
 //! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
-//! of all others. For share state it also keeps the updates after the newest snapshot.
+//! of all others. A topic may have keys of snapshots and updates: the updates after the newest
+//! snapshot are kept, too ([`KeyRule`](crate::KeyRule)).
 //!
 //! Compaction runs concurrently with appends, in slices, and pushes file operations like the rest
 //! of the log. FORMAT.md describes the files at each moment. Keys are compared without decoding
 //! them.
 //! - [`pass`]: one pass, which follows the [`rules`].
 //! - [`scan`]: reads the records of segments.
-//! - [`notes`]: what a pass remembers of them: the newest record of each key ([`crate::newest`];
-//!   [`keys`] says by which key records are compared) and the [`transactions`].
+//! - [`notes`]: what a pass remembers of them: the newest record of each key ([`crate::newest`])
+//!   and the [`transactions`].
 //! - [`output`]: the segment that is written.
 //! - [`rewrite`]: replaces damaged segments without reading them.
 
-mod keys;
 mod notes;
 mod output;
 mod pass;
@@ -371,6 +371,7 @@ impl ShardLog {
     fn rules(&self, wall: i64, config: &CompactionConfig) -> Rules {
         let segment_bytes = self.config.segment_bytes as usize;
         Rules {
+            topics: self.config.topics,
             log_id: self.config.log_id,
             block_bytes: self.config.block_bytes,
             pass: self.segments.last_pass() + 1,

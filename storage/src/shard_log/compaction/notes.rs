@@ -3,11 +3,11 @@
 //!
 //! A record of a transaction counts once its marker is read: then it is noted by its own offset.
 
-use super::keys::{hash, is_update};
 use super::transactions::{OpenTransaction, Place, Transactions};
 use crate::log_partition::LogPartition;
 use crate::newest::{KeyHash, NEW_MEMORY_COST, Newest, Noted};
 use crate::raw_record::RawRecord;
+use crate::topic_rules::TopicRules;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use muster_codec::wire::Result;
 
@@ -17,6 +17,7 @@ pub(super) struct Full;
 
 #[derive(Debug)]
 pub(super) struct Notes {
+    topics: TopicRules,
     newest: Newest,
     transactions: Transactions,
     /// Records of the last committed transaction that are still to be noted.
@@ -28,10 +29,10 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Empty notes for at most `keys` keys, in at most `bytes` bytes.
-    pub(super) fn new(log_id: u64, keys: u64, bytes: usize) -> Self {
+    pub(super) fn new(topics: TopicRules, log_id: u64, keys: u64, bytes: usize) -> Self {
         let newest = Newest::new(log_id, keys, bytes);
         let transactions = Transactions::new(bytes);
-        Self { newest, transactions, committed: Vec::new(), cut: None }
+        Self { topics, newest, transactions, committed: Vec::new(), cut: None }
     }
 
     /// Begins with a batch of a block.
@@ -59,10 +60,11 @@ impl Notes {
                 outcome.map_or(Ok(1), |outcome| self.end(partition, header, outcome, offset))
             );
         }
-        if self.cut.is_some() || is_update(partition, key) {
+        let rule = &self.topics.of(partition.topic()).keys;
+        if self.cut.is_some() || rule.is_update(key) {
             return Ok(Ok(1));
         }
-        let key = hash(&self.newest, partition, key);
+        let key = self.hash(partition, key);
         if header.is_transactional() {
             self.transactions.record(partition, header.producer_id, key, offset);
             return Ok(if self.transactions.is_full() { Err(Full) } else { Ok(1) });
@@ -128,7 +130,13 @@ impl Notes {
 
     /// The offset of the newest record that displaces older ones of a key.
     pub(super) fn newest_of(&self, partition: LogPartition, key: &[u8]) -> Option<i64> {
-        self.newest.get(hash(&self.newest, partition, key))
+        self.newest.get(self.hash(partition, key))
+    }
+
+    /// The hash of a partition and of the key by which a record in it is compared.
+    fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
+        let [first, rest] = self.topics.of(partition.topic()).keys.compared(key);
+        self.newest.hash([&partition.to_bytes(), first, rest])
     }
 
     /// Frees a part of the memory. Returns true when nothing is left.

@@ -93,7 +93,7 @@ impl Pass {
         let Source { sequence, segment } = sources[dirty];
         let dirty_from = Place { source: dirty, block: segment.dirty_from };
         Self {
-            notes: Notes::new(rules.log_id, keys, rules.map_bytes),
+            notes: Notes::new(rules.topics, rules.log_id, keys, rules.map_bytes),
             stage: Stage::Map,
             at: dirty,
             scan: Scan::new(rules.log_id, sequence, &segment, segment.dirty_from),

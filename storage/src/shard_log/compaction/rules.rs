@@ -1,17 +1,18 @@
 //! The rules of a pass: which batches and records it keeps.
 
-use super::keys::is_update;
 use super::notes::Notes;
 use super::output::Fate;
 use super::transactions::Place;
 use crate::log_partition::LogPartition;
 use crate::raw_record::RawRecord;
+use crate::topic_rules::TopicRules;
 use muster_codec::record_batch::BatchHeader;
 use muster_faults::Fault;
 
 /// The parameters of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
+    pub(super) topics: TopicRules,
     pub(super) log_id: u64,
     pub(super) block_bytes: u32,
     /// The number of the pass.
@@ -96,7 +97,8 @@ pub(super) fn fate(
     if known.is_some_and(|known| offset < known) {
         return Fate::Drop;
     }
-    if record.is_tombstone && is_update(partition, key) {
+    let of_topic = rules.topics.of(partition.topic());
+    if record.is_tombstone && of_topic.keys.is_update(key) {
         return Fate::Drop;
     }
     let is_over = |horizon| rules.now >= horizon;

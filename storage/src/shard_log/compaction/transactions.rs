@@ -138,7 +138,6 @@ impl Transactions {
 mod tests {
     use super::*;
     use crate::newest::Newest;
-    use crate::shard_log::compaction::keys::hash;
     use muster_codec::record_batch::BatchBuilder;
 
     const PARTITION: LogPartition = LogPartition::ConsumerOffsets(3);
@@ -157,7 +156,7 @@ mod tests {
     fn each_transaction_of_a_producer_has_an_outcome_of_its_own() {
         let mut all = Transactions::new(0);
         let newest = Newest::new(1, 1, 1);
-        let key = hash(&newest, PARTITION, b"k");
+        let key = newest.hash([b"k"]);
         let ends =
             [TransactionOutcome::Abort, TransactionOutcome::Commit, TransactionOutcome::Abort];
         for (at, outcome) in (0..).zip(ends) {
