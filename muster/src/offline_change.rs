@@ -10,9 +10,9 @@ use muster::offline::OfflineLog;
 use muster::placement::CONTROLLER;
 use muster::random::RandomIds;
 use muster::shard::load;
+use muster::topics;
 use muster_codec::records::ClusterRecord;
 use muster_log_tools::common;
-use muster_storage::LogPartition;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ pub(crate) fn change_cluster(
     loaded.keep_cut(data, wall().0)?;
     let log = loaded.into_log(block_bytes(data)?, &mut RandomIds::new()?);
     let mut offline = OfflineLog::of(data.to_owned(), log);
-    offline.log.append(LogPartition::Cluster, wall().0, &records)?;
+    offline.log.append(topics::CLUSTER, wall().0, &records)?;
     offline.flush()?;
     Ok(directory.record_ends(&[offline.log.progress().flushed()], false)?)
 }

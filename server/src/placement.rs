@@ -3,7 +3,6 @@
 //! record: see [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
-use muster_storage::LogPartition;
 use std::fmt;
 
 /// The shard that decides changes of the cluster: its log has the cluster's records.
@@ -19,30 +18,10 @@ pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions"
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-impl Slot {
-    /// The partition of the shard's log with the slot's records.
-    pub fn log_partition(self) -> LogPartition {
-        LogPartition::ConsumerOffsets(self.0)
-    }
-
-    /// The partition of the shard's log with the state of share partitions of topic partitions that
-    /// have this slot.
-    pub fn share_state(self) -> LogPartition {
-        LogPartition::ShareState(self.0)
-    }
-}
-
 /// A partition of `__transaction_state`: the transactional ids that have one coordinator. It is led
 /// with a slot: see [`Placement::slot_of_transactions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionsPartition(pub u32);
-
-impl TransactionsPartition {
-    /// The partition of the shard's log with the records of its ids.
-    pub fn log_partition(self) -> LogPartition {
-        LogPartition::TransactionState(self.0)
-    }
-}
 
 /// A unit with a coordinator of its own: a slot, for its groups, or a partition of
 /// `__transaction_state`.
@@ -132,41 +111,9 @@ impl Placement {
         self.shard_of(self.slot_of_transactions(partition))
     }
 
-    /// The shard in whose log a partition is.
-    pub fn log_shard(self, partition: LogPartition) -> u32 {
-        match partition {
-            LogPartition::Cluster => CONTROLLER,
-            LogPartition::ConsumerOffsets(index) => self.shard_of(Slot(index)),
-            LogPartition::TransactionState(index) => {
-                self.transactions_shard(TransactionsPartition(index))
-            }
-            LogPartition::ShareState(index) => self.shard_of(Slot(index % self.offsets_partitions)),
-        }
-    }
-
-    /// Whether there is a partition of this number.
-    pub fn has(self, partition: LogPartition) -> bool {
-        match partition {
-            LogPartition::Cluster => true,
-            LogPartition::ConsumerOffsets(index) => index < self.offsets_partitions,
-            LogPartition::TransactionState(index) => index < self.transactions_partitions,
-            LogPartition::ShareState(index) => index < self.share_state_partitions,
-        }
-    }
-
-    /// The partitions of internal topics that a shard leads, which are in its log.
-    pub fn log_partitions_of(self, shard: u32) -> impl Iterator<Item = LogPartition> {
-        let of_slots = self.slots_of(shard).map(Slot::log_partition);
-        let transactions = TransactionsPartition::led_by(self, shard);
-        let share_state = self.led_with_slots(shard, self.share_state_partitions);
-        of_slots
-            .chain(transactions.map(TransactionsPartition::log_partition))
-            .chain(share_state.map(LogPartition::ShareState))
-    }
-
     /// The partitions of an internal topic that a shard leads with its slots, in order: partition p
     /// is led with slot p mod slots.
-    fn led_with_slots(self, shard: u32, partitions: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn led_with_slots(self, shard: u32, partitions: u32) -> impl Iterator<Item = u32> {
         let firsts = (0..partitions).step_by(self.offsets_partitions as usize);
         let of = move |first| self.slots_of(shard).map(move |Slot(slot)| first + slot);
         firsts.flat_map(of).filter(move |index| *index < partitions)
@@ -251,26 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn each_partition_of_the_other_topics_is_led_with_a_slot() {
+    fn each_partition_of_transactions_is_led_with_a_slot() {
         for (shards, slots, transactions) in
             [(1, 50, 50), (3, 50, 120), (2, 6, 50), (3, 50, 7), (4, 2, 9), (2, 1, 5), (1, 3, 1)]
         {
             let placement = Placement {
                 transactions_partitions: transactions,
-                share_state_partitions: transactions.max(slots),
                 ..Placement::of_equal(shards, slots)
             };
             let led = led(placement, |it| placement.transactions_shard(it));
             assert_eq!(led, (0..transactions).map(TransactionsPartition).collect::<Vec<_>>());
-            let mut all = 0;
-            for shard in 0..shards {
-                for partition in placement.log_partitions_of(shard) {
-                    assert!(placement.has(partition), "{partition}");
-                    assert_eq!(placement.log_shard(partition), shard, "{partition}");
-                    all += 1;
-                }
-            }
-            assert_eq!(all, slots + transactions + transactions.max(slots));
         }
     }
 

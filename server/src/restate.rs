@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::groups::{ShareStates, TransactionCoordinators};
 use crate::offline::OfflineLog;
 use crate::shard::Loaded;
+use crate::topics;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{BatchHeader, WriteRecord};
 use muster_coordinator::{Producer, StateWalk};
@@ -27,7 +28,7 @@ pub fn write_state(loaded: &mut Loaded, log: &mut OfflineLog, now: i64) -> Resul
     }
     let image = loaded.image().cloned();
     for record in image.iter().flat_map(|image| image.records(&loaded.common().config)) {
-        append(log, LogPartition::Cluster, now, &record)?;
+        append(log, topics::CLUSTER, now, &record)?;
     }
     write_ids(loaded, log, now)?;
     write_shares(loaded, log, now)?;

@@ -2,6 +2,7 @@
 //! Kafka's.
 
 use crate::log_partition::LogPartition;
+use crate::topic_rules::TopicRules;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::Batch;
 use muster_codec::wire::{DecodeError, Reader, Result};
@@ -252,9 +253,9 @@ impl<'a> Block<'a> {
         (self.header.length as usize).next_multiple_of(block_bytes as usize)
     }
 
-    /// The batches with their partitions.
-    pub fn entries(&self) -> Entries<'a> {
-        Entries::new(self.entries)
+    /// The batches with their partitions, which are of these topics.
+    pub fn entries(&self, topics: TopicRules) -> Entries<'a> {
+        Entries::new(self.entries, topics)
     }
 }
 
@@ -262,12 +263,13 @@ impl<'a> Block<'a> {
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
     rest: &'a [u8],
+    topics: TopicRules,
 }
 
 impl<'a> Entries<'a> {
     /// Iterates over the bytes of a block after its header.
-    pub(crate) fn new(entries: &'a [u8]) -> Self {
-        Self { rest: entries }
+    pub(crate) fn new(entries: &'a [u8], topics: TopicRules) -> Self {
+        Self { rest: entries, topics }
     }
 }
 
@@ -278,7 +280,7 @@ impl<'a> Iterator for Entries<'a> {
         if self.rest.is_empty() {
             return None;
         }
-        let entry = read_entry(self.rest);
+        let entry = read_entry(self.rest, self.topics);
         self.rest = match &entry {
             Ok((_, batch)) => &self.rest[PARTITION_BYTES + batch.bytes.len()..],
             Err(_) => &[],
@@ -287,9 +289,9 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-fn read_entry(bytes: &[u8]) -> Result<(LogPartition, Batch<'_>)> {
+fn read_entry(bytes: &[u8], topics: TopicRules) -> Result<(LogPartition, Batch<'_>)> {
     let mut reader = Reader::new(bytes);
-    let partition = LogPartition::from_bytes(reader.array()?)?;
+    let partition = LogPartition::from_bytes(reader.array()?, topics)?;
     Ok((partition, Batch::read(reader.rest())?))
 }
 

@@ -50,7 +50,7 @@ mod topic_rules;
 
 pub use append_error::AppendError;
 pub use file_op::{FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode};
-pub use log_partition::{LogPartition, PARTITIONS_MAX};
+pub use log_partition::{LogPartition, PARTITIONS_MAX, UNPARTITIONED};
 pub use open_files::OpenFiles;
 pub use pace::Pace;
 pub use partition_log::{

@@ -6,8 +6,8 @@
 mod common;
 
 use common::{
-    Disk, SHARE_STATE, State, compact, compacting_config, open, part, records, recover, recover_by,
-    settle,
+    Disk, SHARE_STATE, State, TOPICS, compact, compacting_config, open, part, records, recover,
+    recover_by, settle,
 };
 use muster_codec::record_batch::{Batches, EndTxnMarker, TransactionOutcome};
 use muster_storage::{
@@ -215,7 +215,8 @@ impl Twins {
 
     /// Checks that recovery with the segment index has the same result as without it.
     fn check_known(&self, recovered: &Recovered) {
-        let recovery = Recovery::knowing(KnownSegments::read(&self.known).unwrap());
+        let known = KnownSegments::read(&self.known, TOPICS).unwrap();
+        let recovery = Recovery::new(TOPICS).knowing(known);
         let (knowing, _) = recover_by(recovery, &self.disk, &self.config.dir).unwrap();
         let found = |it: &Recovered| format!("{it:?}").split(" ends: ").next().unwrap().to_owned();
         assert_eq!(found(&knowing), found(recovered));

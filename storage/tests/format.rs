@@ -5,7 +5,8 @@
 mod common;
 
 use common::{
-    Disk, Found, compact, compacting_config, part, records, recover, settle, small_config, values,
+    CLUSTER, Disk, Found, compact, compacting_config, part, records, recover, settle, small_config,
+    values,
 };
 use muster_storage::layout::{
     BLOCK_HEADER_BYTES, BLOCK_MAGIC, COMPACTED_HEADER_BYTES, COMPACTED_VERSION, FORMAT_VERSION,
@@ -16,7 +17,7 @@ use muster_storage::limits::{
     PARTITION_INDEX_SPAN_BYTES, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
     SHARD_INDEX_SPAN_BYTES, SNAPSHOT_CHUNK_BYTES,
 };
-use muster_storage::log_partition::{CLUSTER_PARTITION, PARTITIONS_MAX};
+use muster_storage::log_partition::{PARTITIONS_MAX, UNPARTITIONED};
 use muster_storage::partition_log::{
     RECOVERY_POINT_BYTES, RECOVERY_POINTS_BODY_AT, RECOVERY_POINTS_HEADER_BYTES,
     RECOVERY_POINTS_MAGIC, RECOVERY_POINTS_VERSION, START_OFFSET_MAGIC, START_OFFSET_SLOT_BYTES,
@@ -25,7 +26,7 @@ use muster_storage::partition_log::{
 use muster_storage::snapshot::{
     SNAPSHOT_BODY_AT, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
 };
-use muster_storage::{LogPartition, Recovered, ShardLog};
+use muster_storage::{Recovered, ShardLog};
 
 const FORMAT: &str = include_str!("../FORMAT.md");
 
@@ -64,7 +65,7 @@ fn the_constants_in_the_document_are_those_of_the_code() {
         ("SNAPSHOT_HEADER_BYTES", SNAPSHOT_HEADER_BYTES as u64),
         ("SNAPSHOT_BODY_AT", SNAPSHOT_BODY_AT),
         ("SNAPSHOT_CHUNK_BYTES", SNAPSHOT_CHUNK_BYTES as u64),
-        ("CLUSTER_PARTITION", u64::from(CLUSTER_PARTITION.unsigned_abs())),
+        ("UNPARTITIONED", UNPARTITIONED.into()),
     ];
     for (name, value) in constants {
         let row = FORMAT.lines().find(|line| line.starts_with(&format!("| `{name}` | ")));
@@ -108,7 +109,7 @@ fn golden() -> Vec<u8> {
     let mut disk = Disk::default();
     let mut log = ShardLog::new(small_config(), Recovered::default());
     let record = |value| [(&b"key"[..], value)];
-    log.append(LogPartition::Cluster, 1_000, record(Some(&b"cluster"[..]))).unwrap();
+    log.append(part(CLUSTER), 1_000, record(Some(&b"cluster"[..]))).unwrap();
     log.append(part(7), 1_001, record(Some(&b"first"[..]))).unwrap();
     log.append(part(7), 1_002, record(None)).unwrap();
     settle(&mut log, &mut disk, 2_000);
@@ -136,7 +137,7 @@ fn golden_compacted() -> Vec<u8> {
     let mut log = ShardLog::new(config.clone(), Recovered::default());
     let mut now = 10_000;
     let a = (&b"a"[..], Some(&b"1"[..]));
-    log.append(LogPartition::Cluster, now, [a]).unwrap();
+    log.append(part(CLUSTER), now, [a]).unwrap();
     log.append(part(7), now, [a, (b"b", Some(b"2"))]).unwrap();
     log.append(part(7), now, [(&b"c"[..], None)]).unwrap();
     settle(&mut log, &mut disk, now);
@@ -185,7 +186,7 @@ fn the_golden_segment_is_read() {
     let (recovered, replayed) = recover(&disk, &small_config().dir).unwrap();
     assert_eq!(recovered.position(), 4);
     let partitions: Vec<i32> = replayed.iter().map(|batch| batch.partition).collect();
-    assert_eq!(partitions, [CLUSTER_PARTITION, 7, 7]);
+    assert_eq!(partitions, [CLUSTER, 7, 7]);
     assert_eq!(values(&replayed[0].bytes), [b"cluster"]);
     assert_eq!(values(&replayed[2].bytes), [b"second block"]);
     assert_eq!(replayed[2].base_offset, 2);

@@ -4,9 +4,16 @@
 
 mod common;
 
-use common::{Disk, Replayed, compact, compacting_config, open, part, recover, recover_by, settle};
+use common::{
+    Disk, Replayed, TOPICS, compact, compacting_config, open, part, recover, recover_by, settle,
+};
 use muster_storage::layout::{Compacted, SegmentHeader};
 use muster_storage::{KnownSegments, LogConfig, Recovered, Recovery, SegmentWalk, ShardLog};
+
+/// A recovery that knows the segments in a snapshot.
+fn knowing(known: &[u8]) -> Recovery {
+    Recovery::new(TOPICS).knowing(KnownSegments::read(known, TOPICS).unwrap())
+}
 
 struct Story {
     log: ShardLog,
@@ -63,7 +70,7 @@ impl Story {
     /// Checks that recovery with and without the index has the same result. Returns the batches
     /// that each of them read.
     fn start(&self, known: &[u8]) -> [Vec<Replayed>; 2] {
-        let knowing = Recovery::knowing(KnownSegments::read(known).unwrap());
+        let knowing = knowing(known);
         let dir = compacting_config().dir;
         let (recovered, read) = recover_by(knowing, &self.disk, &dir).unwrap();
         let (all, read_all) = recover(&self.disk, &dir).unwrap();
@@ -135,7 +142,7 @@ fn damage_that_is_older_than_a_snapshot_is_skipped() {
                 Some(at) => disk.live.get_mut(path).unwrap()[at] ^= 0x10,
                 None => drop(disk.live.remove(path)),
             }
-            let knowing = Recovery::knowing(KnownSegments::read(&known).unwrap());
+            let knowing = knowing(&known);
             let found = recover_by(knowing.sparing(saved_to), &disk, &dir);
             let Ok((mut recovered, read)) = found else {
                 refused += 1;

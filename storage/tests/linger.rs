@@ -6,7 +6,7 @@ mod common;
 
 use common::{append, block_write, part, ready, record, small_config};
 use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
-use muster_storage::{LogConfig, LogPartition};
+use muster_storage::{LogConfig, LogPartition, UNPARTITIONED};
 
 const MARKER: EndTxnMarker =
     EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 0 };
@@ -42,8 +42,7 @@ fn linger_waits_for_more_until_its_time() {
 
 #[test]
 fn records_of_transactions_and_of_other_topics_do_not_linger() {
-    use LogPartition::{Cluster, ShareState, TransactionState};
-    let others = [TransactionState(0), ShareState(0), Cluster];
+    let others = [1, 2, UNPARTITIONED].map(|topic| LogPartition { topic, index: 0 });
     for number in 0..5 {
         let (mut log, mut disk) = ready(LogConfig { linger_ms: 500, ..small_config() });
         append(&mut log, 0, b"a");

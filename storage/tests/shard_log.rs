@@ -5,12 +5,11 @@
 mod common;
 
 use common::{
-    Disk, Replayed, append, block_write, compact, open, part, ready, record, recover, settle,
-    small_config, values,
+    CLUSTER, Disk, Replayed, append, block_write, compact, open, part, ready, record, recover,
+    settle, small_config, values,
 };
 use muster_codec::record_batch::{Batch, EndTxnMarker, TransactionOutcome, set_base_offset};
 use muster_storage::layout::SegmentHeader;
-use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{
     AppendError, CompactionConfig, FileDone, FileOp, FileToken, LogConfig, ShardLog,
@@ -385,7 +384,7 @@ fn a_segment_that_is_too_short_for_a_block_stays_without() {
 fn batches_are_copied_to_logs_of_another_number_of_shards() {
     let (mut old, mut old_disk) = ready(small_config());
     for i in 0..60u8 {
-        append(&mut old, i32::from(i % 4) + CLUSTER_PARTITION, &[i; 500]);
+        append(&mut old, i32::from(i % 4) + CLUSTER, &[i; 500]);
         if old.is_full() || i % 7 == 0 {
             settle(&mut old, &mut old_disk, 0);
         }

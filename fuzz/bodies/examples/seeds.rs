@@ -138,8 +138,12 @@ impl Seeds {
         let (mut disk, config) = (Disk::default(), compacting_config());
         let mut log = ShardLog::new(config.clone(), Recovered::default());
         for now in 0..20 {
-            log.append(LogPartition::ConsumerOffsets(0), now, [(&b"key"[..], Some(&b"value"[..]))])
-                .unwrap();
+            log.append(
+                LogPartition { topic: 0, index: 0 },
+                now,
+                [(&b"key"[..], Some(&b"value"[..]))],
+            )
+            .unwrap();
             settle(&mut log, &mut disk, now);
         }
         let mut seed = Vec::new();

@@ -9,7 +9,7 @@ mod disk;
 use crate::memory::within;
 use arbitrary::{Arbitrary, Unstructured};
 use disk::{
-    Disk, Replayed, State, compact, compacting_config, part, recover, settle, small_config,
+    Disk, Replayed, State, TOPICS, compact, compacting_config, part, recover, settle, small_config,
 };
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::{LogConfig, Recovered, Recovery, ShardLog};
@@ -32,7 +32,7 @@ pub fn raw(mut input: &[u8]) {
         input = rest;
     }
     within(GRANTED_BYTES, || {
-        let mut recovery = Recovery::default();
+        let mut recovery = Recovery::new(TOPICS);
         for (sequence, bytes) in files {
             if recovery.segment(sequence, bytes, |_| {}).is_err() {
                 return;

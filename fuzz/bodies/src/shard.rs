@@ -10,12 +10,12 @@ use crate::memory::within;
 use crate::world::World;
 use arbitrary::{Arbitrary, Result, Unstructured};
 use muster::shard::log_directory;
+use muster::topics;
 use muster_codec::header::RequestHeader;
 use muster_codec::messages::*;
 use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Bytes, Reader, Request};
 use muster_coordinator::{Config, Coordinator};
-use muster_storage::LogPartition;
 use muster_storage::Recovery;
 use muster_storage::shard_log::recovery::segment_files;
 
@@ -172,11 +172,11 @@ impl Run {
     /// Checks that a server could start with the log on disk.
     fn recover(&self) {
         let files = self.world.files_in(&log_directory(1, 0));
-        let mut recovery = Recovery::default();
+        let mut recovery = Recovery::new(topics::RULES);
         let mut coordinator = Coordinator::new(Config::default());
         for (sequence, name) in segment_files(files.keys().cloned()) {
             let recovered = recovery.segment(sequence, &files[&name], |found| {
-                if found.partition != LogPartition::Cluster {
+                if found.partition != topics::CLUSTER {
                     let records = found.batch.records().unwrap();
                     coordinator.replay_batch(&found.batch.header, records, 0).unwrap();
                 }

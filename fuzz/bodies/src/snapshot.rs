@@ -3,6 +3,7 @@
 use crate::common::RecordBytes;
 use crate::memory::within;
 use crate::replay::{bytes, read, split};
+use muster::topics::RULES;
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_coordinator::{
@@ -36,7 +37,7 @@ pub fn file(input: &[u8]) {
     }
     within(file.len() * 64 + GRANTED_BYTES, || {
         if let Ok(snapshot) = Snapshot::open(&file) {
-            let _ = KnownSegments::read(&file[snapshot.log]);
+            let _ = KnownSegments::read(&file[snapshot.log], RULES);
             for SlotIndex { index, .. } in snapshot.slots.iter().take(SLOTS) {
                 let mut coordinator = Coordinator::new(Config::default());
                 let bytes = Arc::new(file.clone());

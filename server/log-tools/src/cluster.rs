@@ -7,8 +7,8 @@ use muster::config::Config;
 use muster::data_dir::Meta;
 use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, TRANSACTIONS_PARTITIONS};
 use muster::shard::{Common, LogSizes};
+use muster::topics;
 use muster_codec::records::ClusterRecord;
-use muster_storage::LogPartition;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,11 +47,8 @@ pub(super) fn image(data: &Path, meta: &Meta) -> Result<ClusterImage, Failure> {
     let mut image = ClusterImage::new(&config(meta)?);
     let shard = ShardFiles::open(data, meta.shards(), CONTROLLER)?;
     shard.each_batch(|partition, batch| {
-        match partition {
-            LogPartition::Cluster => {}
-            LogPartition::ConsumerOffsets(_)
-            | LogPartition::TransactionState(_)
-            | LogPartition::ShareState(_) => return,
+        if partition != topics::CLUSTER {
+            return;
         }
         let Ok(records) = batch.records() else { return };
         for record in records.flatten() {

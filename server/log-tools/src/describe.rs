@@ -1,6 +1,7 @@
 //! Formats records as JSON with Kafka's field names, like `kafka-dump-log`.
 
 use muster::config::{Config, HIDDEN};
+use muster::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{EndTxnMarker, Record, TransactionOutcome};
 use muster_codec::records::{
@@ -48,11 +49,11 @@ pub(super) fn control_record(record: &Record<'_>) -> Described {
 
 /// Describes a record of a partition of a shard's log.
 pub(super) fn record(partition: LogPartition, key: &[u8], value: Option<&[u8]>) -> Described {
-    match partition {
-        LogPartition::Cluster => cluster_record(key, value),
-        LogPartition::ConsumerOffsets(_) => group_record(key, value),
-        LogPartition::TransactionState(_) => transaction_record(key, value),
-        LogPartition::ShareState(_) => share_record(key, value),
+    match InternalTopic::of(partition) {
+        InternalTopic::Cluster => cluster_record(key, value),
+        InternalTopic::ConsumerOffsets => group_record(key, value),
+        InternalTopic::TransactionState => transaction_record(key, value),
+        InternalTopic::ShareState => share_record(key, value),
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::segment_file::names;
 use muster::Failure;
 use muster::shard::log_directory;
+use muster::topics::RULES;
 use muster_codec::record_batch::Batch;
 use muster_storage::LogPartition;
 use muster_storage::layout::{Block, SegmentHeader};
@@ -110,7 +111,7 @@ impl ShardFiles {
         let each_block = |segment: &SegmentBytes| {
             for piece in segment.pieces() {
                 let Piece::Block { block, .. } = piece else { continue };
-                for (partition, batch) in block.entries().flatten() {
+                for (partition, batch) in block.entries(RULES).flatten() {
                     visit(partition, &batch);
                 }
             }

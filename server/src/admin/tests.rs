@@ -6,9 +6,10 @@ mod offline;
 mod tokens;
 
 use super::*;
-use crate::cluster::{ClusterImage, InternalTopic, OFFSETS_TOPIC, OfflinePartitions};
+use crate::cluster::{ClusterImage, OFFSETS_TOPIC, OfflinePartitions};
 use crate::config::Config;
 use crate::placement::Placement;
+use crate::topics::InternalTopic;
 use ErrorCode::{
     InvalidRequest, InvalidTopicException, MismatchedEndpointType, UnknownServerError,
     UnknownTopicId, UnknownTopicOrPartition, UnsupportedEndpointType,

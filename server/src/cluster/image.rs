@@ -1,13 +1,13 @@
 //! The image of the cluster, which all shards share: topics, configs, ACLs, quotas, producer ids.
 
 use super::configs::{Configs, config_records};
-use super::internal_topic::InternalTopic;
 use super::metric_names::MetricNames;
 use super::scram_credentials::ScramCredentials;
 use crate::config::{Altered, Config, Overrides, TOPIC_RESOURCE};
 use crate::placement::Slot;
 use crate::quotas::ClientQuotas;
 use crate::security::acls::Acls;
+use crate::topics::InternalTopic;
 use imbl::OrdMap;
 use muster_codec::Uuid;
 use muster_codec::records::{
@@ -102,7 +102,7 @@ impl ClusterImage {
     /// A cluster that has only the internal topics.
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
-        for topic in InternalTopic::ALL {
+        for topic in InternalTopic::SEEN {
             let partitions = topic.partitions(config);
             let (id, name) = (topic.id(), topic.name().into());
             image.insert(Topic { id, name, partitions, slots: [].into() });

@@ -1,8 +1,9 @@
 //! The input of decisions and answers about the cluster.
 
-use super::{ClusterImage, InternalTopic, OfflinePartitions, Topic};
+use super::{ClusterImage, OfflinePartitions, Topic};
 use crate::config::{Config, ListenerIndex};
 use crate::placement::{Placement, Slot};
+use crate::topics::InternalTopic;
 use std::sync::Arc;
 
 /// The address at which clients reach a shard.
@@ -53,7 +54,7 @@ pub struct View<'a> {
 /// partition's slot; for a partition without a slot, the placement formula decides.
 pub fn leader(topic: &Topic, partition: i32, placement: Placement) -> u32 {
     if let Some(internal) = InternalTopic::of_id(topic.id) {
-        return placement.log_shard(internal.log_partition(partition));
+        return placement.log_shard(internal.log_partition(partition as u32));
     }
     match topic.slot(partition) {
         Some(slot) => placement.shard_of(slot),

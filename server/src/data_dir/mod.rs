@@ -19,9 +19,9 @@ use crate::files::block_bytes;
 use crate::offline::{OfflineLog, log_config};
 use crate::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use crate::shard::{LoadError, LogSizes, log_directory, read_log};
+use crate::topics;
 use muster_codec::records::ClusterRecord;
 use muster_coordinator::Ids;
-use muster_storage::LogPartition;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -219,7 +219,7 @@ fn make_logs(
         let config = log_config(name, known.id, block_bytes, sizes);
         let mut log = OfflineLog::open(path.to_owned(), config, recovered);
         if number == CONTROLLER && !first.is_empty() {
-            let appended = log.log.append(LogPartition::Cluster, wall().0, first);
+            let appended = log.log.append(topics::CLUSTER, wall().0, first);
             appended.map_err(|error| DataDirError::First(error.to_string()))?;
         }
         ends.push(log.finish().map_err(|error| failed("write", &directory, error))?);

@@ -10,6 +10,7 @@ use super::not_restated::NotRestated;
 use super::slots::{ListingOfSlots, Slots};
 use crate::clock::Times;
 use crate::placement::Slot;
+use crate::topics;
 use muster_codec::GroupRequest;
 use muster_codec::limits::STRING_BYTES_MAX;
 use muster_codec::record_batch::{EndTxnMarker, WriteRecord};
@@ -453,7 +454,7 @@ impl GroupLog {
         micros.into_iter().for_each(|micros| self.counters.flush_micros.record(micros));
         self.moved.clear();
         if self.log.is_recovered() == was_recovered {
-            let of_topics = self.log.flushed().iter().filter(|it| **it != LogPartition::Cluster);
+            let of_topics = self.log.flushed().iter().filter(|it| **it != topics::CLUSTER);
             self.moved.extend(of_topics);
         } else {
             self.moved.extend(&self.partitions);

@@ -67,6 +67,7 @@ use crate::mailbox::Message;
 use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
+use crate::topics::{self, InternalTopic};
 use audit::Audit;
 pub(crate) use check::CheckNames;
 use check::{BEGIN_MS, LogCheck};
@@ -281,13 +282,13 @@ impl Groups {
         records: &[ClusterRecord<'_>],
     ) -> Result<u64, AppendError> {
         let (_, log) = self.log.parts();
-        log.append(LogPartition::Cluster, now, records)?;
-        Ok(log.progress_of(LogPartition::Cluster).accepted())
+        log.append(topics::CLUSTER, now, records)?;
+        Ok(log.progress_of(topics::CLUSTER).accepted())
     }
 
     /// The position up to which the cluster's operations are durable.
     pub(crate) fn cluster_flushed(&self) -> u64 {
-        self.log().progress_of(LogPartition::Cluster).flushed()
+        self.log().progress_of(topics::CLUSTER).flushed()
     }
 
     /// Plans a read of an internal topic; false if there is nothing to read.
@@ -338,11 +339,11 @@ impl Groups {
         let Self { log, producers, .. } = self;
         let ends = log.moved().iter().map(|partition| {
             let end = log.log().high_watermark(*partition);
-            let stable = match *partition {
-                LogPartition::ConsumerOffsets(index) => producers.flushed(Slot(index), end),
-                LogPartition::Cluster
-                | LogPartition::TransactionState(_)
-                | LogPartition::ShareState(_) => end,
+            let stable = match InternalTopic::of(*partition) {
+                InternalTopic::ConsumerOffsets => producers.flushed(Slot(partition.index), end),
+                InternalTopic::Cluster
+                | InternalTopic::TransactionState
+                | InternalTopic::ShareState => end,
             };
             (*partition, end, stable)
         });

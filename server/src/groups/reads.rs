@@ -4,9 +4,10 @@
 use super::offset_producers::OffsetProducers;
 use crate::partitions::{LogBatches, LogRead};
 use crate::placement::Slot;
+use crate::topics::InternalTopic;
 use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch;
-use muster_storage::{FileDone, FileOp, FileToken, LogPartition, ReadPlan, ShardLog};
+use muster_storage::{FileDone, FileOp, FileToken, ReadPlan, ShardLog};
 use std::collections::{BTreeSet, HashMap};
 
 /// The batches of a read, or why it failed.
@@ -70,9 +71,11 @@ impl LogReads {
 /// transactions that they are of. Others are not named: compaction may have dropped their markers,
 /// at which a client ends to skip the records of a producer.
 fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: &OffsetProducers) -> LogBatches {
-    let (LogPartition::ConsumerOffsets(index), Some(stable)) = (read.partition, read.stable) else {
+    let topic = InternalTopic::of(read.partition);
+    let Some(stable) = read.stable.filter(|_| topic == InternalTopic::ConsumerOffsets) else {
         return LogBatches { bytes, aborted: Vec::new() };
     };
+    let slot = Slot(read.partition.index);
     let (mut aborted, mut end) = (BTreeSet::new(), 0);
     let mut batches = record_batch::Batches::new(&bytes);
     while let Some(Ok(batch)) = batches.next()
@@ -81,7 +84,7 @@ fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: &OffsetProducers) -> L
         end = batches.consumed();
         let header = &batch.header;
         if header.is_transactional() && !header.is_control() {
-            aborted.extend(producers.aborted(Slot(index), header.producer_id, header.base_offset));
+            aborted.extend(producers.aborted(slot, header.producer_id, header.base_offset));
         }
     }
     bytes.truncate(end);

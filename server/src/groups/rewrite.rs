@@ -18,11 +18,12 @@ use super::log::GroupLog;
 use super::not_restated::NotRestated;
 use crate::config::Config;
 use crate::placement::{Slot, TransactionsPartition};
+use crate::topics;
 use crate::trash;
 use muster_coordinator::StateWalk;
 use muster_counters::counters;
 use muster_shares::SharePartitionKey;
-use muster_storage::{LogPartition, Pace, ShardLog, Superseded};
+use muster_storage::{Pace, ShardLog, Superseded};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, warn};
@@ -236,7 +237,7 @@ impl Part {
         Ok(Some(match self {
             Self::Cluster => {
                 for record in turn.image.into_iter().flat_map(|image| image.records(config)) {
-                    log.restate_one(LogPartition::Cluster, turn.now, &record)?;
+                    log.restate_one(topics::CLUSTER, turn.now, &record)?;
                 }
                 Self::Ids(None)
             }

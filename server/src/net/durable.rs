@@ -2,6 +2,7 @@
 //! flushed.
 
 use super::ConnectionId;
+use crate::topics::InternalTopic;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
 use muster_storage::LogPartition;
@@ -137,20 +138,16 @@ impl Flushes {
 
 /// The place of a partition among all.
 fn place(partition: LogPartition) -> usize {
-    match partition {
-        LogPartition::Cluster => 0,
-        LogPartition::ConsumerOffsets(index) => 1 + 3 * index as usize,
-        LogPartition::TransactionState(index) => 2 + 3 * index as usize,
-        LogPartition::ShareState(index) => 3 + 3 * index as usize,
-    }
+    let topic = InternalTopic::of(partition) as usize;
+    InternalTopic::ALL.len() * partition.index as usize + topic
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const A: LogPartition = LogPartition::ConsumerOffsets(3);
-    const B: LogPartition = LogPartition::TransactionState(3);
+    const A: LogPartition = InternalTopic::ConsumerOffsets.log_partition(3);
+    const B: LogPartition = InternalTopic::TransactionState.log_partition(3);
 
     #[test]
     fn an_answer_of_several_partitions_waits_for_each() {

@@ -77,10 +77,11 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::event::ListenerIndex;
+    use crate::topics::InternalTopic;
     use muster_codec::messages::OffsetCommitResponse;
     use muster_storage::LogPartition;
 
-    const SLOT: LogPartition = LogPartition::ConsumerOffsets(0);
+    const SLOT: LogPartition = InternalTopic::ConsumerOffsets.log_partition(0);
 
     fn connections(count: u32) -> Connections {
         let config = Config::default();

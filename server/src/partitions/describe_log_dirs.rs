@@ -2,7 +2,8 @@
 
 use super::Partitions;
 use super::partition_set::PartitionId;
-use crate::cluster::{ClusterImage, InternalTopic, Topic};
+use crate::cluster::{ClusterImage, Topic};
+use crate::topics::InternalTopic;
 use muster_codec::Str;
 use muster_codec::messages::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsTopic,
@@ -36,7 +37,7 @@ impl Partitions {
         match &request.topics {
             None => {
                 let internal =
-                    InternalTopic::ALL.into_iter().filter_map(|it| image.topic(it.name()));
+                    InternalTopic::SEEN.into_iter().filter_map(|it| image.topic(it.name()));
                 internal
                     .for_each(|topic| (0..topic.partitions).for_each(|index| add(topic, index)));
                 for id in self.partitions.keys() {

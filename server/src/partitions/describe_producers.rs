@@ -5,7 +5,7 @@ use super::markers::OffsetTransactions;
 use super::partition::Partition;
 use super::producers::Described;
 use super::{Call, Effects, Partitions};
-use crate::cluster::InternalTopic;
+use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_codec::messages::{
     DescribeProducersRequest, DescribeProducersResponse, DescribedProducer,
@@ -46,7 +46,11 @@ impl Partitions {
         let found = self.locate_named(call.image, topic, partition_index);
         let all = found.map(|id| match InternalTopic::of_id(id.topic) {
             Some(InternalTopic::ConsumerOffsets) => offsets.describe(id.index),
-            Some(InternalTopic::TransactionState | InternalTopic::ShareState) => Vec::new(),
+            Some(
+                InternalTopic::Cluster
+                | InternalTopic::TransactionState
+                | InternalTopic::ShareState,
+            ) => Vec::new(),
             None => self.partitions.get(&id).map(active_producers).unwrap_or_default(),
         });
         let fitting = all.and_then(|all| match left.checked_sub(all.len()) {

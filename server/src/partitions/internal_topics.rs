@@ -6,7 +6,7 @@ use super::io::Job;
 use super::partition::{Bounds, Grown};
 use super::partition_set::PartitionId;
 use super::{Effects, FailedRead, Partitions};
-use crate::cluster::InternalTopic;
+use crate::topics::InternalTopic;
 use muster_codec::ErrorCode;
 use muster_codec::messages::AbortedTransaction;
 use muster_storage::{FileToken, LogPartition};
@@ -44,7 +44,7 @@ pub(super) struct InternalPartition {
 impl PartitionId {
     /// The place of its records in the shard's log; None for a partition of a user topic.
     pub(super) fn log_partition(self) -> Option<LogPartition> {
-        InternalTopic::of_id(self.topic).map(|topic| topic.log_partition(self.index))
+        InternalTopic::of_id(self.topic).map(|topic| topic.log_partition(self.index as u32))
     }
 
     pub(super) fn is_internal(self) -> bool {

@@ -5,7 +5,7 @@ use super::limits::MARKERS_OF_A_REQUEST_MAX;
 use super::partition_set::PartitionId;
 use super::produce::PendingProduce;
 use super::{Call, Effects, Partitions};
-use crate::cluster::InternalTopic;
+use crate::topics::InternalTopic;
 use muster_codec::messages::{
     DescribedProducer, WritableTxnMarker, WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult, WritableTxnMarkerTopic, WritableTxnMarkerTopicResult,

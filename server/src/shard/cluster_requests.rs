@@ -4,10 +4,11 @@
 use super::Shard;
 use crate::admin;
 use crate::clock::Times;
-use crate::cluster::{InternalTopic, Topic, leader};
+use crate::cluster::{Topic, leader};
 use crate::dispatch::{Call, cluster_response};
 use crate::net::ConnectionId;
 use crate::partitions::{self, Effects};
+use crate::topics::InternalTopic;
 use crate::volume::Volume;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, ClusterRequest, PartitionRequest, Str};
@@ -70,7 +71,7 @@ impl Shard {
         let sizes: BTreeMap<LogPartition, u64> = self.groups.log().sizes().collect();
         let internal = |topic: &Topic, index| {
             let is_led = leader(topic, index, view.placement) == view.shard;
-            let at = InternalTopic::of_id(topic.id)?.log_partition(index);
+            let at = InternalTopic::of_id(topic.id)?.log_partition(index as u32);
             is_led.then(|| sizes.get(&at).copied().unwrap_or(0))
         };
         let topics = self.partitions.describe_log_dirs(view.image, body, internal);

@@ -34,7 +34,7 @@ use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
-use muster_storage::{Corruption, Cut, FileOp, LogConfig, LogPartition, Recovered, ShardLog};
+use muster_storage::{Corruption, Cut, FileOp, LogConfig, Recovered, ShardLog};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -111,7 +111,7 @@ fn load_by(
     };
     let Start { slots, mut producers, transactions, shares, mut image, mut recovered, .. } = start;
     producers.loaded();
-    let cluster = (number == CONTROLLER).then_some(LogPartition::Cluster);
+    let cluster = (number == CONTROLLER).then_some(topics::CLUSTER);
     recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
     if let Some(known) = common.known_log(number).filter(|_| !accepts_loss) {
         known.check(&directory, &recovered)?;

@@ -1,6 +1,7 @@
 //! Reads the files of a shard's log.
 
 use super::{KnownLog, LoadError};
+use crate::topics;
 use muster_storage::limits::BLOCK_BYTES_MAX;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{Recovered, RecoveredBatch, Recovery};
@@ -16,7 +17,7 @@ pub fn read_log(
     directory: &Path,
     replay: impl FnMut(RecoveredBatch<'_>),
 ) -> Result<Recovered, LoadError> {
-    read_segments(directory, Recovery::default(), replay)
+    read_segments(directory, Recovery::new(topics::RULES), replay)
 }
 
 /// Like [`read_log`], with every whole block of a damaged log.
@@ -27,7 +28,7 @@ pub fn salvage_log(
     directory: &Path,
     replay: impl FnMut(RecoveredBatch<'_>),
 ) -> Result<Recovered, LoadError> {
-    read_segments(directory, Recovery::accepting_loss(), replay)
+    read_segments(directory, Recovery::new(topics::RULES).accepting_loss(), replay)
 }
 
 /// Like [`read_log`], for a log that the stamp names.

@@ -7,6 +7,7 @@ use crate::cluster::ClusterImage;
 use crate::groups::{OffsetProducers, Slots, TransactionCoordinators, read_cluster};
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shares::SlotStates;
+use crate::topics::{self, InternalTopic};
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, Record};
@@ -101,21 +102,22 @@ impl Start {
         self.replayed_bytes += batch.bytes.len() as u64;
         self.replayed_records += u64::from(batch.header.records_count.unsigned_abs());
         let mut records = batch.records()?.filter(|record| !is_lost(record));
-        match partition {
-            LogPartition::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
-            LogPartition::ConsumerOffsets(index) if self.slots.has(Slot(index)) => {
+        let index = partition.index;
+        match InternalTopic::of(partition) {
+            InternalTopic::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
+            InternalTopic::ConsumerOffsets if self.slots.has(Slot(index)) => {
                 self.slots.on(Slot(index), |coordinator, _| {
                     coordinator.replay_batch(&batch.header, records, position)
                 })
             }
-            LogPartition::TransactionState(index) => {
+            InternalTopic::TransactionState => {
                 let partition = TransactionsPartition(index);
                 records.try_for_each(|it| self.replay_transaction(partition, &it?, position))
             }
-            LogPartition::ShareState(index) => {
+            InternalTopic::ShareState => {
                 records.try_for_each(|record| self.replay_share(Slot(index), &batch, &record?))
             }
-            LogPartition::ConsumerOffsets(_) => {
+            InternalTopic::ConsumerOffsets => {
                 Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
             }
         }
@@ -123,7 +125,10 @@ impl Start {
 
     /// Notes the transaction of a batch of offsets, or its end, unless it is in the snapshot.
     fn replay_producer(&mut self, found: &RecoveredBatch<'_>) -> Result<(), DecodeError> {
-        let LogPartition::ConsumerOffsets(index) = found.partition else { return Ok(()) };
+        let index = found.partition.index;
+        if InternalTopic::of(found.partition) != InternalTopic::ConsumerOffsets {
+            return Ok(());
+        }
         let from = self.snapshot.map(|it| from(&self.transactions_in_snapshot, index, &it));
         if from.is_some_and(|from| found.position <= from) {
             return Ok(());
@@ -134,10 +139,11 @@ impl Start {
     /// The position up to which all operations of a partition are in the snapshot.
     fn from(&self, partition: LogPartition) -> Option<u64> {
         let header = self.snapshot?;
-        Some(match partition {
-            LogPartition::ConsumerOffsets(index) => from(&self.in_snapshot, index, &header),
-            LogPartition::ShareState(index) => from(&self.shares_in_snapshot, index, &header),
-            LogPartition::Cluster | LogPartition::TransactionState(_) => header.from,
+        let index = partition.index;
+        Some(match InternalTopic::of(partition) {
+            InternalTopic::ConsumerOffsets => from(&self.in_snapshot, index, &header),
+            InternalTopic::ShareState => from(&self.shares_in_snapshot, index, &header),
+            InternalTopic::Cluster | InternalTopic::TransactionState => header.from,
         })
     }
 
@@ -263,7 +269,8 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
-    start.known = KnownSegments::read(&file[log]).map_err(|error| unusable(&error))?;
+    let known = KnownSegments::read(&file[log], topics::RULES);
+    start.known = known.map_err(|error| unusable(&error))?;
     read_cluster(&file[cluster], &mut start.image).map_err(|error| unusable(&error))?;
     for SlotIndex { slot, index, .. } in &transactions {
         let place = (index.range(), index.crc);
@@ -325,10 +332,11 @@ pub fn groups_of_snapshot(
 /// Replays the log behind the state that `start` has.
 pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
     let from = start.snapshot.map_or(0, |header| header.from);
+    let recovery = Recovery::new(topics::RULES);
     let recovery = if start.accepts_loss {
-        Recovery::accepting_loss()
+        recovery.accepting_loss()
     } else {
-        Recovery::knowing(std::mem::take(&mut start.known)).sparing(from)
+        recovery.knowing(std::mem::take(&mut start.known)).sparing(from)
     };
     let mut failed = None;
     start.recovered = read_segments(directory, recovery, |batch| {

@@ -3,7 +3,7 @@
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::calendar::civil_time;
 use crate::clock::{Times, earliest};
-use crate::cluster::{ClusterImage, InternalTopic};
+use crate::cluster::ClusterImage;
 use crate::controller::{self, Controller};
 use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
@@ -11,7 +11,8 @@ use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
 };
 use crate::placement::{CONTROLLER, Slot, TransactionsPartition};
-use muster_storage::{FileDone, FileId, FileKey, LogPartition, ShardLog};
+use crate::topics::InternalTopic;
+use muster_storage::{FileDone, FileId, FileKey, ShardLog};
 use std::sync::Arc;
 use tracing::warn;
 
@@ -175,12 +176,13 @@ impl Shard {
         let mut of_shares = Vec::new();
         for (partition, flushed) in self.groups.moved() {
             self.clients.answers().flushed(partition, flushed);
-            match partition {
-                LogPartition::TransactionState(index) => {
+            let index = partition.index;
+            match InternalTopic::of(partition) {
+                InternalTopic::TransactionState => {
                     self.transactions.flushed(TransactionsPartition(index), flushed);
                 }
-                LogPartition::ShareState(index) => of_shares.push((Slot(index), flushed)),
-                LogPartition::Cluster | LogPartition::ConsumerOffsets(_) => {}
+                InternalTopic::ShareState => of_shares.push((Slot(index), flushed)),
+                InternalTopic::Cluster | InternalTopic::ConsumerOffsets => {}
             }
         }
         self.partitions.shard_log_flushed(self.groups.log().progress().flushed());
@@ -205,7 +207,7 @@ impl Shard {
     pub(crate) fn report_ends(&mut self) {
         let mut effects = Effects::default();
         for (partition, end, stable) in self.groups.moved_ends() {
-            let Some(of_topic) = InternalTopic::of_log_partition(partition) else { continue };
+            let of_topic = (InternalTopic::of(partition), partition.index as i32);
             let bounds = (ShardLog::LOG_START_OFFSET, end, stable);
             self.partitions.log_flushed(of_topic, bounds, INTERNAL_RECORD_BYTES, &mut effects);
         }

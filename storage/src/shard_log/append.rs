@@ -27,7 +27,7 @@ impl ShardLog {
     ) -> Result<u64, AppendError> {
         let was_open = self.begin(partition);
         let grown = self.write_records(partition, self.wall(now), records)?;
-        let lingers = self.config.topics.of(partition.topic()).lingers;
+        let lingers = self.config.topics.of(partition.topic).lingers;
         Ok(self.accept(partition, was_open, grown, (now, lingers)))
     }
 

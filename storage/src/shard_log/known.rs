@@ -11,6 +11,7 @@ use super::segments::Segment;
 use crate::layout::{Compacted, SegmentHeader, is_known};
 use crate::log_partition::LogPartition;
 use crate::snapshot::Part;
+use crate::topic_rules::TopicRules;
 use muster_codec::wire::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -122,15 +123,15 @@ pub(super) struct Known {
 }
 
 impl KnownSegments {
-    /// Reads the segment index of a snapshot.
+    /// Reads the segment index of a snapshot, of a log with these topics.
     ///
     /// # Errors
     /// The bytes are not such an index.
-    pub fn read(bytes: &[u8]) -> Result<Self> {
+    pub fn read(bytes: &[u8], topics: TopicRules) -> Result<Self> {
         let mut known = Self { bytes: bytes.to_vec(), segments: BTreeMap::new() };
         let mut reader = Reader::new(bytes);
         while reader.remaining() > 0 {
-            let (sequence, segment) = read_segment(bytes.len(), &mut reader)?;
+            let (sequence, segment) = read_segment(bytes.len(), &mut reader, topics)?;
             known.segments.insert(sequence, segment);
         }
         Ok(known)
@@ -160,7 +161,7 @@ impl KnownSegments {
     }
 }
 
-fn read_segment(len: usize, reader: &mut Reader<'_>) -> Result<(u64, Known)> {
+fn read_segment(len: usize, reader: &mut Reader<'_>, topics: TopicRules) -> Result<(u64, Known)> {
     let mut number = || reader.array().map(u64::from_be_bytes);
     let sequence = number()?;
     let (last_sequence, before, last_position) = (number()?, number()?, number()?);
@@ -183,7 +184,7 @@ fn read_segment(len: usize, reader: &mut Reader<'_>) -> Result<(u64, Known)> {
     };
     let mut partitions = Vec::new();
     for _ in 0..number()? {
-        let partition = LogPartition::from_bytes(reader.array()?)?;
+        let partition = LogPartition::from_bytes(reader.array()?, topics)?;
         let count = reader.array().map(u32::from_be_bytes)? as usize;
         let start = len - reader.remaining();
         let bytes = count.checked_mul(ENTRY_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
@@ -220,9 +221,9 @@ impl Known {
 }
 
 impl Recovery {
-    /// A recovery that need not read the segments listed in a snapshot.
-    pub fn knowing(known: KnownSegments) -> Self {
-        Self { known, ..Self::default() }
+    /// The same recovery, which need not read the segments listed in a snapshot.
+    pub fn knowing(self, known: KnownSegments) -> Self {
+        Self { known, ..self }
     }
 
     /// Takes over the next segment from the snapshot, by checking the header in `head` and the

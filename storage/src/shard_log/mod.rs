@@ -1,6 +1,5 @@
-//! A shard's log: one sequence of blocks for the cluster's records, on shard 0, and for the
-//! partitions of internal topics that the shard owns: committed offsets and groups, transactions,
-//! share state ([`LogPartition`]).
+//! A shard's log: one sequence of blocks for the partitions of internal topics that the shard owns
+//! ([`LogPartition`]).
 //!
 //! While one block is being written, operations gather in the open batches of their partitions;
 //! these become the next block (group commit). See FORMAT.md for the bytes.

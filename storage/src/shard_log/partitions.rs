@@ -2,7 +2,7 @@
 //! indexes.
 
 use crate::limits::SHARD_INDEX_SPAN_BYTES;
-use crate::log_partition::LogPartition;
+use crate::log_partition::{LogPartition, UNPARTITIONED};
 use crate::progress::Progress;
 use muster_codec::record_batch::{
     BatchBuilder, MARKER_BATCH_BYTES, set_base_offset, set_partition_leader_epoch,
@@ -233,21 +233,14 @@ impl Partition {
 /// All partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    cluster: Partition,
-    consumer_offsets: Vec<Partition>,
-    transaction_state: Vec<Partition>,
-    share_state: Vec<Partition>,
+    /// The partitions of each topic, at the [`place`] of the topic.
+    topics: Vec<Vec<Partition>>,
 }
 
 impl Partitions {
     /// A partition, if it was used before.
     pub(crate) fn get(&self, partition: LogPartition) -> Option<&Partition> {
-        match partition {
-            LogPartition::Cluster => Some(&self.cluster),
-            LogPartition::ConsumerOffsets(index) => self.consumer_offsets.get(index as usize),
-            LogPartition::TransactionState(index) => self.transaction_state.get(index as usize),
-            LogPartition::ShareState(index) => self.share_state.get(index as usize),
-        }
+        self.topics.get(place(partition.topic))?.get(partition.index as usize)
     }
 
     /// A partition, which is created on its first use.
@@ -255,15 +248,9 @@ impl Partitions {
     /// # Panics
     /// If it is out of range.
     pub(crate) fn get_mut(&mut self, partition: LogPartition) -> &mut Partition {
-        assert!(partition.is_valid(), "{partition} is out of range");
-        match partition {
-            LogPartition::Cluster => &mut self.cluster,
-            LogPartition::ConsumerOffsets(index) => at(&mut self.consumer_offsets, index as usize),
-            LogPartition::TransactionState(index) => {
-                at(&mut self.transaction_state, index as usize)
-            }
-            LogPartition::ShareState(index) => at(&mut self.share_state, index as usize),
-        }
+        assert!(partition.is_valid(), "{partition:?} is out of range");
+        let of_topic = at(&mut self.topics, place(partition.topic));
+        at(of_topic, partition.index as usize)
     }
 
     /// Records that the write of a block with these batches has begun.
@@ -273,28 +260,35 @@ impl Partitions {
         }
     }
 
-    /// All partitions that may have records; the partition of the cluster comes first.
+    /// All partitions that may have records; that of [`UNPARTITIONED`] comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
-        let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&self.consumer_offsets);
-        let transactions = (0..).map(LogPartition::TransactionState).zip(&self.transaction_state);
-        let shares = (0..).map(LogPartition::ShareState).zip(&self.share_state);
-        let cluster = std::iter::once((LogPartition::Cluster, &self.cluster));
-        cluster.chain(offsets).chain(transactions).chain(shares)
+        let topics = (0..=u8::MAX).map(topic_at).zip(&self.topics);
+        topics.flat_map(|(topic, partitions)| {
+            (0..).map(move |index| LogPartition { topic, index }).zip(partitions)
+        })
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (LogPartition, &mut Partition)> {
-        let offsets = (0..).map(LogPartition::ConsumerOffsets).zip(&mut self.consumer_offsets);
-        let transactions = &mut self.transaction_state;
-        let transactions = (0..).map(LogPartition::TransactionState).zip(transactions);
-        let shares = (0..).map(LogPartition::ShareState).zip(&mut self.share_state);
-        let cluster = std::iter::once((LogPartition::Cluster, &mut self.cluster));
-        cluster.chain(offsets).chain(transactions).chain(shares)
+        let topics = (0..=u8::MAX).map(topic_at).zip(&mut self.topics);
+        topics.flat_map(|(topic, partitions)| {
+            (0..).map(move |index| LogPartition { topic, index }).zip(partitions)
+        })
     }
 }
 
-fn at(partitions: &mut Vec<Partition>, index: usize) -> &mut Partition {
-    if index >= partitions.len() {
-        partitions.resize_with(index + 1, Partition::default);
+/// The place of a topic: [`UNPARTITIONED`] comes first, the others follow by their numbers.
+fn place(topic: u8) -> usize {
+    usize::from(topic.wrapping_sub(UNPARTITIONED))
+}
+
+/// The number of the topic at a place.
+fn topic_at(place: u8) -> u8 {
+    place.wrapping_add(UNPARTITIONED)
+}
+
+fn at<T: Default>(all: &mut Vec<T>, index: usize) -> &mut T {
+    if index >= all.len() {
+        all.resize_with(index + 1, T::default);
     }
-    &mut partitions[index]
+    &mut all[index]
 }

@@ -1,16 +1,18 @@
 //! Reads from a partition of a shard's log, for fetches of internal topics and for the running
 //! check, which compares the log with the shard's state.
 
-use super::ShardLog;
+use super::{LogConfig, ShardLog};
 use crate::file_op::{FileOp, FileToken};
 use crate::layout::Block;
 use crate::limits::SHARD_READ_BYTES_MAX;
 use crate::log_partition::LogPartition;
+use crate::topic_rules::TopicRules;
 use muster_codec::wire::{DecodeError, Result};
 
 /// A planned read, which finds the partition's batches in the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadPlan {
+    topics: TopicRules,
     partition: LogPartition,
     offset: i64,
     max_bytes: usize,
@@ -97,8 +99,8 @@ impl ShardLog {
         let block_bytes = self.segments.block_bytes(segment);
         let skip = (start - from) as usize;
         *self.readers.entry(segment).or_default() += 1;
-        let log_id = self.config.log_id;
-        Some(ReadPlan { partition, offset, max_bytes, log_id, segment, block_bytes, skip })
+        let LogConfig { topics, log_id, .. } = self.config;
+        Some(ReadPlan { topics, partition, offset, max_bytes, log_id, segment, block_bytes, skip })
     }
 
     /// Ends a planned read, whether or not it succeeded.
@@ -132,7 +134,7 @@ impl ReadPlan {
                 Err(_) if out.len() > start => break,
                 Err(error) => return Err(error),
             };
-            for entry in block.entries() {
+            for entry in block.entries(self.topics) {
                 let (partition, batch) = entry?;
                 if partition != self.partition || batch.header.next_offset() <= self.offset {
                     continue;

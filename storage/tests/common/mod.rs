@@ -10,11 +10,10 @@ pub use state::{Entry, State};
 pub use test_disk::Disk;
 
 use muster_codec::record_batch::Batch;
-use muster_storage::log_partition::CLUSTER_PARTITION;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::{
     CompactionConfig, Corruption, FileOp, FileToken, KeyRule, LogConfig, LogPartition, Recovered,
-    Recovery, ShardLog, TopicRule, TopicRules,
+    Recovery, ShardLog, TopicRule, TopicRules, UNPARTITIONED,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,15 +52,15 @@ pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<File
     block
 }
 
-/// The topics of a log: its cluster's records, two topics that keep the newest record of each key,
-/// and one of snapshots and updates.
+/// The topics of a log: the cluster's records, two topics that keep the newest record of each key,
+/// and share state with snapshots and updates.
 pub const TOPICS: TopicRules = {
     const fn rule(number: u8, lingers: bool, keys: KeyRule) -> TopicRule {
         TopicRule { number, lingers, keys }
     }
     const UPDATES: KeyRule = KeyRule::SnapshotsAndUpdates { snapshot: [0, 0], update: [0, 1] };
     TopicRules::new(&[
-        rule(255, false, KeyRule::SameKey),
+        rule(UNPARTITIONED, false, KeyRule::SameKey),
         rule(0, true, KeyRule::SameKey),
         rule(1, false, KeyRule::SameKey),
         rule(2, false, UPDATES),
@@ -110,7 +109,7 @@ pub fn values(bytes: &[u8]) -> Vec<Vec<u8>> {
 }
 
 pub fn recover(disk: &Disk, dir: &Path) -> Result<(Recovered, Vec<Replayed>), Corruption> {
-    recover_by(Recovery::default(), disk, dir)
+    recover_by(Recovery::new(TOPICS), disk, dir)
 }
 
 /// Like [`recover`], with a recovery that may know some segments from a snapshot.
@@ -183,25 +182,30 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// Partition numbers from this one on stand for partitions of `__share_group_state`.
+/// The number of the cluster's records in a story.
+pub const CLUSTER: i32 = -1;
+
+/// Partition numbers from this one on stand for partitions of share state.
 pub const SHARE_STATE: i32 = 100;
 
-/// The partition of a number in a story: -1 of the cluster, others of `__consumer_offsets` or
-/// `__share_group_state`.
+/// The partition of a number in a story.
 pub fn part(number: i32) -> LogPartition {
     match u32::try_from(number) {
-        Err(_) => LogPartition::Cluster,
-        Ok(index) if number >= SHARE_STATE => LogPartition::ShareState(index - SHARE_STATE as u32),
-        Ok(index) => LogPartition::ConsumerOffsets(index),
+        Err(_) => LogPartition { topic: UNPARTITIONED, index: 0 },
+        Ok(index) if number >= SHARE_STATE => {
+            LogPartition { topic: 2, index: index - SHARE_STATE as u32 }
+        }
+        Ok(index) => LogPartition { topic: 0, index },
     }
 }
 
 pub fn number(partition: LogPartition) -> i32 {
-    match partition {
-        LogPartition::Cluster => CLUSTER_PARTITION,
-        LogPartition::ConsumerOffsets(index) => index as i32,
-        LogPartition::TransactionState(index) => -2 - index as i32,
-        LogPartition::ShareState(index) => SHARE_STATE + index as i32,
+    let index = partition.index as i32;
+    match partition.topic {
+        UNPARTITIONED => CLUSTER,
+        2 => SHARE_STATE + index,
+        1 => -2 - index,
+        _ => index,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::describe::{self, Described, object};
 use crate::shard_files::{End, Piece, SegmentBytes, ShardFiles};
 use muster::Failure;
 use muster::data_dir::Meta;
+use muster::topics;
 use muster_codec::record_batch::{Batch, BatchHeader};
 use muster_storage::LogPartition;
 use muster_storage::layout::{Block, Compacted, SegmentHeader};
@@ -125,12 +126,12 @@ impl Segment<'_> {
             header.length, header.batches
         );
         printer.part("block", fields, 1, text)?;
-        for entry in block.entries() {
+        for entry in block.entries(topics::RULES) {
             let (partition, batch) = match entry {
                 Ok(entry) => entry,
                 Err(error) => return printer.damage(&self.name, at as u64, &error.to_string()),
             };
-            place.insert("partition".to_owned(), json!(partition.to_string()));
+            place.insert("partition".to_owned(), json!(topics::name_of(partition)));
             self.batch(at, partition, &batch, &place, printer)?;
         }
         Ok(())
@@ -151,7 +152,9 @@ impl Segment<'_> {
         let mut fields = place.clone();
         fields.extend(object([("offsets", json!([first, last])), ("records", json!(count))]));
         let of = of_transaction(&batch.header, &mut fields);
-        let text = format!("{partition}: offsets {first} to {last}, {count} records{of}{horizon}");
+        let partition_name = topics::name_of(partition);
+        let text =
+            format!("{partition_name}: offsets {first} to {last}, {count} records{of}{horizon}");
         printer.part("batch", fields, 2, text)?;
         let records = match batch.records() {
             Ok(records) => records,

@@ -11,12 +11,13 @@ use crate::damage::Damage;
 use crate::segment_file::SegmentFile;
 use kafka_partition::KafkaPartition;
 use muster::Failure;
-use muster::cluster::{InternalTopic, Topic};
+use muster::cluster::Topic;
 use muster::data_dir::DataDir;
 use muster::partitions::PartitionId;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{partition_files, recovered, recovery_points};
 use muster::shard::{log_directory, read_log};
+use muster::topics::InternalTopic;
 use muster_storage::partition_log::{START_OFFSET_FILE, read_start_offset};
 use muster_storage::{LogPartition, RecoveredBatch, RecoveryPoint};
 use std::collections::BTreeMap;
@@ -49,9 +50,11 @@ pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict,
         let shards = directory.meta.shards();
         let written = match InternalTopic::of_id(topic.id) {
             Some(InternalTopic::ShareState) => share_state::export(data, shards, topic, to)?,
-            Some(InternalTopic::ConsumerOffsets | InternalTopic::TransactionState) => {
-                internal_topic(data, shards, topic, to)?
-            }
+            Some(
+                InternalTopic::Cluster
+                | InternalTopic::ConsumerOffsets
+                | InternalTopic::TransactionState,
+            ) => internal_topic(data, shards, topic, to)?,
             None => user_topic(data, topic, to)?,
         };
         for partition in written {
@@ -105,8 +108,8 @@ fn internal_topic(
 
 /// The partition's index in an internal topic. None if it belongs to another topic.
 fn index_in(topic: &Topic, partition: LogPartition) -> Option<i32> {
-    let (internal, index) = InternalTopic::of_log_partition(partition)?;
-    (topic.id == internal.id()).then_some(index)
+    let internal = InternalTopic::of(partition);
+    (topic.id == internal.id()).then_some(partition.index as i32)
 }
 
 fn user_topic(data: &Path, topic: &Topic, to: &Path) -> Result<Vec<KafkaPartition>, Failure> {

@@ -6,12 +6,13 @@ use muster::Failure;
 use muster::cluster::Topic;
 use muster::placement::kafka_partition_of;
 use muster::shard::{log_directory, read_log};
+use muster::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, BatchBuilder, Batches};
 use muster_codec::records::{ShareRecord, ShareValue};
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
-use muster_storage::{LogPartition, RecoveredBatch};
+use muster_storage::RecoveredBatch;
 use std::path::Path;
 
 /// A batch is complete when it has this number of bytes.
@@ -47,7 +48,7 @@ fn read_states(data: &Path, shards: u32) -> Result<States, Failure> {
     let (mut states, mut failed) = (States::new(UPDATES_PER_SNAPSHOT_MAX), None);
     for number in 0..shards {
         read_log(&data.join(log_directory(shards, number)), |found: RecoveredBatch<'_>| {
-            if let LogPartition::ShareState(_) = found.partition
+            if InternalTopic::of(found.partition) == InternalTopic::ShareState
                 && let Err(error) = replay(&found.batch, &mut states)
             {
                 failed = Some(error);

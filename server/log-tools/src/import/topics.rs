@@ -12,12 +12,13 @@ use crate::recovery_points;
 use crate::segment_file::Located;
 use muster::Failure;
 use muster::cluster::limits::{PARTITIONS_MAX, PARTITIONS_PER_TOPIC_MAX};
-use muster::cluster::{InternalTopic, check_topic_name, config_record, is_reserved};
+use muster::cluster::{check_topic_name, config_record, is_reserved};
 use muster::config::Config;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{PartitionId, RecoveryPoints, recovered};
 use muster::placement::{Placement, Slot};
 use muster::random::RandomIds;
+use muster::topics::InternalTopic;
 use muster_codec::Uuid;
 use muster_codec::record_batch::{Batch, set_partition_leader_epoch};
 use muster_codec::records::{

@@ -12,7 +12,7 @@ use muster::placement::{CONTROLLER, Placement, Slot};
 use muster::random::RandomIds;
 use muster::reshard::new_logs;
 use muster::shard::LogSizes;
-use muster_storage::LogPartition;
+use muster::topics;
 use std::path::Path;
 
 /// Writes the shards' logs: first the topics, then the groups, then share state, each in the order
@@ -32,7 +32,7 @@ pub(super) fn write(
     let now = wall().0;
     for record in topics.records(placement) {
         let log = &mut logs[CONTROLLER as usize];
-        log.log.append(LogPartition::Cluster, now, [record])?;
+        log.log.append(topics::CLUSTER, now, [record])?;
         flush_if_full(log)?;
     }
     let groups = Groups::read(kafka, placement, |partition, records| {
@@ -63,7 +63,7 @@ fn append(
     live: &Live,
 ) -> Result<(), Failure> {
     let record = (key, Some(&*live.value));
-    let partition = LogPartition::ConsumerOffsets(partition);
+    let partition = Slot(partition).log_partition();
     offline.log.append(partition, live.timestamp, [record]).map_err(|error| {
         let group = group_id(key).unwrap_or_default();
         format!("group {group:?}: {error}")

@@ -5,8 +5,9 @@ use crate::shard_files::ShardFiles;
 use muster::Failure;
 use muster::config::Config;
 use muster::data_dir::{DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value};
-use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
+use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, Slot, TRANSACTIONS_PARTITIONS};
 use muster::shard::{KnownLog, log_directory, read_log};
+use muster::topics::{self, InternalTopic};
 use muster_codec::record_batch::Record;
 use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Ids;
@@ -153,6 +154,7 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
         }
     })?;
     let Some((name, partition)) = misfit else { return Ok(()) };
+    let partition = topics::name_of(partition);
     let Placement { shards, offsets_partitions, transactions_partitions, .. } = placement;
     Err(format!(
         "{name} is in {partition} of shard {number}, where it does not belong with {shards} \
@@ -170,22 +172,22 @@ fn belonging(
     partition: LogPartition,
     record: &Record<'_>,
 ) -> Option<(String, LogPartition)> {
-    match partition {
-        LogPartition::Cluster => None,
-        LogPartition::ConsumerOffsets(_) => {
+    match InternalTopic::of(partition) {
+        InternalTopic::Cluster => None,
+        InternalTopic::ConsumerOffsets => {
             let read = GroupRecord::read(record.key?, None).ok()??;
             let group = read.group_id();
             Some((format!("group {group:?}"), placement.group_slot(group).log_partition()))
         }
-        LogPartition::TransactionState(_) => {
+        InternalTopic::TransactionState => {
             let read = TransactionRecord::read(record.key?, None).ok()??;
             let id = &*read.key.transactional_id;
             let there = placement.transactions_partition(id).log_partition();
             Some((format!("transactional id {id:?}"), there))
         }
-        LogPartition::ShareState(index) => {
+        InternalTopic::ShareState => {
             let read = ShareRecord::read(record.key?, None).ok()??;
-            let there = LogPartition::ShareState(index % placement.offsets_partitions);
+            let there = Slot(partition.index % placement.offsets_partitions).share_state();
             Some((format!("a share partition of group {:?}", &*read.key.group_id), there))
         }
     }
@@ -197,7 +199,7 @@ fn recorded_cluster_id(data: &Path, shards: u32) -> Option<String> {
     let files = ShardFiles::open(data, shards, CONTROLLER).ok()?;
     let read = files.each_batch(|partition, batch| {
         let Ok(records) = batch.records() else { return };
-        for record in records.flatten().filter(|_| partition == LogPartition::Cluster) {
+        for record in records.flatten().filter(|_| partition == topics::CLUSTER) {
             let read = record.key.and_then(|key| ClusterRecord::read(key, record.value).ok());
             if let Some(Some(ClusterRecord::ClusterId(_, Some(value)))) = read {
                 id = Some(value.cluster_id.into_owned());

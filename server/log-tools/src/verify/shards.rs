@@ -9,6 +9,7 @@ use crate::shard_files::{Piece, SegmentBytes, ShardFiles};
 use muster::Failure;
 use muster::placement::{Placement, Slot, TransactionsPartition};
 use muster::shard::{Common, LoadError, read_known_log, read_log};
+use muster::topics::{self, InternalTopic};
 use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, Record};
 use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Producer;
@@ -180,7 +181,7 @@ impl Check {
         report: &mut Report<'_>,
     ) -> Result<(), Failure> {
         self.position = block.header.last_position();
-        for entry in block.entries() {
+        for entry in block.entries(topics::RULES) {
             let checked = match entry {
                 Ok((partition, batch)) => self.batch(partition, &batch),
                 Err(error) => Err(error.to_string()),
@@ -196,7 +197,7 @@ impl Check {
 
     fn batch(&mut self, partition: LogPartition, batch: &Batch<'_>) -> Result<(), String> {
         let at = |what: &dyn std::fmt::Display, offset: i64| {
-            format!("{partition}, offset {offset}: {what}")
+            format!("{}, offset {offset}: {what}", topics::name_of(partition))
         };
         let base_offset = batch.header.base_offset;
         batch.validate().map_err(|error| at(&error, base_offset))?;
@@ -229,18 +230,15 @@ impl Check {
     ) -> Result<(), String> {
         self.records += 1;
         let Some(key) = record.key else { return Err("a record without a key".to_owned()) };
-        match partition {
-            LogPartition::Cluster => self.cluster_record(key, record.value),
-            LogPartition::ConsumerOffsets(index) if header.is_control() => {
+        let index = partition.index;
+        match InternalTopic::of(partition) {
+            InternalTopic::Cluster => self.cluster_record(key, record.value),
+            InternalTopic::ConsumerOffsets if header.is_control() => {
                 self.marker(index, header, record)
             }
-            LogPartition::ConsumerOffsets(index) => {
-                self.group_record(index, header, key, record.value)
-            }
-            LogPartition::TransactionState(index) => {
-                self.transaction_record(index, key, record.value)
-            }
-            LogPartition::ShareState(index) => self.share_record(index, key, record.value),
+            InternalTopic::ConsumerOffsets => self.group_record(index, header, key, record.value),
+            InternalTopic::TransactionState => self.transaction_record(index, key, record.value),
+            InternalTopic::ShareState => self.share_record(index, key, record.value),
         }
     }
 

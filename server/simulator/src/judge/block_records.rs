@@ -1,11 +1,11 @@
 //! The records of a block, by what they are of.
 
 use muster::placement::Slot;
+use muster::topics::{InternalTopic, RULES};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, TransactionOutcome};
 use muster_codec::records::{ClusterRecord, GroupRecord, ShareRecord, TransactionRecord};
 use muster_coordinator::Producer;
-use muster_storage::LogPartition;
 use muster_storage::layout::Block;
 
 /// A record of a block.
@@ -27,7 +27,7 @@ pub(super) fn each_record(
     block: &Block<'_>,
     mut each: impl FnMut(Record<'_>),
 ) -> Result<(), DecodeError> {
-    for entry in block.entries() {
+    for entry in block.entries(RULES) {
         let (partition, batch) = entry?;
         let BatchHeader { producer_id: id, producer_epoch: epoch, .. } = batch.header;
         let of_batch = Producer { id, epoch };
@@ -35,25 +35,26 @@ pub(super) fn each_record(
         for record in batch.records()? {
             let record = record?;
             let Some(key) = record.key else { continue };
-            match partition {
-                LogPartition::ConsumerOffsets(slot) if batch.header.is_control() => {
+            let slot = Slot(partition.index);
+            match InternalTopic::of(partition) {
+                InternalTopic::ConsumerOffsets if batch.header.is_control() => {
                     let marker = EndTxnMarker::of_record(&record)?;
-                    let end = |outcome| Record::End(Slot(slot), of_batch, outcome);
+                    let end = |outcome| Record::End(slot, of_batch, outcome);
                     marker.iter().for_each(|it| each(end(it.outcome)));
                 }
-                LogPartition::Cluster => {
+                InternalTopic::Cluster => {
                     let record = ClusterRecord::read(key, record.value)?;
                     record.iter().for_each(|record| each(Record::Cluster(record)));
                 }
-                LogPartition::ConsumerOffsets(slot) => {
+                InternalTopic::ConsumerOffsets => {
                     let record = GroupRecord::read(key, record.value)?;
-                    record.iter().for_each(|it| each(Record::Group(Slot(slot), producer, it)));
+                    record.iter().for_each(|it| each(Record::Group(slot, producer, it)));
                 }
-                LogPartition::ShareState(_) => {
+                InternalTopic::ShareState => {
                     let record = ShareRecord::read(key, record.value)?;
                     record.iter().for_each(|record| each(Record::Share(record)));
                 }
-                LogPartition::TransactionState(_) => {
+                InternalTopic::TransactionState => {
                     let record = TransactionRecord::read(key, record.value)?;
                     record.iter().for_each(|record| each(Record::Id(record)));
                 }

@@ -3,8 +3,8 @@
 
 use muster::placement::Slot;
 use muster::shard::Inspection;
+use muster::topics::{InternalTopic, RULES};
 use muster_codec::DecodeError;
-use muster_storage::LogPartition;
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,10 +31,13 @@ impl Places {
 
     /// Applies a block.
     pub(super) fn apply(&mut self, block: &Block<'_>) -> Result<(), DecodeError> {
-        for entry in block.entries() {
+        for entry in block.entries(RULES) {
             let (partition, batch) = entry?;
-            let LogPartition::ConsumerOffsets(slot) = partition else { continue };
-            let (header, key) = (&batch.header, (Slot(slot), batch.header.producer_id));
+            if InternalTopic::of(partition) != InternalTopic::ConsumerOffsets {
+                continue;
+            }
+            let (header, slot) = (&batch.header, Slot(partition.index));
+            let key = (slot, header.producer_id);
             if header.is_control() {
                 self.0.remove(&key);
             } else if header.is_transactional() {

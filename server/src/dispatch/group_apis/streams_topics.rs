@@ -2,7 +2,8 @@
 //! internal topics are not created. The messages are Kafka's, as clients show them.
 
 use super::ScreenedTopics;
-use crate::cluster::{InternalTopic, check_topic_name};
+use crate::cluster::check_topic_name;
+use crate::topics::InternalTopic;
 use muster_codec::messages::{
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, StreamsGroupSubtopology,
 };

@@ -4,6 +4,7 @@
 use super::shares_copy::{SharesCopy, digest_of_group};
 use crate::groups::{ShareStates, Slots, TransactionCoordinators};
 use crate::placement::{Slot, TransactionsPartition};
+use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{BatchHeader, Record};
 use muster_codec::records::{TransactionLogKey, TransactionRecord};
@@ -39,18 +40,19 @@ impl PartitionCopy {
         config: muster_coordinator::Config,
         sample: Sample,
     ) -> Self {
-        match partition {
-            LogPartition::ConsumerOffsets(index) => {
+        let index = partition.index;
+        match InternalTopic::of(partition) {
+            InternalTopic::ConsumerOffsets => {
                 let copy = CheckCopy::new(config, sample, CHECK_COPY_BYTES_MAX);
                 Self::Groups(Slot(index), copy)
             }
-            LogPartition::TransactionState(index) => {
+            InternalTopic::TransactionState => {
                 Self::Ids(TransactionsPartition(index), IdsCopy::new(sample, CHECK_COPY_BYTES_MAX))
             }
-            LogPartition::ShareState(index) => {
+            InternalTopic::ShareState => {
                 Self::Shares(Slot(index), SharesCopy::new(sample, CHECK_COPY_BYTES_MAX))
             }
-            LogPartition::Cluster => Self::Cluster(sample),
+            InternalTopic::Cluster => Self::Cluster(sample),
         }
     }
 

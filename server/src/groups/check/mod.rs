@@ -19,6 +19,7 @@ mod shares_copy;
 use super::TurnEnd;
 use super::counters::CheckCounters;
 use super::log::GroupLog;
+use crate::topics::{self, name_of};
 use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
@@ -266,8 +267,11 @@ impl LogCheck {
             Ok(()) => self.round = Some(round),
             Err(error) => {
                 self.is_broken = true;
-                self.damage =
-                    Some(format!("{} after offset {}: {error}", round.partition, round.offset));
+                self.damage = Some(format!(
+                    "{} after offset {}: {error}",
+                    name_of(round.partition),
+                    round.offset
+                ));
             }
         }
     }
@@ -293,7 +297,7 @@ impl LogCheck {
 
     /// Begins with the next partition that has records.
     fn begin_round(&mut self, of: &GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
-        let all = || iter::once(LogPartition::Cluster).chain(of.partitions().iter().copied());
+        let all = || iter::once(topics::CLUSTER).chain(of.partitions().iter().copied());
         let log = of.log();
         let has_records = |partition: &LogPartition| log.high_watermark(*partition) > 0;
         let last = |partition: &LogPartition| self.last.is_some_and(|last| *partition == last);

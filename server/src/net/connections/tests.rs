@@ -3,6 +3,7 @@
 use super::super::limits::ENCRYPTED_SLICE_BYTES;
 use super::*;
 use crate::config::Config;
+use crate::placement::Slot;
 use muster_codec::messages::*;
 use muster_codec::{ApiKey, Records};
 
@@ -88,7 +89,7 @@ fn answers_before_and_behind_one_from_files_keep_their_places() {
         connections.answer_now(requests[0], &heartbeat());
         assert!(connections.answer_from_files(requests[1], &fetch.0, &fetch.1));
         assert!(connections.next_slice(9).is_none(), "the earlier answer leaves first");
-        let partition = LogPartition::ConsumerOffsets(2);
+        let partition = Slot(2).log_partition();
         connections.answer(requests[2], &heartbeat(), VisibleAt::position(partition, 7));
         connections.flushed(partition, 7);
         let (left, done) = drain(&mut connections, id, at_once);

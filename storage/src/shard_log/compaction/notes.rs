@@ -60,7 +60,7 @@ impl Notes {
                 outcome.map_or(Ok(1), |outcome| self.end(partition, header, outcome, offset))
             );
         }
-        let rule = &self.topics.of(partition.topic()).keys;
+        let rule = &self.topics.of(partition.topic).keys;
         if self.cut.is_some() || rule.is_update(key) {
             return Ok(Ok(1));
         }
@@ -135,7 +135,7 @@ impl Notes {
 
     /// The hash of a partition and of the key by which a record in it is compared.
     fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
-        let [first, rest] = self.topics.of(partition.topic()).keys.compared(key);
+        let [first, rest] = self.topics.of(partition.topic).keys.compared(key);
         self.newest.hash([&partition.to_bytes(), first, rest])
     }
 

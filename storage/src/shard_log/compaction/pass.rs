@@ -96,7 +96,7 @@ impl Pass {
             notes: Notes::new(rules.topics, rules.log_id, keys, rules.map_bytes),
             stage: Stage::Map,
             at: dirty,
-            scan: Scan::new(rules.log_id, sequence, &segment, segment.dirty_from),
+            scan: Scan::new(rules.topics, rules.log_id, sequence, &segment, segment.dirty_from),
             blocked_by: None,
             block: dirty_from,
             position: 0,

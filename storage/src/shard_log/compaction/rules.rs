@@ -97,7 +97,7 @@ pub(super) fn fate(
     if known.is_some_and(|known| offset < known) {
         return Fate::Drop;
     }
-    let of_topic = rules.topics.of(partition.topic());
+    let of_topic = rules.topics.of(partition.topic);
     if record.is_tombstone && of_topic.keys.is_update(key) {
         return Fate::Drop;
     }

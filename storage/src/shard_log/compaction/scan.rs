@@ -6,6 +6,7 @@ use crate::limits::COMPACTION_IO_BYTES;
 use crate::log_partition::LogPartition;
 use crate::raw_record::RawRecord;
 use crate::shard_log::segments::Segment;
+use crate::topic_rules::TopicRules;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression};
 use muster_codec::wire::{DecodeError, Reader, Result};
@@ -45,6 +46,7 @@ struct OpenBatch {
 /// A segment that is being read.
 #[derive(Debug)]
 pub(super) struct Scan {
+    topics: TopicRules,
     log_id: u64,
     sequence: u64,
     block_bytes: u32,
@@ -59,9 +61,16 @@ pub(super) struct Scan {
 
 impl Scan {
     /// Begins with the block at position `from`.
-    pub(super) fn new(log_id: u64, sequence: u64, segment: &Segment, from: u32) -> Self {
+    pub(super) fn new(
+        topics: TopicRules,
+        log_id: u64,
+        sequence: u64,
+        segment: &Segment,
+        from: u32,
+    ) -> Self {
         assert!(from.is_multiple_of(segment.block_bytes) && from <= segment.end);
         Self {
+            topics,
             log_id,
             sequence,
             block_bytes: segment.block_bytes,
@@ -77,7 +86,7 @@ impl Scan {
     pub(super) fn restart(&mut self, sequence: u64, segment: &Segment, from: u32) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
-        *self = Self { buffer, ..Self::new(self.log_id, sequence, segment, from) };
+        *self = Self { buffer, ..Self::new(self.topics, self.log_id, sequence, segment, from) };
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -102,7 +111,7 @@ impl Scan {
         let is_of_transaction = |entry: Result<(_, Batch<'_>)>| {
             entry.is_ok_and(|(_, batch)| batch.header.is_transactional())
         };
-        Entries::new(open).any(is_of_transaction)
+        Entries::new(open, self.topics).any(is_of_transaction)
     }
 
     /// The next read: offset and length.
@@ -139,7 +148,7 @@ impl Scan {
                 self.open = None;
                 return Ok(Item::BlockEnd);
             }
-            return open_batch(block, &self.buffer);
+            return open_batch(block, &self.buffer, self.topics);
         };
         if batch.records_left == 0 {
             if batch.next != batch.end {
@@ -185,9 +194,9 @@ impl Scan {
     }
 }
 
-fn open_batch<'a>(block: &mut OpenBlock, buffer: &[u8]) -> Result<Item<'a>> {
+fn open_batch<'a>(block: &mut OpenBlock, buffer: &[u8], topics: TopicRules) -> Result<Item<'a>> {
     let mut reader = Reader::new(&buffer[block.next..block.end]);
-    let partition = LogPartition::from_bytes(reader.array()?)?;
+    let partition = LogPartition::from_bytes(reader.array()?, topics)?;
     let batch = Batch::read(reader.rest())?;
     let header = batch.header;
     if header.compression() != Some(Compression::None) || header.records_count < 0 {

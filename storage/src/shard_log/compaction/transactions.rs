@@ -140,7 +140,7 @@ mod tests {
     use crate::newest::Newest;
     use muster_codec::record_batch::BatchBuilder;
 
-    const PARTITION: LogPartition = LogPartition::ConsumerOffsets(3);
+    const PARTITION: LogPartition = LogPartition { topic: 0, index: 3 };
 
     fn batch(producer_id: i64, offset: i64) -> BatchHeader {
         let mut builder = BatchBuilder::default();

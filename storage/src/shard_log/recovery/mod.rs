@@ -18,6 +18,7 @@ use crate::layout::{Block, BlockHeader, Compacted, SEGMENT_HEADER_BYTES, Segment
 use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, TORN_BYTES_MAX};
 use crate::log_partition::LogPartition;
 use crate::segment_name;
+use crate::topic_rules::TopicRules;
 use blocks::{classify, cut, is_zero, later_block, torn_end};
 use case::refuse;
 use muster_codec::record_batch::Batch;
@@ -139,8 +140,10 @@ impl Recovered {
 
 /// Reads the segments of a log, in the order of [`segment_files`]. Each is passed as the content of
 /// its file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recovery {
+    /// The topics of the records that the log may have.
+    pub(super) topics: TopicRules,
     pub(super) found: Recovered,
     /// If set, only more segments without a header may follow.
     pub(super) unfinished: Option<Unfinished>,
@@ -162,6 +165,18 @@ pub(super) struct Unfinished {
 }
 
 impl Recovery {
+    /// A recovery of a log that may have records of these topics.
+    pub fn new(topics: TopicRules) -> Self {
+        Self {
+            topics,
+            found: Recovered::default(),
+            unfinished: None,
+            known: KnownSegments::default(),
+            spare_to: 0,
+            accepts_loss: false,
+        }
+    }
+
     /// Reads the next segment and passes each of its batches to `replay`, in order.
     ///
     /// # Errors
@@ -442,7 +457,7 @@ impl Recovery {
         let position = self.found.position + u64::from(block.header.operations);
         let mut batches = 0;
         let mut timestamp = i64::MIN;
-        for entry in block.entries() {
+        for entry in block.entries(self.topics) {
             let Ok((partition, batch)) = entry else { return refuse("a batch cannot be read") };
             let found = self.found.partitions.get_mut(partition);
             let next_offset = batch.header.next_offset();

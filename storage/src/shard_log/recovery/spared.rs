@@ -42,9 +42,9 @@ impl Recovery {
         Self { spare_to: position, ..self }
     }
 
-    /// A recovery that skips all damage. It keeps every whole block that continues the log.
-    pub fn accepting_loss() -> Self {
-        Self { spare_to: u64::MAX, accepts_loss: true, ..Self::default() }
+    /// The same recovery, which skips all damage and keeps every whole block that continues the log.
+    pub fn accepting_loss(self) -> Self {
+        Self { spare_to: u64::MAX, accepts_loss: true, ..self }
     }
 
     /// Takes over the segments before `sequence`, whose files are missing, from a snapshot. Returns
