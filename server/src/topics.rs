@@ -1,43 +1,166 @@
-//! The topics that the server itself writes. They always exist, and their records are in the
-//! shards' own logs: see [`Placement::log_shard`](crate::placement::Placement::log_shard).
+//! The internal topics, which the server itself writes. They always exist, and their records are in
+//! the shards' own logs. Each topic has a row with all that distinguishes it from the others, so
+//! that a log, the placement and the image of the cluster need not name it.
 
 use crate::config::Config;
 use crate::placement::{CONTROLLER, Placement, Slot, TransactionsPartition};
 use muster_codec::Uuid;
 use muster_codec::records::{
-    OFFSETS_TOPIC, SHARE_SNAPSHOT_TYPE, SHARE_STATE_TOPIC, SHARE_UPDATE_TYPE, TRANSACTIONS_TOPIC,
+    OFFSETS_TOPIC, SHARE_SNAPSHOT_TYPE, SHARE_UPDATE_TYPE, TRANSACTIONS_TOPIC,
 };
 use muster_storage::{KeyRule, LogPartition, TopicRule, TopicRules, UNPARTITIONED};
+
+/// An internal topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InternalTopic {
+    /// The records of the cluster, such as topics, configs and ACLs.
+    Cluster,
+    /// Groups and their offsets.
+    ConsumerOffsets,
+    /// Transactional ids.
+    TransactionState,
+    /// The states of share partitions: each is in the partition with the number of its slot.
+    ShareState,
+}
+
+/// The row of an internal topic.
+#[derive(Debug)]
+pub struct TopicRow {
+    pub topic: InternalTopic,
+    /// Its rule for the log. The number is on the disk, so it never changes.
+    pub rule: TopicRule,
+    pub name: &'static str,
+    /// The same on every server.
+    pub id: Uuid,
+    pub partitions: fn(Placement) -> u32,
+    pub led: Led,
+    /// Whether clients see the topic, and may read it.
+    pub is_seen: bool,
+    /// The configs that Kafka sets for it.
+    pub overrides: fn(&Config) -> Vec<(&'static str, String)>,
+}
+
+/// The shard in whose log a partition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Led {
+    ByController,
+    /// The shard that leads the slot with the partition's number, modulo the number of slots.
+    WithSlots,
+}
+
+/// In the order of [`InternalTopic`].
+const ROWS: &[TopicRow; 4] = &[
+    TopicRow {
+        topic: InternalTopic::Cluster,
+        rule: TopicRule { number: UNPARTITIONED, lingers: false, keys: KeyRule::SameKey },
+        name: "cluster",
+        // `Uuid.METADATA_TOPIC_ID` of Kafka.
+        id: Uuid(1u128.to_be_bytes()),
+        partitions: |_| 1,
+        led: Led::ByController,
+        is_seen: false,
+        overrides: |_| Vec::new(),
+    },
+    TopicRow {
+        topic: InternalTopic::ConsumerOffsets,
+        // Only these records linger: `group.coordinator.append.linger.ms` is a config of the group
+        // coordinator.
+        rule: TopicRule { number: 0, lingers: true, keys: KeyRule::SameKey },
+        name: OFFSETS_TOPIC,
+        id: Uuid(*b"consumer-offsets"),
+        partitions: |placement| placement.offsets_partitions,
+        led: Led::WithSlots,
+        is_seen: true,
+        // `GroupCoordinatorService.groupMetadataTopicConfigs`
+        overrides: |config| {
+            vec![
+                ("cleanup.policy", "compact".to_owned()),
+                ("compression.type", "producer".to_owned()),
+                ("segment.bytes", config.offsets_topic_segment_bytes.to_string()),
+            ]
+        },
+    },
+    TopicRow {
+        topic: InternalTopic::TransactionState,
+        rule: TopicRule { number: 1, lingers: false, keys: KeyRule::SameKey },
+        name: TRANSACTIONS_TOPIC,
+        id: Uuid(*b"transactionstate"),
+        partitions: |placement| placement.transactions_partitions,
+        led: Led::WithSlots,
+        is_seen: true,
+        // `TransactionCoordinator.transactionStateTopicConfigs`
+        overrides: |config| {
+            vec![
+                ("cleanup.policy", "compact".to_owned()),
+                ("compression.type", "uncompressed".to_owned()),
+                ("min.insync.replicas", config.transaction_state_log_min_isr.to_string()),
+                ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
+                ("unclean.leader.election.enable", "false".to_owned()),
+            ]
+        },
+    },
+    TopicRow {
+        topic: InternalTopic::ShareState,
+        rule: TopicRule {
+            number: 2,
+            lingers: false,
+            keys: KeyRule::SnapshotsAndUpdates {
+                snapshot: SHARE_SNAPSHOT_TYPE.to_be_bytes(),
+                update: SHARE_UPDATE_TYPE.to_be_bytes(),
+            },
+        },
+        name: "__share_group_state",
+        id: Uuid(*b"share-groupstate"),
+        partitions: |placement| placement.share_state_partitions,
+        led: Led::WithSlots,
+        is_seen: true,
+        // `ShareCoordinatorService.shareGroupStateTopicConfigs`
+        overrides: |config| {
+            vec![
+                ("cleanup.policy", "delete".to_owned()),
+                ("compression.type", "producer".to_owned()),
+                ("min.insync.replicas", config.share_coordinator_state_topic_min_isr.to_string()),
+                ("retention.ms", "-1".to_owned()),
+                ("segment.bytes", config.share_coordinator_state_topic_segment_bytes.to_string()),
+            ]
+        },
+    },
+];
+
+/// The rules of all rows, for the logs.
+pub const RULES: TopicRules = TopicRules::new(&RULE_OF_ROWS);
+
+const RULE_OF_ROWS: [TopicRule; ROWS.len()] = {
+    let mut rules = [ROWS[0].rule; ROWS.len()];
+    let mut at = 0;
+    while at < ROWS.len() {
+        assert!(ROWS[at].topic as usize == at, "the order of the rows is that of the topics");
+        rules[at] = ROWS[at].rule;
+        at += 1;
+    }
+    rules
+};
 
 /// The partition of the cluster's records.
 pub const CLUSTER: LogPartition = InternalTopic::Cluster.log_partition(0);
 
-/// A topic of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InternalTopic {
-    /// The records of the cluster, such as topics, configs and ACLs: one partition, in the log of
-    /// shard 0. Clients do not see it.
-    Cluster,
-    ConsumerOffsets,
-    TransactionState,
-    ShareState,
-}
-
 impl InternalTopic {
-    pub const ALL: [Self; 4] =
-        [Self::Cluster, Self::ConsumerOffsets, Self::TransactionState, Self::ShareState];
+    /// The number of internal topics.
+    pub const COUNT: usize = ROWS.len();
 
-    /// The topics that clients see, and may read.
-    pub const SEEN: [Self; 3] = [Self::ConsumerOffsets, Self::TransactionState, Self::ShareState];
+    /// The topics that clients see.
+    pub fn seen() -> impl Iterator<Item = &'static TopicRow> {
+        ROWS.iter().filter(|row| row.is_seen)
+    }
 
     /// The topic with an id, if clients see it.
     pub fn of_id(id: Uuid) -> Option<Self> {
-        Self::SEEN.into_iter().find(|topic| topic.id() == id)
+        Self::seen().find(|row| row.id == id).map(|row| row.topic)
     }
 
     /// The topic with a name, if clients see it.
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::SEEN.into_iter().find(|topic| topic.name() == name)
+        Self::seen().find(|row| row.name == name).map(|row| row.topic)
     }
 
     /// The topic of a partition of a log.
@@ -45,79 +168,26 @@ impl InternalTopic {
     /// # Panics
     /// If it is none of these. A log with [`RULES`] has no such partition.
     pub fn of(partition: LogPartition) -> Self {
-        let found = Self::ALL.into_iter().find(|topic| topic.number() == partition.topic);
-        found.unwrap_or_else(|| unreachable!("a log has no topic {}", partition.topic))
+        let found = ROWS.iter().find(|row| row.rule.number == partition.topic);
+        let row = found.unwrap_or_else(|| unreachable!("a log has no topic {}", partition.topic));
+        row.topic
+    }
+
+    pub const fn row(self) -> &'static TopicRow {
+        &ROWS[self as usize]
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    pub const fn id(self) -> Uuid {
+        self.row().id
     }
 
     /// A partition of this topic in a log.
     pub const fn log_partition(self, index: u32) -> LogPartition {
-        LogPartition { topic: self.number(), index }
-    }
-
-    /// Its number in a log.
-    const fn number(self) -> u8 {
-        match self {
-            Self::Cluster => UNPARTITIONED,
-            Self::ConsumerOffsets => 0,
-            Self::TransactionState => 1,
-            Self::ShareState => 2,
-        }
-    }
-
-    /// The same on every server; of the cluster's records the id that Kafka gives them.
-    pub const fn id(self) -> Uuid {
-        match self {
-            Self::Cluster => Uuid(1u128.to_be_bytes()),
-            Self::ConsumerOffsets => Uuid(*b"consumer-offsets"),
-            Self::TransactionState => Uuid(*b"transactionstate"),
-            Self::ShareState => Uuid(*b"share-groupstate"),
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cluster => "cluster",
-            Self::ConsumerOffsets => OFFSETS_TOPIC,
-            Self::TransactionState => TRANSACTIONS_TOPIC,
-            Self::ShareState => SHARE_STATE_TOPIC,
-        }
-    }
-
-    pub(crate) fn partitions(self, config: &Config) -> i32 {
-        match self {
-            Self::Cluster => 1,
-            Self::ConsumerOffsets => config.offsets_topic_num_partitions,
-            Self::TransactionState => config.transaction_state_log_num_partitions,
-            Self::ShareState => config.share_state_partitions(),
-        }
-    }
-
-    /// The configs that Kafka sets for it (`GroupCoordinatorService.groupMetadataTopicConfigs`,
-    /// `TransactionCoordinator.transactionStateTopicConfigs`,
-    /// `ShareCoordinatorService.shareGroupStateTopicConfigs`).
-    pub(crate) fn overrides(self, config: &Config) -> Vec<(&'static str, String)> {
-        match self {
-            Self::Cluster => Vec::new(),
-            Self::ConsumerOffsets => vec![
-                ("cleanup.policy", "compact".to_owned()),
-                ("compression.type", "producer".to_owned()),
-                ("segment.bytes", config.offsets_topic_segment_bytes.to_string()),
-            ],
-            Self::TransactionState => vec![
-                ("cleanup.policy", "compact".to_owned()),
-                ("compression.type", "uncompressed".to_owned()),
-                ("min.insync.replicas", config.transaction_state_log_min_isr.to_string()),
-                ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
-                ("unclean.leader.election.enable", "false".to_owned()),
-            ],
-            Self::ShareState => vec![
-                ("cleanup.policy", "delete".to_owned()),
-                ("compression.type", "producer".to_owned()),
-                ("min.insync.replicas", config.share_coordinator_state_topic_min_isr.to_string()),
-                ("retention.ms", "-1".to_owned()),
-                ("segment.bytes", config.share_coordinator_state_topic_segment_bytes.to_string()),
-            ],
-        }
+        LogPartition { topic: self.row().rule.number, index }
     }
 }
 
@@ -144,66 +214,35 @@ impl TransactionsPartition {
 impl Placement {
     /// The shard in whose log a partition is.
     pub fn log_shard(self, partition: LogPartition) -> u32 {
-        let index = partition.index;
-        match InternalTopic::of(partition) {
-            InternalTopic::Cluster => CONTROLLER,
-            InternalTopic::ConsumerOffsets => self.shard_of(Slot(index)),
-            InternalTopic::TransactionState => {
-                self.transactions_shard(TransactionsPartition(index))
-            }
-            InternalTopic::ShareState => self.shard_of(Slot(index % self.offsets_partitions)),
+        match InternalTopic::of(partition).row().led {
+            Led::ByController => CONTROLLER,
+            Led::WithSlots => self.shard_of(Slot(partition.index % self.offsets_partitions)),
         }
     }
 
     /// Whether there is a partition of this number.
     pub fn has(self, partition: LogPartition) -> bool {
-        match InternalTopic::of(partition) {
-            InternalTopic::Cluster => true,
-            InternalTopic::ConsumerOffsets => partition.index < self.offsets_partitions,
-            InternalTopic::TransactionState => partition.index < self.transactions_partitions,
-            InternalTopic::ShareState => partition.index < self.share_state_partitions,
-        }
+        partition.index < (InternalTopic::of(partition).row().partitions)(self)
     }
 
-    /// The partitions of internal topics that a shard leads, which are in its log.
+    /// The partitions that a shard leads with its slots, which are in its log.
     pub fn log_partitions_of(self, shard: u32) -> impl Iterator<Item = LogPartition> {
-        let of_slots = self.slots_of(shard).map(Slot::log_partition);
-        let transactions = self.led_with_slots(shard, self.transactions_partitions);
-        let share_state = self.led_with_slots(shard, self.share_state_partitions);
-        of_slots
-            .chain(transactions.map(|index| InternalTopic::TransactionState.log_partition(index)))
-            .chain(share_state.map(|index| InternalTopic::ShareState.log_partition(index)))
+        let with_slots = ROWS.iter().filter(|row| row.led == Led::WithSlots);
+        with_slots.flat_map(move |row| {
+            let led = self.led_with_slots(shard, (row.partitions)(self));
+            led.map(move |index| row.topic.log_partition(index))
+        })
     }
 }
 
 /// A partition of a log in words, as Kafka names it.
 pub fn name_of(partition: LogPartition) -> String {
-    match InternalTopic::of(partition) {
-        InternalTopic::Cluster => InternalTopic::Cluster.name().to_owned(),
-        topic => format!("{}-{}", topic.name(), partition.index),
+    let row = InternalTopic::of(partition).row();
+    match row.led {
+        Led::ByController => row.name.to_owned(),
+        Led::WithSlots => format!("{}-{}", row.name, partition.index),
     }
 }
-
-/// The rules for the log. Only records of groups linger: `group.coordinator.append.linger.ms` is a
-/// config of the group coordinator.
-pub const RULES: TopicRules = {
-    const fn rule(topic: InternalTopic, lingers: bool, keys: KeyRule) -> TopicRule {
-        TopicRule { number: topic.number(), lingers, keys }
-    }
-    TopicRules::new(&[
-        rule(InternalTopic::Cluster, false, KeyRule::SameKey),
-        rule(InternalTopic::ConsumerOffsets, true, KeyRule::SameKey),
-        rule(InternalTopic::TransactionState, false, KeyRule::SameKey),
-        rule(InternalTopic::ShareState, false, SHARE_STATE_KEYS),
-    ])
-};
-
-/// The key of share state differs by its type alone between the snapshot of a share partition and
-/// the updates of it.
-const SHARE_STATE_KEYS: KeyRule = KeyRule::SnapshotsAndUpdates {
-    snapshot: SHARE_SNAPSHOT_TYPE.to_be_bytes(),
-    update: SHARE_UPDATE_TYPE.to_be_bytes(),
-};
 
 #[cfg(test)]
 mod tests {
@@ -228,6 +267,20 @@ mod tests {
                 }
             }
             assert_eq!(all, slots + others + others.max(slots));
+            let clusters = (placement.has(CLUSTER), placement.log_shard(CLUSTER));
+            assert_eq!(clusters, (true, CONTROLLER));
         }
+    }
+
+    #[test]
+    fn partitions_of_logs_have_the_names_of_kafka_and_clients_see_three_topics() {
+        let names = [(255, 0), (0, 3), (1, 3), (2, 3)]
+            .map(|(topic, index)| name_of(LogPartition { topic, index }));
+        let kafkas = ["__consumer_offsets", "__transaction_state", "__share_group_state"];
+        assert_eq!(names[0], "cluster");
+        assert_eq!(names[1..], kafkas.map(|name| format!("{name}-3")));
+        assert_eq!(InternalTopic::seen().map(|row| row.name).collect::<Vec<_>>(), kafkas);
+        assert_eq!(InternalTopic::of_id(InternalTopic::Cluster.id()), None);
+        assert_eq!(InternalTopic::of_name("cluster"), None);
     }
 }

@@ -1,13 +1,10 @@
-//! Kafka's records of `__share_group_state`: the state of each share partition (KIP-932).
+//! Kafka's records of the state of share partitions (KIP-932).
 
 use super::{KEY, Schema};
 use crate::declare::message;
 use crate::field::Field;
 use crate::types::{Str, Uuid};
 use crate::wire::{Reader, Result};
-
-/// The topic of the share coordinator's records.
-pub const SHARE_STATE_TOPIC: &str = "__share_group_state";
 
 message! {
     /// The key of snapshots and updates.

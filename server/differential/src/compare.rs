@@ -6,7 +6,6 @@ use crate::wire::Answer;
 use crate::world;
 use muster_codec::Bytes;
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
-use muster_codec::records::{SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC};
 use serde_json::Value;
 
 /// A field in which two answers differ.
@@ -146,11 +145,14 @@ impl Comparison<'_> {
         let names = ["name", "topic", "groupId", "resourceName", "transactionalId"];
         let name = names.iter().find_map(|field| element.get(field)?.as_str());
         name.is_some_and(|name| {
-            [TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC].contains(&name)
+            CREATED_WITH_FIRST_USE.contains(&name)
                 || world::owner(name).is_some_and(|it| it != self.own)
         })
     }
 }
+
+/// The topics that Kafka creates with the first use by any history, and muster always has.
+const CREATED_WITH_FIRST_USE: [&str; 2] = ["__transaction_state", "__share_group_state"];
 
 /// The fields that distinguish an element from its neighbours.
 const IDENTITY: &[&str] = &[

@@ -102,12 +102,14 @@ impl ClusterImage {
     /// A cluster that has only the internal topics.
     pub fn new(config: &Config) -> Self {
         let mut image = Self::default();
-        for topic in InternalTopic::SEEN {
-            let partitions = topic.partitions(config);
-            let (id, name) = (topic.id(), topic.name().into());
+        // The numbers of partitions do not depend on the number of shards.
+        let placement = config.placement(1);
+        for row in InternalTopic::seen() {
+            let partitions = (row.partitions)(placement) as i32;
+            let (id, name) = (row.id, row.name.into());
             image.insert(Topic { id, name, partitions, slots: [].into() });
-            for (name, value) in topic.overrides(config) {
-                image.configs.set(TOPIC_RESOURCE, topic.name(), name, value);
+            for (name, value) in (row.overrides)(config) {
+                image.configs.set(TOPIC_RESOURCE, row.name, name, value);
             }
         }
         image

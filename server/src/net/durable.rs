@@ -139,7 +139,7 @@ impl Flushes {
 /// The place of a partition among all.
 fn place(partition: LogPartition) -> usize {
     let topic = InternalTopic::of(partition) as usize;
-    InternalTopic::ALL.len() * partition.index as usize + topic
+    InternalTopic::COUNT * partition.index as usize + topic
 }
 
 #[cfg(test)]

@@ -36,8 +36,7 @@ impl Partitions {
         };
         match &request.topics {
             None => {
-                let internal =
-                    InternalTopic::SEEN.into_iter().filter_map(|it| image.topic(it.name()));
+                let internal = InternalTopic::seen().filter_map(|row| image.topic(row.name));
                 internal
                     .for_each(|topic| (0..topic.partitions).for_each(|index| add(topic, index)));
                 for id in self.partitions.keys() {

@@ -1,5 +1,5 @@
-//! The share state of a shard. Its records are in the shard's own log, in the partition of
-//! `__share_group_state` that has the number of the topic partition's slot.
+//! The share state of a shard. Its records are in the shard's own log, in the partition that has
+//! the number of the topic partition's slot.
 //!
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 

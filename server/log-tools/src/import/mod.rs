@@ -20,7 +20,8 @@ use muster::cluster::OFFSETS_TOPIC;
 use muster::config::Config;
 use muster::directories;
 use muster::placement::{OFFSETS_PARTITIONS, Placement};
-use muster_codec::records::{SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC};
+use muster::topics::InternalTopic;
+use muster_codec::records::TRANSACTIONS_TOPIC;
 use muster_storage::PARTITIONS_MAX;
 use shares::Shares;
 use std::fs::{self, File};
@@ -100,7 +101,8 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     }
     if !arguments.partial {
         kafka.require_all(OFFSETS_TOPIC, count)?;
-        kafka.require_all(SHARE_STATE_TOPIC, kafka.partition_count(SHARE_STATE_TOPIC))?;
+        let share_state = InternalTopic::ShareState.name();
+        kafka.require_all(share_state, kafka.partition_count(share_state))?;
     }
     Ok(count)
 }

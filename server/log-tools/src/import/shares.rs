@@ -10,8 +10,9 @@ use crate::decompress;
 use crate::segment_file::Located;
 use muster::Failure;
 use muster::placement::{Placement, Slot};
+use muster::topics::InternalTopic;
 use muster_codec::record_batch::Batch;
-use muster_codec::records::{SHARE_STATE_TOPIC, ShareRecord, ShareSnapshotValue, ShareValue};
+use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 use std::path::Path;
@@ -36,7 +37,7 @@ impl Shares {
         mut take: impl FnMut(Slot, &ShareRecord<'_>) -> Result<(), Failure>,
     ) -> Result<Self, Failure> {
         let mut all = Self::default();
-        for (_, replicas) in kafka.of_topic(SHARE_STATE_TOPIC) {
+        for (_, replicas) in kafka.of_topic(InternalTopic::ShareState.name()) {
             let partition = KafkaPartition::longest(replicas, kafka.may_be_torn)?;
             let states = load(&partition)?;
             for (key, state) in states.iter() {

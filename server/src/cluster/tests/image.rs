@@ -101,14 +101,14 @@ fn a_deleted_topic_is_noted_until_its_tombstone() {
 #[test]
 fn internal_topics_exist_but_are_no_user_topics() {
     let image = ClusterImage::new(&Config::default());
-    for (internal, configs) in InternalTopic::SEEN.into_iter().zip([3, 5, 5]) {
-        let topic = image.topic_by_id(internal.id()).unwrap();
-        assert_eq!((&*topic.name, topic.partitions), (internal.name(), 50));
+    for (internal, configs) in InternalTopic::seen().zip([3, 5, 5]) {
+        let topic = image.topic_by_id(internal.id).unwrap();
+        assert_eq!((&*topic.name, topic.partitions), (internal.name, 50));
         assert!(topic.is_internal());
-        assert_eq!(image.configs(TOPIC_RESOURCE, internal.name()).unwrap().len(), configs);
+        assert_eq!(image.configs(TOPIC_RESOURCE, internal.name).unwrap().len(), configs);
     }
     assert_eq!(image.topics().count(), 0);
-    assert_eq!(image.all_topics_from("").count(), InternalTopic::SEEN.len());
+    assert_eq!(image.all_topics_from("").count(), InternalTopic::seen().count());
 }
 
 #[test]

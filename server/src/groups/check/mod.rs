@@ -1,12 +1,11 @@
 //! The running check that the groups, transactional ids and share states of a shard are those to
 //! which its log replays. (A group stands for each below; share states are compared by group.)
 //!
-//! One partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` after the
-//! other is read back from the log, from its first record to its last, in slices. The records of a
-//! sample of its groups are replayed to a [`PartitionCopy`]; near the end of the log digests of the
-//! live groups are taken, a few in each turn, and compared when the copy has reached the position
-//! that the log had then. The records of the cluster are read and not compared, so that damage is
-//! found wherever it is in the log.
+//! One partition of an internal topic after the other is read back from the log, from its first
+//! record to its last, in slices. The records of a sample of its groups are replayed to a
+//! [`PartitionCopy`]; near the end of the log digests of the live groups are taken, a few in each
+//! turn, and compared when the copy has reached the position that the log had then. The records of
+//! the cluster are read and not compared, so that damage is found wherever it is in the log.
 //!
 //! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
 //! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])

@@ -214,9 +214,7 @@ fn describe_log_dirs_answers_sizes_of_partitions() {
 
 #[test]
 fn internal_topics_are_read_from_the_log_of_the_shard() {
-    for topic in InternalTopic::SEEN {
-        is_read_from_the_log(topic);
-    }
+    InternalTopic::seen().for_each(|row| is_read_from_the_log(row.topic));
 }
 
 fn batches(bytes: Vec<u8>) -> LogBatches {

@@ -251,7 +251,7 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
         world.step(Event::Received { connection: MODEST, data: &frame(7, create) });
         world.pass(100);
     }
-    assert_eq!(world.shard.broker.image().topic_count(), TOPICS + InternalTopic::SEEN.len());
+    assert_eq!(world.shard.broker.image().topic_count(), TOPICS + InternalTopic::seen().count());
     let mut list = |version, types: &[i8]| {
         let request = ListConfigResourcesRequest { resource_types: types.to_vec() };
         let (answer, slices) = ask(&mut world, version, &request.into());
@@ -260,7 +260,7 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
     let (all, slices) = list(1, &[]);
     assert!(slices > TOPICS / 512, "{slices}");
     // The broker has configs and loggers.
-    assert_eq!(all.len(), 1 + 1 + InternalTopic::SEEN.len() + TOPICS);
+    assert_eq!(all.len(), 1 + 1 + InternalTopic::seen().count() + TOPICS);
     assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
     let (topics, _) = list(1, &[2]);
     assert_eq!(topics, all[2..]);
