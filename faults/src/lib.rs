@@ -9,6 +9,9 @@
 
 use core::fmt::{self, Write as _};
 
+/// Whether this build has the faults of the server.
+pub const ARE_BUILT_IN: bool = cfg!(feature = "injected-faults");
+
 /// The component that contains the code of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {

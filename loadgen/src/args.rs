@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use loadgen::report::thresholds::Rule;
 use loadgen::scenario::{Overrides, SPAN};
+use muster_version::{VERSION, WITH_TARGET};
 
 pub(crate) use self::capacity::{Capacity, Part};
 pub(crate) use self::cluster::{Cluster, SECRETS, Secrets};
@@ -20,7 +21,8 @@ pub(crate) use self::cluster::{Cluster, SECRETS, Secrets};
 /// minute. It makes topics and groups whose names begin with `muster-load-`, and deletes them at
 /// the end, even after Ctrl-C.
 #[derive(Parser, Debug)]
-#[command(name = "muster-load", version, args_conflicts_with_subcommands = true)]
+#[command(name = "muster-load", version = VERSION, long_version = WITH_TARGET)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Exit status: 0 if nothing failed, 1 if a threshold was broken, a phase did not finish or the
 coordinator violated a guarantee, 2 if the run could not start or continue, 3 if this machine could

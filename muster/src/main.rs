@@ -19,7 +19,8 @@ use config_tool::ConfigCommand;
 use doctor_tool::DoctorCommand;
 use muster::directories::withhold_permissions;
 use muster_log_tools::LogCommand;
-use serve_tool::{Kind, Serve, VERSION, config_data, server_config};
+use muster_version::{VERSION, WITH_FEATURES};
+use serve_tool::{Kind, Serve, config_data, server_config};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use user_tool::UserCommand;
@@ -29,7 +30,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A group coordinator that speaks the Kafka protocol.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version = VERSION)]
+#[command(name = "muster", version = VERSION, long_version = WITH_FEATURES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

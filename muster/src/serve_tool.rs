@@ -10,13 +10,10 @@ use muster::data_place::{DataPlace, IN_MEMORY};
 use muster::logging;
 use muster::serve::{Options, serve};
 use muster::users::FirstUser;
+use muster_version::VERSION;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// The version, and the commit from which it was built.
-pub(crate) const VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("MUSTER_BUILD"), ")");
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
