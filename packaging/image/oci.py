@@ -57,8 +57,8 @@ class Image:
 
 
 def image(architecture, root, config, owners):
-    """The files below a directory, and the config with which an engine starts them. `owners` has the user, and the mode if it
-    is not the usual, of directories that are not root's, by their paths."""
+    """The files below a directory, and the config with which an engine starts them. `owners` has user and
+    mode of what is not root's, or has another mode than the usual, by its path."""
     layer = layer_of(root, owners)
     compressed = Blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(layer, 9, mtime=0))
     whole = {
