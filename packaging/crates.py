@@ -1,0 +1,45 @@
+"""The crates that a binary consists of, by cargo's metadata."""
+
+import json
+import pathlib
+import subprocess
+
+ARCHITECTURES, LIBRARIES = ("x86_64", "aarch64"), ("gnu", "musl")
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Crates:
+    """The crate of a binary, the crates whose code is in it or makes a part of it, and which uses which."""
+
+    def __init__(self, name):
+        self.own, self.all, self.uses = None, {}, {}
+        for target in (f"{arch}-unknown-linux-{of}" for arch in ARCHITECTURES for of in LIBRARIES):
+            self.add(name, metadata(target))
+
+    def add(self, name, metadata):
+        packages = {it["id"]: it for it in metadata["packages"]}
+        nodes = {it["id"]: it["deps"] for it in metadata["resolve"]["nodes"]}
+        [own] = [it["id"] for it in metadata["packages"] if it["name"] == name]
+        self.own, left = packages[own], [own]
+        seen = set()
+        while left:
+            crate = left.pop()
+            if crate not in seen:
+                seen.add(crate)
+                used = {it["pkg"] for it in nodes[crate] if is_linked(it)}
+                self.all[crate] = packages[crate]
+                self.uses.setdefault(crate, set()).update(used)
+                left += used
+
+    def of_others(self):
+        return sorted((it for it in self.all.values() if it["source"]), key=lambda it: (it["name"], it["version"]))
+
+
+def metadata(target):
+    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform", target]
+    return json.loads(subprocess.run(command, cwd=HERE, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def is_linked(dependency):
+    """Not one for tests or build scripts alone."""
+    return any(it["kind"] is None for it in dependency["dep_kinds"])
