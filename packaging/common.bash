@@ -49,10 +49,14 @@ tree() {
     mkdir -p "$scratch/tree/target/release"
     git ls-files -z --cached --others --exclude-standard |
         tar --null --files-from - --create | tar --extract --directory "$scratch/tree"
-    # The tools of PyPI are older than these values, of which packages have nothing.
-    sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$scratch/tree/Cargo.toml"
+    suits_tools "$scratch/tree"
     cp "$binary" "$scratch/tree/target/release/muster"
     "$binary" generate "$scratch/tree/packaging" && "$scratch/tree/packaging/licenses"
+}
+
+# The tools of PyPI are older than these values, of which packages have nothing.
+suits_tools() {
+    sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$1/Cargo.toml"
 }
 
 tools() {

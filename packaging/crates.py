@@ -9,19 +9,24 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Crates:
-    """The crate of a binary, the crates whose code is in it or makes a part of it, and which uses which."""
+    """Crates of binaries, the crates whose code is in these or makes a part of them, and which uses which."""
 
-    def __init__(self, name):
-        self.own, self.all, self.uses = None, {}, {}
+    def __init__(self, *names):
+        self.all, self.uses = {}, {}
         for target in (f"{arch}-unknown-linux-{of}" for arch in ARCHITECTURES for of in LIBRARIES):
-            self.add(name, metadata(target))
+            of_target = metadata(target)
+            for name in names:
+                self.add(name, of_target)
+
+    def named(self, name):
+        [found] = [it for it in self.all.values() if it["name"] == name and not it["source"]]
+        return found
 
     def add(self, name, metadata):
         packages = {it["id"]: it for it in metadata["packages"]}
         nodes = {it["id"]: it["deps"] for it in metadata["resolve"]["nodes"]}
         [own] = [it["id"] for it in metadata["packages"] if it["name"] == name]
-        self.own, left = packages[own], [own]
-        seen = set()
+        seen, left = set(), [own]
         while left:
             crate = left.pop()
             if crate not in seen:
