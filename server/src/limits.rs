@@ -9,7 +9,8 @@ use crate::net::{
     UNREAD_BYTES_MAX,
 };
 use crate::partitions::{
-    PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
+    DECOMPRESSED_BATCH_BYTES_MAX, PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX,
+    UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
 };
 use crate::reactor::handshakes::{HANDSHAKES_BYTES_MAX, HANDSHAKES_MAX, SESSION_BYTES};
 use crate::transactions::LETTER_BYTES_MAX;
@@ -32,6 +33,9 @@ const LONG: usize = ANSWER_BYTES_MAX;
 const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
+
+/// A produce has a short answer. The buffer of a batch that it decompresses grows by doubling.
+const _: () = assert!(2 * DECOMPRESSED_BATCH_BYTES_MAX <= HANDLED);
 
 /// Metadata of members, offsets in open transactions, and the last rebalances.
 const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX + HISTORY_BYTES_MAX;

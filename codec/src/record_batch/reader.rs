@@ -111,9 +111,7 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     #[inline]
     fn read(reader: &mut Reader<'a>) -> Result<Self> {
-        let length = usize::try_from(reader.varint()?)
-            .map_err(|_| DecodeError::InvalidBatch("a record of negative length"))?;
-        let mut body = Reader::new(reader.take(length)?);
+        let mut body = Reader::new(read_body(reader)?);
         let _attributes = body.i8()?;
         let timestamp_delta = body.varlong()?;
         let offset_delta = body.varint()?;
@@ -125,6 +123,14 @@ impl<'a> Record<'a> {
         }
         Ok(Self { offset_delta, timestamp_delta, key, value })
     }
+}
+
+/// The bytes of a record after its length.
+#[inline]
+fn read_body<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8]> {
+    let length = usize::try_from(reader.varint()?)
+        .map_err(|_| DecodeError::InvalidBatch("a record of negative length"))?;
+    reader.take(length)
 }
 
 /// Iterates over the records of a batch, as many as its header says. The iterator ends after its
@@ -154,6 +160,18 @@ impl<'a> Records<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The bytes of the longest record, without its length.
+    ///
+    /// # Errors
+    /// The records end before their lengths say so.
+    pub fn longest(mut self) -> Result<usize> {
+        let mut longest = 0;
+        for _ in 0..self.left {
+            longest = longest.max(read_body(&mut self.reader)?.len());
+        }
+        Ok(longest)
     }
 
     #[inline]

@@ -302,7 +302,8 @@ broker_configs! {
     max_connections: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip: i32 = i32::MAX, at_least(1), [obeyed dynamic];
     max_connections_per_ip_overrides: String = String::new(), Valid::Any, [obeyed dynamic];
-    max_decompressed_message_bytes: i32 = i32::MAX - 8, between(1, RECORD_BYTES_MAX), [dynamic];
+    max_decompressed_message_bytes: i32 = i32::MAX - 8, between(1, RECORD_BYTES_MAX),
+        [obeyed dynamic];
     max_incremental_fetch_session_cache_slots: i32 = 1_000, at_least(0), [];
     max_request_partition_size_limit: i32 = 2_000, at_least(1), [obeyed];
     message_max_bytes: i32 = 1_048_588, at_least(0), [obeyed dynamic];

@@ -41,7 +41,7 @@ derived_configs! {
     max_compaction_lag_ms: i64 = |c| c.log_cleaner_max_compaction_lag_ms, at_least(1), [obeyed],
         from ["log.cleaner.max.compaction.lag.ms"];
     max_decompressed_message_bytes: i32 = |c| c.max_decompressed_message_bytes,
-        between(1, RECORD_BYTES_MAX), [], from ["max.decompressed.message.bytes"];
+        between(1, RECORD_BYTES_MAX), [obeyed], from ["max.decompressed.message.bytes"];
     max_message_bytes: i32 = |c| c.message_max_bytes, at_least(0), [obeyed],
         from ["message.max.bytes"];
     message_timestamp_after_max_ms: i64 = |c| c.log_message_timestamp_after_max_ms, at_least(0),
@@ -98,6 +98,13 @@ impl TopicConfig {
             key.set(&mut config, value).map_err(|error| error.to_string())?;
         }
         config.check_rules()
+    }
+
+    /// The largest record that a compressed batch may have when it is decompressed; None if the
+    /// topic takes records of every size.
+    pub fn decompressed_record_bytes_max(&self) -> Option<usize> {
+        let max = self.max_decompressed_message_bytes;
+        (i64::from(max) < RECORD_BYTES_MAX).then_some(max.unsigned_abs() as usize)
     }
 
     fn check_rules(&self) -> Result<(), String> {

@@ -1,15 +1,17 @@
 //! Validation of a producer's records: the checks of Kafka's `ProduceRequest.validateRecords`,
 //! `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`, in their order.
 
-use super::limits::RECORD_ERRORS_MAX;
+use super::limits::{DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_MAX};
 use super::producers::Sequenced;
 use crate::config::TopicConfig;
 use muster_codec::messages::{BatchIndexAndErrorMessage, ProduceRequest};
 use muster_codec::record_batch::{
-    Batch, BatchHeader, Compression, NO_TIMESTAMP, TimestampType, validate,
+    Batch, BatchHeader, Compression, NO_TIMESTAMP, Records, TimestampType, validate,
 };
 use muster_codec::wire::Reader;
 use muster_codec::{Bytes, ErrorCode, Wall};
+use muster_compression::{decompress, is_too_long};
+use std::io;
 
 /// A batch that may be appended.
 #[derive(Debug, Clone, Copy)]
@@ -171,26 +173,66 @@ pub(super) fn check(bytes: &[u8], topic: &TopicConfig, wall: Wall) -> Result<Goo
     Ok(Good { header, timestamp_type, max_timestamp })
 }
 
-/// The largest timestamp of valid records. Compressed records are not decoded: for them the
-/// header's timestamps count.
+/// The largest timestamp of valid records. Compressed records are decompressed only for a topic
+/// that limits their size: for others the header's timestamps count.
 fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i64> {
     let header = &batch.header;
     let window = Window::new(topic, header, wall);
-    if header.compression() != Some(Compression::None) {
-        let times = [header.base_timestamp, header.max_timestamp];
-        return if times.into_iter().all(|time| window.holds(time)) {
-            Ok(header.max_timestamp)
-        } else {
-            Err(Refusal::invalid_timestamp(Vec::new()))
-        };
+    if header.compression() == Some(Compression::None) {
+        let records = batch.records().map_err(|_| INVALID_RECORD)?;
+        return check_each(batch, records, &INVALID_RECORD, topic, &window);
     }
+    if let Some(max) = topic.decompressed_record_bytes_max() {
+        let content = decompressed(batch)?;
+        let records = Records::new(&content, header.records_count);
+        let longest = records.clone().longest().map_err(|_| INVALID_RECORD)?;
+        if longest > max {
+            return Err(INVALID_RECORD);
+        }
+        // Kafka would give such records new numbers, and fails at it.
+        let misnumbered = Refusal::of(ErrorCode::UnknownServerError);
+        return check_each(batch, records, &misnumbered, topic, &window);
+    }
+    let times = [header.base_timestamp, header.max_timestamp];
+    if times.into_iter().all(|time| window.holds(time)) {
+        Ok(header.max_timestamp)
+    } else {
+        Err(Refusal::invalid_timestamp(Vec::new()))
+    }
+}
+
+/// The records of a compressed batch. Kafka refuses records that end too early, and fails at a
+/// codec that cannot read the rest.
+fn decompressed(batch: &Batch<'_>) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let codec = batch.header.compression().unwrap_or(Compression::None);
+    match decompress(codec, batch.payload(), DECOMPRESSED_BATCH_BYTES_MAX, &mut content) {
+        Ok(()) if !content.is_empty() => Ok(content),
+        Err(error) if is_too_long(&error) => Err(INVALID_RECORD),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !content.is_empty() => {
+            Err(INVALID_RECORD)
+        }
+        _ => Err(Refusal::of(ErrorCode::UnknownServerError)),
+    }
+}
+
+/// The largest timestamp of the records, if all are valid; `misnumbered` if their offsets do not
+/// count up.
+#[inline]
+fn check_each(
+    batch: &Batch<'_>,
+    records: Records<'_>,
+    misnumbered: &Refusal,
+    topic: &TopicConfig,
+    window: &Window,
+) -> Result<i64> {
     let mut newest = NO_TIMESTAMP;
     let mut late = Vec::new();
     let mut keyless = Vec::new();
-    for (index, record) in (0..).zip(batch.records().map_err(|_| INVALID_RECORD)?) {
+    for (index, record) in (0..).zip(records) {
         let record = record.map_err(|_| INVALID_RECORD)?;
         if record.offset_delta != index {
-            return Err(INVALID_RECORD);
+            return Err(misnumbered.clone());
         }
         let time = batch.timestamp(&record);
         newest = newest.max(time);
@@ -203,7 +245,7 @@ fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i
             break;
         }
     }
-    refuse_records(&window, &late, &keyless)?;
+    refuse_records(window, &late, &keyless)?;
     Ok(newest)
 }
 

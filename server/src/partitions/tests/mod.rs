@@ -2,6 +2,7 @@
 
 mod compaction;
 mod damaged;
+mod decompressed;
 mod fetching;
 mod idempotence;
 mod limits;
