@@ -6,8 +6,25 @@ use std::fs;
 /// Clock ticks per second in Linux' `/proc` files.
 const TICKS: f64 = 100.0;
 
+macro_rules! disk {
+    ($name:literal) => {
+        concat!("kafka_server_kafkaserver_linux_disk_", $name)
+    };
+}
+
 /// The metrics of the process: name, help, and type.
 pub(super) const ROWS: &[(&str, &str, Type)] = &[
+    (
+        disk!("cancelled_write_bytes"),
+        "Bytes of writes that were given up, as their file was cut or removed.",
+        Type::Gauge,
+    ),
+    (disk!("rchar"), "Bytes that the process has read, from the disk or from memory.", Type::Gauge),
+    (disk!("read_bytes"), "Bytes that were read from the disk.", Type::Gauge),
+    (disk!("syscr"), "Calls of the kernel that read.", Type::Gauge),
+    (disk!("syscw"), "Calls of the kernel that write.", Type::Gauge),
+    (disk!("wchar"), "Bytes that the process has written, to the disk or to memory.", Type::Gauge),
+    (disk!("write_bytes"), "Bytes that were written to the disk.", Type::Gauge),
     ("process_cpu_seconds", "Processor time of the process.", Type::Counter),
     ("process_max_fds", "The limit of descriptors (RLIMIT_NOFILE).", Type::Gauge),
     ("process_open_fds", "Open descriptors of the process.", Type::Gauge),
@@ -39,8 +56,15 @@ fn value(name: &str) -> Option<f64> {
         "process_start_time_seconds" => Some(booted()? + stat(21)? / TICKS),
         "process_threads" => stat(19),
         "process_virtual_memory_bytes" => Some(status("VmSize:")? * 1_024.0),
-        _ => None,
+        _ => io(name.strip_prefix(disk!(""))?),
     }
+}
+
+/// A number in `/proc/self/io`, which the kernel may not show.
+fn io(name: &str) -> Option<f64> {
+    let io = fs::read_to_string("/proc/self/io").ok()?;
+    let mut lines = io.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(key, _)| *key == name)?.1.parse().ok()
 }
 
 /// A field of `/proc/self/stat`, counted from 0. The process name, in parentheses, may contain

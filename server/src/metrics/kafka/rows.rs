@@ -30,6 +30,7 @@ macro_rules! dead_letters {
     };
 }
 
+const CLASSIC_GROUPS: &str = "Classic groups in a state.";
 const GROUPS_OF_KIND: &str = "Groups of a protocol.";
 const CONSUMER_GROUPS: &str = "Consumer groups in a state.";
 const STREAMS_GROUPS: &str = "Streams groups in a state.";
@@ -107,6 +108,15 @@ pub(super) const ROWS: &[Row] = &[
                 .sum()
         },
     ),
+    of_classic(&[("state", "CompletingRebalance")], |it| {
+        it.now.number("groups_classic_completing_rebalance")
+    }),
+    of_classic(&[("state", "Dead")], none),
+    of_classic(&[("state", "Empty")], |it| it.now.number("groups_classic_empty")),
+    of_classic(&[("state", "PreparingRebalance")], |it| {
+        it.now.number("groups_classic_preparing_rebalance")
+    }),
+    of_classic(&[("state", "Stable")], |it| it.now.number("groups_classic_stable")),
     row(
         coordinator!("consumer_group_count"),
         &[("state", "Assigning")],
@@ -168,6 +178,9 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(coordinator!("num_partitions"), &[("state", "failed")], Type::Unknown, PARTITIONS, none),
     row(coordinator!("num_partitions"), &[("state", "loading")], Type::Unknown, PARTITIONS, none),
+    row(coordinator!("offset_count"), &[], Type::Unknown, "Committed offsets.", |it| {
+        it.now.number("groups_offsets")
+    }),
     row(
         coordinator!("event_queue_size"),
         &[],
@@ -319,6 +332,13 @@ const fn acknowledged(
 ) -> Row {
     let name = "kafka_server_sharegroupmetrics_recordacknowledgements";
     row(name, how, Type::Counter, "Records of share groups, by how members acknowledged.", value)
+}
+
+const fn of_classic(
+    state: &'static [(&'static str, &'static str)],
+    value: fn(&Recent<'_>) -> f64,
+) -> Row {
+    row(coordinator!("classic_group_count"), state, Type::Unknown, CLASSIC_GROUPS, value)
 }
 
 const fn of_streams(
