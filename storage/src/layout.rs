@@ -1,5 +1,5 @@
-//! The bytes of a shard's segments, as FORMAT.md shows them. All numbers are big-endian, as
-//! Kafka's.
+//! The byte layout of a shard's segments; FORMAT.md describes it. All numbers are big-endian, as in
+//! Kafka.
 
 use crate::log_partition::LogPartition;
 use crate::topic_rules::TopicRules;
@@ -253,7 +253,8 @@ impl<'a> Block<'a> {
         (self.header.length as usize).next_multiple_of(block_bytes as usize)
     }
 
-    /// The batches with their partitions, which are of these topics.
+    /// The batches of the block with their partitions. A partition of another topic is an
+    /// error.
     pub fn entries(&self, topics: TopicRules) -> Entries<'a> {
         Entries::new(self.entries, topics)
     }

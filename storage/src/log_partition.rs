@@ -4,31 +4,31 @@
 use crate::topic_rules::TopicRules;
 use muster_codec::wire::{DecodeError, Result};
 
-/// A partition of a shard's log.
+/// A partition of a topic in a shard's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPartition {
-    /// The topic, by the number of its [`TopicRule`](crate::TopicRule).
+    /// The number of the topic: see [`TopicRule`](crate::TopicRule).
     pub topic: u8,
     /// Below [`PARTITIONS_MAX`]; 0 in topic [`UNPARTITIONED`].
     pub index: u32,
 }
 
-/// Partitions of a topic.
+/// The most partitions of a topic.
 pub const PARTITIONS_MAX: usize = 10_000;
 
-/// The number of the topic that has one partition. In a block the partition is -1 as an int32.
+/// The number of the topic with only one partition. Blocks name this partition by the int32 -1.
 pub const UNPARTITIONED: u8 = 255;
 
-/// The bits of a partition's index in a block; the byte above them is the topic's number.
+/// The bits of a partition's index in a block. The byte above them is the topic's number.
 const INDEX_BITS: u32 = 24;
 
-/// The index of the partition of [`UNPARTITIONED`] in a block.
+/// The index in blocks of the one partition of [`UNPARTITIONED`].
 const UNPARTITIONED_INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);
 
 impl LogPartition {
-    /// Whether a log can have this partition, if it has the topic.
+    /// Whether the index is in range. The topic is not checked.
     pub fn is_valid(self) -> bool {
         let partitions = if self.topic == UNPARTITIONED { 1 } else { PARTITIONS_MAX };
         (self.index as usize) < partitions
@@ -45,7 +45,7 @@ impl LogPartition {
     /// Reads what [`LogPartition::to_bytes`] wrote.
     ///
     /// # Errors
-    /// A partition of a topic that is not one of these, or one that is out of range.
+    /// The topic is not one of `topics`, or the partition is out of range.
     pub(crate) fn from_bytes(bytes: [u8; 4], topics: TopicRules) -> Result<Self> {
         let number = u32::from_be_bytes(bytes);
         let (topic, index) = ((number >> INDEX_BITS) as u8, number & ((1 << INDEX_BITS) - 1));

@@ -1,29 +1,29 @@
 //! The rules of the topics in a shard's log. The caller gives each topic a number and a rule; the
-//! log knows nothing else of them.
+//! log knows nothing else about topics.
 
-/// The topics that a log may have records of.
+/// The rules of all topics whose records a log may contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TopicRules(&'static [TopicRule]);
 
 /// The rule of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicRule {
-    /// The topic's number in a block.
+    /// The number of the topic in blocks.
     pub number: u8,
-    /// Whether its operations wait for others ([`LogConfig::linger_ms`](crate::LogConfig)).
+    /// Whether an operation of the topic waits for further ones
+    /// ([`LogConfig::linger_ms`](crate::LogConfig)).
     pub lingers: bool,
     pub keys: KeyRule,
 }
 
-/// Which older records a record displaces when the log is compacted.
+/// Which older records a record replaces when the log is compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyRule {
-    /// All records of the same key.
+    /// A record replaces all older records with the same key.
     SameKey,
-    /// Keys begin with a type, and keys that differ by the type alone are of the same state. A
-    /// snapshot has the whole state, so it displaces the snapshots and the updates before it. So
-    /// does a tombstone with the key of a snapshot. An update adds to the records before it, and
-    /// displaces none.
+    /// Keys begin with a record type. Keys that differ only in the type belong to the same state. A
+    /// snapshot, or its tombstone, has the whole state: it replaces the earlier snapshots and
+    /// updates. An update adds to the earlier records and replaces none.
     SnapshotsAndUpdates { snapshot: [u8; 2], update: [u8; 2] },
 }
 
@@ -32,22 +32,22 @@ impl TopicRules {
         Self(rules)
     }
 
-    /// The rule of a topic; None if the log may have no records of it.
+    /// The rule of a topic. None if the log may not contain records of the topic.
     pub(crate) fn get(self, number: u8) -> Option<&'static TopicRule> {
         self.0.iter().find(|rule| rule.number == number)
     }
 
-    /// The rule of a topic of which the log has accepted or read a record.
+    /// The rule of a topic. The log must have accepted or read a record of it.
     ///
     /// # Panics
-    /// If there is none.
+    /// The topic has no rule.
     pub(crate) fn of(self, number: u8) -> &'static TopicRule {
         self.get(number).unwrap_or_else(|| panic!("topic {number} has no rule"))
     }
 }
 
 impl KeyRule {
-    /// Whether a record with this key displaces none.
+    /// Whether a record with this key adds to older records instead of replacing them.
     pub(crate) fn is_update(&self, key: &[u8]) -> bool {
         match self {
             Self::SameKey => false,
@@ -55,7 +55,8 @@ impl KeyRule {
         }
     }
 
-    /// The key by which a record is compared, in two parts: of an update, the key of its snapshot.
+    /// The key by which a record is compared, in two parts. An update is compared by the key of its
+    /// snapshot.
     pub(crate) fn compared<'k>(&'k self, key: &'k [u8]) -> [&'k [u8]; 2] {
         match self {
             Self::SnapshotsAndUpdates { snapshot, update } => match key.strip_prefix(update) {

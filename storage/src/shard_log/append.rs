@@ -9,16 +9,17 @@ use crate::log_partition::LogPartition;
 use muster_codec::record_batch::{BatchHeader, EndTxnMarker, WriteRecord};
 
 impl ShardLog {
-    /// Accepts the records of one operation, which are atomic: all are recovered, or none; their
-    /// timestamp is the time of the wall clock. Returns the operation's position; it is durable
-    /// when [`Progress::flushed`](crate::Progress::flushed) has reached it.
+    /// Accepts the records of one operation. Operations are atomic: recovery finds all of its
+    /// records or none. Their timestamp is the wall-clock time. Returns the operation's position;
+    /// the operation is durable when [`Progress::flushed`](crate::Progress::flushed) has reached
+    /// the position.
     ///
     /// # Errors
-    /// [`AppendError::TooLarge`]. A log that [is full](ShardLog::is_full) still accepts operations,
-    /// as one request may cause many; the caller has to handle no further requests then.
+    /// [`AppendError::TooLarge`]. A [full](ShardLog::is_full) log still accepts operations, because
+    /// one request may cause many; but the caller must not handle further requests.
     ///
     /// # Panics
-    /// If there is no record, the partition is out of range, or its topic has no rule.
+    /// There is no record, the partition is out of range, or its topic has no rule.
     pub fn append<R: WriteRecord>(
         &mut self,
         partition: LogPartition,
@@ -31,14 +32,14 @@ impl ShardLog {
         Ok(self.accept(partition, was_open, grown, (now, lingers)))
     }
 
-    /// Like [`ShardLog::append`], for records of a transaction of this producer (id and epoch).
-    /// They are a batch of their own, as Kafka's coordinator writes them.
+    /// Like [`ShardLog::append`], for records in a transaction of this producer (id and epoch).
+    /// They form a batch of their own, as in Kafka's coordinator.
     ///
     /// # Errors
     /// [`AppendError::TooLarge`].
     ///
     /// # Panics
-    /// If there is no record, or the partition is out of range.
+    /// There is no record, or the partition is out of range.
     pub fn append_in_transaction<R: WriteRecord>(
         &mut self,
         partition: LogPartition,
@@ -53,11 +54,11 @@ impl ShardLog {
         Ok(self.accept(partition, was_open, grown, (now, false)))
     }
 
-    /// Accepts the end of a transaction of a producer (id and epoch) as an operation; returns its
-    /// position.
+    /// Appends the marker that ends a transaction of a producer (id and epoch), as an operation.
+    /// Returns its position.
     ///
     /// # Panics
-    /// If the partition is out of range.
+    /// The partition is out of range.
     pub fn append_marker(
         &mut self,
         partition: LogPartition,
@@ -71,11 +72,12 @@ impl ShardLog {
         self.accept(partition, was_open, PARTITION_BYTES + batch.len(), (now, false))
     }
 
-    /// Appends a batch unchanged, with its offsets: for logs that are rewritten from old ones when
-    /// the number of shards has changed.
+    /// Appends a batch unchanged, with its offsets. Used to copy logs when the number of shards
+    /// changes.
     ///
     /// # Errors
-    /// `Full` (unlike [`ShardLog::append`]), `NotABatch`, `NotNext`, `TooLarge` of [`AppendError`].
+    /// `Full` (unlike [`ShardLog::append`]), `NotABatch`, `NotNext` and `TooLarge` of
+    /// [`AppendError`].
     pub fn append_batch_at(
         &mut self,
         partition: LogPartition,
@@ -105,7 +107,7 @@ impl ShardLog {
         Ok(position)
     }
 
-    /// Makes space for an operation; returns whether its partition has a part in the open block.
+    /// Makes space for an operation. Returns whether its partition already has an open batch.
     fn begin(&mut self, partition: LogPartition) -> bool {
         if self.gather.open_bytes() >= self.config.open_bytes_max {
             self.gather.seal(&mut self.partitions, &self.progress);
@@ -113,9 +115,9 @@ impl ShardLog {
         self.partitions.get_mut(partition).is_open()
     }
 
-    /// Counts an operation that was added to the open block; returns its position. The rule of a
-    /// topic says whether its records linger; records of transactions never do
-    /// (`CoordinatorRuntime` of Kafka).
+    /// Counts an operation that was added to the open block, and returns its position. The rule of
+    /// the topic says whether the operation may linger. Records of a transaction may not (Kafka's
+    /// `CoordinatorRuntime`).
     fn accept(
         &mut self,
         partition: LogPartition,
@@ -134,8 +136,8 @@ impl ShardLog {
         position
     }
 
-    /// Writes the records into the partition's open batch; returns the number of bytes that the
-    /// block grows by.
+    /// Writes the records into the partition's open batch. Returns the number of bytes by which the
+    /// block grows.
     fn write_records<R: WriteRecord>(
         &mut self,
         partition: LogPartition,

@@ -1,4 +1,5 @@
-//! The operations that wait for a flush: open batches, and sealed blocks that are not yet written.
+//! The operations that wait for a flush: in open batches, and in sealed blocks that are not written
+//! yet.
 
 use super::partitions::{ClosedBatches, LEADER_EPOCH, Part, Partitions};
 use crate::layout::{BLOCK_HEADER_BYTES, BlockHeader, PARTITION_BYTES};
@@ -51,14 +52,15 @@ impl Sealed {
     }
 }
 
-/// The operations that are accepted and not submitted.
+/// The operations that are accepted but not submitted.
 #[derive(Debug, Default)]
 pub(crate) struct Gather {
-    /// The partitions with open batches, in the order of their first operation.
+    /// The partitions with open batches, in the order of their first open operation.
     dirty: Vec<LogPartition>,
     open_bytes: usize,
     operations: u32,
-    /// The times of the first and the last open operation.
+    /// The times of the first and the last open operation: monotonic for the first, wall clock for
+    /// the last.
     opened_at: i64,
     latest_at: i64,
     /// Whether one of the open operations must not linger.
@@ -84,8 +86,8 @@ impl Gather {
         (self.operations > 0).then_some(self.opened_at)
     }
 
-    /// Counts an operation that was added to the open batches, at a time by both clocks; `first` is
-    /// its partition if that had none.
+    /// Counts an operation that was added to the open batches, with its time on both clocks.
+    /// `first` is its partition, if this is the partition's first open operation.
     pub(crate) fn count(
         &mut self,
         first: Option<LogPartition>,

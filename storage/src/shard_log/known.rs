@@ -116,14 +116,14 @@ pub struct KnownSegments {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) segment: Segment,
-    /// The position before its first operation.
+    /// The position of the last operation before the segment.
     pub(super) before: u64,
-    /// The index entries of its partitions, as places in [`KnownSegments::bytes`].
+    /// The index entries by partition, as ranges of [`KnownSegments::bytes`].
     partitions: Vec<(LogPartition, Range<usize>)>,
 }
 
 impl KnownSegments {
-    /// Reads the segment index of a snapshot, of a log with these topics.
+    /// Reads the segment index in the snapshot of a log with these topics.
     ///
     /// # Errors
     /// The bytes are not such an index.
@@ -221,7 +221,7 @@ impl Known {
 }
 
 impl Recovery {
-    /// The same recovery, which need not read the segments listed in a snapshot.
+    /// Makes the recovery take over the segments that a snapshot lists, instead of reading them.
     pub fn knowing(self, known: KnownSegments) -> Self {
         Self { known, ..self }
     }

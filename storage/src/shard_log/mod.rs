@@ -1,8 +1,8 @@
-//! A shard's log: one sequence of blocks for the partitions of internal topics that the shard owns
-//! ([`LogPartition`]).
+//! The log of a shard: one sequence of blocks, with the records of all partitions of internal
+//! topics that the shard owns ([`LogPartition`]).
 //!
-//! While one block is being written, operations gather in the open batches of their partitions;
-//! these become the next block (group commit). See FORMAT.md for the bytes.
+//! While one block is being written, operations gather in the open batches of their partitions.
+//! These batches become the next block (group commit). FORMAT.md describes the bytes.
 
 mod append;
 mod compaction;
@@ -67,7 +67,7 @@ pub struct LogConfig {
     pub token_tag: u8,
     /// None switches compaction off.
     pub compaction: Option<CompactionConfig>,
-    /// The topics of the records that the log may have; by default none.
+    /// The rules of the topics whose records the log may contain. By default there are none.
     pub topics: TopicRules,
 }
 
@@ -134,10 +134,10 @@ pub struct ShardLog {
     config: LogConfig,
     files: OpenFiles,
     progress: Progress,
-    /// The position at which the log was opened.
+    /// The position of the last operation when the log was opened.
     opened_at: u64,
     partitions: Partitions,
-    /// The partitions that the last completed operation moved.
+    /// The partitions with operations in the last flushed block.
     flushed: Vec<LogPartition>,
     gather: Gather,
     segments: Segments,
@@ -295,8 +295,8 @@ impl ShardLog {
         self.segments.placed_bytes()
     }
 
-    /// The bytes of the log, divided among its partitions by the blocks in which they have batches.
-    /// The log does not count bytes by partition, but the sum covers all blocks.
+    /// The size of each partition, in bytes. The log does not count bytes by partition: it divides
+    /// its total size in proportion to the blocks that contain batches of each partition.
     pub fn sizes(&self) -> impl Iterator<Item = (LogPartition, u64)> {
         let (of_log, partitions) = (self.segments.bytes(), &self.partitions);
         let all: u64 = partitions.iter().map(|(_, it)| it.indexed_bytes()).sum();
@@ -308,19 +308,19 @@ impl ShardLog {
         self.progress
     }
 
-    /// The progress of the operations of one partition. They have positions of their own, which
-    /// continue from the position at which the log was opened.
+    /// The progress of a partition's operations. They are numbered per partition, continuing from
+    /// the position at which the log was opened.
     pub fn progress_of(&self, partition: LogPartition) -> Progress {
         let operations = self.partitions.get(partition).map(|it| it.operations);
         operations.unwrap_or_default().counted_from(self.opened_at, self.is_recovered())
     }
 
-    /// The partitions whose operations the last call of [`ShardLog::done`] flushed.
+    /// The partitions whose operations were flushed by the last call of [`ShardLog::done`].
     pub fn flushed(&self) -> &[LogPartition] {
         &self.flushed
     }
 
-    /// The end of a partition's flushed records, up to which it can be read.
+    /// The end of the partition's flushed records. Reads end there.
     pub fn high_watermark(&self, partition: LogPartition) -> i64 {
         self.partitions.get(partition).map_or(0, |partition| partition.flushed_offset)
     }

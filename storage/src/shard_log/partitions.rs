@@ -91,11 +91,11 @@ impl IndexEntry {
     }
 }
 
-/// A partition's batch in a block.
+/// A partition's share of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) partition: LogPartition,
-    /// The offset after its last record.
+    /// The offset after the last record in the block.
     pub(crate) next_offset: i64,
     /// The number of the partition's last operation in the block.
     pub(crate) operation: u64,
@@ -130,7 +130,7 @@ impl Partition {
         base_offset
     }
 
-    /// Completes the open batch, unless it is empty; `producer` is the producer of its transaction.
+    /// Completes the open batch, unless it is empty. For a transaction, `producer` is its producer.
     pub(crate) fn close(&mut self, partition: LogPartition, producer: Option<(i64, i16)>) {
         if self.builder.is_empty() {
             return;
@@ -147,7 +147,7 @@ impl Partition {
         self.builder.clear();
     }
 
-    /// Adds a marker to the open block.
+    /// Adds a transaction marker to the open block.
     pub(crate) fn mark(
         &mut self,
         partition: LogPartition,
@@ -233,20 +233,20 @@ impl Partition {
 /// All partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
-    /// The partitions of each topic, at the [`place`] of the topic.
+    /// The partitions of each topic, at the index that [`place`] returns for the topic.
     topics: Vec<Vec<Partition>>,
 }
 
 impl Partitions {
-    /// A partition, if it was used before.
+    /// The partition; None if it was never used.
     pub(crate) fn get(&self, partition: LogPartition) -> Option<&Partition> {
         self.topics.get(place(partition.topic))?.get(partition.index as usize)
     }
 
-    /// A partition, which is created on its first use.
+    /// The partition. It is created on its first use.
     ///
     /// # Panics
-    /// If it is out of range.
+    /// The partition is out of range.
     pub(crate) fn get_mut(&mut self, partition: LogPartition) -> &mut Partition {
         assert!(partition.is_valid(), "{partition:?} is out of range");
         let of_topic = at(&mut self.topics, place(partition.topic));
@@ -260,7 +260,7 @@ impl Partitions {
         }
     }
 
-    /// All partitions that may have records; that of [`UNPARTITIONED`] comes first.
+    /// All partitions that may have records. The partition of [`UNPARTITIONED`] comes first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LogPartition, &Partition)> {
         let topics = (0..=u8::MAX).map(topic_at).zip(&self.topics);
         topics.flat_map(|(topic, partitions)| {
@@ -276,12 +276,12 @@ impl Partitions {
     }
 }
 
-/// The place of a topic: [`UNPARTITIONED`] comes first, the others follow by their numbers.
+/// The index of a topic: 0 for [`UNPARTITIONED`]; the others follow in order of their numbers.
 fn place(topic: u8) -> usize {
     usize::from(topic.wrapping_sub(UNPARTITIONED))
 }
 
-/// The number of the topic at a place.
+/// The number of the topic with this index: the inverse of [`place`].
 fn topic_at(place: u8) -> u8 {
     place.wrapping_add(UNPARTITIONED)
 }

@@ -9,7 +9,7 @@ use crate::log_partition::LogPartition;
 use crate::topic_rules::TopicRules;
 use muster_codec::wire::{DecodeError, Result};
 
-/// A planned read, which finds the partition's batches in the bytes that were read.
+/// A planned read. Afterwards it extracts the partition's batches from the bytes that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadPlan {
     topics: TopicRules,
@@ -65,10 +65,10 @@ impl ShardLog {
         self.compaction.swaps()
     }
 
-    /// Plans the read of a partition from `offset` on and pushes it onto `ops`; its completion has
-    /// `token`, which is the caller's. [`ReadPlan::extract`] then returns the batch that holds
-    /// `offset`, or the next one if compaction dropped it, and further batches that are near and
-    /// fit in `max_bytes`. None if `offset` is not below the high watermark.
+    /// Plans a read of a partition from `offset` on and pushes it onto `ops`, with the caller's
+    /// `token`. [`ReadPlan::extract`] then returns the batch that contains `offset`, or the next
+    /// one if compaction removed it, and nearby batches that fit into `max_bytes`. None if `offset`
+    /// is not below the high watermark.
     ///
     /// The file is neither removed nor reused before [`ShardLog::end_read`].
     pub fn read_plan(

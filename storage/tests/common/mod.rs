@@ -53,7 +53,7 @@ pub fn block_write(log: &mut ShardLog, disk: &mut Disk, now: i64) -> Option<File
 }
 
 /// The topics of a log: the cluster's records, two topics that keep the newest record of each key,
-/// and share state with snapshots and updates.
+/// and a topic for share state, with snapshots and updates.
 pub const TOPICS: TopicRules = {
     const fn rule(number: u8, lingers: bool, keys: KeyRule) -> TopicRule {
         TopicRule { number, lingers, keys }
@@ -182,13 +182,13 @@ pub struct Found {
     pub timestamp: i64,
 }
 
-/// The number of the cluster's records in a story.
+/// The number that stands for the partition of the cluster's records.
 pub const CLUSTER: i32 = -1;
 
-/// Partition numbers from this one on stand for partitions of share state.
+/// Numbers from this one on stand for partitions of share state.
 pub const SHARE_STATE: i32 = 100;
 
-/// The partition of a number in a story.
+/// The partition that a number in a test stands for. Other numbers are partitions of topic 0.
 pub fn part(number: i32) -> LogPartition {
     match u32::try_from(number) {
         Err(_) => LogPartition { topic: UNPARTITIONED, index: 0 },

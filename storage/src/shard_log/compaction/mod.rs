@@ -1,6 +1,6 @@
 //! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
-//! of all others. A topic may have keys of snapshots and updates: the updates after the newest
-//! snapshot are kept, too ([`KeyRule`](crate::KeyRule)).
+//! of all others. If a topic has snapshots and updates, it also keeps the updates after the newest
+//! snapshot ([`KeyRule`](crate::KeyRule)).
 //!
 //! Compaction runs concurrently with appends, in slices, and pushes file operations like the rest
 //! of the log. FORMAT.md describes the files at each moment. Keys are compared without decoding

@@ -1,7 +1,8 @@
-//! The notes of a pass about the records that it compares: the newest of each key, and the
+//! The notes of a pass on the records that it compares: the newest record of each key, and the
 //! transactions.
 //!
-//! A record of a transaction counts once its marker is read: then it is noted by its own offset.
+//! A record of a transaction counts only when the commit marker is read. It is then noted with its
+//! own offset.
 
 use super::transactions::{OpenTransaction, Place, Transactions};
 use crate::log_partition::LogPartition;
@@ -35,7 +36,7 @@ impl Notes {
         Self { topics, newest, transactions, committed: Vec::new(), cut: None }
     }
 
-    /// Begins with a batch of a block.
+    /// Begins a batch of a block.
     pub(super) fn batch(&mut self, partition: LogPartition, header: &BatchHeader, place: Place) {
         let is_noted = self.cut.is_none_or(|cut| place < cut);
         if header.is_transactional() && !header.is_control() && is_noted {
@@ -43,10 +44,10 @@ impl Notes {
         }
     }
 
-    /// Notes a record of the batch; returns how much work it was, in records.
+    /// Notes a record of the batch. Returns the amount of work, in records.
     ///
     /// # Errors
-    /// The key of a marker cannot be read; or, within, the memory is full.
+    /// Outer: the key of a marker cannot be read. Inner: the memory is full.
     pub(super) fn record(
         &mut self,
         partition: LogPartition,
@@ -72,7 +73,7 @@ impl Notes {
         Ok(self.note(key, offset))
     }
 
-    /// Ends a transaction; the records of a committed one are left for [`Self::note_committed`].
+    /// Ends a transaction. If it was committed, [`Self::note_committed`] has to note its records.
     fn end(
         &mut self,
         partition: LogPartition,
@@ -128,12 +129,12 @@ impl Notes {
         self.transactions.is_aborted(partition, header)
     }
 
-    /// The offset of the newest record that displaces older ones of a key.
+    /// The offset of the newest record that replaces older records of this key.
     pub(super) fn newest_of(&self, partition: LogPartition, key: &[u8]) -> Option<i64> {
         self.newest.get(self.hash(partition, key))
     }
 
-    /// The hash of a partition and of the key by which a record in it is compared.
+    /// The hash of a partition and of the key by which a record is compared.
     fn hash(&self, partition: LogPartition, key: &[u8]) -> KeyHash {
         let [first, rest] = self.topics.of(partition.topic).keys.compared(key);
         self.newest.hash([&partition.to_bytes(), first, rest])

@@ -61,7 +61,7 @@ pub(super) struct Output {
     batch: Option<OpenBatch>,
     /// The index entries of each partition.
     index: BTreeMap<LogPartition, Vec<IndexEntry>>,
-    /// A buffer for records that are rewritten.
+    /// A buffer for rewritten records.
     spare: Vec<u8>,
 }
 
@@ -72,10 +72,11 @@ struct OpenBlock {
     buffer: Vec<u8>,
     first_position: u64,
     last_position: u64,
-    /// Partitions, and the offsets after their batches.
+    /// The partition of each batch, and the offset after the batch.
     parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
-    /// The segment has a block with batches of transactions, and no other block.
+    /// Whether this block comes from one old block with batches of transactions, and takes no
+    /// other.
     stands_alone: bool,
 }
 
@@ -84,7 +85,7 @@ struct OpenBlock {
 struct OpenBatch {
     partition: LogPartition,
     header: BatchHeader,
-    /// The place in the block where its entry begins.
+    /// The position of the batch's entry within the block.
     start: usize,
     kept: i32,
     max_timestamp: i64,
@@ -204,7 +205,7 @@ impl Output {
         Ok(())
     }
 
-    /// Adds a block of empty batches at a position, by which partitions keep their end offsets.
+    /// Adds a block of empty batches at a position, to preserve the end offsets of partitions.
     pub(super) fn end_partitions(
         &mut self,
         ends: &[(LogPartition, i64)],
@@ -296,7 +297,7 @@ impl Output {
         data
     }
 
-    /// The number of the segment, its entry in the list of segments, and the index of its
+    /// The sequence number of the segment, its entry in the list of segments, and the index of its
     /// partitions.
     pub(super) fn into_parts(self) -> (u64, Segment, BTreeMap<LogPartition, Vec<IndexEntry>>) {
         (self.purpose.sequence, self.segment, self.index)

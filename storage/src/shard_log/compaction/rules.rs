@@ -81,9 +81,10 @@ impl Part {
     }
 }
 
-/// A record is kept if no newer one of its key is known that displaces it, a tombstone until its
-/// delete horizon (`Cleaner.shouldRetainRecord`). A record without a key is dropped, as no record
-/// could replace it, and so is an update without a value, which has no meaning.
+/// Whether a record is kept (`Cleaner.shouldRetainRecord`). It is kept unless a newer record of its
+/// key replaces it; a tombstone is kept until its delete horizon. Records without a key are
+/// dropped, because no record could ever replace them. Updates without a value are dropped, because
+/// they have no meaning.
 pub(super) fn fate(
     notes: &Notes,
     rules: &Rules,

@@ -1,5 +1,5 @@
-//! Reads the blocks of a sealed segment: bytes in, records out. It can stop after each record, as a
-//! block may hold more records than one turn has time for.
+//! Reads the blocks of a sealed segment and splits them into records. It can pause after any
+//! record, because a block may contain more records than fit into one turn.
 
 use crate::layout::{BLOCK_HEADER_BYTES, Block, BlockHeader, Entries, PARTITION_BYTES};
 use crate::limits::COMPACTION_IO_BYTES;

@@ -1,5 +1,5 @@
-//! The transactions in the part of the log that a pass compares: which were aborted, and which have
-//! no marker yet.
+//! The transactions in the part of the log that a pass compares: those that were aborted, and those
+//! without a marker so far.
 
 use crate::log_partition::LogPartition;
 use crate::newest::KeyHash;
@@ -15,7 +15,7 @@ pub(super) struct Place {
     pub(super) block: u32,
 }
 
-/// A producer's transaction in a partition that no marker has ended.
+/// A producer's transaction in a partition that no marker has ended so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::shard_log) struct OpenTransaction {
     pub(in crate::shard_log) partition: LogPartition,
@@ -40,12 +40,11 @@ struct Open {
     records: Vec<(KeyHash, i64)>,
 }
 
-/// The transactions that were found so far. A producer has one at a time in a partition.
+/// The transactions found so far. A producer has at most one open transaction in a partition.
 #[derive(Debug)]
 pub(super) struct Transactions {
     open: BTreeMap<(LogPartition, i64), Open>,
-    /// The first offsets of aborted transactions, by partition, producer and the offset of the
-    /// marker.
+    /// The first offset of each aborted transaction, by partition, producer id and marker offset.
     aborted: BTreeMap<(LogPartition, i64, i64), i64>,
     bytes: usize,
     bytes_max: usize,
@@ -64,7 +63,7 @@ impl Transactions {
         self.bytes >= self.bytes_max
     }
 
-    /// Notes a batch of a transaction.
+    /// Notes a transactional batch.
     pub(super) fn batch(&mut self, partition: LogPartition, header: &BatchHeader, place: Place) {
         let known = self.open.len();
         let new = || Open { since: place, first_offset: header.base_offset, records: Vec::new() };
@@ -86,7 +85,7 @@ impl Transactions {
         }
     }
 
-    /// Notes a marker; returns the records that it commits.
+    /// Notes a marker. Returns the records that it commits.
     pub(super) fn end(
         &mut self,
         partition: LogPartition,
@@ -125,7 +124,7 @@ impl Transactions {
         })
     }
 
-    /// Whether the transaction of a batch was aborted. If it was not, and is not open, it was
+    /// Whether the transaction of a batch was aborted. If not, and if it is not open, it was
     /// committed.
     pub(super) fn is_aborted(&self, partition: LogPartition, header: &BatchHeader) -> bool {
         let (producer_id, offset) = (header.producer_id, header.base_offset);

@@ -38,13 +38,13 @@ pub fn segment_files(names: impl IntoIterator<Item = String>) -> Vec<(u64, Strin
     files
 }
 
-/// One batch of the log, to be replayed.
+/// A batch of the log, to be replayed.
 #[derive(Debug, Clone, Copy)]
 pub struct RecoveredBatch<'a> {
     pub partition: LogPartition,
-    /// The header of the batch has the base offset in the partition.
+    /// The batch. Its header has the base offset in the partition.
     pub batch: Batch<'a>,
-    /// The position of the last operation in its block.
+    /// The position of the last operation in the batch's block.
     pub position: u64,
 }
 
@@ -126,7 +126,7 @@ impl Recovered {
         &self.ends
     }
 
-    /// The partitions that have records, with the offset after the last.
+    /// The partitions that have records, with the offset after their last record.
     pub fn partitions(&self) -> impl Iterator<Item = (LogPartition, i64)> {
         let written = self.partitions.iter().filter(|(_, state)| state.next_offset > 0);
         written.map(|(partition, state)| (partition, state.next_offset))
@@ -142,7 +142,7 @@ impl Recovered {
 /// its file.
 #[derive(Debug)]
 pub struct Recovery {
-    /// The topics of the records that the log may have.
+    /// The rules of the topics whose records the log may contain.
     pub(super) topics: TopicRules,
     pub(super) found: Recovered,
     /// If set, only more segments without a header may follow.
@@ -165,7 +165,7 @@ pub(super) struct Unfinished {
 }
 
 impl Recovery {
-    /// A recovery of a log that may have records of these topics.
+    /// A recovery of a log that may contain records of these topics.
     pub fn new(topics: TopicRules) -> Self {
         Self {
             topics,

@@ -6,7 +6,7 @@ use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
 use crate::layout::{Block, SegmentHeader};
 use crate::log_partition::LogPartition;
 
-/// The least bytes of a record.
+/// The smallest record, in bytes.
 const RECORD_BYTES_MIN: usize = 7;
 
 impl Recovered {
@@ -26,8 +26,7 @@ impl Recovered {
         self.spared.bytes.div_ceil(RECORD_BYTES_MIN) as i64
     }
 
-    /// Skips offsets of these partitions, so that no offset is assigned again that a damaged record
-    /// may have had.
+    /// Skips offsets of these partitions, so that no offset of a damaged record is assigned again.
     pub fn skip_offsets(&mut self, partitions: impl IntoIterator<Item = LogPartition>) {
         let records = self.records_spared();
         for partition in partitions.into_iter().filter(|_| records > 0) {
@@ -42,7 +41,7 @@ impl Recovery {
         Self { spare_to: position, ..self }
     }
 
-    /// The same recovery, which skips all damage and keeps every whole block that continues the log.
+    /// Makes the recovery skip all damage, and keep every whole block that continues the log.
     pub fn accepting_loss(self) -> Self {
         Self { spare_to: u64::MAX, accepts_loss: true, ..self }
     }
