@@ -162,10 +162,10 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// The bytes of the longest record, without its length.
+    /// The size of the longest record in bytes, without its length field.
     ///
     /// # Errors
-    /// The records end before their lengths say so.
+    /// The bytes end before the last record does, or a length is invalid.
     pub fn longest(mut self) -> Result<usize> {
         let mut longest = 0;
         for _ in 0..self.left {

@@ -47,8 +47,8 @@ message! {
     }
 }
 
-/// The types at the front of keys: of snapshots and their tombstones, and of updates. The key of an
-/// update is that of its snapshot but for the type.
+/// The record types at the beginning of keys: one for snapshots and their tombstones, one for
+/// updates. Otherwise an update has the same key as its snapshot.
 pub const SHARE_SNAPSHOT_TYPE: i16 = 0;
 pub const SHARE_UPDATE_TYPE: i16 = 1;
 
