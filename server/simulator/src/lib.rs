@@ -26,6 +26,7 @@ mod queue;
 mod random;
 mod rot;
 mod run;
+mod sim;
 mod trace;
 mod world;
 

@@ -8,32 +8,29 @@ mod process;
 mod tests;
 
 use crate::client::{Raw, SimClient, SimMember, TopicCreator};
-use crate::coverage::{Coverage, Seen};
+use crate::coverage::Seen;
 use crate::disk::{Crash, Disk};
 use crate::event::TimedEvent;
 use crate::judge::Judge;
 use crate::net::{NetEvent, Network};
 use crate::options::Options;
 use crate::profile::{DiskProfile, MS, Profile, SECOND};
-use crate::queue::Queue;
 use crate::random::{Random, Salt};
 use crate::rot::Rot;
-use crate::trace::Trace;
+use crate::sim::Sim;
 use loadgen::member::Nodes;
 use loadgen::topics::Topics;
 use muster::config::Config;
 use muster_counters::Totals;
 use muster_faults::Fault;
 use process::{Images, Process};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) struct World {
     pub(crate) profile: Profile,
     pub(crate) config: Arc<Config>,
-    pub(crate) queue: Queue<TimedEvent>,
-    pub(crate) trace: Trace,
+    pub(crate) sim: Sim,
     pub(crate) disk: Disk,
     pub(crate) disk_random: Random,
     /// The block size of the device, as the server sees it.
@@ -54,11 +51,9 @@ pub(crate) struct World {
     /// The time that mail between shards takes.
     pub(crate) mail: Random,
     pub(crate) judge: Judge,
-    pub(crate) coverage: Coverage,
     /// The numbers of shards that have ended.
     pub(crate) counters: Totals,
     pub(crate) injected: Option<Fault>,
-    pub(crate) violation: Option<String>,
     /// The server refused to start, as it had to.
     pub(crate) refused: bool,
     /// Once faults have ended: the time after which requests that are sent must be answered, and
@@ -67,8 +62,6 @@ pub(crate) struct World {
     pub(crate) images: Images,
     pub(crate) rot: Rot,
     phase: Phase,
-    steps: u64,
-    steps_max: u64,
 }
 
 /// How far a run has come.
@@ -114,7 +107,7 @@ impl World {
     /// # Panics
     /// If the configs of the profile contradict each other.
     pub(crate) fn new(seed: u64, options: Options) -> Self {
-        let Options { fault, steps_max, prints, .. } = options;
+        let fault = options.fault;
         let profile = Profile::new(seed);
         let config = match Config::load("", &profile.configs) {
             Ok(config) => Arc::new(config),
@@ -126,8 +119,7 @@ impl World {
         disk.skips_syncs = fault == Some(Fault::SkippedSync);
         Self {
             config,
-            queue: Queue::default(),
-            trace: Trace::new(prints),
+            sim: Sim::new(options),
             disk,
             disk_random: of(Salt::Disk),
             block_bytes: profile.block_bytes,
@@ -145,17 +137,13 @@ impl World {
             ids: of(Salt::Ids),
             mail: of(Salt::Mail),
             judge: Judge::default(),
-            coverage: Coverage::default(),
             counters: Totals::default(),
             injected: fault,
-            violation: None,
             refused: false,
             calm_since: None,
             images: Images::new(options.images_every, of(Salt::Images)),
             rot: Rot::new(of(Salt::Rot), profile.is_crowd()),
             phase: Phase::CreatingTopics,
-            steps: 0,
-            steps_max,
             profile,
         }
     }
@@ -163,14 +151,14 @@ impl World {
     /// Runs to the end, or to the first violation.
     pub(crate) fn run(&mut self) {
         self.begin_run();
-        while self.violation.is_none() && !self.refused && self.phase != Phase::Over {
+        while !self.sim.is_violated() && !self.refused && self.phase != Phase::Over {
             self.advance();
         }
     }
 
     /// Starts the server, and the client that creates the topics.
     fn begin_run(&mut self) {
-        self.note(format_args!("{:?}", self.profile.clone()));
+        self.sim.note(format_args!("{:?}", self.profile.clone()));
         self.start();
         let topics = self.topic_plans();
         self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(
@@ -182,20 +170,9 @@ impl World {
 
     /// Handles the next event, at its time.
     pub(crate) fn advance(&mut self) {
-        let Some(event) = self.queue.pop() else {
-            return self.violate(format_args!("nothing happens any more"));
-        };
-        self.steps += 1;
-        let steps_max = self.steps_max;
-        if self.steps > steps_max {
-            return self.violate(format_args!("more than {steps_max} steps"));
-        }
+        let Some(event) = self.sim.next_event() else { return };
         self.handle(event);
         self.end_cleanly();
-    }
-
-    pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {
-        self.trace.note(self.queue.now(), what);
     }
 
     pub(crate) fn is_chaos(&self) -> bool {
@@ -208,10 +185,6 @@ impl World {
 
     pub(crate) fn disk_profile(&self) -> &DiskProfile {
         &self.profile.disk
-    }
-
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps
     }
 
     fn handle(&mut self, event: TimedEvent) {
@@ -256,7 +229,7 @@ impl World {
 
     fn plan_fault(&mut self) {
         let pause = self.faults.between(0, 2 * self.profile.faults.every);
-        self.queue.after(pause, TimedEvent::Fault);
+        self.sim.after(pause, TimedEvent::Fault);
     }
 
     fn fault(&mut self) {
@@ -279,11 +252,11 @@ impl World {
                 self.fail_shard();
             }
         } else if drawn < faults.disk_full {
-            self.note(format_args!("the disk is full"));
-            self.coverage.saw(Seen::FullDisk);
+            self.sim.note(format_args!("the disk is full"));
+            self.sim.saw(Seen::FullDisk);
             self.process.set_disk_full(true);
             let pause = self.faults.between(0, 10 * SECOND);
-            self.queue.after(pause, TimedEvent::RoomAgain);
+            self.sim.after(pause, TimedEvent::RoomAgain);
         } else if drawn < faults.disk_full + faults.clean_stop {
             if !self.rot.is_outstanding() {
                 self.stop_cleanly();
@@ -301,12 +274,12 @@ impl World {
     }
 
     fn check(&mut self) {
-        self.queue.after(CHECK_EVERY, TimedEvent::Check);
+        self.sim.after(CHECK_EVERY, TimedEvent::Check);
         self.judge_damaged_batches();
         self.judge_lost_names();
-        let now = self.queue.now();
+        let now = self.sim.now();
         match self.phase {
-            Phase::Chaos(until) if now >= until || self.steps >= self.profile.chaos_steps => {
+            Phase::Chaos(until) if now >= until || self.sim.steps() >= self.profile.chaos_steps => {
                 self.calm_down();
             }
             Phase::Calm(until) | Phase::Changed(until) => {
@@ -321,9 +294,9 @@ impl World {
     }
 
     fn calm_down(&mut self) {
-        self.note(format_args!("all goes well from now on"));
+        self.sim.note(format_args!("all goes well from now on"));
         // A pause of the process, or a hang of its disk, lasts on.
-        let now = self.queue.now().max(self.process.paused_until());
+        let now = self.sim.now().max(self.process.paused_until());
         let now = now.max(self.process.hangs_until());
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
@@ -343,7 +316,7 @@ impl World {
     }
 
     fn check_calm(&mut self, until: u64) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         self.expect_tasks();
         let unrest = match self.process.is_up() {
             true => self.unrest(),
@@ -351,7 +324,7 @@ impl World {
         };
         match unrest {
             None if self.calm_since.is_some_and(|since| now > since) => {
-                self.note(format_args!("at rest"));
+                self.sim.note(format_args!("at rest"));
                 self.count_crowd();
                 self.count_streams_groups();
                 self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
@@ -359,17 +332,17 @@ impl World {
                 self.release_verdicts();
             }
             Some(unrest) if now > until && !self.change_half_rebalanced() => {
-                self.violate(format_args!("does not settle: {unrest}"));
+                self.sim.violate(format_args!("does not settle: {unrest}"));
             }
             _ => {}
         }
     }
 
     fn check_resting(&mut self, until: u64) {
-        let (now, undrained) = (self.queue.now(), self.undrained());
+        let (now, undrained) = (self.sim.now(), self.undrained());
         if now > until && !undrained.is_empty() {
             let groups = format!("{undrained:?}: {}", self.share_states());
-            return self.violate(format_args!("share groups have not done all: {groups}"));
+            return self.sim.violate(format_args!("share groups have not done all: {groups}"));
         }
         if undrained.is_empty() && self.is_answered() {
             self.phase = Phase::Answered(now + AFTERMATH);
@@ -383,10 +356,10 @@ impl World {
         if groups.is_empty() || matches!(self.phase, Phase::Changed(_)) {
             return false;
         }
-        self.phase = Phase::Changed(self.queue.now() + self.profile.patience());
+        self.phase = Phase::Changed(self.sim.now() + self.profile.patience());
         for group in groups {
-            self.note(format_args!("group {} has half a rebalance: it changes", group.0));
-            self.coverage.saw(Seen::HalfRebalance);
+            self.sim.note(format_args!("group {} has half a rebalance: it changes", group.0));
+            self.sim.saw(Seen::HalfRebalance);
             self.shrink_group(group);
         }
         true
@@ -394,7 +367,7 @@ impl World {
 
     fn count_crowd(&mut self) {
         if self.stable_members() >= CROWD_MEMBERS {
-            self.coverage.saw(Seen::Crowd);
+            self.sim.saw(Seen::Crowd);
         }
     }
 

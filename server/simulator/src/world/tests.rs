@@ -32,8 +32,8 @@ fn a_static_member_whose_new_id_is_lost_is_fenced_and_begins_again() {
     settle(&mut world, &[STATIC, FIRST]);
     world.stop_member(STATIC, Stop::Crash);
     world.start_member(SECOND_TO_JOIN);
-    let begun = world.queue.now();
-    until(&mut world, |world| world.queue.now() > begun + 300 * MS);
+    let begun = world.sim.now();
+    until(&mut world, |world| world.sim.now() > begun + 300 * MS);
     // The group rebalances: the static member's former id is replaced in memory.
     world.start_member(STATIC);
     until(&mut world, |world| member(world, STATIC).id.is_unwritten());
@@ -49,7 +49,7 @@ fn a_static_member_that_had_an_assignment_is_not_fenced_by_a_load() {
     world.stop_member(STATIC, Stop::Crash);
     settle(&mut world, &[STATIC]);
     let loaded_at = fail_coordinator(&mut world);
-    until(&mut world, |world| world.queue.now() > loaded_at + 20 * SECOND);
+    until(&mut world, |world| world.sim.now() > loaded_at + 20 * SECOND);
     assert!(!world.may_be_fenced(STATIC, FENCED));
     assert_eq!(member(&world, STATIC).member.state(), State::Stable);
 }
@@ -70,9 +70,9 @@ fn what_follows_from_the_last_answer_has_time_before_the_last_power_loss() {
     let mut world = world(classic());
     assert!(world.is_answered());
     (world.phase, world.calm_since) = (Phase::Resting(u64::MAX), Some(0));
-    let answered = world.queue.now();
+    let answered = world.sim.now();
     until(&mut world, |world| world.phase == Phase::Last);
-    assert!(world.queue.now() >= answered + SECOND);
+    assert!(world.sim.now() >= answered + SECOND);
 }
 
 fn classic() -> Protocol {
@@ -155,7 +155,7 @@ fn settle(world: &mut World, members: &[u32]) {
 /// The coordinator of the group fails, and is loaded again; returns when.
 fn fail_coordinator(world: &mut World) -> u64 {
     let number = world.placement(world.process_shards).group_shard(GROUP);
-    let failed_at = world.queue.now();
+    let failed_at = world.sim.now();
     world.process.shards[number as usize].fails = Some(Failing::Soon);
     world.wake_shard(number);
     until(world, |world| world.process.loaded_at(number) > failed_at);
@@ -173,11 +173,11 @@ fn until(world: &mut World, is_so: impl Fn(&World) -> bool) {
             return;
         }
         world.advance();
-        assert_eq!(world.violation, None, "{}", last(world));
+        assert_eq!(world.sim.violation(), None, "{}", last(world));
     }
     panic!("it does not come: {}", last(world));
 }
 
 fn last(world: &World) -> String {
-    world.trace.last().collect::<Vec<_>>().join("\n")
+    world.sim.trace().last().collect::<Vec<_>>().join("\n")
 }

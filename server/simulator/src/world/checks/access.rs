@@ -27,7 +27,7 @@ impl World {
 
     /// Notes the ACLs of a shard when they change.
     pub(crate) fn note_rules(&mut self, shard: &Shard) {
-        let (now, version) = (self.queue.now(), shard.inspect().image().access_version());
+        let (now, version) = (self.sim.now(), shard.inspect().image().access_version());
         let access = &mut self.turning().access;
         if access.version != Some(version) {
             access.version = Some(version);
@@ -38,7 +38,7 @@ impl World {
     /// Notes what is known of the ACLs, when a client has begun to change them or has its answer.
     pub(crate) fn note_book(&mut self, client: u32) {
         if let Raw::Granter(granter) = &self.clients[client as usize].raw {
-            self.judge.books.set(self.queue.now(), granter.book().clone());
+            self.judge.books.set(self.sim.now(), granter.book().clone());
         }
     }
 
@@ -49,22 +49,22 @@ impl World {
         let Ok(response) = read_response(asked.api, asked.version, frame) else { return };
         let findings = match user.findings(&response) {
             Ok(findings) => findings,
-            Err(what) => return self.violate(format_args!("{}: {what}", user.name())),
+            Err(what) => return self.sim.violate(format_args!("{}: {what}", user.name())),
         };
         let principal = format!("User:{}", user.name());
         let granted = findings.iter().filter(|it| it.is_granted).count();
-        self.coverage.add(Seen::Granted, granted as u64);
-        self.coverage.add(Seen::Denied, (findings.len() - granted) as u64);
+        self.sim.add(Seen::Granted, granted as u64);
+        self.sim.add(Seen::Denied, (findings.len() - granted) as u64);
         let versions = self.process.shards.iter().filter_map(|it| it.access.version);
         let newest = versions.max();
         let access = &self.process.shards[self.process.turning() as usize].access;
         let is_late = access.version < newest;
         let by = (&access.rules, &self.judge.books);
         let checked = check_access(&principal, &findings, asked.sent, by);
-        self.coverage.add(Seen::LateImage, u64::from(is_late));
+        self.sim.add(Seen::LateImage, u64::from(is_late));
         if let Err(what) = checked {
             let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);
-            self.violate(format_args!("{principal}, {request}: {what}"));
+            self.sim.violate(format_args!("{principal}, {request}: {what}"));
         }
     }
 }

@@ -17,14 +17,14 @@ impl World {
     pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
         let Raw::Sharer(sharer) = &mut self.clients[client as usize].raw else { return };
         let (reports, group) = (sharer.take_reports(), sharer.group().to_owned());
-        let at = Reported { client, sent, now: self.queue.now() };
+        let at = Reported { client, sent, now: self.sim.now() };
         for report in reports {
-            self.note(format_args!("client {client} of {group}: {report:?}"));
+            self.sim.note(format_args!("client {client} of {group}: {report:?}"));
             if let Some(seen) = seen(&report) {
-                self.coverage.saw(seen);
+                self.sim.saw(seen);
             }
             if let Err(what) = self.judge.note_delivery(&group, at, report) {
-                return self.violate(format_args!("client {client}, group {group}: {what}"));
+                return self.sim.violate(format_args!("client {client}, group {group}: {what}"));
             }
         }
     }
@@ -50,7 +50,7 @@ impl World {
         }
         if let Some(wrong) = wrong {
             let states = self.share_states();
-            self.violate(format_args!("shard {number}: {wrong}: {states}"));
+            self.sim.violate(format_args!("shard {number}: {wrong}: {states}"));
         }
     }
 

@@ -37,15 +37,15 @@ impl World {
         let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
         let descriptors = self.process.shards[number as usize].descriptors();
         let found = self.too_much(shard, descriptors);
-        self.coverage.saw(Seen::MemoryMeasured);
-        self.coverage.add(Seen::LogFull, u64::from(is_full));
-        self.coverage.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
+        self.sim.saw(Seen::MemoryMeasured);
+        self.sim.add(Seen::LogFull, u64::from(is_full));
+        self.sim.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
         let stuck = self.process.shards[number as usize].inspect().stuck();
         if let Some(first) = stuck.first() {
-            return self.violate(format_args!("shard {number}: {first}"));
+            return self.sim.violate(format_args!("shard {number}: {first}"));
         }
         if let Some((what, has, may)) = found {
-            self.violate(format_args!("shard {number}: {has} {what}, and {may} may be"));
+            self.sim.violate(format_args!("shard {number}: {has} {what}, and {may} may be"));
         }
     }
 

@@ -15,12 +15,11 @@ use crate::net::Asked;
 use crate::world::World;
 use loadgen::event::{Event, EventKind, OBSERVER, Stop};
 use loadgen::time::Time;
-use std::fmt;
 
 impl World {
     /// The coverage of the run: the count of each coverage mark.
-    pub(crate) fn take_coverage(&mut self) -> Coverage {
-        let mut coverage = std::mem::take(&mut self.coverage);
+    pub(crate) fn coverage(&self) -> Coverage {
+        let mut coverage = self.sim.coverage().clone();
         coverage += &self.network.coverage;
         coverage += &self.judge.facts.coverage;
         for sim in &self.clients {
@@ -50,37 +49,29 @@ impl World {
         coverage
     }
 
-    /// Notes the first violation; the run ends with it.
-    pub(crate) fn violate(&mut self, what: fmt::Arguments<'_>) {
-        if self.violation.is_none() {
-            self.note(format_args!("VIOLATION: {what}"));
-            self.violation = Some(what.to_string());
-        }
-    }
-
     /// An event of a member.
     pub(crate) fn judge_event(&mut self, event: &Event) {
         if let Some(seen) = seen(&event.kind) {
-            self.coverage.saw(seen);
+            self.sim.saw(seen);
         }
         if let Err(what) = self.judge.observe(event) {
-            self.violate(format_args!("{what}"));
+            self.sim.violate(format_args!("{what}"));
         }
     }
 
     /// An answer leaves a shard.
     pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
         if let Err(what) = self.judge.facts.check_frame(asked, frame) {
-            self.violate(format_args!("{what}"));
+            self.sim.violate(format_args!("{what}"));
         }
     }
 
     /// Groups that were empty are gone, and begin again with the next member.
     fn judge_ended_groups(&mut self) {
-        let at = Time::from_micros(self.queue.now());
+        let at = Time::from_micros(self.sim.now());
         for id in self.judge.facts.take_ended() {
             if let Some(group) = member_group(&id) {
-                self.note(format_args!("{id} is gone, durably"));
+                self.sim.note(format_args!("{id} is gone, durably"));
                 let kind = EventKind::GroupDeleted { sent: at };
                 self.judge_event(&Event { at, group, member: OBSERVER, kind });
             }
@@ -89,7 +80,7 @@ impl World {
 
     /// Members are not notified, but volatile state is gone.
     fn judge_restarted(&mut self) {
-        self.judge.note_restart(Time::from_micros(self.queue.now()));
+        self.judge.note_restart(Time::from_micros(self.sim.now()));
     }
 
     /// Runs the checks that follow a turn of a shard.
@@ -97,7 +88,7 @@ impl World {
         let shard = self.process.shards[number as usize].inspect();
         let progress = shard.progress();
         if let Err(what) = self.judge.note_turn(number, shard) {
-            return self.violate(format_args!("shard {number}: {what}"));
+            return self.sim.violate(format_args!("shard {number}: {what}"));
         }
         self.judge_memory(number);
         self.judge_shares(number);

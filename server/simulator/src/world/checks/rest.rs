@@ -93,7 +93,7 @@ impl World {
         };
         let wrong = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics());
         if let Some(wrong) = wrong.or_else(|| self.wrong_deliveries()) {
-            self.violate(format_args!("at rest: {wrong}"));
+            self.sim.violate(format_args!("at rest: {wrong}"));
         }
     }
 
@@ -101,11 +101,11 @@ impl World {
     /// coordinator that will end it. Only after some time without a load: a coordinator may have
     /// forgotten one until it is reported.
     pub(crate) fn judge_open_transactions(&mut self) {
-        let runs_since = self.process.runs_since(self.queue.now());
-        let is_settled = runs_since.is_some_and(|at| self.queue.now() > at + SETTLED_AFTER);
+        let runs_since = self.process.runs_since(self.sim.now());
+        let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);
         let open = if is_settled { self.without_coordinator() } else { None };
         if let Some(open) = open {
-            self.violate(format_args!("no coordinator has open what is open in {open}"));
+            self.sim.violate(format_args!("no coordinator has open what is open in {open}"));
         }
     }
 

@@ -14,12 +14,12 @@ impl World {
         if self.is_block(file, data) {
             let path = self.path_of(file);
             let path = path.display();
-            self.note(format_args!(
+            self.sim.note(format_args!(
                 "shard {shard} writes {} bytes at {offset} of {path}",
                 data.len()
             ));
             if let Err(what) = self.judge.note_write(shard, data) {
-                self.violate(format_args!(
+                self.sim.violate(format_args!(
                     "shard {shard} writes a marker before its decision is durable: {what}"
                 ));
             }
@@ -31,13 +31,13 @@ impl World {
         if !self.is_block(file, data) {
             return;
         }
-        let now = self.queue.now();
+        let now = self.sim.now();
         let durable = self.disk.durable(file.inode, offset);
         let durable = durable.get(..data.len()).unwrap_or_default();
         if let Err(error) = self.judge.note_written(shard, durable, now) {
             let path = self.path_of(file);
             let path = path.display();
-            self.violate(format_args!("a block at {offset} of {path} cannot be read: {error}"));
+            self.sim.violate(format_args!("a block at {offset} of {path} cannot be read: {error}"));
         }
         self.judge_ended_groups();
     }
@@ -47,18 +47,18 @@ impl World {
         if !is_in_log(self.disk.name(file.inode)) {
             return;
         }
-        if let Err(error) = self.judge.note_synced(shard, self.queue.now()) {
-            self.violate(format_args!("a block that was found cannot be read: {error}"));
+        if let Err(error) = self.judge.note_synced(shard, self.sim.now()) {
+            self.sim.violate(format_args!("a block that was found cannot be read: {error}"));
         }
         self.judge_ended_groups();
     }
 
     /// Compares the live state of a shard with its log; only while no write is in flight.
     pub(super) fn judge_live_state(&mut self, number: u32) {
-        self.coverage.saw(Seen::LiveCompared);
+        self.sim.saw(Seen::LiveCompared);
         let shard = self.process.shards[number as usize].inspect();
         if let Err(what) = self.judge.check_live(number, shard) {
-            self.violate(format_args!("shard {number}: {what}"));
+            self.sim.violate(format_args!("shard {number}: {what}"));
         }
     }
 
@@ -79,7 +79,7 @@ impl World {
         for number in 0..self.process.shard_count() {
             let progress = self.process.shards[number as usize].inspect().progress();
             if progress.accepted() != progress.flushed() {
-                self.violate(format_args!("shard {number} stopped with {progress:?}"));
+                self.sim.violate(format_args!("shard {number} stopped with {progress:?}"));
             }
         }
         self.judge_crash();
@@ -89,21 +89,23 @@ impl World {
     pub(crate) fn judge_recovered(&mut self, started: &[StartedShard]) {
         self.judge_restarted();
         self.judge.expect_shards(started.len(), &self.config);
-        self.coverage.saw(Seen::StartCompared);
+        self.sim.saw(Seen::StartCompared);
         let spoiled = [Seen::MisdirectedWrite, Seen::FileNameLost];
-        let is_intact = spoiled.iter().all(|what| self.coverage.count(*what) == 0);
+        let is_intact = spoiled.iter().all(|what| self.sim.count(*what) == 0);
         for (number, StartedShard { shard, position, records, .. }) in (0..).zip(started) {
             let shard = shard.inspect();
             let offline = shard.offline_partitions();
             if offline > 0 && is_intact {
                 return self
+                    .sim
                     .violate(format_args!("shard {number}: {offline} partitions are offline"));
             }
-            self.coverage.add(Seen::CrashInConversion, cut_conversions(records));
+            self.sim.add(Seen::CrashInConversion, cut_conversions(records));
             let found = (*position, shard);
             let found = self.judge.check_recovered(number, found, records, &self.config);
             if let Err(what) = found {
                 return self
+                    .sim
                     .violate(format_args!("shard {number}, found position {position}: {what}"));
             }
         }
@@ -135,11 +137,11 @@ impl World {
 
     /// The logs were rewritten for another number of shards: together they hold what they held.
     pub(crate) fn judge_resharded(&mut self, started: &[StartedShard]) {
-        self.judge.note_copied(self.queue.now());
+        self.judge.note_copied(self.sim.now());
         self.judge_ended_groups();
         let shards = started.iter().map(|it| (it.position, it.shard.inspect()));
         if let Err(what) = self.judge.check_resharded(shards, &self.config) {
-            self.violate(format_args!("after the change of shards: {what}"));
+            self.sim.violate(format_args!("after the change of shards: {what}"));
         }
     }
 

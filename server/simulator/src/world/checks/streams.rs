@@ -23,7 +23,7 @@ impl World {
     /// Counts the streams groups that are at rest with tasks, and those without.
     pub(in crate::world) fn count_streams_groups(&mut self) {
         for (_, readiness) in self.streams_groups() {
-            self.coverage.saw(match readiness {
+            self.sim.saw(match readiness {
                 Readiness::Ready(_) => Seen::StreamsSettled,
                 Readiness::Lacking | Readiness::Hindered => Seen::StreamsHindered,
             });

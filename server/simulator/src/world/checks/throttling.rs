@@ -24,7 +24,7 @@ impl World {
 
     /// Notes the quotas of a shard when they change.
     pub(crate) fn note_quotas(&mut self, shard: &Shard) {
-        let (now, quotas) = (self.queue.now(), quotas_of(shard.inspect().image()));
+        let (now, quotas) = (self.sim.now(), quotas_of(shard.inspect().image()));
         let access = &mut self.turning().access;
         let before = access.last_quotas.replace(quotas);
         if before != Some(quotas) {
@@ -45,7 +45,7 @@ impl World {
 
     /// A client has sent a request to a shard.
     pub(crate) fn note_sent(&mut self, client: u32, shard: u32, bytes: usize) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         if limited(&self.clients[client as usize].raw) == Some(PRODUCER) {
             self.used(shard).sent(now, bytes);
         }
@@ -56,9 +56,9 @@ impl World {
     pub(crate) fn judge_throttling(&mut self, id: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(id).owner else { return };
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
-        let (now, muted_until) = (self.queue.now(), self.network.link(id).muted_until);
+        let (now, muted_until) = (self.sim.now(), self.network.link(id).muted_until);
         if now + MS < muted_until {
-            return self.violate(format_args!(
+            return self.sim.violate(format_args!(
                 "link {}: #{} is answered {} us before the end of its throttle time",
                 id.0,
                 asked.correlation,
@@ -67,14 +67,14 @@ impl World {
         }
         let throttle_ms = response.throttle_time_ms().map_or(0, |ms| *ms);
         if throttle_ms > 0 {
-            self.coverage.saw(Seen::Throttled);
+            self.sim.saw(Seen::Throttled);
             let until = asked.sent + throttle_ms.unsigned_abs() as u64 * MS;
             self.network.link_mut(id).muted_until = until;
             self.fail_throttling();
         }
         if let Err(what) = self.check_throttling(client, asked, &response, throttle_ms) {
             let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);
-            self.violate(format_args!("client {client}, {request}: {what}"));
+            self.sim.violate(format_args!("client {client}, {request}: {what}"));
         }
     }
 
@@ -91,7 +91,7 @@ impl World {
         let of = |at: usize| bounds(&access.quotas, at, asked.sent);
         match (at, response) {
             (Some(PRODUCER), Response::Produce(_)) => {
-                let (now, bounds) = (self.queue.now(), of(PRODUCER));
+                let (now, bounds) = (self.sim.now(), of(PRODUCER));
                 let used = self.used(number);
                 let (sent, bytes) = (asked.sent, asked.frame.len());
                 let answered = Answered { sent, now, bytes, throttle_ms };
@@ -109,7 +109,7 @@ impl World {
             }
             (Some(ADMIN), response) => {
                 let is_refused = is_refused(response);
-                self.coverage.add(Seen::ChangeRefused, u64::from(is_refused));
+                self.sim.add(Seen::ChangeRefused, u64::from(is_refused));
                 // The controller decides by its own image, which may be newer or older.
                 let all = self
                     .process

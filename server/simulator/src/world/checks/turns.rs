@@ -10,18 +10,18 @@ impl World {
         let number = self.process.turning();
         let waiting = self.process.shards[number as usize].turns.before_slice(shard.inspect());
         match waiting {
-            Ok(waiting) => self.coverage.add(Seen::WaitedForTurn, waiting as u64),
-            Err(what) => self.violate(format_args!("shard {number}: {what}")),
+            Ok(waiting) => self.sim.add(Seen::WaitedForTurn, waiting as u64),
+            Err(what) => self.sim.violate(format_args!("shard {number}: {what}")),
         }
     }
 
     /// Checks a slice that was to do this number of things.
     pub(crate) fn judge_slice(&mut self, shard: &Shard, things: u64) {
         let (shard, number) = (shard.inspect(), self.process.turning());
-        self.coverage.add(Seen::LongRequest, u64::from(shard.has_long_request()));
+        self.sim.add(Seen::LongRequest, u64::from(shard.has_long_request()));
         let turns = &mut self.process.shards[number as usize].turns;
         if let Err(what) = turns.after_slice(shard, things) {
-            self.violate(format_args!("shard {number}: {what}"));
+            self.sim.violate(format_args!("shard {number}: {what}"));
         }
     }
 
@@ -33,7 +33,7 @@ impl World {
         let group_time = turns.check_group_time(shard.inspect());
         shard.turns = turns;
         if let Err(what) = sessions.and(group_time) {
-            self.violate(format_args!("shard {number}: {what}"));
+            self.sim.violate(format_args!("shard {number}: {what}"));
         }
     }
 }

@@ -63,7 +63,7 @@ impl World {
                 partitions: topic.partitions.unsigned_abs(),
             });
         }
-        self.phase = Phase::Chaos(self.queue.now() + self.profile.chaos);
+        self.phase = Phase::Chaos(self.sim.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
         let random = &mut self.members_random;
         let (groups, members) = new_members(&clients, &self.topics, random);
@@ -130,7 +130,7 @@ impl World {
         let meddler = |_| Raw::Meddler(Meddler::new(streams.iter().copied()));
         let raws = raws.chain((0..meddlers).map(meddler));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
-        self.judge.books.set(self.queue.now(), Book::default());
+        self.judge.books.set(self.sim.now(), Book::default());
         self.clients.extend(raws.map(SimClient::new));
         (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
         for member in 0..clients.members {
@@ -138,8 +138,8 @@ impl World {
                 self.start_member(member);
             }
         }
-        self.queue.after(CHECK_EVERY, TimedEvent::Check);
-        self.queue.after(clients.churn_every, TimedEvent::Churn);
+        self.sim.after(CHECK_EVERY, TimedEvent::Check);
+        self.sim.after(clients.churn_every, TimedEvent::Churn);
         self.plan_faults();
     }
 

@@ -16,15 +16,15 @@ impl World {
             Some(link) if self.client_random.chance(0.5) => link,
             known => {
                 known.into_iter().for_each(|link| self.hang_up(link));
-                self.network.connect(&mut self.queue, Owner::Client(client), shard)
+                self.network.connect(self.sim.queue(), Owner::Client(client), shard)
             }
         };
         self.network.link_mut(link).is_tracked = false;
         self.clients[client as usize].links = vec![link];
         let bytes = garbage(&mut self.client_random);
-        self.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
-        self.coverage.saw(Seen::Garbage);
-        self.network.send(&mut self.queue, link, bytes);
+        self.sim.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
+        self.sim.saw(Seen::Garbage);
+        self.network.send(self.sim.queue(), link, bytes);
         self.arm_client(client);
     }
 }

@@ -24,17 +24,17 @@ impl World {
     /// Sends a request; the connection may break over it.
     pub(super) fn ask(&mut self, id: LinkId, request: RequestFrame) {
         let RequestFrame { api, version, token, correlation, frame, patience } = request;
-        let sent = self.queue.now();
+        let sent = self.sim.now();
         let asked = Asked { correlation, api, version, token, sent, frame: frame[4..].to_vec() };
         let link = self.network.link_mut(id);
         link.asked.push_back(asked);
         let owner = link.owner;
-        self.note(format_args!("{owner:?} asks {api} v{version} #{correlation} on {}", id.0));
-        self.network.send(&mut self.queue, id, frame);
-        self.queue.after(patience, TimedEvent::Expired { link: id, correlation });
+        self.sim.note(format_args!("{owner:?} asks {api} v{version} #{correlation} on {}", id.0));
+        self.network.send(self.sim.queue(), id, frame);
+        self.sim.after(patience, TimedEvent::Expired { link: id, correlation });
         if self.network.cuts() {
             let soon = 2 * self.network.delay();
-            self.queue.after(soon, TimedEvent::Lost { link: id });
+            self.sim.after(soon, TimedEvent::Lost { link: id });
         }
     }
 
@@ -73,9 +73,9 @@ impl World {
         let is_live = link.life == self.process.life;
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner);
-            self.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
+            self.sim.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
         }
-        self.coverage.saw(Seen::TimedOut);
+        self.sim.saw(Seen::TimedOut);
         self.end_link(id, Some(correlation));
     }
 
@@ -95,7 +95,7 @@ impl World {
         }
         let owner = link.owner;
         let given_up = link.give_up();
-        self.note(format_args!("{owner:?} loses link {}", id.0));
+        self.sim.note(format_args!("{owner:?} loses link {}", id.0));
         self.end_server_side(id);
         self.forget_link(owner, id);
         for asked in given_up {
@@ -120,7 +120,7 @@ impl World {
                 if self.faults.chance(0.5) {
                     self.input_ended(id);
                 }
-                self.queue.after(delay, TimedEvent::Ended { link: id });
+                self.sim.after(delay, TimedEvent::Ended { link: id });
             }
         }
     }
@@ -137,8 +137,8 @@ impl World {
             let last = link.last_to_client;
             let silent = how == Crash::PowerLoss && self.faults.chance(0.1);
             if was_there && !silent {
-                let at = last.max(self.queue.now() + self.network.delay());
-                self.queue.at(at, TimedEvent::Lost { link: id });
+                let at = last.max(self.sim.now() + self.network.delay());
+                self.sim.at(at, TimedEvent::Lost { link: id });
             }
         }
     }
@@ -160,7 +160,7 @@ impl World {
                 let sim = &mut self.clients[client as usize];
                 sim.links.retain(|link| *link != id);
                 sim.raw.lost(shard);
-                self.judge_deliveries(client, self.queue.now());
+                self.judge_deliveries(client, self.sim.now());
             }
         }
     }

@@ -24,14 +24,14 @@ impl World {
             return;
         }
         sim.life += 1;
-        (sim.started_at, sim.id) = (self.queue.now(), ClassicId::default());
+        (sim.started_at, sim.id) = (self.sim.now(), ClassicId::default());
         self.hang_up_all(index);
-        self.note(format_args!("member {index} starts"));
+        self.sim.note(format_args!("member {index} starts"));
         self.with_member(index, Member::start);
     }
 
     pub(crate) fn stop_member(&mut self, index: u32, how: Stop) {
-        self.note(format_args!("member {index} stops: {how:?}"));
+        self.sim.note(format_args!("member {index} stops: {how:?}"));
         if how == Stop::Crash {
             self.members[index as usize].life += 1;
             self.hang_up_all(index);
@@ -46,7 +46,7 @@ impl World {
         }
         let every = self.profile.clients.churn_every;
         let next = self.client_random.between(0, 2 * every);
-        self.queue.after(next, TimedEvent::Churn);
+        self.sim.after(next, TimedEvent::Churn);
         let index = self.client_random.below(self.members.len() as u64) as u32;
         if self.members[index as usize].member.is_done() {
             return self.start_member(index);
@@ -56,7 +56,7 @@ impl World {
     }
 
     pub(crate) fn wake_member(&mut self, index: u32, armed: u64) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let sim = &mut self.members[index as usize];
         if sim.armed != armed {
             return;
@@ -86,11 +86,11 @@ impl World {
         let outcome = match outcome {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
-                return self.violate(format_args!("an answer that cannot be read: {error}"));
+                return self.sim.violate(format_args!("an answer that cannot be read: {error}"));
             }
             Err(failure) => Err(failure),
         };
-        let [sent, arrived] = [sent, self.queue.now()].map(Time::from_micros);
+        let [sent, arrived] = [sent, self.sim.now()].map(Time::from_micros);
         let answer = Answer { token, sent, arrived, delayed: Duration::ZERO, outcome };
         self.with_member(index, |member, context, output| member.answered(answer, context, output));
     }
@@ -103,7 +103,7 @@ impl World {
         let mut output = Output::default();
         let sim = &mut self.members[index as usize];
         let mut context = Context {
-            now: Time::from_micros(self.queue.now()),
+            now: Time::from_micros(self.sim.now()),
             topics: &self.topics,
             versions: &sim.versions,
             nodes: &mut self.nodes,
@@ -111,13 +111,13 @@ impl World {
         };
         call(&mut sim.member, &mut context, &mut output);
         for event in &output.events {
-            self.members[index as usize].id.observe(self.queue.now(), &event.kind);
+            self.members[index as usize].id.observe(self.sim.now(), &event.kind);
             if let EventKind::Failed { reason } = &event.kind
                 && !self.may_be_fenced(index, reason)
                 && !self.may_be_forgotten(index, reason)
                 && !self.may_have_gone_tasks(index, reason)
             {
-                self.violate(format_args!("member {index} cannot continue: {reason}"));
+                self.sim.violate(format_args!("member {index} cannot continue: {reason}"));
             }
             self.judge_event(event);
         }
@@ -200,7 +200,7 @@ impl World {
         let mut frame = Vec::new();
         let api = outgoing.request.api_key() as i16;
         if let Err(error) = wire::write_request(&mut frame, &header, &outgoing.request) {
-            return self.violate(format_args!("a request that cannot be written: {error}"));
+            return self.sim.violate(format_args!("a request that cannot be written: {error}"));
         }
         self.ask(link, RequestFrame { api, version, token, correlation, frame, patience });
     }
@@ -219,7 +219,7 @@ impl World {
                 u32::from(port - FIRST_PORT)
             }
         };
-        let link = self.network.connect(&mut self.queue, owner, shard);
+        let link = self.network.connect(self.sim.queue(), owner, shard);
         self.members[index as usize].links.push((to, link));
         link
     }
@@ -237,7 +237,7 @@ impl World {
         {
             sim.armed = deadline.micros();
             let armed = sim.armed;
-            self.queue.at(armed, TimedEvent::Member { member: index, armed });
+            self.sim.at(armed, TimedEvent::Member { member: index, armed });
         }
     }
 

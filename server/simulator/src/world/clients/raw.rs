@@ -20,16 +20,16 @@ impl World {
 
     /// Those that have something left to do at rest hurry.
     fn arm_client_soon(&mut self, client: u32) {
-        let armed = self.queue.now() + REST_PAUSE;
+        let armed = self.sim.now() + REST_PAUSE;
         self.clients[client as usize].armed = armed;
-        self.queue.at(armed, TimedEvent::Client { client, armed });
+        self.sim.at(armed, TimedEvent::Client { client, armed });
     }
 
     fn arm_client_after(&mut self, client: u32, least: u64) {
         let pause = least + self.client_random.skewed(0, self.profile.clients.pause_max);
-        let armed = self.queue.now() + pause;
+        let armed = self.sim.now() + pause;
         self.clients[client as usize].armed = armed;
-        self.queue.at(armed, TimedEvent::Client { client, armed });
+        self.sim.at(armed, TimedEvent::Client { client, armed });
     }
 
     pub(crate) fn wake_client(&mut self, client: u32, armed: u64) {
@@ -79,7 +79,7 @@ impl World {
             links.into_iter().for_each(|link| self.hang_up_client(client, link));
         }
         self.note_book(client);
-        self.judge_deliveries(client, self.queue.now());
+        self.judge_deliveries(client, self.sim.now());
         let link = self.client_link(client, shard);
         let (api, correlation) = (request.api_key() as i16, self.network.correlation());
         let header = RequestHeader {
@@ -91,7 +91,7 @@ impl World {
         let mut frame = vec![0; 4];
         header.write(&mut frame);
         if let Err(error) = request.write(version, &mut frame) {
-            return self.violate(format_args!("a request that cannot be written: {error}"));
+            return self.sim.violate(format_args!("a request that cannot be written: {error}"));
         }
         let length = (frame.len() - 4) as u32;
         frame[..4].copy_from_slice(&length.to_be_bytes());
@@ -108,14 +108,14 @@ impl World {
         let response = match response.transpose() {
             Ok(response) => response,
             Err(error) => {
-                return self.violate(format_args!("an answer that cannot be read: {error}"));
+                return self.sim.violate(format_args!("an answer that cannot be read: {error}"));
             }
         };
         let sim = &mut self.clients[client as usize];
         sim.waits = false;
         if let Err(what) = sim.raw.answered(response.as_ref()) {
             let raw = format!("{:?}", sim.raw);
-            return self.violate(format_args!("client {client}: {what}: {raw}; {response:?}"));
+            return self.sim.violate(format_args!("client {client}: {what}: {raw}; {response:?}"));
         }
         self.judge_deliveries(client, asked.sent);
         let sim = &mut self.clients[client as usize];
@@ -135,7 +135,7 @@ impl World {
     /// Whether a change whose connection broke may still be on its way from one shard to another. A
     /// later request could overtake it, which the client's record does not model.
     fn may_overtake(&self, client: u32) -> bool {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let arrived = |since: u64| now >= since + self.mail_time();
         self.clients[client as usize].has_lost_change
             && !self.process.runs_since(now).is_some_and(arrived)
@@ -161,7 +161,7 @@ impl World {
         if let Some(known) = known {
             return known;
         }
-        let link = self.network.connect(&mut self.queue, Owner::Client(client), shard);
+        let link = self.network.connect(self.sim.queue(), Owner::Client(client), shard);
         self.clients[client as usize].links.push(link);
         link
     }
@@ -181,7 +181,7 @@ impl World {
         let sim = &mut self.clients[client as usize];
         sim.links.retain(|it| *it != link);
         sim.raw.lost(shard);
-        self.judge_deliveries(client, self.queue.now());
+        self.judge_deliveries(client, self.sim.now());
         self.hang_up(link);
     }
 }

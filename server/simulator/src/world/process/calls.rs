@@ -31,7 +31,7 @@ impl World {
         }
         self.process.calls.insert(number, Calling { shard, call, at });
         let life = self.process.life;
-        self.queue.at(at, TimedEvent::CallDone { life, call: number });
+        self.sim.at(at, TimedEvent::CallDone { life, call: number });
     }
 
     pub(crate) fn call_done(&mut self, life: u32, number: u64) {
@@ -39,7 +39,7 @@ impl World {
             return;
         }
         if let Some(until) = self.hangs_on() {
-            return self.queue.at(until, TimedEvent::CallDone { life, call: number });
+            return self.sim.at(until, TimedEvent::CallDone { life, call: number });
         }
         let Some(Calling { shard, call, .. }) = self.process.calls.remove(&number) else { return };
         let done = self.make(shard, call);
@@ -59,39 +59,39 @@ impl World {
     fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
             Call::Open { path, mode: OpenMode::Existing } if !self.disk.has(&path) => {
-                self.note(format_args!("shard {shard} misses {}", path.display()));
-                self.coverage.saw(Seen::FileMissed);
+                self.sim.note(format_args!("shard {shard} misses {}", path.display()));
+                self.sim.saw(Seen::FileMissed);
                 return CallDone::NotOpened(ErrorKind::NotFound.into());
             }
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => {
                 let path = self.path_of(&file);
-                self.note(format_args!("shard {shard} truncates {}", path.display()));
+                self.sim.note(format_args!("shard {shard} truncates {}", path.display()));
                 self.disk.truncate(file.inode, len);
                 self.judge_images(shard, &path, Seen::ImageOfNames, None);
             }
             Call::Rename { from, to } => self.rename(shard, &from, &to),
             Call::RemoveFile { path } => {
-                self.note(format_args!("shard {shard} removes {}", path.display()));
+                self.sim.note(format_args!("shard {shard} removes {}", path.display()));
                 self.judge_images(shard, &path, Seen::ImageOfNames, None);
                 self.disk.remove_file(&path);
                 self.judge_images(shard, &path, Seen::ImageOfNames, None);
             }
             Call::RemoveDir { path } => {
-                self.note(format_args!("shard {shard} removes {}", path.display()));
+                self.sim.note(format_args!("shard {shard} removes {}", path.display()));
                 self.disk.remove_dir(&path);
             }
             // No check reads the trash.
             Call::MoveDir { from, to } => {
                 let (old, new) = (from.display(), to.display());
-                self.note(format_args!("shard {shard} moves {old} to {new}"));
+                self.sim.note(format_args!("shard {shard} moves {old} to {new}"));
                 self.disk.remove_dir(&from);
             }
             Call::Keep { path, .. } => {
-                self.note(format_args!("shard {shard} keeps {}", path.display()));
+                self.sim.note(format_args!("shard {shard} keeps {}", path.display()));
             }
             Call::Look { path, file } => {
-                self.note(format_args!("shard {shard} looks at {}", path.display()));
+                self.sim.note(format_args!("shard {shard} looks at {}", path.display()));
                 let found = self
                     .disk
                     .look(&path)
@@ -105,7 +105,7 @@ impl World {
     }
 
     fn open(&mut self, shard: u32, path: &Path, mode: OpenMode) -> OpenFile {
-        self.note(format_args!("shard {shard} opens {}", path.display()));
+        self.sim.note(format_args!("shard {shard} opens {}", path.display()));
         let is_new = !self.disk.has(path);
         self.rot.opened(shard, path);
         let inode = self.disk.open(path, mode);
@@ -117,8 +117,8 @@ impl World {
     }
 
     fn rename(&mut self, shard: u32, from: &Path, to: &Path) {
-        self.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
-        self.coverage.saw(match () {
+        self.sim.note(format_args!("shard {shard} renames {} {}", from.display(), to.display()));
+        self.sim.saw(match () {
             () if from.ends_with(ASIDE_FILE_NAME) => Seen::Compacted,
             () if to.ends_with(SNAPSHOT_FILE_NAME) => Seen::Snapshot,
             () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,

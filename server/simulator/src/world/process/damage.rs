@@ -45,12 +45,14 @@ impl World {
         if !do_damage(&directory, damage).map_err(|error| error.to_string())? {
             return Ok(());
         }
-        let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
+        let (ids, coverage) = (self.ids.clone(), self.sim.coverage().clone());
         let is_taken = self.load_all(copy.path(), self.process_shards).is_ok();
-        (self.ids, self.coverage) = (ids, coverage);
+        (self.ids, *self.sim.coverage_mut()) = (ids, coverage);
         match is_taken {
-            true => self.violate(format_args!("a start takes {damage:?} of shard {shard}'s log")),
-            false => self.coverage.saw(Seen::DamageRefused),
+            true => {
+                self.sim.violate(format_args!("a start takes {damage:?} of shard {shard}'s log"))
+            }
+            false => self.sim.saw(Seen::DamageRefused),
         }
         Ok(())
     }

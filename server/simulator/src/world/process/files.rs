@@ -166,12 +166,12 @@ impl World {
             let is_snapshot = name.ends_with(SNAPSHOT_ASIDE_FILE_NAME);
             if is_snapshot {
                 self.rot.no_space_for_snapshot();
-                return self.coverage.saw(Seen::NoSpaceSnapshot);
+                return self.sim.saw(Seen::NoSpaceSnapshot);
             }
-            return self.coverage.saw(Seen::NoSpaceCompaction);
+            return self.sim.saw(Seen::NoSpaceCompaction);
         }
-        self.coverage.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
-        self.note(format_args!("a write to {} fails", name.display()));
+        self.sim.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
+        self.sim.note(format_args!("a write to {} fails", name.display()));
         self.process.has_failed_write = true;
     }
 
@@ -183,7 +183,7 @@ impl World {
         if bytes.len() < len as usize {
             let (path, has) = (self.path_of(file), bytes.len());
             let part = format!("{len} bytes at {offset} of {}, which has {has}", path.display());
-            self.violate(format_args!(
+            self.sim.violate(format_args!(
                 "shard {shard}: a file is shorter than a part of it: {part}"
             ));
         }
@@ -201,7 +201,7 @@ impl World {
         let is_segment = path.starts_with(TOPICS) && path.extension().is_some_and(|it| it == "log");
         if is_segment && offset > len {
             let path = path.display();
-            self.violate(format_args!("a batch at {offset} of {path}, which has {len} bytes"));
+            self.sim.violate(format_args!("a batch at {offset} of {path}, which has {len} bytes"));
         }
     }
 
@@ -229,7 +229,7 @@ impl World {
         self.process.next_operation += 1;
         self.process.operations.insert(number, operation);
         let life = self.process.life;
-        self.queue.at(at, TimedEvent::FileDone { life, operation: number });
+        self.sim.at(at, TimedEvent::FileDone { life, operation: number });
     }
 
     /// The time when an operation ends: not before those of the same file that it overlaps. A sync
@@ -247,10 +247,10 @@ impl World {
         let disk = &self.profile.disk;
         let slow = self.disk_random.chance(disk.slow_chance);
         if slow {
-            self.coverage.saw(Seen::SlowOperation);
+            self.sim.saw(Seen::SlowOperation);
         }
         let high = if slow { disk.slow } else { disk.delay_max };
-        self.queue.now() + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min))
+        self.sim.now() + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min))
     }
 
     pub(crate) fn file_done(&mut self, life: u32, number: u64) {
@@ -258,7 +258,7 @@ impl World {
             return;
         }
         if let Some(until) = self.hangs_on() {
-            return self.queue.at(until, TimedEvent::FileDone { life, operation: number });
+            return self.sim.at(until, TimedEvent::FileDone { life, operation: number });
         }
         let Some(operation) = self.process.operations.remove(&number) else { return };
         if self.injects_early_write() && !operation.is_early && operation.is_durable_write() {
@@ -290,7 +290,7 @@ impl World {
                 Outcome::Written(result)
             }
             Doing::Read { offset, len } => {
-                self.coverage.add(Seen::FailedRead, u64::from(result.is_err()));
+                self.sim.add(Seen::FailedRead, u64::from(result.is_err()));
                 Outcome::Read(result.map(|()| self.disk.read(file.inode, offset, len)))
             }
             Doing::Sync { covers } => {
@@ -308,7 +308,7 @@ impl World {
         let (file, token, shard) = (operation.file.clone(), operation.token, operation.shard);
         operation.is_early = true;
         self.process.operations.insert(number, operation);
-        self.queue.after(EARLY_BY, TimedEvent::FileDone { life, operation: number });
+        self.sim.after(EARLY_BY, TimedEvent::FileDone { life, operation: number });
         let ended = Ended { file, token, outcome: Outcome::Written(Ok(())) };
         self.enqueue(shard, Inbound::File(ended));
     }

@@ -92,22 +92,22 @@ impl World {
         }
         // A log with a misdirected write may be refused.
         let is_damaged = self.rot.is_outstanding();
-        if self.coverage.count(Seen::MisdirectedWrite) > 0 || self.violation.is_some() || is_damaged
-        {
+        if self.sim.count(Seen::MisdirectedWrite) > 0 || self.sim.is_violated() || is_damaged {
             return;
         }
         let doubts = self.disk.doubts(&directory);
-        let (ids, coverage, before) = (self.ids.clone(), self.coverage.clone(), self.images.tried);
+        let (ids, coverage, before) =
+            (self.ids.clone(), self.sim.coverage().clone(), self.images.tried);
         for image in doubts.images(torn, &mut self.images.random) {
             if let Err(found) = self.judge_image(shard, &directory, &doubts, &image) {
                 let (what, image) = (what.text(), doubts.text(&image));
-                self.violate(format_args!("{what}, {}: {found}; {image}", file.display()));
+                self.sim.violate(format_args!("{what}, {}: {found}; {image}", file.display()));
                 break;
             }
         }
-        (self.ids, self.coverage) = (ids, coverage);
+        (self.ids, *self.sim.coverage_mut()) = (ids, coverage);
         let tried = self.images.tried - before;
-        self.coverage.add(what, tried);
+        self.sim.add(what, tried);
         self.count_images_in(shard, &directory, tried);
     }
 
@@ -123,7 +123,7 @@ impl World {
         if self.images.every == 0 {
             return Ok(());
         }
-        let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
+        let (ids, coverage) = (self.ids.clone(), self.sim.coverage().clone());
         for _ in 0..LEFTOVERS {
             let (mut disk, random) = (Disk::default(), &mut self.images.random);
             disk.keep_and_add_some(kept.clone(), others.clone(), other_shards, random);
@@ -135,9 +135,9 @@ impl World {
                 self.judge_start_from_image(number as u32, started)?;
             }
         }
-        (self.ids, self.coverage) = (ids, coverage);
+        (self.ids, *self.sim.coverage_mut()) = (ids, coverage);
         self.images.tried += LEFTOVERS;
-        self.coverage.add(Seen::ImageInReshard, LEFTOVERS);
+        self.sim.add(Seen::ImageInReshard, LEFTOVERS);
         Ok(())
     }
 
@@ -150,7 +150,7 @@ impl World {
             (Seen::ImageInCompaction, has(ASIDE_FILE_NAME)),
             (Seen::ImageInSnapshot, has(SNAPSHOT_ASIDE_FILE_NAME)),
         ] {
-            self.coverage.add(seen, if is_so { tried } else { 0 });
+            self.sim.add(seen, if is_so { tried } else { 0 });
         }
     }
 

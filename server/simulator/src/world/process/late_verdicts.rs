@@ -18,7 +18,7 @@ impl World {
     /// be answered in time.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Letters { from, letters } = message else { return Vec::new() };
-        let now = self.queue.now();
+        let now = self.sim.now();
         let may_hold = !self.is_resting() && self.calm_since.is_none_or(|since| now < since);
         let chance = if may_hold { self.profile.late_verdict_chance } else { 0.0 };
         let Some(sim) = self.process.shard(to) else { return Vec::new() };
@@ -28,7 +28,7 @@ impl World {
         };
         let due: Vec<_> = sim.late.extract_if(.., is_due).collect();
         sim.hold_some(*from, letters, (&mut self.mail, chance));
-        self.coverage.add(Seen::LateVerdict, due.len() as u64);
+        self.sim.add(Seen::LateVerdict, due.len() as u64);
         due.into_iter().map(mail).collect()
     }
 
@@ -37,7 +37,7 @@ impl World {
     pub(in crate::world) fn release_verdicts(&mut self) {
         for (to, number) in (0..self.process.shards.len()).zip(0..) {
             let held = std::mem::take(&mut self.process.shards[to].late);
-            self.coverage.add(Seen::LateVerdict, held.len() as u64);
+            self.sim.add(Seen::LateVerdict, held.len() as u64);
             held.into_iter().for_each(|held| self.deliver(number, mail(held)));
         }
     }

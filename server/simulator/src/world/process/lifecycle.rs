@@ -61,21 +61,22 @@ impl World {
         let wrote_astray = std::mem::take(&mut self.process.wrote_astray);
         self.process.life += 1;
         let (life, pending) = (self.process.life, self.disk.hash());
-        self.coverage.add(Seen::EndsKnown, u64::from(self.process.ends_are_known));
-        self.note(format_args!("starts with {wanted} shards, life {life}, disk {pending:016x}"));
+        self.sim.add(Seen::EndsKnown, u64::from(self.process.ends_are_known));
+        self.sim
+            .note(format_args!("starts with {wanted} shards, life {life}, disk {pending:016x}"));
         match self.start_from_disk(shards, wanted) {
             Ok(Some(started)) => self.begin_life(started),
             Ok(None) => {
-                self.note(format_args!("crashes while it rewrites the logs"));
-                self.coverage.saw(Seen::CrashInReshard);
+                self.sim.note(format_args!("crashes while it rewrites the logs"));
+                self.sim.saw(Seen::CrashInReshard);
                 let pause = self.faults.skewed(1_000, SECOND);
-                self.queue.after(pause, TimedEvent::Start);
+                self.sim.after(pause, TimedEvent::Start);
             }
             Err(reason) if wrote_astray => {
-                self.note(format_args!("refused, for a write went astray: {reason}"));
+                self.sim.note(format_args!("refused, for a write went astray: {reason}"));
                 self.refused = true;
             }
-            Err(reason) => self.violate(format_args!("the server does not start: {reason}")),
+            Err(reason) => self.sim.violate(format_args!("the server does not start: {reason}")),
         }
     }
 
@@ -102,7 +103,7 @@ impl World {
             self.is_chaos() && self.faults.chance(self.profile.faults.rotten_snapshot_chance);
         if rots && !self.rot.is_outstanding() {
             let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
-            self.coverage.add(Seen::SnapshotRotten, rotten);
+            self.sim.add(Seen::SnapshotRotten, rotten);
             self.process.has_rotten_snapshot |= rotten > 0;
         }
         self.disk.write_out(path).map_err(|error| error.to_string())?;
@@ -133,7 +134,7 @@ impl World {
             self.process.meta = Some(meta);
             started = self.load_all(path, wanted)?;
             self.judge_resharded(&started);
-            self.coverage.saw(Seen::Resharded);
+            self.sim.saw(Seen::Resharded);
             self.process_shards = wanted;
             self.clients.iter_mut().for_each(|client| client.raw.groups_moved());
             self.judge_leftovers(wanted, &after, shards, &before)?;
@@ -179,9 +180,9 @@ impl World {
     ) -> Result<Vec<RecordBytes>, String> {
         let directory = data.join(log_directory(common.placement.shards, number));
         let path = directory.join(SNAPSHOT_FILE_NAME);
-        self.coverage.add(Seen::SnapshotStart, u64::from(loaded.has_snapshot()));
+        self.sim.add(Seen::SnapshotStart, u64::from(loaded.has_snapshot()));
         let is_refused = path.exists() && !loaded.has_snapshot();
-        self.coverage.add(Seen::SnapshotRefused, u64::from(is_refused));
+        self.sim.add(Seen::SnapshotRefused, u64::from(is_refused));
         let again = || load(data, common, number).map_err(|error| error.to_string());
         if let Some(records) = again()?.durable_records() {
             return Ok(bytes_of(&records));
@@ -225,16 +226,16 @@ impl World {
     fn begin_life(&mut self, started: Started) {
         self.process.ends_are_known = false;
         let boot = self.faults.skewed(1_000, 2 * SECOND);
-        self.process.listens_at = self.queue.now() + boot;
+        self.process.listens_at = self.sim.now() + boot;
         self.process.stopping = false;
         let mut first = Vec::new();
-        self.rot.process_began(self.queue.now());
+        self.rot.process_began(self.sim.now());
         self.process.found.clear();
         for StartedShard { host, shard, ops, records, .. } in started {
-            self.process.loaded_at.insert(self.process.shard_count(), self.queue.now());
+            self.process.loaded_at.insert(self.process.shard_count(), self.sim.now());
             self.process.found.extend(records);
             let deleted = shard.inspect().image().deleted().len();
-            self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);
+            self.sim.add(Seen::DeletionDoneAgain, deleted as u64);
             self.process.shards.push(SimShard::new(host, Running::new(shard, self.clocks())));
             first.push(ops);
         }
@@ -243,14 +244,14 @@ impl World {
             let performed =
                 self.with_reactor(number, |world, it| it.reactor.perform_all(world, commands));
             if let Err(error) = performed {
-                self.violate(format_args!("shard {number} does not begin: {error}"));
+                self.sim.violate(format_args!("shard {number} does not begin: {error}"));
             }
             self.wake_shard(number);
         }
         if self.is_chaos() && self.faults.chance(self.profile.faults.crash_in_start_chance) {
             let (life, how) = (self.process.life, self.crash_kind());
             let soon = self.faults.skewed(0, boot + 200_000);
-            self.queue.after(soon, TimedEvent::Crash { life, how });
+            self.sim.after(soon, TimedEvent::Crash { life, how });
         }
     }
 
@@ -307,7 +308,7 @@ impl World {
         let is_last = progress.submitted() == progress.accepted();
         if self.is_chaos() && !is_last && self.faults.chance(chance) {
             let (life, how) = (self.process.life, self.crash_kind());
-            self.queue.after(0, TimedEvent::Crash { life, how });
+            self.sim.after(0, TimedEvent::Crash { life, how });
         }
     }
 
@@ -322,42 +323,42 @@ impl World {
         if !self.process.is_up() {
             return;
         }
-        self.note(format_args!("crashes: {how:?}"));
+        self.sim.note(format_args!("crashes: {how:?}"));
         self.process.has_lost_power |= how == Crash::PowerLoss;
         self.count_crash(how);
         self.judge_crash();
         self.end_process(how);
         let pause = self.faults.skewed(1_000, 3 * SECOND);
-        self.queue.after(pause, TimedEvent::Start);
+        self.sim.after(pause, TimedEvent::Start);
     }
 
     fn count_crash(&mut self, how: Crash) {
         let kind = if how == Crash::Kill { Seen::Kill } else { Seen::PowerLoss };
-        self.coverage.saw(kind);
+        self.sim.saw(kind);
         let progress = |shard: &SimShard| shard.inspect().progress();
         let shards = &self.process.shards;
         if shards.iter().map(progress).any(|it| it.flushed() == 0 && it.accepted() > 0) {
-            self.coverage.saw(Seen::CrashInRecovery);
+            self.sim.saw(Seen::CrashInRecovery);
         } else if shards.iter().map(progress).any(|it| it.flushed() < it.submitted()) {
-            self.coverage.saw(Seen::CrashInFlush);
+            self.sim.saw(Seen::CrashInFlush);
         }
         if self.disk.has_file(SNAPSHOT_ASIDE_FILE_NAME) {
-            self.coverage.saw(Seen::CrashInSnapshot);
+            self.sim.saw(Seen::CrashInSnapshot);
         }
         if self.disk.has_file(ASIDE_FILE_NAME) {
-            self.coverage.saw(Seen::CrashInCompaction);
+            self.sim.saw(Seen::CrashInCompaction);
         }
     }
 
     fn end_process(&mut self, how: Crash) {
         self.end_rot();
         let faults = self.profile.disk.crash;
-        let misdirected = self.coverage.count(Seen::MisdirectedWrite);
-        self.disk.crash(how, &faults, &mut self.disk_random, &mut self.coverage);
-        self.process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
+        let misdirected = self.sim.count(Seen::MisdirectedWrite);
+        self.disk.crash(how, &faults, &mut self.disk_random, self.sim.coverage_mut());
+        self.process.wrote_astray |= self.sim.count(Seen::MisdirectedWrite) > misdirected;
         let Process { shards, operations, calls, directories, .. } = &mut self.process;
         let checked: u64 = shards.iter().map(|it| it.inspect().groups_checked()).sum();
-        self.coverage.add(Seen::LogChecked, checked);
+        self.sim.add(Seen::LogChecked, checked);
         shards.iter().for_each(|it| it.add_counters(&mut self.counters));
         shards.clear();
         operations.clear();
@@ -367,7 +368,7 @@ impl World {
         let block_chance = self.profile.faults.block_size_chance;
         if self.is_chaos() && self.faults.chance(block_chance) {
             self.block_bytes = self.faults.pick(&[512, 4096]);
-            self.coverage.saw(Seen::BlockSize);
+            self.sim.saw(Seen::BlockSize);
         }
         self.lose_all(how);
     }
@@ -377,9 +378,9 @@ impl World {
         if !self.process.is_up() || std::mem::replace(&mut self.process.stopping, true) {
             return;
         }
-        self.note(format_args!("is asked to stop"));
+        self.sim.note(format_args!("is asked to stop"));
         let life = self.process.life;
-        self.queue.after(STOP_MAX, TimedEvent::StopOverdue { life });
+        self.sim.after(STOP_MAX, TimedEvent::StopOverdue { life });
         for number in 0..self.process.shard_count() {
             self.post(number, Message::Stop);
         }
@@ -391,16 +392,16 @@ impl World {
         if !self.process.lives(life) {
             return;
         }
-        if self.queue.now() < overdue {
-            self.queue.at(overdue, TimedEvent::StopOverdue { life });
+        if self.sim.now() < overdue {
+            self.sim.at(overdue, TimedEvent::StopOverdue { life });
         } else {
-            self.violate(format_args!("a clean stop takes more than {} s", STOP_MAX / SECOND));
+            self.sim.violate(format_args!("a clean stop takes more than {} s", STOP_MAX / SECOND));
         }
     }
 
     /// Called when a shard has stopped cleanly. With the last of them the process ends.
     pub(super) fn stopped(&mut self, number: u32) {
-        self.note(format_args!("shard {number} stopped"));
+        self.sim.note(format_args!("shard {number} stopped"));
         self.process.shards[number as usize].stopped = true;
         if self.process.shards.iter().all(|shard| shard.stopped) {
             self.process_ends = true;
@@ -410,12 +411,12 @@ impl World {
     /// Called after the turn in which the last shard stopped: ends the process.
     pub(crate) fn end_cleanly(&mut self) {
         if std::mem::take(&mut self.process_ends) && self.process.is_up() {
-            self.coverage.saw(Seen::CleanStop);
+            self.sim.saw(Seen::CleanStop);
             self.judge_clean_stop();
             self.record_ends();
             self.end_process(Crash::Kill);
             let pause = self.faults.skewed(1_000, 3 * SECOND);
-            self.queue.after(pause, TimedEvent::Start);
+            self.sim.after(pause, TimedEvent::Start);
         }
     }
 

@@ -11,14 +11,14 @@ impl World {
     /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
     /// the sockets. A pause does not change one that lasts.
     pub(crate) fn pause_process(&mut self) {
-        if !self.process.is_up() || self.queue.now() < self.process.paused_until {
+        if !self.process.is_up() || self.sim.now() < self.process.paused_until {
             return;
         }
         let longest = 3 * self.profile.clients.session_timeout;
         let pause = self.faults.between(MS, longest);
-        self.note(format_args!("the process stands still for {} ms", pause / MS));
-        self.coverage.saw(Seen::Paused);
-        self.process.paused_until = self.queue.now() + pause;
+        self.sim.note(format_args!("the process stands still for {} ms", pause / MS));
+        self.sim.saw(Seen::Paused);
+        self.process.paused_until = self.sim.now() + pause;
     }
 
     /// Ends the pause with its process: the next one runs at once, on a disk that works.
@@ -36,14 +36,14 @@ impl World {
         }
         let longest = 3 * self.profile.clients.session_timeout;
         let hang = self.faults.between(MS, longest);
-        self.note(format_args!("the disk hangs for {} ms", hang / MS));
-        self.coverage.saw(Seen::Hung);
-        self.process.hangs_until = self.queue.now() + hang;
+        self.sim.note(format_args!("the disk hangs for {} ms", hang / MS));
+        self.sim.saw(Seen::Hung);
+        self.process.hangs_until = self.sim.now() + hang;
     }
 
     /// The end of the hang, if the disk hangs.
     pub(super) fn hangs_on(&self) -> Option<u64> {
-        Some(self.process.hangs_until).filter(|until| self.queue.now() < *until)
+        Some(self.process.hangs_until).filter(|until| self.sim.now() < *until)
     }
 
     /// Sets the machine's wall clock forward or back, by up to days.
@@ -51,8 +51,8 @@ impl World {
         let before = self.process.wall_ahead_ms;
         let drawn = self.faults.between(0, 2 * WALL_AHEAD_MS_MAX) as i64;
         let ahead = drawn - WALL_AHEAD_MS_MAX as i64;
-        self.note(format_args!("the wall clock is set {} ms forward", ahead - before));
-        self.coverage.saw(if ahead > before { Seen::ClockForward } else { Seen::ClockBack });
+        self.sim.note(format_args!("the wall clock is set {} ms forward", ahead - before));
+        self.sim.saw(if ahead > before { Seen::ClockForward } else { Seen::ClockBack });
         self.process.wall_ahead_ms = ahead;
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn run_until(world: &mut World, time: u64) {
-        while world.queue.now() < time && world.violation.is_none() {
+        while world.sim.now() < time && !world.sim.is_violated() {
             world.advance();
         }
     }
@@ -91,12 +91,12 @@ mod tests {
         world.begin_run();
         world.process.hangs_until = 10 * SECOND;
         run_until(&mut world, 10 * SECOND);
-        assert_eq!(world.violation, None);
+        assert_eq!(world.sim.violation(), None);
         let is_waiting = matches!(world.phase, Phase::CreatingTopics);
         assert!(is_waiting, "a change waits for the disk");
-        assert!(world.coverage.count(Seen::TurnInHang) > 10);
+        assert!(world.sim.count(Seen::TurnInHang) > 10);
         run_until(&mut world, 20 * SECOND);
-        assert_eq!(world.violation, None);
+        assert_eq!(world.sim.violation(), None);
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         world.begin_run();
         world.process.hangs_until = 10 * SECOND;
         run_until(&mut world, 20 * SECOND);
-        let violation = world.violation.unwrap_or_default();
+        let violation = world.sim.violation().unwrap_or_default();
         assert!(violation.contains("has let its input wait"), "{violation}");
     }
 
@@ -135,9 +135,9 @@ mod tests {
         let mut world = paused();
         world.stop_cleanly();
         run_until(&mut world, STOP_MAX);
-        assert_eq!((world.coverage.count(Seen::CleanStop), &world.violation), (0, &None));
+        assert_eq!((world.sim.count(Seen::CleanStop), world.sim.violation()), (0, None));
         run_until(&mut world, PAUSE + STOP_MAX);
-        assert_eq!((world.coverage.count(Seen::CleanStop), &world.violation), (1, &None));
+        assert_eq!((world.sim.count(Seen::CleanStop), world.sim.violation()), (1, None));
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         world.stop_cleanly();
         world.process.shards.iter_mut().for_each(|shard| shard.stopped = true);
         run_until(&mut world, PAUSE + STOP_MAX);
-        let violation = world.violation.unwrap_or_default();
+        let violation = world.sim.violation().unwrap_or_default();
         assert!(violation.contains("a clean stop takes more"), "{violation}");
     }
 }

@@ -69,7 +69,7 @@ impl World {
 
     /// The connections of a shard that are not served for a while.
     fn throttled_of(&self, number: u32) -> usize {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let is_throttled = |link: &&Link| link.shard == number && link.muted_until > now;
         self.network.links().filter(is_throttled).count()
     }
@@ -79,11 +79,11 @@ impl World {
     pub(super) fn shard_failed(&mut self, number: u32) {
         let has_reason = self.process.shards[number as usize].fails.is_some();
         if !has_reason && !self.process.has_rotten_snapshot {
-            return self.violate(format_args!("shard {number} is not what its log makes"));
+            return self.sim.violate(format_args!("shard {number} is not what its log makes"));
         }
-        self.note(format_args!("shard {number} fails"));
+        self.sim.note(format_args!("shard {number} fails"));
         let throttled = self.throttled_of(number);
-        self.coverage.add(Seen::ThrottledReload, throttled as u64);
+        self.sim.add(Seen::ThrottledReload, throttled as u64);
         self.with_reactor(number, |world, running| running.reactor.leave(world));
         self.process.shards[number as usize].is_leaving = true;
         self.leave_shard(number);
@@ -100,7 +100,7 @@ impl World {
         let is_busy = shard.running().reactor.is_busy();
         if !is_busy && !std::mem::replace(&mut shard.is_loading, true) {
             let pause = self.faults.skewed(0, LOAD_MAX);
-            self.queue.after(pause, TimedEvent::Reload { life, shard: number });
+            self.sim.after(pause, TimedEvent::Reload { life, shard: number });
         }
     }
 
@@ -125,12 +125,12 @@ impl World {
         match self.load_again(number) {
             Ok(()) => self.wake_shard(number),
             // It may have started from a snapshot before, and now it reads all of its log.
-            Err(reason) if self.coverage.count(Seen::MisdirectedWrite) > 0 => {
-                self.note(format_args!("refused, for a write went astray: {reason}"));
+            Err(reason) if self.sim.count(Seen::MisdirectedWrite) > 0 => {
+                self.sim.note(format_args!("refused, for a write went astray: {reason}"));
                 self.refused = true;
             }
             Err(reason) => {
-                self.violate(format_args!("shard {number} is not loaded again: {reason}"));
+                self.sim.violate(format_args!("shard {number} is not loaded again: {reason}"));
             }
         }
     }
@@ -143,7 +143,7 @@ impl World {
         let commands = loaded.map_err(|reason| reason.replace(&*path.to_string_lossy(), ""))?;
         self.disk.take_names(&path);
         self.process.directories.push(directory);
-        self.coverage.saw(Seen::ShardReloaded);
+        self.sim.saw(Seen::ShardReloaded);
         let performed =
             self.with_reactor(number, |world, it| it.reactor.perform_all(world, commands));
         performed.map_err(|error| error.to_string())
@@ -163,7 +163,7 @@ impl World {
         self.process.turning = number;
         reactor.close_files(self);
         let waits = !failed.inbox.is_empty() || !failed.mailbox.is_empty();
-        self.coverage.add(Seen::MailKept, u64::from(waits));
+        self.sim.add(Seen::MailKept, u64::from(waits));
         let ids = Box::new(SeededIds(self.ids.fork()));
         let (shard, commands) = host.reload(shard.leave(), loaded, ids, times).map_err(text)?;
         let started = StartedShard { host, shard, position, ops: Vec::new(), records };
@@ -173,7 +173,7 @@ impl World {
         let running = Box::new(Running { shard, reactor });
         let loaded = SimShard { inbox, called, mailbox, sockets, ..SimShard::new(host, running) };
         self.process.shards.insert(number as usize, loaded);
-        self.process.loaded_at.insert(number, self.queue.now());
+        self.process.loaded_at.insert(number, self.sim.now());
         judged.map(|()| commands)
     }
 
@@ -186,7 +186,7 @@ impl World {
             sim.image = image.clone();
         }
         if version < before {
-            self.violate(format_args!(
+            self.sim.violate(format_args!(
                 "shard {number}: its image of the cluster goes back from {before} to {version}"
             ));
         }

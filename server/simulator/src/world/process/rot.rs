@@ -18,7 +18,7 @@ impl World {
         let every = self.rot.every;
         if every > 0 {
             let pause = self.rot.random.between(0, 2 * every);
-            self.queue.after(pause, TimedEvent::Rot);
+            self.sim.after(pause, TimedEvent::Rot);
         }
     }
 
@@ -47,7 +47,7 @@ impl World {
         }
         let before = shard.inspect().log_damage();
         let Some((damage, path, inode)) = self.damage_log(number) else { return };
-        let until = self.queue.now() + FOUND_MAX;
+        let until = self.sim.now() + FOUND_MAX;
         let log = DamagedLog {
             damage,
             inode,
@@ -82,9 +82,9 @@ impl World {
         let at = random.between((start + FRAMED_FROM) as u64, last) as usize;
         self.disk.flip(inode, at, random.below(8));
         let bytes = self.disk.read(inode, start as u64, place.len() as u32);
-        self.coverage.saw(Seen::BatchFlipped);
-        self.note(format_args!("Flip at byte {at} of {}", path.display()));
-        let until = self.queue.now() + FOUND_MAX;
+        self.sim.saw(Seen::BatchFlipped);
+        self.sim.note(format_args!("Flip at byte {at} of {}", path.display()));
+        let until = self.sim.now() + FOUND_MAX;
         self.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
     }
 
@@ -92,12 +92,12 @@ impl World {
     fn lose_names(&mut self, is_wanted: impl Fn(&Path) -> bool) {
         let mut paths: Vec<_> = self.disk.batches(is_wanted).into_iter().map(|it| it.0).collect();
         paths.dedup();
-        let until = self.queue.now() + FOUND_MAX;
+        let until = self.sim.now() + FOUND_MAX;
         for path in paths {
             if self.rot.random.chance(NAME_LOST_CHANCE) {
                 self.disk.lose(&path);
-                self.coverage.saw(Seen::FileNameLost);
-                self.note(format_args!("{} loses its name", path.display()));
+                self.sim.saw(Seen::FileNameLost);
+                self.sim.note(format_args!("{} loses its name", path.display()));
                 self.rot.names.push(LostName { path, until });
             }
         }
@@ -105,7 +105,7 @@ impl World {
 
     /// Now and then: whether the shards know of the names that were lost.
     pub(crate) fn judge_lost_names(&mut self) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let waits = self.process.disk_is_full || now < self.process.hangs_until;
         for mut lost in std::mem::take(&mut self.rot.names) {
             let shards = self.process.shards.iter();
@@ -116,7 +116,9 @@ impl World {
             }
             if now > lost.until && self.process.is_up() && !waits {
                 let path = lost.path.display().to_string();
-                return self.violate(format_args!("{path} has lost its name, which is not found"));
+                return self
+                    .sim
+                    .violate(format_args!("{path} has lost its name, which is not found"));
             }
             if waits {
                 lost.until = lost.until.max(now + FOUND_MAX);
@@ -129,26 +131,26 @@ impl World {
     pub(super) fn judge_new_file(&mut self, path: &Path) {
         if self.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
-            self.violate(format_args!("{path} has lost its name, and is made again"));
+            self.sim.violate(format_args!("{path} has lost its name, and is made again"));
         }
     }
 
     /// Now and then: whether the damaged batches are refused in time.
     pub(crate) fn judge_damaged_batches(&mut self) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let waits = self.process.disk_is_full || now < self.process.hangs_until;
         for mut batch in std::mem::take(&mut self.rot.batches) {
             let DamagedBatch { path, inode, start, bytes, at, .. } = &batch;
             let (len, is_refused) = (bytes.len() as u32, self.is_refused(path, *at as u64));
             let is_there = self.disk.look(path).is_some_and(|(it, _)| it == *inode)
                 && self.disk.read(*inode, *start as u64, len) == *bytes;
-            self.coverage.add(Seen::BatchRefused, u64::from(is_refused));
+            self.sim.add(Seen::BatchRefused, u64::from(is_refused));
             if is_refused || !is_there {
                 continue;
             }
             if now > batch.until && self.process.is_up() && !waits {
                 let place = format!("byte {at} of {}", path.display());
-                return self.violate(format_args!("damage at {place} is not found"));
+                return self.sim.violate(format_args!("damage at {place} is not found"));
             }
             if waits {
                 batch.until = batch.until.max(now + FOUND_MAX);
@@ -164,8 +166,8 @@ impl World {
     /// The process ends. If something acknowledged was in memory only, nothing more is judged.
     pub(super) fn end_rot(&mut self) {
         if self.rot.forbids_kill() {
-            self.note(format_args!("a write has failed while a log was damaged"));
-            self.coverage.saw(Seen::DiedWithDamage);
+            self.sim.note(format_args!("a write has failed while a log was damaged"));
+            self.sim.saw(Seen::DiedWithDamage);
             self.refused = true;
         }
         self.rot.process_ended();
@@ -187,26 +189,26 @@ impl World {
             Damage::Cut => self.disk.cut(inode, at),
             Damage::LostName => self.disk.lose(&path),
         }
-        self.coverage.saw(match damage {
+        self.sim.saw(match damage {
             Damage::Flip => Seen::LogFlipped,
             Damage::Cut => Seen::LogCut,
             Damage::LostName => Seen::LogNameLost,
         });
-        self.note(format_args!("{damage:?} at byte {at} of {}", path.display()));
+        self.sim.note(format_args!("{damage:?} at byte {at} of {}", path.display()));
         Some((damage, path, inode))
     }
 
     /// After a turn: whether the shard does what it has to about the damage of its log.
     pub(crate) fn judge_rot(&mut self, number: u32) {
         let Some(log) = self.rot.logs.get_mut(&number) else { return };
-        let now = self.queue.now();
+        let now = self.sim.now();
         log.observe(self.process.shards[number as usize].inspect().log_damage(), now);
         let is_in_place = self.disk.look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
         log.is_gone = !is_in_place;
         // Compaction had no use for it.
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
-            self.coverage.add(Seen::LogRewritten, u64::from(log.is_rewritten));
+            self.sim.add(Seen::LogRewritten, u64::from(log.is_rewritten));
             self.rot.logs.remove(&number);
         } else if self.process.disk_is_full || now < self.process.hangs_until {
             log.until = log.until.max(now + FOUND_MAX);
@@ -215,7 +217,7 @@ impl World {
         } else if now > log.until {
             let (path, what) = (log.path.display(), log.lacks());
             let what = format!("shard {number}: damage of {path} {what}");
-            self.violate(format_args!("{what}"));
+            self.sim.violate(format_args!("{what}"));
         }
     }
 }

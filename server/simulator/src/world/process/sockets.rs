@@ -159,14 +159,14 @@ impl Io for World {
         if !self.network.link(id).is_open() {
             return;
         }
-        self.note(format_args!("link {} closes when its output has left", id.0));
+        self.sim.note(format_args!("link {} closes when its output has left", id.0));
         self.free_slot(id);
         let link = self.network.link_mut(id);
         (link.socket, link.finished) = (Socket::Finishing, true);
         // The end follows the last byte.
         if link.given.is_empty() && link.to_client.is_empty() {
             let delay = self.network.delay();
-            self.queue.after(delay, TimedEvent::Lost { link: id });
+            self.sim.after(delay, TimedEvent::Lost { link: id });
         }
     }
 
@@ -177,8 +177,8 @@ impl Io for World {
         self.free_slot(id);
         let link = self.network.link_mut(id);
         link.drop_socket();
-        let at = link.last_to_client.max(self.queue.now() + self.network.delay());
-        self.queue.at(at, TimedEvent::Lost { link: id });
+        let at = link.last_to_client.max(self.sim.now() + self.network.delay());
+        self.sim.at(at, TimedEvent::Lost { link: id });
     }
 
     fn mail(&mut self, to: u32, message: Message) {
@@ -190,7 +190,7 @@ impl Io for World {
 
     /// Pushes of clients go nowhere.
     fn pass_push(&mut self, push: Push) {
-        let now = (self.queue.now() / 1_000) as i64;
+        let now = (self.sim.now() / 1_000) as i64;
         let (outcome, _) = Receiver::new(false, false).take(now, &push);
         self.post(push.from, Message::Pushed(outcome));
     }
@@ -267,7 +267,7 @@ impl World {
     fn leave(&mut self, id: LinkId, bytes: &[u8]) {
         self.leave_in_parts(id, bytes);
         if !bytes.is_empty() && !self.network.link(id).leaving.is_empty() {
-            self.violate(format_args!("link {}: half an answer left", id.0));
+            self.sim.violate(format_args!("link {}: half an answer left", id.0));
         }
     }
 
@@ -286,7 +286,7 @@ impl World {
         }
         self.network.link_mut(id).leaving = rest.to_vec();
         if !bytes.is_empty() {
-            self.network.give(&mut self.queue, id, bytes.len());
+            self.network.give(self.sim.queue(), id, bytes.len());
         }
     }
 
@@ -312,7 +312,7 @@ impl World {
         let Some(asked) = link.asked.pop_front() else {
             // The client has closed the connection; the server does not know it yet.
             if link.client_open && link.is_tracked {
-                self.violate(format_args!("link {}: an answer to no request", id.0));
+                self.sim.violate(format_args!("link {}: an answer to no request", id.0));
             }
             return;
         };
@@ -340,7 +340,7 @@ impl World {
 
     /// A client that connects is accepted, or there is no server.
     pub(crate) fn accept(&mut self, id: LinkId) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let (shard, life) = (self.network.link(id).shard, self.process.life);
         let listens = now >= self.process.listens_at && !self.process.stopping;
         let is_there = self.process.shards.get(shard as usize).is_some_and(|shard| !shard.stopped);
@@ -356,7 +356,7 @@ impl World {
 
     /// Called when the socket has accepted output of a shard.
     pub(crate) fn taken(&mut self, id: LinkId) {
-        let unsent = self.network.taken(&mut self.queue, id);
+        let unsent = self.network.taken(self.sim.queue(), id);
         let link = self.network.link(id);
         if link.is_open() && link.life == self.process.life {
             let shard = link.shard;
@@ -391,7 +391,7 @@ impl World {
     }
 
     pub(super) fn deliver(&mut self, to: u32, message: Message) {
-        let arrives = self.queue.now() + self.mail.skewed(0, self.profile.turn_delay_max);
+        let arrives = self.sim.now() + self.mail.skewed(0, self.profile.turn_delay_max);
         let Some(sim) = self.process.shard(to) else { return };
         let after = sim.mailbox.back().map_or(0, |(at, _)| *at);
         let at = arrives.max(after);
@@ -400,7 +400,7 @@ impl World {
     }
 
     pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         if let Some(sim) = self.process.shard(shard) {
             if sim.inbox.is_empty() {
                 sim.first_came_at = now;

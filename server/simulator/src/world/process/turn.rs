@@ -30,17 +30,17 @@ pub(super) fn ms_of(micros: u64) -> i64 {
 
 impl World {
     pub(crate) fn now_ms(&self) -> i64 {
-        ms_of(self.queue.now())
+        ms_of(self.sim.now())
     }
 
     /// Both clocks.
     pub(crate) fn clocks(&self) -> Times {
-        let (now, micros) = (self.now_ms(), self.queue.now());
+        let (now, micros) = (self.now_ms(), self.sim.now());
         Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros, jumped_ms: 0 }
     }
 
     pub(crate) fn turn(&mut self, life: u32, number: u32) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         if !self.process.lives(life) {
             return;
         }
@@ -88,8 +88,8 @@ impl World {
         let before = running.reactor.files().counters();
         let done = act(self, &mut running);
         let after = running.reactor.files().counters();
-        self.coverage.add(Seen::OpenDeferred, after.opens_delayed - before.opens_delayed);
-        self.coverage.add(Seen::SyncWaited, after.syncs_delayed - before.syncs_delayed);
+        self.sim.add(Seen::OpenDeferred, after.opens_delayed - before.opens_delayed);
+        self.sim.add(Seen::SyncWaited, after.syncs_delayed - before.syncs_delayed);
         self.turning().running = Some(running);
         done
     }
@@ -118,16 +118,16 @@ impl World {
 
     /// Nothing but a pause of the process keeps a shard from its turn: it waits for no disk.
     fn judge_wait(&mut self, number: u32) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let runs_since = self.process.listens_at.max(self.process.paused_until);
         let runs_since = runs_since.max(self.process.loaded_at(number));
         let hangs = self.hangs_on().is_some();
-        self.coverage.add(Seen::TurnInHang, u64::from(hangs));
+        self.sim.add(Seen::TurnInHang, u64::from(hangs));
         let Some(shard) = self.process.shard(number) else { return };
         let since = shard.first_came_at.max(runs_since);
         if !shard.inbox.is_empty() && now > since + self.profile.turn_delay_max + TURN_SLACK {
             let ms = (now - since) / MS;
-            self.violate(format_args!("shard {number} has let its input wait for {ms} ms"));
+            self.sim.violate(format_args!("shard {number} has let its input wait for {ms} ms"));
         }
     }
 
@@ -135,28 +135,28 @@ impl World {
         let Some(shard) = self.process.shard(number) else { return };
         shard.idle_turns = if was_idle { shard.idle_turns + 1 } else { 0 };
         if shard.idle_turns > IDLE_TURNS_MAX {
-            self.violate(format_args!("shard {number} spins: what is due is never done"));
+            self.sim.violate(format_args!("shard {number} spins: what is due is never done"));
         }
     }
 
     /// The reactor ends the process if a write fails; what became of it only the disk knows.
     pub(super) fn operation_failed(&mut self, number: u32, error: &FileError) {
         if std::mem::take(&mut self.process.has_failed_write) {
-            self.note(format_args!("shard {number} ends the process: {error}"));
+            self.sim.note(format_args!("shard {number} ends the process: {error}"));
             self.crash(Crash::Kill);
         } else {
-            self.violate(format_args!("shard {number}: {error}"));
+            self.sim.violate(format_args!("shard {number}: {error}"));
         }
     }
 
     /// Schedules a turn of a shard that has input.
     pub(crate) fn wake_shard(&mut self, number: u32) {
         let delay = 1 + self.faults.skewed(0, self.profile.turn_delay_max);
-        self.turn_by(number, self.queue.now() + delay);
+        self.turn_by(number, self.sim.now() + delay);
     }
 
     fn plan_turn(&mut self, number: u32, deadline: Option<i64>) {
-        let now = self.queue.now();
+        let now = self.sim.now();
         let Some(shard) = self.process.shard(number) else { return };
         if !shard.inbox.is_empty() {
             return self.wake_shard(number);
@@ -177,7 +177,7 @@ impl World {
         let Some(shard) = self.process.shard(number) else { return };
         if !shard.stopped && shard.turn_at.is_none_or(|planned| at < planned) {
             shard.turn_at = Some(at);
-            self.queue.at(at, TimedEvent::Turn { life, shard: number });
+            self.sim.at(at, TimedEvent::Turn { life, shard: number });
         }
     }
 }
