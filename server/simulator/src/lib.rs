@@ -20,6 +20,7 @@ mod disk;
 mod event;
 mod judge;
 mod net;
+mod node;
 mod options;
 mod profile;
 mod queue;

@@ -17,16 +17,6 @@ pub(crate) enum Owner {
     Client(u32),
 }
 
-/// The server's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Socket {
-    /// Not accepted yet, or closed.
-    Absent,
-    Open,
-    /// It closes when its output has left.
-    Finishing,
-}
-
 /// A request that is not answered yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -40,72 +30,56 @@ pub(crate) struct Asked {
     pub(crate) frame: Vec<u8>,
 }
 
-/// A connection.
+/// A connection: the bytes on their way, and the client's end. The server's end is a socket of a
+/// node (`node/sockets.rs`).
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) id: LinkId,
-    pub(crate) owner: Owner,
-    pub(crate) shard: u32,
+    owner: Owner,
+    shard: u32,
     /// The client has not given it up, and has not been notified that it is gone.
-    pub(crate) client_open: bool,
-    pub(crate) socket: Socket,
-    /// Its number among the open sockets of the shard.
-    pub(crate) slot: usize,
+    is_client_open: bool,
     /// The incarnation of the server that accepted it.
-    pub(crate) life: u32,
-    /// A shard has accepted it, or will in its next turn.
-    pub(crate) is_accepting: bool,
-    pub(crate) reads_slowly: bool,
-    /// Whether answers are matched with requests: not those to garbage.
-    pub(crate) is_tracked: bool,
+    life: u32,
+    pub(super) reads_slowly: bool,
+    /// Whether answers are matched with requests: answers to garbage are not.
+    is_tracked: bool,
     /// Requests in the order in which they were sent; answers arrive in that order.
-    pub(crate) asked: VecDeque<Asked>,
+    asked: VecDeque<Asked>,
     /// Bytes on their way to the server, in pieces.
-    pub(crate) to_server: VecDeque<Vec<u8>>,
-    pub(crate) last_to_server: u64,
-    /// The shard has paused receiving; `held` has the bytes that arrived meanwhile.
-    pub(crate) paused: bool,
-    pub(crate) held: VecDeque<Vec<u8>>,
-    /// The lengths of output that the socket has not accepted yet.
-    pub(crate) given: VecDeque<usize>,
-    pub(crate) unsent: usize,
-    pub(crate) last_taken: u64,
+    to_server: VecDeque<Vec<u8>>,
+    last_to_server: u64,
+    /// The lengths of output that the server's socket has not accepted yet.
+    given: VecDeque<usize>,
+    last_taken: u64,
     /// The lengths of output on its way to the client.
-    pub(crate) to_client: VecDeque<usize>,
-    pub(crate) last_to_client: u64,
+    to_client: VecDeque<usize>,
+    last_to_client: u64,
     /// The total of bytes that the server sent, and that arrived at the client.
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+    sent: u64,
+    received: u64,
     /// The beginning of an answer of which the rest is not sent yet.
-    pub(crate) leaving: Vec<u8>,
+    leaving: Vec<u8>,
     /// Answers of which the client has not received all bytes, with the byte at which each ends.
-    pub(crate) answers: VecDeque<(u64, Asked, Vec<u8>)>,
+    answers: VecDeque<(u64, Asked, Vec<u8>)>,
     /// The end of the last throttle time in an answer.
-    pub(crate) muted_until: u64,
+    muted_until: u64,
     /// The server closed its end; the client learns of it after the last byte.
-    pub(crate) finished: bool,
+    is_finished: bool,
 }
 
 impl Link {
-    pub(super) fn new(id: LinkId, owner: Owner, shard: u32, accepted: u64, slow: bool) -> Self {
+    pub(super) fn new(owner: Owner, shard: u32, accepted: u64, reads_slowly: bool) -> Self {
         Self {
-            id,
             owner,
             shard,
-            client_open: true,
-            socket: Socket::Absent,
-            slot: 0,
+            is_client_open: true,
             life: 0,
-            is_accepting: false,
-            reads_slowly: slow,
+            reads_slowly,
             is_tracked: true,
             asked: VecDeque::new(),
             to_server: VecDeque::new(),
             last_to_server: accepted,
-            paused: false,
-            held: VecDeque::new(),
             given: VecDeque::new(),
-            unsent: 0,
             last_taken: 0,
             to_client: VecDeque::new(),
             last_to_client: 0,
@@ -114,20 +88,41 @@ impl Link {
             leaving: Vec::new(),
             answers: VecDeque::new(),
             muted_until: 0,
-            finished: false,
+            is_finished: false,
         }
     }
 
-    /// Whether a shard has it.
-    pub(crate) fn is_open(&self) -> bool {
-        self.socket == Socket::Open
+    pub(crate) fn owner(&self) -> Owner {
+        self.owner
     }
 
-    /// The server's end is closed; output that has not left is dropped.
-    pub(crate) fn drop_socket(&mut self) {
-        (self.socket, self.unsent, self.finished) = (Socket::Absent, 0, true);
-        self.given.clear();
-        self.held.clear();
+    pub(crate) fn shard(&self) -> u32 {
+        self.shard
+    }
+
+    /// Whether the client has not given it up, and does not know that it is gone.
+    pub(crate) fn is_client_open(&self) -> bool {
+        self.is_client_open
+    }
+
+    /// The incarnation of the server that accepted it; zero if none did.
+    pub(crate) fn life(&self) -> u32 {
+        self.life
+    }
+
+    /// The incarnation `life` of the server accepts it.
+    pub(crate) fn accept(&mut self, life: u32) {
+        self.life = life;
+    }
+
+    /// From now on answers are not matched with requests: the client sends garbage.
+    pub(crate) fn stop_tracking(&mut self) {
+        self.is_tracked = false;
+    }
+
+    /// The client has sent a request.
+    pub(crate) fn ask(&mut self, asked: Asked) {
+        self.asked.push_back(asked);
     }
 
     /// The requests whose answers the client waits for, oldest first.
@@ -135,9 +130,119 @@ impl Link {
         self.answers.iter().map(|(_, asked, _)| asked).chain(&self.asked)
     }
 
+    /// Bytes of the client begin their way to the server; returns when they arrive, if they need
+    /// until `at`.
+    pub(super) fn send(&mut self, bytes: Vec<u8>, at: u64) -> u64 {
+        self.last_to_server = self.last_to_server.max(at);
+        self.to_server.push_back(bytes);
+        self.last_to_server
+    }
+
+    /// The oldest bytes on their way to the server arrive.
+    pub(crate) fn arrive(&mut self) -> Option<Vec<u8>> {
+        self.to_server.pop_front()
+    }
+
+    /// Passes output to the server's socket; returns when the socket has accepted it, if it needs
+    /// until `at`.
+    pub(super) fn give(&mut self, len: usize, at: u64) -> u64 {
+        self.given.push_back(len);
+        self.last_taken = self.last_taken.max(at);
+        self.last_taken
+    }
+
+    /// The socket has accepted the oldest output: its length, and when it arrives at the client, if
+    /// it needs until `at`.
+    pub(super) fn take(&mut self, at: u64) -> (usize, u64) {
+        let len = self.given.pop_front().unwrap_or(0);
+        self.to_client.push_back(len);
+        self.last_to_client = self.last_to_client.max(at);
+        (len, self.last_to_client)
+    }
+
+    /// The server sends bytes: returns the answers that are whole with them.
+    pub(crate) fn leave(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.leaving.extend_from_slice(bytes);
+        let (mut frames, mut rest) = (Vec::new(), &self.leaving[..]);
+        while let Some((announced, after)) = rest.split_first_chunk::<4>() {
+            let Some((frame, after)) =
+                after.split_at_checked(u32::from_be_bytes(*announced) as usize)
+            else {
+                break;
+            };
+            frames.push(frame.to_vec());
+            rest = after;
+        }
+        self.leaving = rest.to_vec();
+        frames
+    }
+
+    /// Whether the end of an answer has not left yet.
+    pub(crate) fn is_in_answer(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// An answer leaves: the request that it answers, if the client waits for one.
+    pub(crate) fn answer(&mut self, frame: &[u8]) -> Option<Asked> {
+        self.sent += frame.len() as u64 + 4;
+        self.asked.pop_front()
+    }
+
+    /// Whether an answer to no request is a violation. It is none if the client has closed the
+    /// connection, which the server may not know yet.
+    pub(crate) fn forbids_answer(&self) -> bool {
+        self.is_client_open && self.is_tracked
+    }
+
+    /// The answer that has just left is on its way to the client.
+    pub(crate) fn keep_answer(&mut self, asked: Asked, frame: Vec<u8>) {
+        self.answers.push_back((self.sent, asked, frame));
+    }
+
+    /// The oldest bytes on their way to the client arrive.
+    pub(crate) fn come(&mut self) {
+        self.received += self.to_client.pop_front().unwrap_or(0) as u64;
+    }
+
+    /// The next answer of which the client has all bytes.
+    pub(crate) fn next_answer(&mut self) -> Option<(Asked, Vec<u8>)> {
+        let received = self.received;
+        let (_, asked, frame) = self.answers.pop_front_if(|(end, _, _)| *end <= received)?;
+        Some((asked, frame))
+    }
+
+    /// Whether the client has all that the server sent before it closed its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_finished && self.given.is_empty() && self.to_client.is_empty()
+    }
+
+    /// The end of the last throttle time in an answer.
+    pub(crate) fn muted_until(&self) -> u64 {
+        self.muted_until
+    }
+
+    pub(crate) fn mute(&mut self, until: u64) {
+        self.muted_until = until;
+    }
+
+    /// The server closes its end when its output has left; `is_empty` says whether it has. Returns
+    /// whether nothing is on its way to the client.
+    pub(super) fn finish(&mut self, is_empty: bool) -> bool {
+        self.is_finished = true;
+        is_empty && self.to_client.is_empty()
+    }
+
+    /// The server's end is closed; output that has not left is dropped. Returns when the last bytes
+    /// arrive that have.
+    pub(super) fn close(&mut self) -> u64 {
+        self.is_finished = true;
+        self.given.clear();
+        self.last_to_client
+    }
+
     /// Closes the client's end. Returns the requests whose answers it waited for.
     pub(crate) fn give_up(&mut self) -> Vec<Asked> {
-        self.client_open = false;
+        self.is_client_open = false;
         self.to_server.clear();
         let answered = self.answers.drain(..).map(|(_, asked, _)| asked);
         answered.chain(self.asked.drain(..)).collect()

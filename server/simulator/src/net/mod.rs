@@ -1,9 +1,10 @@
-//! The network: connections between clients and shards, with both of their ends. Bytes of one
-//! direction of one connection arrive in order; everything else may be late, cut, or lost.
+//! The network: connections between clients and shards, with the bytes on their way and the
+//! clients' ends. Bytes of one direction of one connection arrive in order; everything else may be
+//! late, cut, or lost.
 
 mod link;
 
-pub(crate) use link::{Asked, Link, LinkId, Owner, Socket};
+pub(crate) use link::{Asked, Link, LinkId, Owner};
 
 use crate::coverage::{Coverage, Seen};
 use crate::profile::NetworkProfile;
@@ -25,10 +26,10 @@ pub(crate) enum NetEvent {
 
 pub(crate) struct Network {
     links: Vec<Link>,
-    pub(crate) profile: NetworkProfile,
+    profile: NetworkProfile,
     random: Random,
     next_correlation: i32,
-    pub(crate) coverage: Coverage,
+    coverage: Coverage,
 }
 
 impl Network {
@@ -49,6 +50,17 @@ impl Network {
         self.links.iter()
     }
 
+    /// The connections that their clients take for open.
+    pub(crate) fn open_links(&self) -> Vec<LinkId> {
+        let links = (0..).map(LinkId).zip(&self.links);
+        links.filter(|(_, link)| link.is_client_open()).map(|(id, _)| id).collect()
+    }
+
+    /// The marks that the network reached.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
     /// Connects a client to a shard. Bytes that it sends wait until the connection is accepted.
     pub(crate) fn connect(
         &mut self,
@@ -60,7 +72,7 @@ impl Network {
         let slow = self.random.chance(self.profile.slow_reader_chance);
         self.coverage.add(Seen::SlowReader, u64::from(slow));
         let accepted = queue.now() + self.delay();
-        self.links.push(Link::new(id, owner, shard, accepted, slow));
+        self.links.push(Link::new(owner, shard, accepted, slow));
         queue.at(accepted, NetEvent::Connect { link: id });
         id
     }
@@ -90,39 +102,48 @@ impl Network {
 
     fn send_piece(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId, bytes: Vec<u8>) {
         let at = queue.now() + self.delay();
-        let link = self.link_mut(id);
-        link.last_to_server = link.last_to_server.max(at);
-        link.to_server.push_back(bytes);
-        queue.at(link.last_to_server, NetEvent::ToServer { link: id });
+        let at = self.link_mut(id).send(bytes, at);
+        queue.at(at, NetEvent::ToServer { link: id });
     }
 
     /// Passes output to the server's socket, which accepts it at once, or as fast as the client
     /// reads.
     pub(crate) fn give(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId, len: usize) {
-        let reads_slowly = self.link(id).reads_slowly;
-        let pause = if reads_slowly {
+        let pause = if self.link(id).reads_slowly {
             self.random.between(0, 2_000_000)
         } else {
             self.random.between(1, 50)
         };
-        let link = self.link_mut(id);
-        link.unsent += len;
-        link.given.push_back(len);
-        link.last_taken = link.last_taken.max(queue.now() + pause);
-        queue.at(link.last_taken, NetEvent::Taken { link: id });
+        let at = self.link_mut(id).give(len, queue.now() + pause);
+        queue.at(at, NetEvent::Taken { link: id });
     }
 
-    /// Called when the socket has accepted the oldest output. Returns the number of bytes that are
-    /// left.
+    /// Called when the socket has accepted the oldest output. Returns its length.
     pub(crate) fn taken(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId) -> usize {
-        let delay = self.delay();
-        let link = self.link_mut(id);
-        let len = link.given.pop_front().unwrap_or(0);
-        link.unsent -= len;
-        link.to_client.push_back(len);
-        link.last_to_client = link.last_to_client.max(queue.now() + delay);
-        queue.at(link.last_to_client, NetEvent::ToClient { link: id });
-        link.unsent
+        let at = queue.now() + self.delay();
+        let (len, at) = self.link_mut(id).take(at);
+        queue.at(at, NetEvent::ToClient { link: id });
+        len
+    }
+
+    /// The server sends nothing more, and the socket has accepted all its output if `is_empty`.
+    /// Returns the time until the client learns of it; None if bytes are on their way, after which
+    /// it does.
+    pub(crate) fn finish(&mut self, id: LinkId, is_empty: bool) -> Option<u64> {
+        let ends = self.link_mut(id).finish(is_empty);
+        ends.then(|| self.delay())
+    }
+
+    /// The server's end of a connection closes; output that has not left is dropped. Returns when
+    /// the client learns of it.
+    pub(crate) fn close(&mut self, id: LinkId, now: u64) -> u64 {
+        let last = self.link_mut(id).close();
+        last.max(now + self.delay())
+    }
+
+    /// The server's end of a connection is gone, of which the client does not learn.
+    pub(crate) fn close_silently(&mut self, id: LinkId) {
+        self.link_mut(id).close();
     }
 
     /// Whether the connection breaks with this request.

@@ -19,7 +19,7 @@ impl World {
         (link, connection): (LinkId, ConnectionId),
         commands: &mut Vec<Command>,
     ) {
-        let Owner::Client(client) = self.network.link(link).owner else { return };
+        let Owner::Client(client) = self.network.link(link).owner() else { return };
         let Raw::User(user) = &self.clients[client as usize].raw else { return };
         let principal = Some(Arc::from(user.name()));
         shard.step(times, Event::Secured { connection, principal }, commands);
@@ -44,7 +44,7 @@ impl World {
 
     /// The answer to a user leaves a shard.
     pub(crate) fn judge_access(&mut self, link: LinkId, asked: &Asked, frame: &[u8]) {
-        let Owner::Client(client) = self.network.link(link).owner else { return };
+        let Owner::Client(client) = self.network.link(link).owner() else { return };
         let Raw::User(user) = &self.clients[client as usize].raw else { return };
         let Ok(response) = read_response(asked.api, asked.version, frame) else { return };
         let findings = match user.findings(&response) {

@@ -20,7 +20,7 @@ impl World {
     /// The coverage of the run: the count of each coverage mark.
     pub(crate) fn coverage(&self) -> Coverage {
         let mut coverage = self.sim.coverage().clone();
-        coverage += &self.network.coverage;
+        coverage += self.network.coverage();
         coverage += &self.judge.facts.coverage;
         for sim in &self.clients {
             let expired = sim.raw.books().iter().map(Committer::expired).sum();

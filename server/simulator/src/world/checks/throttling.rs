@@ -54,9 +54,9 @@ impl World {
     /// The answer to a client leaves a shard: not before the end of a throttle time, and with one
     /// that can be.
     pub(crate) fn judge_throttling(&mut self, id: LinkId, asked: &Asked, frame: &[u8]) {
-        let Owner::Client(client) = self.network.link(id).owner else { return };
+        let Owner::Client(client) = self.network.link(id).owner() else { return };
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
-        let (now, muted_until) = (self.sim.now(), self.network.link(id).muted_until);
+        let (now, muted_until) = (self.sim.now(), self.network.link(id).muted_until());
         if now + MS < muted_until {
             return self.sim.violate(format_args!(
                 "link {}: #{} is answered {} us before the end of its throttle time",
@@ -69,7 +69,7 @@ impl World {
         if throttle_ms > 0 {
             self.sim.saw(Seen::Throttled);
             let until = asked.sent + throttle_ms.unsigned_abs() as u64 * MS;
-            self.network.link_mut(id).muted_until = until;
+            self.network.link_mut(id).mute(until);
             self.fail_throttling();
         }
         if let Err(what) = self.check_throttling(client, asked, &response, throttle_ms) {

@@ -19,7 +19,7 @@ impl World {
                 self.network.connect(self.sim.queue(), Owner::Client(client), shard)
             }
         };
-        self.network.link_mut(link).is_tracked = false;
+        self.network.link_mut(link).stop_tracking();
         self.clients[client as usize].links = vec![link];
         let bytes = garbage(&mut self.client_random);
         self.sim.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));

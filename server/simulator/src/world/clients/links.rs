@@ -27,8 +27,8 @@ impl World {
         let sent = self.sim.now();
         let asked = Asked { correlation, api, version, token, sent, frame: frame[4..].to_vec() };
         let link = self.network.link_mut(id);
-        link.asked.push_back(asked);
-        let owner = link.owner;
+        link.ask(asked);
+        let owner = link.owner();
         self.sim.note(format_args!("{owner:?} asks {api} v{version} #{correlation} on {}", id.0));
         self.network.send(self.sim.queue(), id, frame);
         self.sim.after(patience, TimedEvent::Expired { link: id, correlation });
@@ -41,16 +41,12 @@ impl World {
     /// Called when bytes arrive at a client: passes on the answers that are whole now.
     pub(crate) fn came(&mut self, id: LinkId) {
         let link = self.network.link_mut(id);
-        link.received += link.to_client.pop_front().unwrap_or(0) as u64;
-        loop {
-            let link = self.network.link_mut(id);
-            let is_whole = |(end, _, _): &mut (u64, Asked, Vec<u8>)| *end <= link.received;
-            let Some((_, asked, frame)) = link.answers.pop_front_if(is_whole) else { break };
-            let owner = link.owner;
+        link.come();
+        let owner = link.owner();
+        while let Some((asked, frame)) = self.network.link_mut(id).next_answer() {
             self.notify(owner, asked, Ok(&frame));
         }
-        let link = self.network.link(id);
-        if link.finished && link.given.is_empty() && link.to_client.is_empty() {
+        if self.network.link(id).has_ended() {
             self.lose(id);
         }
     }
@@ -64,15 +60,15 @@ impl World {
     pub(crate) fn expired(&mut self, id: LinkId, correlation: i32) {
         let link = self.network.link(id);
         let waits = |asked: &&Asked| asked.correlation == correlation;
-        let Some(asked) = link.unanswered().find(waits).filter(|_| link.client_open) else {
+        let Some(asked) = link.unanswered().find(waits).filter(|_| link.is_client_open()) else {
             return;
         };
         // One that was throttled has to wait.
-        let is_muted = link.muted_until > asked.sent;
+        let is_muted = link.muted_until() > asked.sent;
         // One of an earlier process is gone, which the client may not know.
-        let is_live = link.life == self.process.life;
+        let is_live = link.life() == self.process.life;
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
-            let (api, owner) = (asked.api, link.owner);
+            let (api, owner) = (asked.api, link.owner());
             self.sim.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
         }
         self.sim.saw(Seen::TimedOut);
@@ -82,7 +78,7 @@ impl World {
     /// A client closes its connection.
     pub(super) fn hang_up(&mut self, id: LinkId) {
         let link = self.network.link_mut(id);
-        if link.client_open {
+        if link.is_client_open() {
             link.give_up();
             self.end_server_side(id);
         }
@@ -90,10 +86,10 @@ impl World {
 
     fn end_link(&mut self, id: LinkId, expired: Option<i32>) {
         let link = self.network.link_mut(id);
-        if !link.client_open {
+        if !link.is_client_open() {
             return;
         }
-        let owner = link.owner;
+        let owner = link.owner();
         let given_up = link.give_up();
         self.sim.note(format_args!("{owner:?} loses link {}", id.0));
         self.end_server_side(id);
@@ -110,7 +106,7 @@ impl World {
     fn end_server_side(&mut self, id: LinkId) {
         // Answers to raw clients are judged by the order in which its requests can take
         // effect, so its connections end at once.
-        let delay = match self.network.link(id).owner {
+        let delay = match self.network.link(id).owner() {
             Owner::Member { .. } => self.network.end_delay(),
             Owner::Client(_) => 0,
         };
@@ -128,17 +124,14 @@ impl World {
     /// Called when the process has ended: clients lose their connections, but after a power loss
     /// some notice it by timeouts only.
     pub(crate) fn lose_all(&mut self, how: Crash) {
-        let open: Vec<LinkId> =
-            self.network.links().filter(|link| link.client_open).map(|link| link.id).collect();
-        for id in open {
-            let link = self.network.link_mut(id);
-            let was_there = std::mem::take(&mut link.is_accepting);
-            link.drop_socket();
-            let last = link.last_to_client;
-            let silent = how == Crash::PowerLoss && self.faults.chance(0.1);
-            if was_there && !silent {
-                let at = last.max(self.sim.now() + self.network.delay());
+        for id in self.network.open_links() {
+            let was_there = self.process.sockets.shard(id).is_some();
+            let is_silent = how == Crash::PowerLoss && self.faults.chance(0.1);
+            if was_there && !is_silent {
+                let at = self.network.close(id, self.sim.now());
                 self.sim.at(at, TimedEvent::Lost { link: id });
+            } else {
+                self.network.close_silently(id);
             }
         }
     }
@@ -156,7 +149,7 @@ impl World {
                 self.members[member as usize].links.retain(|(_, link)| *link != id);
             }
             Owner::Client(client) => {
-                let shard = self.network.link(id).shard;
+                let shard = self.network.link(id).shard();
                 let sim = &mut self.clients[client as usize];
                 sim.links.retain(|link| *link != id);
                 sim.raw.lost(shard);

@@ -153,7 +153,7 @@ impl World {
         let keeps = sim.raw.keeps_links();
         // Those that keep theirs have closed some before they made the request.
         let hangs_up = hangs_up && !keeps;
-        let is_of = |link: &LinkId| self.network.link(*link).shard == shard;
+        let is_of = |link: &LinkId| self.network.link(*link).shard() == shard;
         let known = sim.links.iter().copied().find(is_of).filter(|_| !hangs_up);
         let ends = |link: &LinkId| Some(*link) != known && (is_of(link) || !keeps);
         let ended: Vec<LinkId> = sim.links.iter().copied().filter(ends).collect();
@@ -177,7 +177,7 @@ impl World {
     }
 
     fn hang_up_client(&mut self, client: u32, link: LinkId) {
-        let shard = self.network.link(link).shard;
+        let shard = self.network.link(link).shard();
         let sim = &mut self.clients[client as usize];
         sim.links.retain(|it| *it != link);
         sim.raw.lost(shard);

@@ -371,6 +371,7 @@ impl World {
             self.sim.saw(Seen::BlockSize);
         }
         self.lose_all(how);
+        self.process.sockets.clear();
     }
 
     /// Requests a clean stop of all shards.

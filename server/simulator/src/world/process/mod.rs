@@ -20,6 +20,7 @@ pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 use crate::client::Quotas;
 use crate::judge::{RecordBytes, Rules, Since, Turns};
 use crate::net::LinkId;
+use crate::node::Sockets;
 use crate::world::World;
 pub(crate) use files::CLOSING_MAX;
 use files::{Ended, Operation};
@@ -66,6 +67,8 @@ pub(crate) struct Process {
     /// The directories that the shards were loaded from; their files may be mapped while shards
     /// run.
     directories: Vec<TempDir>,
+    /// The connections that it has accepted.
+    pub(crate) sockets: Sockets,
     operations: BTreeMap<u64, Operation>,
     calls: BTreeMap<u64, Calling>,
     next_operation: u64,
@@ -129,8 +132,6 @@ pub(crate) struct SimShard {
     parts: Option<Vec<u8>>,
     /// Their files, which are open until the slice has left.
     files_of_parts: Vec<OpenFile>,
-    /// Its open connections.
-    sockets: Vec<Option<LinkId>>,
     /// The time of its next turn.
     turn_at: Option<u64>,
     /// The connections that wait for a turn.
@@ -262,7 +263,6 @@ impl SimShard {
             came_at: 0,
             parts: Some(Vec::new()),
             files_of_parts: Vec::new(),
-            sockets: Vec::new(),
             turn_at: None,
             first_came_at: 0,
             turns: Turns::default(),

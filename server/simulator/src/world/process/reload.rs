@@ -70,7 +70,7 @@ impl World {
     /// The connections of a shard that are not served for a while.
     fn throttled_of(&self, number: u32) -> usize {
         let now = self.sim.now();
-        let is_throttled = |link: &&Link| link.shard == number && link.muted_until > now;
+        let is_throttled = |link: &&Link| link.shard() == number && link.muted_until() > now;
         self.network.links().filter(is_throttled).count()
     }
 
@@ -169,9 +169,9 @@ impl World {
         let started = StartedShard { host, shard, position, ops: Vec::new(), records };
         let judged = self.judge_reloaded(number, &started);
         let StartedShard { host, shard, .. } = started;
-        let SimShard { inbox, called, mailbox, sockets, .. } = failed;
+        let SimShard { inbox, called, mailbox, .. } = failed;
         let running = Box::new(Running { shard, reactor });
-        let loaded = SimShard { inbox, called, mailbox, sockets, ..SimShard::new(host, running) };
+        let loaded = SimShard { inbox, called, mailbox, ..SimShard::new(host, running) };
         self.process.shards.insert(number as usize, loaded);
         self.process.loaded_at.insert(number, self.sim.now());
         judged.map(|()| commands)

@@ -4,7 +4,7 @@
 use super::turn::ms_of;
 use super::{Inbound, SimShard};
 use crate::event::TimedEvent;
-use crate::net::{LinkId, Socket};
+use crate::net::LinkId;
 use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io, Share};
@@ -101,14 +101,15 @@ impl Io for World {
         self.note_quotas(shard);
         self.judge_image_version(shard);
         if let Some(connection) = opened
-            && let Some(link) = self.turning().sockets[connection.slot()]
+            && let Some(link) =
+                self.process.sockets.in_slot(self.process.turning, connection.slot())
         {
             self.show_certificate(shard, times, (link, connection), commands);
         }
     }
 
     fn slot(&self, link: LinkId) -> usize {
-        self.network.link(link).slot
+        self.process.sockets.slot(link)
     }
 
     fn peer(&self, link: LinkId) -> Option<SocketAddr> {
@@ -126,13 +127,13 @@ impl Io for World {
 
     fn send(&mut self, link: LinkId, output: &mut Vec<u8>) {
         let bytes = std::mem::take(output);
-        if self.network.link(link).is_open() {
+        if self.process.sockets.is_open(link) {
             self.leave(link, &bytes);
         }
     }
 
     fn unsent(&self, link: LinkId) -> usize {
-        self.network.link(link).given.iter().sum()
+        self.process.sockets.unsent(link)
     }
 
     fn recycle(&mut self, _: Vec<u8>) {}
@@ -140,13 +141,11 @@ impl Io for World {
     fn put_first(&mut self, _: LinkId, _: bool) {}
 
     fn pause_receive(&mut self, link: LinkId) {
-        self.network.link_mut(link).paused = true;
+        self.process.sockets.pause(link);
     }
 
     fn resume_receive(&mut self, link: LinkId) {
-        let (now, socket) = (self.now_ms(), self.network.link_mut(link));
-        socket.paused = false;
-        let held = std::mem::take(&mut socket.held);
+        let (now, held) = (self.now_ms(), self.process.sockets.resume(link));
         let arrived = held.into_iter().map(|data| Inbound::Received(link, data, now));
         self.turning().inbox.extend(arrived);
     }
@@ -156,29 +155,18 @@ impl Io for World {
     }
 
     fn finish(&mut self, id: LinkId) {
-        if !self.network.link(id).is_open() {
-            return;
-        }
+        let Some(is_empty) = self.process.sockets.finish(id) else { return };
         self.sim.note(format_args!("link {} closes when its output has left", id.0));
-        self.free_slot(id);
-        let link = self.network.link_mut(id);
-        (link.socket, link.finished) = (Socket::Finishing, true);
-        // The end follows the last byte.
-        if link.given.is_empty() && link.to_client.is_empty() {
-            let delay = self.network.delay();
+        if let Some(delay) = self.network.finish(id, is_empty) {
             self.sim.after(delay, TimedEvent::Lost { link: id });
         }
     }
 
     fn close(&mut self, id: LinkId) {
-        if self.network.link(id).socket == Socket::Absent {
-            return;
+        if self.process.sockets.close(id) {
+            let at = self.network.close(id, self.sim.now());
+            self.sim.at(at, TimedEvent::Lost { link: id });
         }
-        self.free_slot(id);
-        let link = self.network.link_mut(id);
-        link.drop_socket();
-        let at = link.last_to_client.max(self.sim.now() + self.network.delay());
-        self.sim.at(at, TimedEvent::Lost { link: id });
     }
 
     fn mail(&mut self, to: u32, message: Message) {
@@ -214,7 +202,7 @@ impl World {
     fn completion(&mut self, inbound: Inbound) -> Completion<LinkId, Vec<u8>, Vec<u8>> {
         match inbound {
             Inbound::Opened(conn) => {
-                self.open_socket(conn);
+                self.process.sockets.open(conn);
                 Completion::Accepted { conn, listener: ListenerIndex::FIRST }
             }
             Inbound::Received(conn, data, came_at) => {
@@ -242,50 +230,21 @@ impl World {
         }
     }
 
-    /// Its slot is the first that is free, as a ring's is.
-    fn open_socket(&mut self, id: LinkId) {
-        let sockets = &mut self.turning().sockets;
-        let free = sockets.iter().position(Option::is_none);
-        let slot = free.unwrap_or_else(|| {
-            sockets.push(None);
-            sockets.len() - 1
-        });
-        sockets[slot] = Some(id);
-        let link = self.network.link_mut(id);
-        (link.slot, link.socket) = (slot, Socket::Open);
-    }
-
-    fn free_slot(&mut self, id: LinkId) {
-        let link = self.network.link(id);
-        if link.is_open() {
-            let slot = link.slot;
-            self.turning().sockets[slot] = None;
-        }
-    }
-
     /// Called when whole answers leave the shard.
     fn leave(&mut self, id: LinkId, bytes: &[u8]) {
         self.leave_in_parts(id, bytes);
-        if !bytes.is_empty() && !self.network.link(id).leaving.is_empty() {
+        if !bytes.is_empty() && self.network.link(id).is_in_answer() {
             self.sim.violate(format_args!("link {}: half an answer left", id.0));
         }
     }
 
     /// Answers leave the shard, the last perhaps in part: what they report has to be durable now.
     fn leave_in_parts(&mut self, id: LinkId, bytes: &[u8]) {
-        let mut leaving = std::mem::take(&mut self.network.link_mut(id).leaving);
-        leaving.extend_from_slice(bytes);
-        let mut rest = &leaving[..];
-        while let Some(announced) = rest.first_chunk::<4>() {
-            let length = u32::from_be_bytes(*announced) as usize + 4;
-            if length > rest.len() {
-                break;
-            }
-            self.answer_leaves(id, &rest[4..length], length);
-            rest = &rest[length..];
+        for frame in self.network.link_mut(id).leave(bytes) {
+            self.answer_leaves(id, frame);
         }
-        self.network.link_mut(id).leaving = rest.to_vec();
         if !bytes.is_empty() {
+            self.process.sockets.sent(id, bytes.len());
             self.network.give(self.sim.queue(), id, bytes.len());
         }
     }
@@ -294,7 +253,7 @@ impl World {
     pub(super) fn send_parts(&mut self, link: Option<LinkId>) {
         let parts = self.turning().parts.replace(Vec::new());
         let files = std::mem::take(&mut self.turning().files_of_parts);
-        let is_open = |link: &LinkId| self.network.link(*link).is_open();
+        let is_open = |link: &LinkId| self.process.sockets.is_open(*link);
         let Some(link) = link.filter(is_open) else { return };
         let Some(parts) = parts else {
             return self.turning().inbox.push_back(Inbound::StreamFailed(link, files));
@@ -306,78 +265,64 @@ impl World {
         self.turning().inbox.push_back(Inbound::Streamed(link, sent, files));
     }
 
-    fn answer_leaves(&mut self, id: LinkId, frame: &[u8], length: usize) {
+    fn answer_leaves(&mut self, id: LinkId, frame: Vec<u8>) {
         let link = self.network.link_mut(id);
-        link.sent += length as u64;
-        let Some(asked) = link.asked.pop_front() else {
-            // The client has closed the connection; the server does not know it yet.
-            if link.client_open && link.is_tracked {
+        let Some(asked) = link.answer(&frame) else {
+            if link.forbids_answer() {
                 self.sim.violate(format_args!("link {}: an answer to no request", id.0));
             }
             return;
         };
-        let end = link.sent;
-        self.judge_answer(&asked, frame);
-        self.judge_access(id, &asked, frame);
-        self.judge_throttling(id, &asked, frame);
-        self.network.link_mut(id).answers.push_back((end, asked, frame.to_vec()));
+        self.judge_answer(&asked, &frame);
+        self.judge_access(id, &asked, &frame);
+        self.judge_throttling(id, &asked, &frame);
+        self.network.link_mut(id).keep_answer(asked, frame);
     }
 
     /// Called when bytes arrive at a shard's end of a connection.
     pub(crate) fn arrive(&mut self, id: LinkId) {
-        let link = self.network.link_mut(id);
-        let Some(bytes) = link.to_server.pop_front() else { return };
-        let gone = !link.is_open() && !link.is_accepting;
-        if gone || link.life != self.process.life || !self.process.is_up() {
-            return;
+        let Some(bytes) = self.network.link_mut(id).arrive() else { return };
+        if let Some((shard, bytes)) = self.process.sockets.receive(id, bytes) {
+            self.enqueue(shard, Inbound::Received(id, bytes, self.now_ms()));
         }
-        if link.paused {
-            return link.held.push_back(bytes);
-        }
-        let (shard, now) = (link.shard, self.now_ms());
-        self.enqueue(shard, Inbound::Received(id, bytes, now));
     }
 
     /// A client that connects is accepted, or there is no server.
     pub(crate) fn accept(&mut self, id: LinkId) {
         let now = self.sim.now();
-        let (shard, life) = (self.network.link(id).shard, self.process.life);
+        let (shard, life) = (self.network.link(id).shard(), self.process.life);
         let listens = now >= self.process.listens_at && !self.process.stopping;
         let is_there = self.process.shards.get(shard as usize).is_some_and(|shard| !shard.stopped);
         if !listens || !is_there {
             return self.lose(id);
         }
         let link = self.network.link_mut(id);
-        if link.client_open {
-            (link.life, link.is_accepting) = (life, true);
+        if link.is_client_open() {
+            link.accept(life);
+            self.process.sockets.accept(id, shard);
             self.enqueue(shard, Inbound::Opened(id));
         }
     }
 
     /// Called when the socket has accepted output of a shard.
     pub(crate) fn taken(&mut self, id: LinkId) {
-        let unsent = self.network.taken(self.sim.queue(), id);
-        let link = self.network.link(id);
-        if link.is_open() && link.life == self.process.life {
-            let shard = link.shard;
+        let len = self.network.taken(self.sim.queue(), id);
+        if let Some(shard) = self.process.sockets.taken(id, len) {
+            let unsent = self.process.sockets.unsent(id);
             self.enqueue(shard, Inbound::Sent(id, unsent));
         }
     }
 
     /// Notifies the shard that a client sends nothing more.
     pub(crate) fn input_ended(&mut self, id: LinkId) {
-        let link = self.network.link(id);
-        if link.life == self.process.life && self.process.is_up() {
-            let shard = link.shard;
+        if let Some(shard) = self.process.sockets.shard(id) {
             self.enqueue(shard, Inbound::InputEnded(id));
         }
     }
 
     /// Notifies the shard that a client has closed its connection.
     pub(crate) fn ended(&mut self, id: LinkId) {
-        let link = self.network.link(id);
-        if link.life == self.process.life && self.process.is_up() {
-            let shard = link.shard;
+        if let Some(shard) = self.process.sockets.shard(id) {
             self.enqueue(shard, Inbound::Ended(id));
         }
     }

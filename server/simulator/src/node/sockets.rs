@@ -1,0 +1,160 @@
+//! The server's ends of connections.
+
+use crate::net::LinkId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The connections that the shards of this process have accepted, closed ones too.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    all: BTreeMap<LinkId, Socket>,
+    /// The open connections of each shard, by slot.
+    slots: BTreeMap<u32, Vec<Option<LinkId>>>,
+}
+
+struct Socket {
+    shard: u32,
+    state: State,
+    /// Its number among the open sockets of the shard.
+    slot: usize,
+    /// The shard has paused receiving; `held` has the bytes that arrived meanwhile.
+    is_paused: bool,
+    held: VecDeque<Vec<u8>>,
+    /// The number of bytes of output that it has not accepted yet.
+    unsent: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The shard has it after its next turn; or it is closed.
+    Absent,
+    Open,
+    /// It closes when its output has left.
+    Finishing,
+}
+
+impl Sockets {
+    /// A shard will have the connection of a client in its next turn.
+    pub(crate) fn accept(&mut self, link: LinkId, shard: u32) {
+        let socket = Socket {
+            shard,
+            state: State::Absent,
+            slot: 0,
+            is_paused: false,
+            held: VecDeque::new(),
+            unsent: 0,
+        };
+        self.all.insert(link, socket);
+    }
+
+    /// Opens a connection that was accepted. Its slot is the first that is free, as a ring's is.
+    pub(crate) fn open(&mut self, link: LinkId) {
+        let Some(socket) = self.all.get_mut(&link) else { return };
+        let slots = self.slots.entry(socket.shard).or_default();
+        let free = slots.iter().position(Option::is_none);
+        let slot = free.unwrap_or_else(|| {
+            slots.push(None);
+            slots.len() - 1
+        });
+        slots[slot] = Some(link);
+        (socket.slot, socket.state) = (slot, State::Open);
+    }
+
+    /// The shard that accepted it; None if no shard of this process did.
+    pub(crate) fn shard(&self, link: LinkId) -> Option<u32> {
+        self.all.get(&link).map(|socket| socket.shard)
+    }
+
+    /// The last slot that it had.
+    pub(crate) fn slot(&self, link: LinkId) -> usize {
+        self.all.get(&link).map_or(0, |socket| socket.slot)
+    }
+
+    /// The connection of a shard in a slot.
+    pub(crate) fn in_slot(&self, shard: u32, slot: usize) -> Option<LinkId> {
+        self.slots.get(&shard)?.get(slot).copied().flatten()
+    }
+
+    pub(crate) fn is_open(&self, link: LinkId) -> bool {
+        self.all.get(&link).is_some_and(|socket| socket.state == State::Open)
+    }
+
+    /// The number of bytes of output that the socket has not accepted yet.
+    pub(crate) fn unsent(&self, link: LinkId) -> usize {
+        self.all.get(&link).map_or(0, |socket| socket.unsent)
+    }
+
+    /// The shard has passed output to an open connection.
+    pub(crate) fn sent(&mut self, link: LinkId, bytes: usize) {
+        if let Some(socket) = self.all.get_mut(&link) {
+            socket.unsent += bytes;
+        }
+    }
+
+    /// The socket has accepted bytes of output. Returns its shard if it is open.
+    pub(crate) fn taken(&mut self, link: LinkId, bytes: usize) -> Option<u32> {
+        let socket = self.all.get_mut(&link)?;
+        socket.unsent = socket.unsent.saturating_sub(bytes);
+        (socket.state == State::Open).then_some(socket.shard)
+    }
+
+    /// Bytes arrive. Returns them with the shard that receives them now, if it does not pause.
+    pub(crate) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) -> Option<(u32, Vec<u8>)> {
+        let socket = self.all.get_mut(&link)?;
+        if socket.is_paused {
+            socket.held.push_back(bytes);
+            return None;
+        }
+        Some((socket.shard, bytes))
+    }
+
+    /// Holds what arrives from now on.
+    pub(crate) fn pause(&mut self, link: LinkId) {
+        if let Some(socket) = self.all.get_mut(&link) {
+            socket.is_paused = true;
+        }
+    }
+
+    /// Ends a pause; returns what arrived meanwhile.
+    pub(crate) fn resume(&mut self, link: LinkId) -> VecDeque<Vec<u8>> {
+        let Some(socket) = self.all.get_mut(&link) else { return VecDeque::new() };
+        socket.is_paused = false;
+        std::mem::take(&mut socket.held)
+    }
+
+    /// Closes an open connection when its output has left. Returns whether it has; None if the
+    /// connection is not open.
+    pub(crate) fn finish(&mut self, link: LinkId) -> Option<bool> {
+        if !self.is_open(link) {
+            return None;
+        }
+        self.free_slot(link);
+        let socket = self.all.get_mut(&link)?;
+        socket.state = State::Finishing;
+        Some(socket.unsent == 0)
+    }
+
+    /// Closes a connection now: output that has not left is dropped. Returns whether it was there.
+    pub(crate) fn close(&mut self, link: LinkId) -> bool {
+        if self.is_open(link) {
+            self.free_slot(link);
+        }
+        let Some(socket) = self.all.get_mut(&link) else { return false };
+        let was_there = socket.state != State::Absent;
+        (socket.state, socket.unsent) = (State::Absent, 0);
+        socket.held.clear();
+        was_there
+    }
+
+    /// Closes all connections: the process has ended.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.slots.clear();
+    }
+
+    fn free_slot(&mut self, link: LinkId) {
+        let Some(socket) = self.all.get(&link) else { return };
+        if let Some(slots) = self.slots.get_mut(&socket.shard) {
+            slots[socket.slot] = None;
+        }
+    }
+}
