@@ -25,24 +25,27 @@ mod places;
 mod shares;
 pub(crate) mod throttling;
 mod turns;
+mod watched;
 
-use crate::client::{Book, Delivery};
-pub(crate) use access::{Rules, Since, check as check_access};
+use crate::client::{Book, Delivery, Finding};
 pub(crate) use cut::cut_conversions;
 pub(crate) use deliveries::{Deliveries, Reported};
 pub(crate) use expected::{RecordBytes, bytes_of};
 pub(crate) use offsets::Offsets;
-pub(crate) use turns::Turns;
 
+use access::Since;
 use expected::Expected;
 use facts::Facts;
 use loadgen::check::Checker;
 use loadgen::event::Event;
 use loadgen::history::Group;
 use loadgen::time::Time;
+use muster::cluster::ClusterImage;
 use muster::shard::Inspection;
 use owners::Owners;
 use throttling::Used;
+use turns::Turns;
+use watched::Watched;
 
 /// How often, in turns, what takes long to check is checked.
 const THOROUGH_EVERY: u64 = 64;
@@ -51,10 +54,12 @@ const THOROUGH_EVERY: u64 = 64;
 pub(crate) struct Judge {
     pub(crate) facts: Facts,
     pub(crate) owners: Owners,
+    /// The running shards.
+    watched: Vec<Watched>,
     /// The ACLs that are there and those that may be.
-    pub(crate) books: Since<Book>,
+    books: Since<Book>,
     /// The bytes that limited clients have used of each shard.
-    pub(crate) used: Vec<Used>,
+    used: Vec<Used>,
     pub(crate) deliveries: Deliveries,
     expected: Vec<Expected>,
     checker: Checker,
@@ -119,6 +124,89 @@ impl Judge {
         self.checker.coordinator_restarted(now);
         let events = self.deliveries.restarted(now);
         events.iter().for_each(|event| self.checker.observe(event));
+    }
+
+    /// Shards with these versions of their images run from now on, and no others.
+    pub(crate) fn watch_all(&mut self, image_versions: impl Iterator<Item = i64>) {
+        self.watched = image_versions.map(Watched::new).collect();
+    }
+
+    /// A shard was loaded again, with this version of its image.
+    pub(crate) fn watch_again(&mut self, shard: u32, image_version: i64) {
+        self.watched[shard as usize] = Watched::new(image_version);
+    }
+
+    /// The turns of a shard.
+    pub(crate) fn turns(&mut self, shard: u32) -> &mut Turns {
+        self.watched[shard as usize].turns()
+    }
+
+    /// Notes the image on which a shard decides.
+    ///
+    /// # Errors
+    /// It is older than the one before.
+    pub(crate) fn note_image(
+        &mut self,
+        shard: u32,
+        now: u64,
+        image: &ClusterImage,
+    ) -> Result<(), String> {
+        if self.watched[shard as usize].is_new() {
+            self.used(shard).clear();
+        }
+        self.watched[shard as usize].note_image(now, image)
+    }
+
+    /// Notes a turn of a shard, which was due but had nothing to do if it was idle.
+    ///
+    /// # Errors
+    /// The shard spins.
+    pub(crate) fn note_idle(&mut self, shard: u32, was_idle: bool) -> Result<(), String> {
+        self.watched[shard as usize].note_idle(was_idle)
+    }
+
+    /// Whether a shard decides by older ACLs than another one.
+    pub(crate) fn is_access_late(&self, shard: u32) -> bool {
+        let newest = self.watched.iter().filter_map(Watched::access_version).max();
+        self.watched[shard as usize].access_version() < newest
+    }
+
+    /// Checks what the answer of a shard to a request that was sent at a time says about a
+    /// principal's rights.
+    ///
+    /// # Errors
+    /// No image that the shard had decides so, or a change that was answered before decides
+    /// otherwise.
+    pub(crate) fn check_access(
+        &self,
+        shard: u32,
+        principal: &str,
+        findings: &[Finding],
+        sent: u64,
+    ) -> Result<(), String> {
+        self.watched[shard as usize].check_access(principal, findings, sent, &self.books)
+    }
+
+    /// Notes the book of a client about the ACLs.
+    pub(crate) fn note_book(&mut self, now: u64, book: Book) {
+        self.books.set(now, book);
+    }
+
+    /// The values that the quota at a place had on a shard since a time.
+    pub(crate) fn bounds(&self, shard: u32, at: usize, sent: u64) -> Vec<Option<u32>> {
+        self.watched[shard as usize].bounds(at, sent)
+    }
+
+    /// Like [`Judge::bounds`], of all shards.
+    pub(crate) fn bounds_of_all(&self, at: usize, sent: u64) -> Vec<Option<u32>> {
+        self.watched.iter().flat_map(|it| it.bounds(at, sent)).collect()
+    }
+
+    /// The bytes that limited clients have used of a shard.
+    pub(crate) fn used(&mut self, shard: u32) -> &mut Used {
+        let all = &mut self.used;
+        all.resize_with(all.len().max(shard as usize + 1), Used::default);
+        &mut all[shard as usize]
     }
 
     /// Notes a turn of a shard. What takes long to check is checked in some of them.

@@ -1,6 +1,7 @@
 //! The run queue and the groups' time: a connection is queued after those that wait already, a
 //! slice is bounded, and the groups' time does not pass input that is not handled yet.
 
+use crate::node::RunQueues;
 use muster::net::ConnectionId;
 use muster::shard::Inspection;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,11 +18,8 @@ const TURN_MS_MAX: i64 = 1_000;
 /// The turns of a shard, as observed.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// The number of requests handled before the slice.
-    handled: u64,
-    /// The run queues as they were last seen, with connections that were closed since: of those
-    /// that come first, and of the others.
-    queues: [Vec<ConnectionId>; 2],
+    /// The run queues as they were last seen, with connections that were closed since.
+    last: RunQueues,
     /// The last slice was that of a long request: the next one is the first connection's.
     was_long: bool,
     /// The unhandled input of each connection: the length of each piece and the time it arrived.
@@ -67,46 +65,43 @@ impl Turns {
 
     /// Called before the end of a turn. Records since when each queued connection has been waiting;
     /// the time during which it was stalled by its own unread answers does not count.
-    pub(crate) fn note_waiting(&mut self, shard: Inspection<'_>) {
+    pub(crate) fn note_waiting(&mut self, now: RunQueues) {
         let known = std::mem::take(&mut self.waiting_since);
         let since = |it| (it, known.get(&it).copied().unwrap_or(self.handled_until));
-        self.waiting_since = shard.run_queues().concat().into_iter().map(since).collect();
+        self.waiting_since = now.queues.concat().into_iter().map(since).collect();
     }
 
-    /// Checks the run queue before a slice; returns the number of connections in it.
+    /// Checks the run queues before a slice; returns the number of connections in them.
     ///
     /// # Errors
     /// A connection has come before others that waited already.
-    pub(crate) fn before_slice(&mut self, shard: Inspection<'_>) -> Result<usize, String> {
-        self.handled = shard.requests_handled();
-        let now = shard.run_queues();
-        let keep_order = keep_order(&self.queues, &now);
-        self.queues = now;
+    pub(crate) fn before_slice(&mut self, now: RunQueues) -> Result<usize, String> {
+        let keep_order = keep_order(&self.last.queues, &now.queues);
+        self.last = now;
         if !keep_order {
             return Err("a connection is before one that has waited longer".to_owned());
         }
-        Ok(self.queues.iter().map(Vec::len).sum())
+        Ok(self.last.queues.iter().map(Vec::len).sum())
     }
 
     /// Checks a slice that was to do this number of things.
     ///
     /// # Errors
     /// It did too many, or they were neither those of the first connection nor of a long request.
-    pub(crate) fn after_slice(&mut self, shard: Inspection<'_>, things: u64) -> Result<(), String> {
-        let handled = shard.requests_handled() - self.handled;
+    pub(crate) fn after_slice(&mut self, now: RunQueues, things: u64) -> Result<(), String> {
+        let handled = now.handled - self.last.handled;
         let may = things * AT_ONCE_MAX;
         if handled > may {
             return Err(format!("a slice has {handled} requests and items, and {may} may be"));
         }
-        let now = shard.run_queues();
         let was_first = [0, 1].into_iter().any(|place| {
-            let mut after = self.queues.clone();
+            let mut after = self.last.queues.clone();
             after[place] = after[place].get(1..).unwrap_or_default().to_vec();
-            keep_order(&after, &now)
+            keep_order(&after, &now.queues)
         });
-        let may_be_long = !self.was_long && keep_order(&self.queues, &now);
+        let may_be_long = !self.was_long && keep_order(&self.last.queues, &now.queues);
         self.was_long = !was_first;
-        self.queues = now;
+        self.last = now;
         if !was_first && !may_be_long {
             return Err("a slice is not that of the connection that waits longest".to_owned());
         }

@@ -1,8 +1,7 @@
 //! The rights of users, where they are due.
 
-use crate::client::{Raw, read_response, rules_of};
+use crate::client::{Raw, read_response};
 use crate::coverage::Seen;
-use crate::judge::check_access;
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
 use muster::clock::Times;
@@ -25,25 +24,15 @@ impl World {
         shard.step(times, Event::Secured { connection, principal }, commands);
     }
 
-    /// Notes the ACLs of a shard when they change.
-    pub(crate) fn note_rules(&mut self, shard: &Shard) {
-        let (now, version) = (self.sim.now(), shard.inspect().image().access_version());
-        let access = &mut self.turning().access;
-        if access.version != Some(version) {
-            access.version = Some(version);
-            access.rules.set(now, Arc::new(rules_of(shard.inspect().image())));
-        }
-    }
-
     /// Notes what is known of the ACLs, when a client has begun to change them or has its answer.
     pub(crate) fn note_book(&mut self, client: u32) {
         if let Raw::Granter(granter) = &self.clients[client as usize].raw {
-            self.judge.books.set(self.sim.now(), granter.book().clone());
+            self.judge.note_book(self.sim.now(), granter.book().clone());
         }
     }
 
     /// The answer to a user leaves a shard.
-    pub(crate) fn judge_access(&mut self, link: LinkId, asked: &Asked, frame: &[u8]) {
+    pub(crate) fn judge_access(&mut self, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(link).owner() else { return };
         let Raw::User(user) = &self.clients[client as usize].raw else { return };
         let Ok(response) = read_response(asked.api, asked.version, frame) else { return };
@@ -55,13 +44,8 @@ impl World {
         let granted = findings.iter().filter(|it| it.is_granted).count();
         self.sim.add(Seen::Granted, granted as u64);
         self.sim.add(Seen::Denied, (findings.len() - granted) as u64);
-        let versions = self.process.shards.iter().filter_map(|it| it.access.version);
-        let newest = versions.max();
-        let access = &self.process.shards[self.process.turning() as usize].access;
-        let is_late = access.version < newest;
-        let by = (&access.rules, &self.judge.books);
-        let checked = check_access(&principal, &findings, asked.sent, by);
-        self.sim.add(Seen::LateImage, u64::from(is_late));
+        self.sim.add(Seen::LateImage, u64::from(self.judge.is_access_late(shard)));
+        let checked = self.judge.check_access(shard, &principal, &findings, asked.sent);
         if let Err(what) = checked {
             let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);
             self.sim.violate(format_args!("{principal}, {request}: {what}"));

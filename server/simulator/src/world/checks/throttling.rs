@@ -1,11 +1,10 @@
 //! The quotas of clients, where they are due.
 
-use crate::client::{LIMITED, Raw, quotas_of, read_response};
+use crate::client::{LIMITED, Raw, read_response};
 use crate::coverage::Seen;
-use crate::judge::throttling::{Answered, Used, bounds, check_limited, check_produce};
+use crate::judge::throttling::{Answered, check_limited, check_produce};
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
-use muster::shard::Shard;
 use muster_codec::{ErrorCode, Response};
 
 /// The place of the quotas of each kind of client in [`LIMITED`].
@@ -22,38 +21,17 @@ impl World {
         limited(&self.clients[client as usize].raw).map_or("raw", |at| LIMITED[at].client_id)
     }
 
-    /// Notes the quotas of a shard when they change.
-    pub(crate) fn note_quotas(&mut self, shard: &Shard) {
-        let (now, quotas) = (self.sim.now(), quotas_of(shard.inspect().image()));
-        let access = &mut self.turning().access;
-        let before = access.last_quotas.replace(quotas);
-        if before != Some(quotas) {
-            access.quotas.set(now, quotas);
-        }
-        if before.is_none() {
-            // It was loaded, and begins to count.
-            let number = self.process.turning();
-            self.used(number).clear();
-        }
-    }
-
-    fn used(&mut self, shard: u32) -> &mut Used {
-        let all = &mut self.judge.used;
-        all.resize_with(all.len().max(shard as usize + 1), Used::default);
-        &mut all[shard as usize]
-    }
-
     /// A client has sent a request to a shard.
     pub(crate) fn note_sent(&mut self, client: u32, shard: u32, bytes: usize) {
         let now = self.sim.now();
         if limited(&self.clients[client as usize].raw) == Some(PRODUCER) {
-            self.used(shard).sent(now, bytes);
+            self.judge.used(shard).sent(now, bytes);
         }
     }
 
     /// The answer to a client leaves a shard: not before the end of a throttle time, and with one
     /// that can be.
-    pub(crate) fn judge_throttling(&mut self, id: LinkId, asked: &Asked, frame: &[u8]) {
+    pub(crate) fn judge_throttling(&mut self, shard: u32, id: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(id).owner() else { return };
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
         let (now, muted_until) = (self.sim.now(), self.network.link(id).muted_until());
@@ -72,7 +50,7 @@ impl World {
             self.network.link_mut(id).mute(until);
             self.fail_throttling();
         }
-        if let Err(what) = self.check_throttling(client, asked, &response, throttle_ms) {
+        if let Err(what) = self.check_throttling((shard, client), asked, &response, throttle_ms) {
             let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);
             self.sim.violate(format_args!("client {client}, {request}: {what}"));
         }
@@ -80,19 +58,17 @@ impl World {
 
     fn check_throttling(
         &mut self,
-        client: u32,
+        (shard, client): (u32, u32),
         asked: &Asked,
         response: &Response<'_>,
         throttle_ms: i32,
     ) -> Result<(), String> {
-        let number = self.process.turning();
         let at = limited(&self.clients[client as usize].raw);
-        let access = &self.process.shards[number as usize].access;
-        let of = |at: usize| bounds(&access.quotas, at, asked.sent);
         match (at, response) {
             (Some(PRODUCER), Response::Produce(_)) => {
-                let (now, bounds) = (self.sim.now(), of(PRODUCER));
-                let used = self.used(number);
+                let now = self.sim.now();
+                let bounds = self.judge.bounds(shard, PRODUCER, asked.sent);
+                let used = self.judge.used(shard);
                 let (sent, bytes) = (asked.sent, asked.frame.len());
                 let answered = Answered { sent, now, bytes, throttle_ms };
                 let checked = check_produce(&bounds, used, answered);
@@ -105,18 +81,14 @@ impl World {
                 if throttle_ms > 0 && !body.responses.is_empty() {
                     return Err("a throttled fetch has records".to_owned());
                 }
-                check_limited(&of(READER), throttle_ms > 0)
+                check_limited(&self.judge.bounds(shard, READER, asked.sent), throttle_ms > 0)
             }
             (Some(ADMIN), response) => {
                 let is_refused = is_refused(response);
                 self.sim.add(Seen::ChangeRefused, u64::from(is_refused));
                 // The controller decides by its own image, which may be newer or older.
-                let all = self
-                    .process
-                    .shards
-                    .iter()
-                    .flat_map(|shard| bounds(&shard.access.quotas, ADMIN, asked.sent));
-                check_limited(&all.collect::<Vec<_>>(), throttle_ms > 0 || is_refused)
+                let all = self.judge.bounds_of_all(ADMIN, asked.sent);
+                check_limited(&all, throttle_ms > 0 || is_refused)
             }
             (_, _) => check_limited(&[], throttle_ms > 0),
         }

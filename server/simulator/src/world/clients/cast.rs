@@ -130,7 +130,7 @@ impl World {
         let meddler = |_| Raw::Meddler(Meddler::new(streams.iter().copied()));
         let raws = raws.chain((0..meddlers).map(meddler));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
-        self.judge.books.set(self.sim.now(), Book::default());
+        self.judge.note_book(self.sim.now(), Book::default());
         self.clients.extend(raws.map(SimClient::new));
         (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
         for member in 0..clients.members {

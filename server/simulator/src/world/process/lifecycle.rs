@@ -14,6 +14,7 @@ use muster::host::Host;
 use muster::placement::Placement;
 use muster::reshard::reshard;
 use muster::shard::{Command, Common, LoadError, Loaded, Message, Shard, load, log_directory};
+use muster_coordinator::Topics;
 use muster_storage::FileOp;
 use muster_storage::shard_log::ASIDE_FILE_NAME;
 use muster_storage::snapshot::{
@@ -239,6 +240,7 @@ impl World {
             self.process.shards.push(SimShard::new(host, Running::new(shard, self.clocks())));
             first.push(ops);
         }
+        self.judge.watch_all(self.process.shards.iter().map(|shard| shard.image.version()));
         for (number, ops) in first.into_iter().enumerate() {
             let (number, commands) = (number as u32, ops.into_iter().map(Command::File).collect());
             let performed =

@@ -17,8 +17,7 @@ pub(crate) use files::OpenFile;
 pub(crate) use images::Images;
 pub(crate) use lifecycle::{FIRST_PORT, StartedShard};
 
-use crate::client::Quotas;
-use crate::judge::{RecordBytes, Rules, Since, Turns};
+use crate::judge::RecordBytes;
 use crate::net::LinkId;
 use crate::node::Sockets;
 use crate::world::World;
@@ -110,8 +109,9 @@ pub(crate) struct SimShard {
     is_leaving: bool,
     /// It has failed, and no operation is under way any more.
     is_loading: bool,
-    /// Its image of the cluster.
+    /// Its image of the cluster, and whether the judge has seen it.
     image: Arc<ClusterImage>,
+    has_shown_image: bool,
     /// Nothing has been flushed since it was loaded, though something was recovered.
     is_recovering: bool,
     inbox: VecDeque<Inbound>,
@@ -123,7 +123,6 @@ pub(crate) struct SimShard {
     mailbox: VecDeque<(u64, Message)>,
     /// Verdicts that arrive after the marker of their producer.
     late: Vec<LateVerdict>,
-    pub(crate) access: AccessSeen,
     /// The input of this turn.
     ready: VecDeque<Inbound>,
     /// When the last received bytes came.
@@ -134,21 +133,7 @@ pub(crate) struct SimShard {
     files_of_parts: Vec<OpenFile>,
     /// The time of its next turn.
     turn_at: Option<u64>,
-    /// The connections that wait for a turn.
-    pub(crate) turns: Turns,
-    /// The number of consecutive turns that were due but had nothing to do.
-    idle_turns: u32,
     stopped: bool,
-}
-
-/// The ACLs and quotas that a shard has had since it was loaded.
-#[derive(Default)]
-pub(crate) struct AccessSeen {
-    pub(crate) version: Option<i64>,
-    pub(crate) rules: Rules,
-    /// The last quotas; None until the first turn.
-    pub(crate) last_quotas: Option<Quotas>,
-    pub(crate) quotas: Since<Quotas>,
 }
 
 /// A shard with its reactor.
@@ -216,11 +201,6 @@ impl Process {
         self.loaded_at.get(&number).copied().unwrap_or(0)
     }
 
-    /// The shard whose turn it is.
-    pub(crate) fn turning(&self) -> u32 {
-        self.turning
-    }
-
     fn shard(&mut self, number: u32) -> Option<&mut SimShard> {
         self.shards.get_mut(number as usize)
     }
@@ -253,20 +233,18 @@ impl SimShard {
             is_leaving: false,
             is_loading: false,
             image,
+            has_shown_image: false,
             is_recovering,
             inbox: VecDeque::new(),
             called: VecDeque::new(),
             mailbox: VecDeque::new(),
             late: Vec::new(),
-            access: AccessSeen::default(),
             ready: VecDeque::new(),
             came_at: 0,
             parts: Some(Vec::new()),
             files_of_parts: Vec::new(),
             turn_at: None,
             first_came_at: 0,
-            turns: Turns::default(),
-            idle_turns: 0,
             stopped: false,
         }
     }

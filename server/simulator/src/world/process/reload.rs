@@ -172,24 +172,10 @@ impl World {
         let SimShard { inbox, called, mailbox, .. } = failed;
         let running = Box::new(Running { shard, reactor });
         let loaded = SimShard { inbox, called, mailbox, ..SimShard::new(host, running) };
+        self.judge.watch_again(number, loaded.image.version());
         self.process.shards.insert(number as usize, loaded);
         self.process.loaded_at.insert(number, self.sim.now());
         judged.map(|()| commands)
-    }
-
-    /// Checks that an image of the cluster is never followed by an older one.
-    pub(super) fn judge_image_version(&mut self, shard: &Shard) {
-        let (image, number) = (shard.inspect().image(), self.process.turning);
-        let sim = self.turning();
-        let (before, version) = (sim.image.version(), image.version());
-        if version != before {
-            sim.image = image.clone();
-        }
-        if version < before {
-            self.sim.violate(format_args!(
-                "shard {number}: its image of the cluster goes back from {before} to {version}"
-            ));
-        }
     }
 
     /// After each turn.

@@ -5,12 +5,14 @@ use super::turn::ms_of;
 use super::{Inbound, SimShard};
 use crate::event::TimedEvent;
 use crate::net::LinkId;
+use crate::node::{Fact, RunQueues};
 use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io, Share};
 use muster::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
 use muster::telemetry::{Push, Receiver};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 /// The most frames of a slice.
 const FRAMES_MAX: u64 = 16;
@@ -70,11 +72,12 @@ impl Io for World {
             asked += 1;
             asked >= frames
         };
-        self.judge_waiting(shard);
-        self.note_rules(shard);
-        self.note_quotas(shard);
+        self.show(Fact::SliceBegins(RunQueues::of(shard.inspect())));
+        self.show_image(shard);
         shard.work(times, &mut is_over, commands);
-        self.judge_slice(shard, 1 + asked.min(frames - 1));
+        let (shard, things) = (shard.inspect(), 1 + asked.min(frames - 1));
+        let has_long_request = shard.has_long_request();
+        self.show(Fact::SliceEnds { queues: RunQueues::of(shard), things, has_long_request });
     }
 
     fn step(
@@ -84,22 +87,19 @@ impl Io for World {
         event: Event<'_>,
         commands: &mut Vec<Command>,
     ) {
-        let sim = self.turning();
         if let Event::Received { connection, data } = &event {
-            sim.turns.arrived(*connection, data.len(), sim.came_at);
+            let (connection, bytes, came_at) = (*connection, data.len(), self.turning().came_at);
+            self.show(Fact::Received { connection, bytes, came_at });
         } else if let Event::Ended { connection } = &event {
-            sim.turns.forget(*connection);
+            self.show(Fact::Ended(*connection));
         }
         let opened = match &event {
             Event::Opened { connection, .. } => Some(*connection),
             _ => None,
         };
-        self.note_rules(shard);
-        self.note_quotas(shard);
+        self.show_image(shard);
         shard.step(times, event, commands);
-        self.note_rules(shard);
-        self.note_quotas(shard);
-        self.judge_image_version(shard);
+        self.show_image(shard);
         if let Some(connection) = opened
             && let Some(link) =
                 self.process.sockets.in_slot(self.process.turning, connection.slot())
@@ -193,6 +193,21 @@ impl World {
         is_late
     }
 
+    /// Shows the judge a fact about the shard whose turn it is.
+    pub(super) fn show(&mut self, fact: Fact) {
+        self.judge_fact(self.process.turning, fact);
+    }
+
+    /// Shows the judge the image on which the shard decides, if it is another one.
+    fn show_image(&mut self, shard: &Shard) {
+        let image = shard.inspect().image();
+        let sim = self.turning();
+        if !sim.has_shown_image || !Arc::ptr_eq(&sim.image, image) {
+            (sim.has_shown_image, sim.image) = (true, image.clone());
+            self.show(Fact::Image(image.clone()));
+        }
+    }
+
     /// The shard whose turn it is, whose `running` is None meanwhile.
     pub(crate) fn turning(&mut self) -> &mut SimShard {
         let number = self.process.turning;
@@ -274,8 +289,9 @@ impl World {
             return;
         };
         self.judge_answer(&asked, &frame);
-        self.judge_access(id, &asked, &frame);
-        self.judge_throttling(id, &asked, &frame);
+        let shard = self.process.turning;
+        self.judge_access(shard, id, &asked, &frame);
+        self.judge_throttling(shard, id, &asked, &frame);
         self.network.link_mut(id).keep_answer(asked, frame);
     }
 

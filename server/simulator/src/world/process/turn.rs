@@ -4,6 +4,7 @@ use super::{BEGINNING_MS, Running};
 use crate::coverage::Seen;
 use crate::disk::Crash;
 use crate::event::TimedEvent;
+use crate::node::{Fact, RunQueues};
 use crate::profile::MS;
 use crate::world::World;
 use muster::clock::Times;
@@ -11,10 +12,6 @@ use muster::files::FileError;
 use muster::reactor::{End, Next};
 use muster::shard::Shard;
 use muster_codec::Wall;
-
-/// More consecutive turns than this that are due but have nothing to do are a violation: the shard
-/// spins.
-const IDLE_TURNS_MAX: u32 = 2_000;
 
 /// The time for which input may wait for its turn, beyond the delay of a turn. A disk hangs for
 /// longer.
@@ -95,7 +92,7 @@ impl World {
     }
 
     fn before_end_of_turn(&mut self, shard: &mut Shard) {
-        self.turning().turns.note_waiting(shard.inspect());
+        self.show(Fact::InputEnds(RunQueues::of(shard.inspect())));
         self.fail_if_due(shard);
     }
 
@@ -132,10 +129,8 @@ impl World {
     }
 
     fn judge_idle(&mut self, number: u32, was_idle: bool) {
-        let Some(shard) = self.process.shard(number) else { return };
-        shard.idle_turns = if was_idle { shard.idle_turns + 1 } else { 0 };
-        if shard.idle_turns > IDLE_TURNS_MAX {
-            self.sim.violate(format_args!("shard {number} spins: what is due is never done"));
+        if let Err(what) = self.judge.note_idle(number, was_idle) {
+            self.sim.violate(format_args!("shard {number} {what}"));
         }
     }
 
