@@ -54,11 +54,11 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         hash: world.sim.trace().hash(),
         steps: world.sim.steps(),
         micros: world.sim.now(),
-        starts: world.process.life,
-        images: world.images.tried,
+        starts: world.node.life(),
+        images: world.images.tried(),
         refused: world.refused,
         coverage: world.coverage(),
-        counters: std::mem::take(&mut world.counters),
+        counters: world.node.counters().clone(),
     }
 }
 

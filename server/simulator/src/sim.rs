@@ -96,11 +96,6 @@ impl Sim {
         &self.coverage
     }
 
-    /// The coverage marks, for a part that counts its own.
-    pub(crate) fn coverage_mut(&mut self) -> &mut Coverage {
-        &mut self.coverage
-    }
-
     /// Notes the first violation; the run ends with it.
     pub(crate) fn violate(&mut self, what: fmt::Arguments<'_>) {
         if self.violation.is_none() {

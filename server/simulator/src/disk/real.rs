@@ -126,6 +126,12 @@ impl Disk {
     }
 }
 
+/// The directory for the files of a startup: in memory, if the system has one there.
+pub(crate) fn scratch() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 fn is_of(path: &Path, shards: u32) -> bool {
     path.starts_with(format!("shards-{shards}"))
 }
@@ -133,7 +139,6 @@ fn is_of(path: &Path, shards: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::scratch;
 
     #[test]
     fn a_file_that_recovery_renames_replaces_the_one_with_that_name() {

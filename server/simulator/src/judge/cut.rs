@@ -1,6 +1,6 @@
 //! Groups of which a crash left the first of several operations that a request had written.
 
-use super::RecordBytes;
+use crate::records::RecordBytes;
 use muster_codec::records::GroupRecord;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,7 @@ use super::ids::compare_ids;
 use super::places::Places;
 use super::shares::{Shares, check_same};
 use super::{Facts, Judge};
+use crate::records::{RecordBytes, bytes_of};
 use muster::cluster::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE,
 };
@@ -18,9 +19,6 @@ use muster_coordinator::{Coordinator, Producer};
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
-
-/// A record as its log has it.
-pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub(super) struct Expected {
     config: muster_coordinator::Config,
@@ -232,16 +230,6 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
         Record::End(..) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
-}
-
-pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {
-    let bytes = |record: &GroupRecord<'_>| {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        record.write_key(&mut key);
-        let has_value = record.write_value(&mut value);
-        (key, has_value.then_some(value))
-    };
-    records.iter().map(bytes).collect()
 }
 
 impl Judge {

@@ -30,7 +30,6 @@ mod watched;
 use crate::client::{Book, Delivery, Finding};
 pub(crate) use cut::cut_conversions;
 pub(crate) use deliveries::{Deliveries, Reported};
-pub(crate) use expected::{RecordBytes, bytes_of};
 pub(crate) use offsets::Offsets;
 
 use access::Since;

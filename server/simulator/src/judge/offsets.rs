@@ -1,7 +1,7 @@
 //! The committed offsets of a server, compared with what raw clients know of them.
 
-use super::RecordBytes;
 use crate::client::Committer;
+use crate::records::RecordBytes;
 use muster_codec::records::GroupRecord;
 use std::collections::BTreeMap;
 

@@ -1,8 +1,12 @@
-//! The facts that a turn of a shard shows the judge.
+//! The facts that a shard shows the judge.
 
+use crate::disk::Inode;
 use muster::cluster::ClusterImage;
 use muster::net::ConnectionId;
 use muster::shard::Inspection;
+use muster_storage::OpenMode;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A deed of a shard, or a state that it was in.
@@ -20,6 +24,29 @@ pub(crate) enum Fact {
     SliceEnds { queues: RunQueues, things: u64, has_long_request: bool },
     /// It has handled its input, and these connections wait for the next turn.
     InputEnds(RunQueues),
+    /// It has opened a file, perhaps a new one.
+    Opened { path: PathBuf, is_new: bool },
+    /// A file that it wanted to open is missing.
+    Missed { path: PathBuf },
+    /// It has requested a write.
+    Writes(Write),
+    /// It was notified that a write or sync has failed.
+    WriteFailed { path: PathBuf, mode: OpenMode, is_full: bool },
+    /// It sends a part of a file that is shorter than the part.
+    ReadShort { path: PathBuf, offset: u64, len: u32, has: usize },
+}
+
+/// A write that was requested.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) inode: Inode,
+    pub(crate) mode: OpenMode,
+    /// Its number among the changes of the disk.
+    pub(crate) number: u64,
+    pub(crate) offset: u64,
+    pub(crate) data: Rc<[u8]>,
+    /// The length of the file before it.
+    pub(crate) len_before: u64,
 }
 
 /// The connections of a shard that wait for a turn.

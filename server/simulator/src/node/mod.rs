@@ -1,7 +1,369 @@
-//! A machine with its server process.
+//! A machine: its disk and clock, and the server's process with its shards, each with production's
+//! `Reactor`. It does the work of `muster`'s `serve.rs` and of a ring; all else is production's.
+//!
+//! A node knows neither clients nor the network nor the judge. Its [`Effect`]s on them wait until
+//! the world takes them, which it does after each call: so a turn sees its own node only.
 
+mod calls;
+mod effect;
 mod fact;
+mod files;
+mod io;
+mod late_verdicts;
+mod operation;
+mod process;
+mod reload;
+mod shard;
 mod sockets;
+mod start;
+mod turn;
 
-pub(crate) use fact::{Fact, RunQueues};
-pub(crate) use sockets::Sockets;
+pub(crate) use effect::Effect;
+pub(crate) use fact::{Fact, RunQueues, Write};
+pub(crate) use operation::{CLOSING_MAX, OpenFile};
+pub(crate) use reload::Reloaded;
+pub(crate) use shard::{Failing, SimShard};
+pub(crate) use start::{FIRST_PORT, StartedShard};
+pub(crate) use turn::{Due, Turn};
+
+use crate::coverage::{Coverage, Seen};
+use crate::disk::{Crash, Disk};
+use crate::event::TimedEvent;
+use crate::net::LinkId;
+use crate::profile::{DiskProfile, Profile};
+use crate::random::{Random, Salt};
+use crate::records::RecordBytes;
+use muster::clock::Times;
+use muster::config::Config;
+use muster::placement::Placement;
+use muster::shard::{LogSizes, Message};
+use muster_codec::Wall;
+use muster_counters::Totals;
+use muster_faults::Fault;
+use process::Process;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The simulated wall clock when a run begins, in milliseconds since the epoch.
+const BEGINNING_MS: i64 = 1_750_000_000_000;
+
+/// A device writes this whole, whatever block size the server reads.
+const TORN_BLOCK_BYTES: usize = 512;
+
+pub(crate) struct Node {
+    setup: Setup,
+    /// The time, in microseconds since the run began.
+    now: u64,
+    disk: Disk,
+    disk_profile: DiskProfile,
+    disk_random: Random,
+    /// The block size of the device, as the server sees it.
+    block_bytes: u32,
+    process: Process,
+    /// The number of shards that the data directory is for.
+    shards_on_disk: u32,
+    /// The generator of all that goes wrong, and of delays.
+    faults: Random,
+    ids: Random,
+    /// The time that mail between shards takes.
+    mail: Random,
+    /// From this time on no verdict arrives late.
+    verdicts_late_until: u64,
+    effects: VecDeque<Effect>,
+    coverage: Coverage,
+    /// The numbers of shards that have ended.
+    counters: Totals,
+}
+
+/// The part of the profile that no phase of a run changes.
+struct Setup {
+    config: Arc<Config>,
+    sizes: LogSizes,
+    offsets_partitions: u32,
+    transactions_partitions: u32,
+    /// The files of partitions that a shard keeps open.
+    partition_files: u32,
+    turn_delay_max: u64,
+    late_verdict_chance: f64,
+    injected: Option<Fault>,
+}
+
+impl Setup {
+    fn of(profile: &Profile, config: Arc<Config>, injected: Option<Fault>) -> Self {
+        Self {
+            config,
+            sizes: profile.sizes,
+            offsets_partitions: profile.offsets_partitions,
+            transactions_partitions: profile.transactions_partitions,
+            partition_files: profile.partition_files,
+            turn_delay_max: profile.turn_delay_max,
+            late_verdict_chance: profile.late_verdict_chance,
+            injected,
+        }
+    }
+}
+
+impl Node {
+    /// A machine with an empty disk, on which no server runs yet.
+    pub(crate) fn new(
+        seed: u64,
+        profile: &Profile,
+        config: Arc<Config>,
+        injected: Option<Fault>,
+    ) -> Self {
+        let of = |salt| Random::new(seed, salt);
+        let mut disk = Disk::default();
+        disk.block_bytes = TORN_BLOCK_BYTES;
+        disk.skips_syncs = injected == Some(Fault::SkippedSync);
+        Self {
+            setup: Setup::of(profile, config, injected),
+            now: 0,
+            disk,
+            disk_profile: profile.disk.clone(),
+            disk_random: of(Salt::Disk),
+            block_bytes: profile.block_bytes,
+            process: Process::default(),
+            shards_on_disk: profile.shards,
+            faults: of(Salt::Faults),
+            ids: of(Salt::Ids),
+            mail: of(Salt::Mail),
+            verdicts_late_until: u64::MAX,
+            effects: VecDeque::new(),
+            coverage: Coverage::default(),
+            counters: Totals::default(),
+        }
+    }
+
+    /// Sets the time, which does not go back.
+    pub(crate) fn advance(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// Takes the oldest effect that was not taken yet.
+    pub(crate) fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Both clocks.
+    pub(crate) fn clocks(&self) -> Times {
+        let (now, micros) = (self.now_ms(), self.now);
+        Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros, jumped_ms: 0 }
+    }
+
+    /// The placement of groups on this number of shards.
+    pub(crate) fn placement_on(&self, shards: u32) -> Placement {
+        Placement {
+            shards,
+            offsets_partitions: self.setup.offsets_partitions,
+            transactions_partitions: self.setup.transactions_partitions,
+            share_state_partitions: self.setup.offsets_partitions,
+        }
+    }
+
+    /// The placement of groups on the shards that the data directory is for.
+    pub(crate) fn placement(&self) -> Placement {
+        self.placement_on(self.shards_on_disk)
+    }
+
+    /// The number of shards that the data directory is for.
+    pub(crate) fn shards_on_disk(&self) -> u32 {
+        self.shards_on_disk
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_up()
+    }
+
+    /// The number of processes so far.
+    pub(crate) fn life(&self) -> u32 {
+        self.process.life
+    }
+
+    /// Whether this incarnation of the process still runs.
+    pub(crate) fn lives(&self, life: u32) -> bool {
+        self.process.lives(life)
+    }
+
+    /// The running shards; none while the process is down.
+    pub(crate) fn shards(&self) -> &[SimShard] {
+        &self.process.shards
+    }
+
+    /// A running shard.
+    pub(crate) fn shard(&self, number: u32) -> &SimShard {
+        &self.process.shards[number as usize]
+    }
+
+    pub(crate) fn shard_count(&self) -> u32 {
+        self.process.shards.len() as u32
+    }
+
+    /// When a shard was loaded last, in microseconds; zero if it never was.
+    pub(crate) fn loaded_at(&self, number: u32) -> u64 {
+        self.process.loaded_at(number)
+    }
+
+    /// The time from which on all shards handle their input and their disk works; None while the
+    /// process is paused, its disk hangs, or a shard is loaded again.
+    pub(crate) fn runs_since(&self) -> Option<u64> {
+        let shards = &self.process.shards;
+        let is_waited_for = shards.iter().any(|shard| shard.is_leaving || shard.is_loading);
+        if is_waited_for || self.now < self.stands_until() {
+            return None;
+        }
+        let loaded_at = self.process.loaded_at.values().copied().max().unwrap_or(0);
+        Some(loaded_at.max(self.stands_until()))
+    }
+
+    /// The end of the last pause of the process or hang of its disk; it may be over.
+    pub(crate) fn stands_until(&self) -> u64 {
+        self.process.paused_until.max(self.process.hangs_until)
+    }
+
+    /// Whether the process is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.now < self.process.paused_until
+    }
+
+    /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
+    /// the sockets.
+    pub(crate) fn pause_until(&mut self, time: u64) {
+        self.process.paused_until = time;
+    }
+
+    /// The end of the hang, if the disk hangs.
+    pub(crate) fn hangs_on(&self) -> Option<u64> {
+        Some(self.process.hangs_until).filter(|until| self.now < *until)
+    }
+
+    /// The disk ends no operation before this time, and all of them in their order then.
+    pub(crate) fn hang_until(&mut self, time: u64) {
+        self.process.hangs_until = time;
+    }
+
+    /// How far the wall clock is ahead, in milliseconds.
+    pub(crate) fn wall_ahead_ms(&self) -> i64 {
+        self.process.wall_ahead_ms
+    }
+
+    /// Sets the wall clock.
+    pub(crate) fn set_wall_ahead_ms(&mut self, ahead: i64) {
+        self.process.wall_ahead_ms = ahead;
+    }
+
+    /// Fills the disk, or makes room on it.
+    pub(crate) fn set_disk_full(&mut self, is_full: bool) {
+        self.process.set_disk_full(is_full);
+    }
+
+    /// Whether the disk is full, or hangs: what needs it does not come to an end.
+    pub(crate) fn is_disk_stuck(&self) -> bool {
+        self.process.disk_is_full || self.hangs_on().is_some()
+    }
+
+    /// From now on the disk fails no operation, and is not much slower than it has to be.
+    pub(crate) fn calm_disk(&mut self) {
+        self.process.set_disk_full(false);
+        let disk = &mut self.disk_profile;
+        disk.delay_max = disk.delay_max.min(5_000);
+        (disk.slow_chance, disk.write_error_chance, disk.read_error_chance) = (0.0, 0.0, 0.0);
+        disk.crash.misdirected = 0.0;
+    }
+
+    /// From this time on no verdict arrives after the marker of its producer.
+    pub(crate) fn end_late_verdicts(&mut self, time: u64) {
+        self.verdicts_late_until = time;
+    }
+
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// The disk, to be damaged.
+    pub(crate) fn disk_mut(&mut self) -> &mut Disk {
+        &mut self.disk
+    }
+
+    /// The random numbers by which things go wrong on this node.
+    pub(crate) fn faults(&mut self) -> &mut Random {
+        &mut self.faults
+    }
+
+    /// The marks that this node reached.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
+    /// The numbers of shards that have ended.
+    pub(crate) fn counters(&self) -> &Totals {
+        &self.counters
+    }
+
+    /// All records of groups that the last startup recovered.
+    pub(crate) fn found(&self) -> &[RecordBytes] {
+        &self.process.found
+    }
+
+    /// Whether a snapshot that a shard read at startup may have flipped bits.
+    pub(crate) fn has_rotten_snapshot(&self) -> bool {
+        self.process.has_rotten_snapshot
+    }
+
+    /// Whether a clean stop was requested.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.process.is_stopping
+    }
+
+    /// Requests a clean stop of all shards.
+    pub(crate) fn stop(&mut self) {
+        self.process.is_stopping = true;
+        for number in 0..self.shard_count() {
+            self.post(number, Message::Stop);
+        }
+    }
+
+    /// A shard has stopped cleanly. Returns whether it was the last.
+    pub(crate) fn stopped(&mut self, number: u32) -> bool {
+        self.process.shards[number as usize].is_stopped = true;
+        self.process.shards.iter().all(|shard| shard.is_stopped)
+    }
+
+    /// The power is lost: the next start aborts the transactions that it finds open.
+    pub(crate) fn lose_power(&mut self) {
+        self.process.has_lost_power = true;
+    }
+
+    /// Ends the process in this way. Returns the connections that it had accepted.
+    pub(crate) fn end_process(&mut self, how: Crash) -> BTreeSet<LinkId> {
+        let misdirected = self.coverage.count(Seen::MisdirectedWrite);
+        self.disk.crash(how, &self.disk_profile.crash, &mut self.disk_random, &mut self.coverage);
+        let process = &mut self.process;
+        process.wrote_astray |= self.coverage.count(Seen::MisdirectedWrite) > misdirected;
+        let checked = process.shards.iter().map(|it| it.inspect().groups_checked()).sum();
+        self.coverage.add(Seen::LogChecked, checked);
+        process.shards.iter().for_each(|it| it.add_counters(&mut self.counters));
+        process.shards.clear();
+        process.operations.clear();
+        process.calls.clear();
+        process.directories.clear();
+        // The next one runs at once, on a disk that works.
+        (process.paused_until, process.hangs_until, process.blocked_until) = (0, 0, 0);
+        process.sockets.clear()
+    }
+
+    /// The device has another block size from now on.
+    pub(crate) fn set_block_bytes(&mut self, bytes: u32) {
+        self.block_bytes = bytes;
+        self.coverage.saw(Seen::BlockSize);
+    }
+
+    /// Plans an event.
+    fn plan(&mut self, at: u64, event: TimedEvent) {
+        self.effects.push_back(Effect::Planned { at, event });
+    }
+
+    /// Shows the judge a fact about a shard.
+    fn show(&mut self, shard: u32, fact: Fact) {
+        self.effects.push_back(Effect::Showed { shard, fact });
+    }
+}

@@ -1,11 +1,12 @@
 //! The server's ends of connections.
 
 use crate::net::LinkId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// The connections that the shards of this process have accepted, closed ones too.
 #[derive(Default)]
-pub(crate) struct Sockets {
+pub(super) struct Sockets {
     all: BTreeMap<LinkId, Socket>,
     /// The open connections of each shard, by slot.
     slots: BTreeMap<u32, Vec<Option<LinkId>>>,
@@ -13,6 +14,7 @@ pub(crate) struct Sockets {
 
 struct Socket {
     shard: u32,
+    principal: Option<Arc<str>>,
     state: State,
     /// Its number among the open sockets of the shard.
     slot: usize,
@@ -33,10 +35,12 @@ enum State {
 }
 
 impl Sockets {
-    /// A shard will have the connection of a client in its next turn.
-    pub(crate) fn accept(&mut self, link: LinkId, shard: u32) {
+    /// A shard will have the connection of a client in its next turn. The client has shown this
+    /// principal in its certificate, if any.
+    pub(super) fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
         let socket = Socket {
             shard,
+            principal,
             state: State::Absent,
             slot: 0,
             is_paused: false,
@@ -47,7 +51,7 @@ impl Sockets {
     }
 
     /// Opens a connection that was accepted. Its slot is the first that is free, as a ring's is.
-    pub(crate) fn open(&mut self, link: LinkId) {
+    pub(super) fn open(&mut self, link: LinkId) {
         let Some(socket) = self.all.get_mut(&link) else { return };
         let slots = self.slots.entry(socket.shard).or_default();
         let free = slots.iter().position(Option::is_none);
@@ -60,45 +64,50 @@ impl Sockets {
     }
 
     /// The shard that accepted it; None if no shard of this process did.
-    pub(crate) fn shard(&self, link: LinkId) -> Option<u32> {
+    pub(super) fn shard(&self, link: LinkId) -> Option<u32> {
         self.all.get(&link).map(|socket| socket.shard)
     }
 
     /// The last slot that it had.
-    pub(crate) fn slot(&self, link: LinkId) -> usize {
+    pub(super) fn slot(&self, link: LinkId) -> usize {
         self.all.get(&link).map_or(0, |socket| socket.slot)
     }
 
     /// The connection of a shard in a slot.
-    pub(crate) fn in_slot(&self, shard: u32, slot: usize) -> Option<LinkId> {
+    pub(super) fn in_slot(&self, shard: u32, slot: usize) -> Option<LinkId> {
         self.slots.get(&shard)?.get(slot).copied().flatten()
     }
 
-    pub(crate) fn is_open(&self, link: LinkId) -> bool {
+    /// The principal that its client has shown.
+    pub(super) fn principal(&self, link: LinkId) -> Option<Arc<str>> {
+        self.all.get(&link)?.principal.clone()
+    }
+
+    pub(super) fn is_open(&self, link: LinkId) -> bool {
         self.all.get(&link).is_some_and(|socket| socket.state == State::Open)
     }
 
     /// The number of bytes of output that the socket has not accepted yet.
-    pub(crate) fn unsent(&self, link: LinkId) -> usize {
+    pub(super) fn unsent(&self, link: LinkId) -> usize {
         self.all.get(&link).map_or(0, |socket| socket.unsent)
     }
 
     /// The shard has passed output to an open connection.
-    pub(crate) fn sent(&mut self, link: LinkId, bytes: usize) {
+    pub(super) fn sent(&mut self, link: LinkId, bytes: usize) {
         if let Some(socket) = self.all.get_mut(&link) {
             socket.unsent += bytes;
         }
     }
 
     /// The socket has accepted bytes of output. Returns its shard if it is open.
-    pub(crate) fn taken(&mut self, link: LinkId, bytes: usize) -> Option<u32> {
+    pub(super) fn taken(&mut self, link: LinkId, bytes: usize) -> Option<u32> {
         let socket = self.all.get_mut(&link)?;
         socket.unsent = socket.unsent.saturating_sub(bytes);
         (socket.state == State::Open).then_some(socket.shard)
     }
 
     /// Bytes arrive. Returns them with the shard that receives them now, if it does not pause.
-    pub(crate) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) -> Option<(u32, Vec<u8>)> {
+    pub(super) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) -> Option<(u32, Vec<u8>)> {
         let socket = self.all.get_mut(&link)?;
         if socket.is_paused {
             socket.held.push_back(bytes);
@@ -108,14 +117,14 @@ impl Sockets {
     }
 
     /// Holds what arrives from now on.
-    pub(crate) fn pause(&mut self, link: LinkId) {
+    pub(super) fn pause(&mut self, link: LinkId) {
         if let Some(socket) = self.all.get_mut(&link) {
             socket.is_paused = true;
         }
     }
 
     /// Ends a pause; returns what arrived meanwhile.
-    pub(crate) fn resume(&mut self, link: LinkId) -> VecDeque<Vec<u8>> {
+    pub(super) fn resume(&mut self, link: LinkId) -> VecDeque<Vec<u8>> {
         let Some(socket) = self.all.get_mut(&link) else { return VecDeque::new() };
         socket.is_paused = false;
         std::mem::take(&mut socket.held)
@@ -123,7 +132,7 @@ impl Sockets {
 
     /// Closes an open connection when its output has left. Returns whether it has; None if the
     /// connection is not open.
-    pub(crate) fn finish(&mut self, link: LinkId) -> Option<bool> {
+    pub(super) fn finish(&mut self, link: LinkId) -> Option<bool> {
         if !self.is_open(link) {
             return None;
         }
@@ -134,7 +143,7 @@ impl Sockets {
     }
 
     /// Closes a connection now: output that has not left is dropped. Returns whether it was there.
-    pub(crate) fn close(&mut self, link: LinkId) -> bool {
+    pub(super) fn close(&mut self, link: LinkId) -> bool {
         if self.is_open(link) {
             self.free_slot(link);
         }
@@ -145,10 +154,10 @@ impl Sockets {
         was_there
     }
 
-    /// Closes all connections: the process has ended.
-    pub(crate) fn clear(&mut self) {
-        self.all.clear();
+    /// Closes all connections: the process has ended. Returns all that it had accepted.
+    pub(super) fn clear(&mut self) -> BTreeSet<LinkId> {
         self.slots.clear();
+        std::mem::take(&mut self.all).into_keys().collect()
     }
 
     fn free_slot(&mut self, link: LinkId) {

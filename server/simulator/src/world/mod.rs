@@ -3,57 +3,51 @@
 
 mod checks;
 mod clients;
-mod process;
+mod damage;
+mod effects;
+mod files;
+mod images;
+mod lifecycle;
+mod pauses;
+mod reload;
+mod rot;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use crate::client::{Raw, SimClient, SimMember, TopicCreator};
 use crate::coverage::Seen;
-use crate::disk::{Crash, Disk};
+use crate::disk::Crash;
 use crate::event::TimedEvent;
+use crate::images::Images;
 use crate::judge::Judge;
 use crate::net::{NetEvent, Network};
+use crate::node::Node;
 use crate::options::Options;
-use crate::profile::{DiskProfile, MS, Profile, SECOND};
+use crate::profile::{MS, Profile, SECOND};
 use crate::random::{Random, Salt};
 use crate::rot::Rot;
 use crate::sim::Sim;
 use loadgen::member::Nodes;
 use loadgen::topics::Topics;
 use muster::config::Config;
-use muster_counters::Totals;
-use muster_faults::Fault;
-use process::{Images, Process};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) struct World {
     pub(crate) profile: Profile,
     pub(crate) config: Arc<Config>,
     pub(crate) sim: Sim,
-    pub(crate) disk: Disk,
-    pub(crate) disk_random: Random,
-    /// The block size of the device, as the server sees it.
-    pub(crate) block_bytes: u32,
     pub(crate) network: Network,
-    pub(crate) process: Process,
-    /// The number of shards that the data directory is for.
-    pub(crate) process_shards: u32,
-    pub(crate) process_ends: bool,
+    pub(crate) node: Node,
+    /// The last shard has stopped cleanly in this event.
+    process_ends: bool,
     pub(crate) members: Vec<SimMember>,
     pub(crate) clients: Vec<SimClient>,
     pub(crate) client_random: Random,
     pub(crate) members_random: Random,
     pub(crate) topics: Topics,
     pub(crate) nodes: Nodes,
-    pub(crate) faults: Random,
-    pub(crate) ids: Random,
-    /// The time that mail between shards takes.
-    pub(crate) mail: Random,
     pub(crate) judge: Judge,
-    /// The numbers of shards that have ended.
-    pub(crate) counters: Totals,
-    pub(crate) injected: Option<Fault>,
     /// The server refused to start, as it had to.
     pub(crate) refused: bool,
     /// Once faults have ended: the time after which requests that are sent must be answered, and
@@ -84,9 +78,6 @@ enum Phase {
     Over,
 }
 
-/// A device writes this whole, whatever block size the server reads.
-const TORN_BLOCK_BYTES: usize = 512;
-
 /// The longest time from a crash to the next start.
 const START_MAX: u64 = 5 * SECOND;
 
@@ -107,25 +98,20 @@ impl World {
     /// # Panics
     /// If the configs of the profile contradict each other.
     pub(crate) fn new(seed: u64, options: Options) -> Self {
-        let fault = options.fault;
-        let profile = Profile::new(seed);
+        Self::with_profile(seed, Profile::new(seed), options)
+    }
+
+    fn with_profile(seed: u64, profile: Profile, options: Options) -> Self {
         let config = match Config::load("", &profile.configs) {
             Ok(config) => Arc::new(config),
             Err(error) => panic!("the profile's configs: {error}"),
         };
         let of = |salt| Random::new(seed, salt);
-        let mut disk = Disk::default();
-        disk.block_bytes = TORN_BLOCK_BYTES;
-        disk.skips_syncs = fault == Some(Fault::SkippedSync);
         Self {
-            config,
             sim: Sim::new(options),
-            disk,
-            disk_random: of(Salt::Disk),
-            block_bytes: profile.block_bytes,
             network: Network::new(profile.network.clone(), of(Salt::Network)),
-            process: Process::default(),
-            process_shards: profile.shards,
+            node: Node::new(seed, &profile, config.clone(), options.fault),
+            config,
             process_ends: false,
             members: Vec::new(),
             clients: Vec::new(),
@@ -133,12 +119,7 @@ impl World {
             members_random: of(Salt::Members),
             topics: Topics::default(),
             nodes: Nodes::default(),
-            faults: of(Salt::Faults),
-            ids: of(Salt::Ids),
-            mail: of(Salt::Mail),
             judge: Judge::default(),
-            counters: Totals::default(),
-            injected: fault,
             refused: false,
             calm_since: None,
             images: Images::new(options.images_every, of(Salt::Images)),
@@ -171,6 +152,7 @@ impl World {
     /// Handles the next event, at its time.
     pub(crate) fn advance(&mut self) {
         let Some(event) = self.sim.next_event() else { return };
+        self.node.advance(self.sim.now());
         self.handle(event);
         self.end_cleanly();
     }
@@ -181,10 +163,6 @@ impl World {
 
     pub(crate) fn is_resting(&self) -> bool {
         matches!(self.phase, Phase::Resting(_) | Phase::Answered(_) | Phase::Last | Phase::Over)
-    }
-
-    pub(crate) fn disk_profile(&self) -> &DiskProfile {
-        &self.profile.disk
     }
 
     fn handle(&mut self, event: TimedEvent) {
@@ -208,7 +186,7 @@ impl World {
             TimedEvent::Crash { life, how } => self.crash_at(life, how),
             TimedEvent::Reload { life, shard } => self.reload(life, shard),
             TimedEvent::StopOverdue { life } => self.stop_overdue(life),
-            TimedEvent::RoomAgain => self.process.set_disk_full(false),
+            TimedEvent::RoomAgain => self.node.set_disk_full(false),
             TimedEvent::Check => self.check(),
         }
     }
@@ -228,7 +206,7 @@ impl World {
     }
 
     fn plan_fault(&mut self) {
-        let pause = self.faults.between(0, 2 * self.profile.faults.every);
+        let pause = self.node.faults().between(0, 2 * self.profile.faults.every);
         self.sim.after(pause, TimedEvent::Fault);
     }
 
@@ -240,7 +218,8 @@ impl World {
         let faults = self.profile.faults.clone();
         let ends = faults.kill + faults.power_loss + faults.clean_stop;
         let of_time = faults.pause + faults.clock + faults.hang;
-        let drawn = self.faults.below(ends + faults.disk_full + of_time + faults.failed_shard);
+        let drawn =
+            self.node.faults().below(ends + faults.disk_full + of_time + faults.failed_shard);
         if let Some(drawn) = drawn.checked_sub(ends + faults.disk_full) {
             if drawn < faults.pause {
                 self.pause_process();
@@ -254,8 +233,8 @@ impl World {
         } else if drawn < faults.disk_full {
             self.sim.note(format_args!("the disk is full"));
             self.sim.saw(Seen::FullDisk);
-            self.process.set_disk_full(true);
-            let pause = self.faults.between(0, 10 * SECOND);
+            self.node.set_disk_full(true);
+            let pause = self.node.faults().between(0, 10 * SECOND);
             self.sim.after(pause, TimedEvent::RoomAgain);
         } else if drawn < faults.disk_full + faults.clean_stop {
             if !self.rot.is_outstanding() {
@@ -270,7 +249,7 @@ impl World {
     pub(crate) fn crash_kind(&mut self) -> Crash {
         let faults = &self.profile.faults;
         let (kill, all) = (faults.kill, faults.kill + faults.power_loss);
-        if self.faults.below(all) < kill { Crash::Kill } else { Crash::PowerLoss }
+        if self.node.faults().below(all) < kill { Crash::Kill } else { Crash::PowerLoss }
     }
 
     fn check(&mut self) {
@@ -296,29 +275,24 @@ impl World {
     fn calm_down(&mut self) {
         self.sim.note(format_args!("all goes well from now on"));
         // A pause of the process, or a hang of its disk, lasts on.
-        let now = self.sim.now().max(self.process.paused_until());
-        let now = now.max(self.process.hangs_until());
+        let now = self.sim.now().max(self.node.stands_until());
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
-        self.process.set_disk_full(false);
-        self.process.shards.iter_mut().for_each(|shard| shard.fails = None);
-        let slow = self.profile.disk.slow;
-        let disk = &mut self.profile.disk;
-        disk.delay_max = disk.delay_max.min(5_000);
-        (disk.slow_chance, disk.write_error_chance, disk.read_error_chance) = (0.0, 0.0, 0.0);
-        self.profile.disk.crash.misdirected = 0.0;
+        self.node.calm_disk();
+        self.node.end_failures();
         // Requests under way may still suffer from earlier faults.
-        let clients = &self.profile.clients;
-        let clients = clients.request_timeout + clients.rebalance_timeout;
-        self.calm_since = Some(now + clients + 2 * slow + START_MAX);
+        let patience = clients.request_timeout + clients.rebalance_timeout;
+        let calm_since = now + patience + 2 * self.profile.disk.slow + START_MAX;
+        self.calm_since = Some(calm_since);
+        self.node.end_late_verdicts(calm_since);
     }
 
     fn check_calm(&mut self, until: u64) {
         let now = self.sim.now();
         self.expect_tasks();
-        let unrest = match self.process.is_up() {
+        let unrest = match self.node.is_up() {
             true => self.unrest(),
             false => Some("the server is down".to_owned()),
         };
@@ -329,7 +303,7 @@ impl World {
                 self.count_streams_groups();
                 self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
                 self.wake_sharers();
-                self.release_verdicts();
+                self.on_node(Node::release_verdicts);
             }
             Some(unrest) if now > until && !self.change_half_rebalanced() => {
                 self.sim.violate(format_args!("does not settle: {unrest}"));
@@ -373,25 +347,9 @@ impl World {
 
     /// After the last start all is compared with what was answered.
     fn last_start(&mut self) {
-        if self.phase == Phase::Last && self.process.is_up() {
+        if self.phase == Phase::Last && self.node.is_up() {
             self.judge_rest();
             self.phase = Phase::Over;
         }
     }
-
-    /// An injected fault: shards wait for calls of the disk.
-    pub(crate) fn injects_blocking_call(&self) -> bool {
-        self.injected == Some(Fault::BlockingCall)
-    }
-
-    /// An injected fault: durable writes are said to be done before they are.
-    pub(crate) fn injects_early_write(&self) -> bool {
-        self.injected == Some(Fault::EarlyWrite)
-    }
-}
-
-/// The directory for the files of a startup: in memory, if the system has one there.
-pub(crate) fn scratch() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }

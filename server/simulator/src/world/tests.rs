@@ -1,10 +1,10 @@
 //! Histories that seeds draw rarely, set up by hand: no faults but those of the test.
 
-use super::process::Failing;
 use super::{Phase, World};
 use crate::client::SimMember;
+use crate::node::Failing;
 use crate::options::Options;
-use crate::profile::{ClientProfile, MS, SECOND};
+use crate::profile::{ClientProfile, MS, Profile, SECOND};
 use crate::random::{Random, Salt};
 use loadgen::event::Stop;
 use loadgen::history::Group;
@@ -81,8 +81,7 @@ fn classic() -> Protocol {
 
 /// A server with topics, on which nothing fails, and a group that has not begun.
 fn world(protocol: Protocol) -> World {
-    let mut world = World::new(0, Options::default());
-    let profile = &mut world.profile;
+    let mut profile = Profile::new(0);
     (profile.chaos, profile.chaos_steps, profile.faults.every) = (NEVER, NEVER, NEVER);
     profile.faults.crash_in_start_chance = 0.0;
     profile.faults.crash_between_blocks_chance = 0.0;
@@ -106,6 +105,7 @@ fn world(protocol: Protocol) -> World {
         churn_every: NEVER,
         ..profile.clients.clone()
     };
+    let mut world = World::with_profile(0, profile, Options::default());
     world.network.calm();
     world.begin_run();
     until(&mut world, World::is_chaos);
@@ -154,12 +154,12 @@ fn settle(world: &mut World, members: &[u32]) {
 
 /// The coordinator of the group fails, and is loaded again; returns when.
 fn fail_coordinator(world: &mut World) -> u64 {
-    let number = world.placement(world.process_shards).group_shard(GROUP);
+    let number = world.node.placement().group_shard(GROUP);
     let failed_at = world.sim.now();
-    world.process.shards[number as usize].fails = Some(Failing::Soon);
-    world.wake_shard(number);
-    until(world, |world| world.process.loaded_at(number) > failed_at);
-    world.process.loaded_at(number)
+    assert!(world.node.fail_shard(number, Failing::Soon));
+    world.on_node(|node| node.wake_shard(number));
+    until(world, |world| world.node.loaded_at(number) > failed_at);
+    world.node.loaded_at(number)
 }
 
 fn member(world: &World, index: u32) -> &SimMember {

@@ -4,24 +4,14 @@ use crate::client::{Raw, read_response};
 use crate::coverage::Seen;
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
-use muster::clock::Times;
-use muster::net::ConnectionId;
-use muster::shard::{Command, Event, Shard};
 use std::sync::Arc;
 
 impl World {
-    /// A client with a principal has shown it in its certificate.
-    pub(crate) fn show_certificate(
-        &mut self,
-        shard: &mut Shard,
-        times: Times,
-        (link, connection): (LinkId, ConnectionId),
-        commands: &mut Vec<Command>,
-    ) {
-        let Owner::Client(client) = self.network.link(link).owner() else { return };
-        let Raw::User(user) = &self.clients[client as usize].raw else { return };
-        let principal = Some(Arc::from(user.name()));
-        shard.step(times, Event::Secured { connection, principal }, commands);
+    /// The principal that a client shows in its certificate.
+    pub(in crate::world) fn principal_of(&self, link: LinkId) -> Option<Arc<str>> {
+        let Owner::Client(client) = self.network.link(link).owner() else { return None };
+        let Raw::User(user) = &self.clients[client as usize].raw else { return None };
+        Some(Arc::from(user.name()))
     }
 
     /// Notes what is known of the ACLs, when a client has begun to change them or has its answer.

@@ -32,8 +32,8 @@ impl World {
     /// Checks the records in flight of a shard's share partitions: their number is bounded, locks
     /// end when they should, and who has acquired some has a session.
     pub(super) fn judge_shares(&mut self, number: u32) {
-        let shard = self.process.shards[number as usize].inspect();
-        let now = self.clocks().now;
+        let shard = self.node.shard(number).inspect();
+        let now = self.node.clocks().now;
         let latest = now + i64::from(self.config.group_share_record_lock_duration_ms);
         let mut counts = BTreeMap::new();
         let mut wrong = None;
@@ -42,7 +42,7 @@ impl World {
             *count += run.last - run.first + 1;
             let limit = i64::from(self.config.group_share_partition_max_record_locks);
             // With several shards a member may look for a leader elsewhere, with another session.
-            let has_session = has_session || self.process_shards > 1;
+            let has_session = has_session || self.node.shards_on_disk() > 1;
             let ends = run.locked_until.is_none_or(|it| (now - OVERDUE_MS..=latest).contains(&it));
             if *count > limit + BATCH_MAX || !has_session || !ends {
                 wrong = Some(format!("{key:?} has {run:?} at {now}, {count} in flight"));
@@ -75,7 +75,7 @@ impl World {
 
     /// The share states of all shards, and what is in flight, for a violation.
     pub(in crate::world) fn share_states(&self) -> String {
-        let shards = || self.process.shards.iter().map(|shard| shard.inspect());
+        let shards = || self.node.shards().iter().map(|shard| shard.inspect());
         let states = shards().flat_map(|shard| shard.share_states());
         let states = states.map(|(key, it)| format!("{key:?} {:?}\n", it.snapshot()));
         let in_flight = shards().flat_map(|shard| shard.shares_in_flight());

@@ -1,8 +1,8 @@
 //! The memory of a shard, compared with its limits after each turn.
 
 use crate::coverage::Seen;
+use crate::node::CLOSING_MAX;
 use crate::world::World;
-use crate::world::process::CLOSING_MAX;
 use muster::net::{Kind, SLICES_MAX};
 use muster::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
@@ -29,18 +29,18 @@ const MANY: usize = 64;
 
 impl World {
     pub(super) fn judge_memory(&mut self, number: u32) {
-        let shard = self.process.shards[number as usize].inspect();
+        let shard = self.node.shard(number).inspect();
         let is_many = shard.connections().len() > MANY;
         if is_many && !self.judge.is_thorough() {
             return;
         }
         let ((waits, _), is_full) = (shard.waiting(), shard.is_log_full());
-        let descriptors = self.process.shards[number as usize].descriptors();
+        let descriptors = self.node.shard(number).descriptors();
         let found = self.too_much(shard, descriptors);
         self.sim.saw(Seen::MemoryMeasured);
         self.sim.add(Seen::LogFull, u64::from(is_full));
         self.sim.add(Seen::WaitedForLog, u64::from(waits > 0 && is_full));
-        let stuck = self.process.shards[number as usize].inspect().stuck();
+        let stuck = self.node.shard(number).inspect().stuck();
         if let Some(first) = stuck.first() {
             return self.sim.violate(format_args!("shard {number}: {first}"));
         }

@@ -21,6 +21,7 @@ impl World {
     pub(crate) fn coverage(&self) -> Coverage {
         let mut coverage = self.sim.coverage().clone();
         coverage += self.network.coverage();
+        coverage += self.node.coverage();
         coverage += &self.judge.facts.coverage;
         for sim in &self.clients {
             let expired = sim.raw.books().iter().map(Committer::expired).sum();
@@ -85,7 +86,7 @@ impl World {
 
     /// Runs the checks that follow a turn of a shard.
     pub(crate) fn judge_shard(&mut self, number: u32) {
-        let shard = self.process.shards[number as usize].inspect();
+        let shard = self.node.shard(number).inspect();
         let progress = shard.progress();
         if let Err(what) = self.judge.note_turn(number, shard) {
             return self.sim.violate(format_args!("shard {number}: {what}"));

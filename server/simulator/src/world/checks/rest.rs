@@ -4,8 +4,8 @@
 use crate::client::Raw;
 use crate::disk::Crash;
 use crate::judge::Offsets;
+use crate::node::StartedShard;
 use crate::profile::SECOND;
-use crate::world::process::StartedShard;
 use crate::world::{Phase, World};
 use loadgen::plan::GroupIndex;
 use muster::placement::CONTROLLER;
@@ -43,7 +43,7 @@ impl World {
 
     /// Whether the server runs and no raw client waits.
     pub(in crate::world) fn is_answered(&self) -> bool {
-        self.clients.iter().all(|client| !client.waits) && self.process.is_up()
+        self.clients.iter().all(|client| !client.waits) && self.node.is_up()
     }
 
     /// Whether it is, and all damage was found.
@@ -61,21 +61,21 @@ impl World {
 
     /// Checks the state of the shards against the records of all raw clients.
     pub(crate) fn judge_rest(&mut self) {
-        let offsets = Offsets::of(&self.process.found);
+        let offsets = Offsets::of(self.node.found());
         let mut books = self.clients.iter().flat_map(|sim| sim.raw.books());
         let wrong = books.find_map(|book| offsets.check(book).err());
         let of_admin = || {
             self.clients.iter().find_map(|sim| match &sim.raw {
                 Raw::Admin(admin) => {
-                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
                     images.map(|image| admin.check(image)).find_map(Result::err)
                 }
                 Raw::Granter(granter) => {
-                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
                     images.map(|image| granter.check(image)).find_map(Result::err)
                 }
                 Raw::Limiter(limiter) => {
-                    let images = self.process.shards.iter().map(|shard| shard.inspect().image());
+                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
                     images.map(|image| limiter.check(image)).find_map(Result::err)
                 }
                 Raw::TopicCreator(_)
@@ -101,7 +101,7 @@ impl World {
     /// coordinator that will end it. Only after some time without a load: a coordinator may have
     /// forgotten one until it is reported.
     pub(crate) fn judge_open_transactions(&mut self) {
-        let runs_since = self.process.runs_since(self.sim.now());
+        let runs_since = self.node.runs_since();
         let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);
         let open = if is_settled { self.without_coordinator() } else { None };
         if let Some(open) = open {
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn without_coordinator(&self) -> Option<String> {
-        let shards = || self.process.shards.iter().map(|shard| shard.inspect());
+        let shards = || self.node.shards().iter().map(|shard| shard.inspect());
         let known: BTreeSet<i64> = shards().flat_map(|shard| shard.open_producers()).collect();
         let mut of_groups = shards().flat_map(|shard| shard.open_transactions());
         let of_groups = of_groups.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
@@ -124,12 +124,12 @@ impl World {
 
     /// State that should have been forgotten.
     fn left_of_deleted_topics(&self) -> Option<String> {
-        let shard = self.process.shards.first()?;
+        let shard = self.node.shards().first()?;
         let image = shard.inspect().image();
         if let Some((id, topic)) = image.deleted().next() {
             return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));
         }
-        self.process.found.iter().find_map(|(key, value)| {
+        self.node.found().iter().find_map(|(key, value)| {
             match GroupRecord::read(key, value.as_deref()) {
                 Ok(Some(GroupRecord::OffsetCommit(key, Some(value))))
                     if !value.topic_id.is_zero() && image.topic_by_id(value.topic_id).is_none() =>
@@ -146,7 +146,7 @@ impl World {
     /// they are at this moment.
     pub(super) fn judge_books(&self, number: u32, started: &StartedShard) -> Result<(), String> {
         let offsets = Offsets::of(&started.records);
-        let placement = self.placement(self.process_shards);
+        let placement = self.node.placement();
         let books = self.clients.iter().flat_map(|sim| sim.raw.books());
         let mut of_shard = books.filter(|book| placement.group_shard(book.group()) == number);
         of_shard.try_for_each(|book| offsets.check(&book.interrupted()))?;

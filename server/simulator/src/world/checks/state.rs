@@ -2,40 +2,47 @@
 
 use crate::coverage::Seen;
 use crate::judge::cut_conversions;
+use crate::node::{OpenFile, Reloaded, StartedShard, Write};
 use crate::world::World;
-use crate::world::process::{OpenFile, StartedShard};
+use muster::partitions::layout::TOPICS;
 use muster_storage::OpenMode;
 use muster_storage::layout::BLOCK_MAGIC;
 use std::path::Path;
 
 impl World {
-    /// Called when a shard requests a write: keeps a block as the one in flight.
-    pub(crate) fn judge_write(&mut self, shard: u32, file: &OpenFile, offset: u64, data: &[u8]) {
-        if self.is_block(file, data) {
-            let path = self.path_of(file);
-            let path = path.display();
-            self.sim.note(format_args!(
-                "shard {shard} writes {} bytes at {offset} of {path}",
-                data.len()
-            ));
+    /// A shard has requested a write: keeps a block as the one in flight.
+    pub(super) fn judge_write(&mut self, shard: u32, write: &Write) {
+        let Write { inode, mode, number, offset, data, len_before } = write;
+        let path = self.node.disk().name(*inode).to_owned();
+        if is_block(*mode, &path, data) {
+            let (len, path) = (data.len(), path.display());
+            self.sim.note(format_args!("shard {shard} writes {len} bytes at {offset} of {path}"));
             if let Err(what) = self.judge.note_write(shard, data) {
                 self.sim.violate(format_args!(
                     "shard {shard} writes a marker before its decision is durable: {what}"
                 ));
             }
         }
+        // A segment of a partition has no gap.
+        let is_segment = path.starts_with(TOPICS) && path.extension().is_some_and(|it| it == "log");
+        if is_segment && offset > len_before {
+            let path = path.display();
+            let place = format!("{offset} of {path}, which has {len_before} bytes");
+            self.sim.violate(format_args!("a batch at {place}"));
+        }
+        self.judge_images(shard, &path, Seen::ImageInWrite, Some(*number));
     }
 
     /// Called when a write is durable: reads the block back from the disk.
     pub(crate) fn judge_written(&mut self, shard: u32, file: &OpenFile, offset: u64, data: &[u8]) {
-        if !self.is_block(file, data) {
+        if !is_block(file.mode, self.node.disk().name(file.inode), data) {
             return;
         }
         let now = self.sim.now();
-        let durable = self.disk.durable(file.inode, offset);
+        let durable = self.node.disk().durable(file.inode, offset);
         let durable = durable.get(..data.len()).unwrap_or_default();
         if let Err(error) = self.judge.note_written(shard, durable, now) {
-            let path = self.path_of(file);
+            let path = self.node.disk().name(file.inode).to_owned();
             let path = path.display();
             self.sim.violate(format_args!("a block at {offset} of {path} cannot be read: {error}"));
         }
@@ -44,7 +51,7 @@ impl World {
 
     /// Called when a sync is done: the block that recovery found is durable now.
     pub(crate) fn judge_synced(&mut self, shard: u32, file: &OpenFile) {
-        if !is_in_log(self.disk.name(file.inode)) {
+        if !is_in_log(self.node.disk().name(file.inode)) {
             return;
         }
         if let Err(error) = self.judge.note_synced(shard, self.sim.now()) {
@@ -56,7 +63,7 @@ impl World {
     /// Compares the live state of a shard with its log; only while no write is in flight.
     pub(super) fn judge_live_state(&mut self, number: u32) {
         self.sim.saw(Seen::LiveCompared);
-        let shard = self.process.shards[number as usize].inspect();
+        let shard = self.node.shard(number).inspect();
         if let Err(what) = self.judge.check_live(number, shard) {
             self.sim.violate(format_args!("shard {number}: {what}"));
         }
@@ -64,8 +71,8 @@ impl World {
 
     /// Called before the process is killed or loses power.
     pub(crate) fn judge_crash(&mut self) {
-        for number in 0..self.process.shard_count() {
-            let shard = self.process.shards[number as usize].inspect();
+        for number in 0..self.node.shard_count() {
+            let shard = self.node.shard(number).inspect();
             let progress = shard.progress();
             if progress.accepted() == progress.flushed() && !shard.is_failed() {
                 self.judge_live_state(number);
@@ -76,8 +83,8 @@ impl World {
 
     /// Called after a clean stop.
     pub(crate) fn judge_clean_stop(&mut self) {
-        for number in 0..self.process.shard_count() {
-            let progress = self.process.shards[number as usize].inspect().progress();
+        for number in 0..self.node.shard_count() {
+            let progress = self.node.shard(number).inspect().progress();
             if progress.accepted() != progress.flushed() {
                 self.sim.violate(format_args!("shard {number} stopped with {progress:?}"));
             }
@@ -91,7 +98,9 @@ impl World {
         self.judge.expect_shards(started.len(), &self.config);
         self.sim.saw(Seen::StartCompared);
         let spoiled = [Seen::MisdirectedWrite, Seen::FileNameLost];
-        let is_intact = spoiled.iter().all(|what| self.sim.count(*what) == 0);
+        let is_intact = spoiled
+            .iter()
+            .all(|what| self.sim.count(*what) + self.node.coverage().count(*what) == 0);
         for (number, StartedShard { shard, position, records, .. }) in (0..).zip(started) {
             let shard = shard.inspect();
             let offline = shard.offline_partitions();
@@ -115,11 +124,11 @@ impl World {
     pub(crate) fn judge_reloaded(
         &mut self,
         number: u32,
-        started: &StartedShard,
+        reloaded: &Reloaded,
     ) -> Result<(), String> {
         self.judge_restarted();
-        let StartedShard { shard, position, records, .. } = started;
-        let found = (*position, shard.inspect());
+        let Reloaded { position, records, .. } = reloaded;
+        let found = (*position, self.node.shard(number).inspect());
         self.judge.check_recovered(number, found, records, &self.config)
     }
 
@@ -144,11 +153,12 @@ impl World {
             self.sim.violate(format_args!("after the change of shards: {what}"));
         }
     }
+}
 
-    fn is_block(&self, file: &OpenFile, data: &[u8]) -> bool {
-        let is_block = data.starts_with(&BLOCK_MAGIC.to_be_bytes());
-        is_block && file.mode == OpenMode::Durable && is_in_log(self.disk.name(file.inode))
-    }
+/// Whether a write to a file is that of a block of a shard's log.
+fn is_block(mode: OpenMode, path: &Path, data: &[u8]) -> bool {
+    let is_block = data.starts_with(&BLOCK_MAGIC.to_be_bytes());
+    is_block && mode == OpenMode::Durable && is_in_log(path)
 }
 
 fn is_in_log(path: &Path) -> bool {

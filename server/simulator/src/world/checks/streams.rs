@@ -44,7 +44,7 @@ impl World {
     }
 
     fn streams_groups(&self) -> BTreeMap<GroupIndex, Readiness> {
-        let Some(shard) = self.process.shards.first() else { return BTreeMap::new() };
+        let Some(shard) = self.node.shards().first() else { return BTreeMap::new() };
         let image = shard.inspect().image();
         let mut groups = BTreeMap::new();
         for group in self.members.iter().map(|sim| &sim.member.plan().group) {

@@ -48,7 +48,7 @@ impl World {
             self.sim.saw(Seen::Throttled);
             let until = asked.sent + throttle_ms.unsigned_abs() as u64 * MS;
             self.network.link_mut(id).mute(until);
-            self.fail_throttling();
+            self.fail_throttling(shard);
         }
         if let Err(what) = self.check_throttling((shard, client), asked, &response, throttle_ms) {
             let request = format!("API {} v{} #{}", asked.api, asked.version, asked.correlation);

@@ -3,6 +3,9 @@
 use crate::coverage::Seen;
 use crate::node::Fact;
 use crate::world::World;
+use muster_storage::OpenMode;
+use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
+use std::path::Path;
 
 impl World {
     /// Judges a fact about a shard.
@@ -29,15 +32,61 @@ impl World {
                 self.judge.turns(shard).note_waiting(queues);
                 Ok(())
             }
+            Fact::Opened { .. }
+            | Fact::Missed { .. }
+            | Fact::Writes(_)
+            | Fact::WriteFailed { .. }
+            | Fact::ReadShort { .. } => self.judge_file_fact(shard, fact),
         };
         if let Err(what) = checked {
             self.sim.violate(format_args!("shard {shard}: {what}"));
         }
     }
 
+    fn judge_file_fact(&mut self, shard: u32, fact: Fact) -> Result<(), String> {
+        match fact {
+            Fact::Opened { path, is_new } => {
+                self.sim.note(format_args!("shard {shard} opens {}", path.display()));
+                self.rot.opened(shard, &path);
+                if is_new {
+                    self.judge_new_file(&path);
+                    self.judge_images(shard, &path, Seen::ImageOfNames, None);
+                }
+            }
+            Fact::Missed { path } => {
+                self.sim.note(format_args!("shard {shard} misses {}", path.display()));
+                self.sim.saw(Seen::FileMissed);
+            }
+            Fact::Writes(write) => self.judge_write(shard, &write),
+            Fact::WriteFailed { path, mode, is_full } => {
+                self.note_failed_write(&path, mode, is_full)
+            }
+            Fact::ReadShort { path, offset, len, has } => {
+                let part =
+                    format!("{len} bytes at {offset} of {}, which has {has}", path.display());
+                return Err(format!("a file is shorter than a part of it: {part}"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A write or sync has failed.
+    fn note_failed_write(&mut self, path: &Path, mode: OpenMode, is_full: bool) {
+        if is_full && mode == OpenMode::Aside {
+            if !path.ends_with(SNAPSHOT_ASIDE_FILE_NAME) {
+                return self.sim.saw(Seen::NoSpaceCompaction);
+            }
+            self.rot.no_space_for_snapshot();
+            return self.sim.saw(Seen::NoSpaceSnapshot);
+        }
+        self.sim.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });
+        self.sim.note(format_args!("a write to {} fails", path.display()));
+    }
+
     /// Checks the time of groups at the end of a turn.
     pub(crate) fn judge_time(&mut self, number: u32) {
-        let shard = self.process.shards[number as usize].inspect();
+        let shard = self.node.shard(number).inspect();
         let turns = self.judge.turns(number);
         let sessions = turns.check_sessions(shard);
         let group_time = turns.check_group_time(shard);

@@ -145,7 +145,7 @@ impl World {
 
     /// The image of all shards; None if they have different topics, or none run.
     fn common_image(&self) -> Option<Arc<ClusterImage>> {
-        let mut images = self.process.shards.iter().map(|shard| shard.inspect().image());
+        let mut images = self.node.shards().iter().map(|shard| shard.inspect().image());
         let first = images.next()?;
         images.all(|image| image.version() == first.version()).then(|| first.clone())
     }

@@ -11,7 +11,7 @@ impl World {
         if !self.is_chaos() {
             return;
         }
-        let shard = self.client_random.below(u64::from(self.process_shards)) as u32;
+        let shard = self.client_random.below(u64::from(self.node.shards_on_disk())) as u32;
         let link = match self.clients[client as usize].links.first().copied() {
             Some(link) if self.client_random.chance(0.5) => link,
             known => {

@@ -7,6 +7,7 @@ use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
 use crate::world::World;
 use loadgen::member::Failure;
+use std::collections::BTreeSet;
 
 /// A request that is ready to be sent.
 pub(super) struct RequestFrame {
@@ -66,7 +67,7 @@ impl World {
         // One that was throttled has to wait.
         let is_muted = link.muted_until() > asked.sent;
         // One of an earlier process is gone, which the client may not know.
-        let is_live = link.life() == self.process.life;
+        let is_live = link.life() == self.node.life();
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner());
             self.sim.violate(format_args!("no answer to {owner:?}, API {api}, #{correlation}"));
@@ -113,8 +114,8 @@ impl World {
         match delay {
             0 => self.ended(id),
             delay => {
-                if self.faults.chance(0.5) {
-                    self.input_ended(id);
+                if self.node.faults().chance(0.5) {
+                    self.on_node(|node| node.input_ended(id));
                 }
                 self.sim.after(delay, TimedEvent::Ended { link: id });
             }
@@ -122,11 +123,11 @@ impl World {
     }
 
     /// Called when the process has ended: clients lose their connections, but after a power loss
-    /// some notice it by timeouts only.
-    pub(crate) fn lose_all(&mut self, how: Crash) {
+    /// some notice it by timeouts only. `accepted` has those that the process had accepted.
+    pub(crate) fn lose_all(&mut self, accepted: &BTreeSet<LinkId>, how: Crash) {
         for id in self.network.open_links() {
-            let was_there = self.process.sockets.shard(id).is_some();
-            let is_silent = how == Crash::PowerLoss && self.faults.chance(0.1);
+            let was_there = accepted.contains(&id);
+            let is_silent = how == Crash::PowerLoss && self.node.faults().chance(0.1);
             if was_there && !is_silent {
                 let at = self.network.close(id, self.sim.now());
                 self.sim.at(at, TimedEvent::Lost { link: id });

@@ -6,8 +6,8 @@ use super::links::RequestFrame;
 use crate::client::{ClassicId, SimMember, is_static_cooperative};
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
+use crate::node::FIRST_PORT;
 use crate::world::World;
-use crate::world::process::FIRST_PORT;
 use loadgen::event::{EventKind, Stop};
 use loadgen::member::{
     Answer, Context, Destination, Failure, Member, Outgoing, Output, Request, State,
@@ -138,11 +138,11 @@ impl World {
         let sim = &self.members[index as usize];
         let plan = sim.member.plan();
         let is_classic = matches!(plan.group.protocol, Protocol::Classic { .. });
-        let coordinator = self.placement(self.process_shards).group_shard(&plan.group.id);
+        let coordinator = self.node.placement().group_shard(&plan.group.id);
         is_classic
             && plan.instance_id.is_some()
             && reason.contains("FENCED_INSTANCE_ID")
-            && sim.id.may_be_lost_at(self.process.loaded_at(coordinator))
+            && sim.id.may_be_lost_at(self.node.loaded_at(coordinator))
     }
 
     /// Whether the group may have been deleted: as in Kafka, an empty group is deleted with its
@@ -213,7 +213,9 @@ impl World {
         }
         let owner = Owner::Member { member: index, life: sim.life };
         let shard = match to {
-            Destination::Any => self.client_random.below(u64::from(self.process_shards)) as u32,
+            Destination::Any => {
+                self.client_random.below(u64::from(self.node.shards_on_disk())) as u32
+            }
             Destination::Node(node) | Destination::Leader(node) => {
                 let port = self.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
                 u32::from(port - FIRST_PORT)

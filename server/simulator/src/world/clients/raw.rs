@@ -58,7 +58,7 @@ impl World {
         if self.may_overtake(client) {
             return self.arm_client_after(client, self.mail_time());
         }
-        let placement = self.placement(self.process_shards);
+        let placement = self.node.placement();
         let is_chaos = self.is_chaos();
         self.hang_up_some(client);
         let mut around = Surroundings {
@@ -138,7 +138,7 @@ impl World {
         let now = self.sim.now();
         let arrived = |since: u64| now >= since + self.mail_time();
         self.clients[client as usize].has_lost_change
-            && !self.process.runs_since(now).is_some_and(arrived)
+            && !self.node.runs_since().is_some_and(arrived)
     }
 
     /// The longest time that mail between shards takes while all of them run.

@@ -1,12 +1,10 @@
-//! The sockets of shards on the simulated network, and all else that production's reactor needs
-//! beside files: it carries out what `muster`'s `Reactor` decides.
+//! The sockets and the mail of shards, and all else that production's reactor needs beside files.
+//! It carries out what `muster`'s `Reactor` decides.
 
+use super::shard::{Inbound, SimShard};
 use super::turn::ms_of;
-use super::{Inbound, SimShard};
-use crate::event::TimedEvent;
+use super::{Effect, Fact, Node, RunQueues};
 use crate::net::LinkId;
-use crate::node::{Fact, RunQueues};
-use crate::world::World;
 use muster::clock::Times;
 use muster::reactor::{Completion, Io, Share};
 use muster::shard::{CertificateOrder, Command, Event, ListenerIndex, Message, Shard};
@@ -17,7 +15,7 @@ use std::sync::Arc;
 /// The most frames of a slice.
 const FRAMES_MAX: u64 = 16;
 
-impl Io for World {
+impl Io for Node {
     type Conn = LinkId;
     type Data = Vec<u8>;
     type Parts = Vec<u8>;
@@ -72,12 +70,16 @@ impl Io for World {
             asked += 1;
             asked >= frames
         };
-        self.show(Fact::SliceBegins(RunQueues::of(shard.inspect())));
+        self.show_turning(Fact::SliceBegins(RunQueues::of(shard.inspect())));
         self.show_image(shard);
         shard.work(times, &mut is_over, commands);
         let (shard, things) = (shard.inspect(), 1 + asked.min(frames - 1));
         let has_long_request = shard.has_long_request();
-        self.show(Fact::SliceEnds { queues: RunQueues::of(shard), things, has_long_request });
+        self.show_turning(Fact::SliceEnds {
+            queues: RunQueues::of(shard),
+            things,
+            has_long_request,
+        });
     }
 
     fn step(
@@ -89,9 +91,9 @@ impl Io for World {
     ) {
         if let Event::Received { connection, data } = &event {
             let (connection, bytes, came_at) = (*connection, data.len(), self.turning().came_at);
-            self.show(Fact::Received { connection, bytes, came_at });
+            self.show_turning(Fact::Received { connection, bytes, came_at });
         } else if let Event::Ended { connection } = &event {
-            self.show(Fact::Ended(*connection));
+            self.show_turning(Fact::Ended(*connection));
         }
         let opened = match &event {
             Event::Opened { connection, .. } => Some(*connection),
@@ -103,8 +105,10 @@ impl Io for World {
         if let Some(connection) = opened
             && let Some(link) =
                 self.process.sockets.in_slot(self.process.turning, connection.slot())
+            && let Some(principal) = self.process.sockets.principal(link)
         {
-            self.show_certificate(shard, times, (link, connection), commands);
+            let event = Event::Secured { connection, principal: Some(principal) };
+            shard.step(times, event, commands);
         }
     }
 
@@ -128,7 +132,7 @@ impl Io for World {
     fn send(&mut self, link: LinkId, output: &mut Vec<u8>) {
         let bytes = std::mem::take(output);
         if self.process.sockets.is_open(link) {
-            self.leave(link, &bytes);
+            self.pass_to_socket(link, bytes, true);
         }
     }
 
@@ -154,18 +158,15 @@ impl Io for World {
         self.turning().inbox.push_back(Inbound::Writable(link));
     }
 
-    fn finish(&mut self, id: LinkId) {
-        let Some(is_empty) = self.process.sockets.finish(id) else { return };
-        self.sim.note(format_args!("link {} closes when its output has left", id.0));
-        if let Some(delay) = self.network.finish(id, is_empty) {
-            self.sim.after(delay, TimedEvent::Lost { link: id });
+    fn finish(&mut self, link: LinkId) {
+        if let Some(is_empty) = self.process.sockets.finish(link) {
+            self.effects.push_back(Effect::Finished { link, is_empty });
         }
     }
 
-    fn close(&mut self, id: LinkId) {
-        if self.process.sockets.close(id) {
-            let at = self.network.close(id, self.sim.now());
-            self.sim.at(at, TimedEvent::Lost { link: id });
+    fn close(&mut self, link: LinkId) {
+        if self.process.sockets.close(link) {
+            self.effects.push_back(Effect::Closed { link });
         }
     }
 
@@ -178,13 +179,13 @@ impl Io for World {
 
     /// Pushes of clients go nowhere.
     fn pass_push(&mut self, push: Push) {
-        let now = (self.sim.now() / 1_000) as i64;
+        let now = (self.now / 1_000) as i64;
         let (outcome, _) = Receiver::new(false, false).take(now, &push);
         self.post(push.from, Message::Pushed(outcome));
     }
 }
 
-impl World {
+impl Node {
     /// Takes one of the turn's slices; true if there was none.
     fn is_out_of_slices(&mut self) -> bool {
         let left = &mut self.process.slices_left;
@@ -194,8 +195,8 @@ impl World {
     }
 
     /// Shows the judge a fact about the shard whose turn it is.
-    pub(super) fn show(&mut self, fact: Fact) {
-        self.judge_fact(self.process.turning, fact);
+    pub(super) fn show_turning(&mut self, fact: Fact) {
+        self.show(self.process.turning, fact);
     }
 
     /// Shows the judge the image on which the shard decides, if it is another one.
@@ -204,12 +205,12 @@ impl World {
         let sim = self.turning();
         if !sim.has_shown_image || !Arc::ptr_eq(&sim.image, image) {
             (sim.has_shown_image, sim.image) = (true, image.clone());
-            self.show(Fact::Image(image.clone()));
+            self.show_turning(Fact::Image(image.clone()));
         }
     }
 
     /// The shard whose turn it is, whose `running` is None meanwhile.
-    pub(crate) fn turning(&mut self) -> &mut SimShard {
+    pub(super) fn turning(&mut self) -> &mut SimShard {
         let number = self.process.turning;
         &mut self.process.shards[number as usize]
     }
@@ -245,23 +246,11 @@ impl World {
         }
     }
 
-    /// Called when whole answers leave the shard.
-    fn leave(&mut self, id: LinkId, bytes: &[u8]) {
-        self.leave_in_parts(id, bytes);
-        if !bytes.is_empty() && self.network.link(id).is_in_answer() {
-            self.sim.violate(format_args!("link {}: half an answer left", id.0));
-        }
-    }
-
-    /// Answers leave the shard, the last perhaps in part: what they report has to be durable now.
-    fn leave_in_parts(&mut self, id: LinkId, bytes: &[u8]) {
-        for frame in self.network.link_mut(id).leave(bytes) {
-            self.answer_leaves(id, frame);
-        }
-        if !bytes.is_empty() {
-            self.process.sockets.sent(id, bytes.len());
-            self.network.give(self.sim.queue(), id, bytes.len());
-        }
+    /// Passes output to the socket of an open connection: whole answers, or parts of them.
+    fn pass_to_socket(&mut self, link: LinkId, bytes: Vec<u8>, is_whole: bool) {
+        self.process.sockets.sent(link, bytes.len());
+        let shard = self.process.turning;
+        self.effects.push_back(Effect::Sent { shard, link, bytes, is_whole });
     }
 
     /// Passes the gathered parts, or some of their bytes, to the socket.
@@ -270,89 +259,70 @@ impl World {
         let files = std::mem::take(&mut self.turning().files_of_parts);
         let is_open = |link: &LinkId| self.process.sockets.is_open(*link);
         let Some(link) = link.filter(is_open) else { return };
-        let Some(parts) = parts else {
+        let Some(mut parts) = parts else {
             return self.turning().inbox.push_back(Inbound::StreamFailed(link, files));
         };
         let is_full = self.faults.chance(0.3);
         let most = parts.len() as u64;
         let sent = if is_full { self.faults.between(0, most) } else { most } as usize;
-        self.leave_in_parts(link, &parts[..sent]);
+        parts.truncate(sent);
+        self.pass_to_socket(link, parts, false);
         self.turning().inbox.push_back(Inbound::Streamed(link, sent, files));
     }
 
-    fn answer_leaves(&mut self, id: LinkId, frame: Vec<u8>) {
-        let link = self.network.link_mut(id);
-        let Some(asked) = link.answer(&frame) else {
-            if link.forbids_answer() {
-                self.sim.violate(format_args!("link {}: an answer to no request", id.0));
-            }
-            return;
-        };
-        self.judge_answer(&asked, &frame);
-        let shard = self.process.turning;
-        self.judge_access(shard, id, &asked, &frame);
-        self.judge_throttling(shard, id, &asked, &frame);
-        self.network.link_mut(id).keep_answer(asked, frame);
-    }
-
-    /// Called when bytes arrive at a shard's end of a connection.
-    pub(crate) fn arrive(&mut self, id: LinkId) {
-        let Some(bytes) = self.network.link_mut(id).arrive() else { return };
-        if let Some((shard, bytes)) = self.process.sockets.receive(id, bytes) {
-            self.enqueue(shard, Inbound::Received(id, bytes, self.now_ms()));
+    /// Bytes arrive at a shard's end of a connection.
+    pub(crate) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) {
+        if let Some((shard, bytes)) = self.process.sockets.receive(link, bytes) {
+            self.enqueue(shard, Inbound::Received(link, bytes, self.now_ms()));
         }
     }
 
-    /// A client that connects is accepted, or there is no server.
-    pub(crate) fn accept(&mut self, id: LinkId) {
-        let now = self.sim.now();
-        let (shard, life) = (self.network.link(id).shard(), self.process.life);
-        let listens = now >= self.process.listens_at && !self.process.stopping;
-        let is_there = self.process.shards.get(shard as usize).is_some_and(|shard| !shard.stopped);
-        if !listens || !is_there {
-            return self.lose(id);
-        }
-        let link = self.network.link_mut(id);
-        if link.is_client_open() {
-            link.accept(life);
-            self.process.sockets.accept(id, shard);
-            self.enqueue(shard, Inbound::Opened(id));
+    /// Whether a shard accepts connections.
+    pub(crate) fn listens(&self, shard: u32) -> bool {
+        let is_stopped = |it: &SimShard| it.is_stopped;
+        let is_there = self.process.shards.get(shard as usize).is_some_and(|it| !is_stopped(it));
+        is_there && self.now >= self.process.listens_at && !self.process.is_stopping
+    }
+
+    /// A shard that listens accepts a connection, whose client shows this principal in its
+    /// certificate, if any.
+    pub(crate) fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
+        self.process.sockets.accept(link, shard, principal);
+        self.enqueue(shard, Inbound::Opened(link));
+    }
+
+    /// The socket has accepted bytes of output.
+    pub(crate) fn taken(&mut self, link: LinkId, bytes: usize) {
+        if let Some(shard) = self.process.sockets.taken(link, bytes) {
+            let unsent = self.process.sockets.unsent(link);
+            self.enqueue(shard, Inbound::Sent(link, unsent));
         }
     }
 
-    /// Called when the socket has accepted output of a shard.
-    pub(crate) fn taken(&mut self, id: LinkId) {
-        let len = self.network.taken(self.sim.queue(), id);
-        if let Some(shard) = self.process.sockets.taken(id, len) {
-            let unsent = self.process.sockets.unsent(id);
-            self.enqueue(shard, Inbound::Sent(id, unsent));
+    /// A client sends nothing more.
+    pub(crate) fn input_ended(&mut self, link: LinkId) {
+        if let Some(shard) = self.process.sockets.shard(link) {
+            self.enqueue(shard, Inbound::InputEnded(link));
         }
     }
 
-    /// Notifies the shard that a client sends nothing more.
-    pub(crate) fn input_ended(&mut self, id: LinkId) {
-        if let Some(shard) = self.process.sockets.shard(id) {
-            self.enqueue(shard, Inbound::InputEnded(id));
-        }
-    }
-
-    /// Notifies the shard that a client has closed its connection.
-    pub(crate) fn ended(&mut self, id: LinkId) {
-        if let Some(shard) = self.process.sockets.shard(id) {
-            self.enqueue(shard, Inbound::Ended(id));
+    /// A client has closed its connection.
+    pub(crate) fn ended(&mut self, link: LinkId) {
+        if let Some(shard) = self.process.sockets.shard(link) {
+            self.enqueue(shard, Inbound::Ended(link));
         }
     }
 
     /// Sends mail to a shard: in order, but for some verdicts; input that comes later may be
     /// handled before.
-    pub(crate) fn post(&mut self, to: u32, mut message: Message) {
+    pub(super) fn post(&mut self, to: u32, mut message: Message) {
         let late = self.late_verdicts(to, &mut message);
         self.deliver(to, message);
         late.into_iter().for_each(|message| self.deliver(to, message));
     }
 
     pub(super) fn deliver(&mut self, to: u32, message: Message) {
-        let arrives = self.sim.now() + self.mail.skewed(0, self.profile.turn_delay_max);
+        let arrives = self.now + self.mail.skewed(0, self.setup.turn_delay_max);
         let Some(sim) = self.process.shard(to) else { return };
         let after = sim.mailbox.back().map_or(0, |(at, _)| *at);
         let at = arrives.max(after);
@@ -361,7 +331,7 @@ impl World {
     }
 
     pub(super) fn enqueue(&mut self, shard: u32, inbound: Inbound) {
-        let now = self.sim.now();
+        let now = self.now;
         if let Some(sim) = self.process.shard(shard) {
             if sim.inbox.is_empty() {
                 sim.first_came_at = now;

@@ -1,26 +1,23 @@
 //! Verdicts of coordinators that arrive after the marker of their transaction: the messages of
 //! transactions may come in any order, and a client may have given up meanwhile.
 
-use super::SimShard;
+use super::Node;
+use super::shard::{LateVerdict, SimShard};
 use crate::coverage::Seen;
 use crate::random::Random;
-use crate::world::World;
 use muster::shard::{Letter, Message};
 use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 
-/// A letter with a verdict, and the shard that it is from.
-pub(super) type LateVerdict = (u32, Letter);
-
-impl World {
+impl Node {
     /// Holds back some of the verdicts in letters to a shard. Returns those held before whose
     /// producer has a marker in the letters: they arrive after it. All arrive once requests have to
     /// be answered in time.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Letters { from, letters } = message else { return Vec::new() };
-        let now = self.sim.now();
-        let may_hold = !self.is_resting() && self.calm_since.is_none_or(|since| now < since);
-        let chance = if may_hold { self.profile.late_verdict_chance } else { 0.0 };
+        let now = self.now;
+        let may_hold = now < self.verdicts_late_until;
+        let chance = if may_hold { self.setup.late_verdict_chance } else { 0.0 };
         let Some(sim) = self.process.shard(to) else { return Vec::new() };
         let ended: BTreeSet<i64> = letters.iter().filter_map(ended_producer).collect();
         let is_due = |held: &mut LateVerdict| {
@@ -28,16 +25,17 @@ impl World {
         };
         let due: Vec<_> = sim.late.extract_if(.., is_due).collect();
         sim.hold_some(*from, letters, (&mut self.mail, chance));
-        self.sim.add(Seen::LateVerdict, due.len() as u64);
+        self.coverage.add(Seen::LateVerdict, due.len() as u64);
         due.into_iter().map(mail).collect()
     }
 
     /// Sends what is held back: a shard to which nothing else comes would have it for ever, and
-    /// requests have to be answered in time from now on.
-    pub(in crate::world) fn release_verdicts(&mut self) {
+    /// requests have to be answered in time from now on. No other is held back.
+    pub(crate) fn release_verdicts(&mut self) {
+        self.verdicts_late_until = 0;
         for (to, number) in (0..self.process.shards.len()).zip(0..) {
             let held = std::mem::take(&mut self.process.shards[to].late);
-            self.sim.add(Seen::LateVerdict, held.len() as u64);
+            self.coverage.add(Seen::LateVerdict, held.len() as u64);
             held.into_iter().for_each(|held| self.deliver(number, mail(held)));
         }
     }

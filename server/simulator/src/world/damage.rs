@@ -1,9 +1,10 @@
 //! Damages shard logs after a clean stop, while no server runs. Only the ends recorded in the
 //! stamp reveal it; the next start must refuse the log.
 
+use super::World;
 use crate::coverage::Seen;
-use crate::disk::Disk;
-use crate::world::{World, scratch};
+use crate::disk::{Disk, scratch};
+use crate::node::Node;
 use muster::shard::log_directory;
 use muster_storage::layout::Block;
 use std::fs;
@@ -32,22 +33,21 @@ impl World {
         if self.rot.is_outstanding() {
             return Ok(());
         }
-        if !self.process.ends_are_known || !self.images.random().chance(JUDGED_CHANCE) {
+        if !self.node.ends_are_known() || !self.images.random().chance(JUDGED_CHANCE) {
             return Ok(());
         }
         let all = [Damage::Missing, Damage::LastBlockGone, Damage::LastBlockRotten];
         let random = self.images.random();
         let damage = random.pick(&all);
-        let shard = random.below(u64::from(self.process_shards)) as u32;
+        let shard = random.below(u64::from(self.node.shards_on_disk())) as u32;
         let copy = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         copy_all(path, copy.path()).map_err(|error| error.to_string())?;
-        let directory = copy.path().join(log_directory(self.process_shards, shard));
+        let directory = copy.path().join(log_directory(self.node.shards_on_disk(), shard));
         if !do_damage(&directory, damage).map_err(|error| error.to_string())? {
             return Ok(());
         }
-        let (ids, coverage) = (self.ids.clone(), self.sim.coverage().clone());
-        let is_taken = self.load_all(copy.path(), self.process_shards).is_ok();
-        (self.ids, *self.sim.coverage_mut()) = (ids, coverage);
+        let start = |node: &mut Node| node.load_all(copy.path(), node.shards_on_disk()).is_ok();
+        let is_taken = self.node.try_out(start);
         match is_taken {
             true => {
                 self.sim.violate(format_args!("a start takes {damage:?} of shard {shard}'s log"))

@@ -1,8 +1,8 @@
 //! Faults of the time: the process stands still, or its disk, and the wall clock is set.
 
+use super::World;
 use crate::coverage::Seen;
 use crate::profile::MS;
-use crate::world::World;
 
 /// The largest lead or lag of the wall clock: too little to expire what is kept for days.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
@@ -11,70 +11,63 @@ impl World {
     /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
     /// the sockets. A pause does not change one that lasts.
     pub(crate) fn pause_process(&mut self) {
-        if !self.process.is_up() || self.sim.now() < self.process.paused_until {
+        if !self.node.is_up() || self.node.is_paused() {
             return;
         }
         let longest = 3 * self.profile.clients.session_timeout;
-        let pause = self.faults.between(MS, longest);
+        let pause = self.node.faults().between(MS, longest);
         self.sim.note(format_args!("the process stands still for {} ms", pause / MS));
         self.sim.saw(Seen::Paused);
-        self.process.paused_until = self.sim.now() + pause;
-    }
-
-    /// Ends the pause with its process: the next one runs at once, on a disk that works.
-    pub(super) fn end_pause(&mut self) {
-        self.process.paused_until = 0;
-        self.process.hangs_until = 0;
-        self.process.blocked_until = 0;
+        self.node.pause_until(self.sim.now() + pause);
     }
 
     /// Has the disk end no operation for a while; the shards run. A hang does not change one that
     /// lasts: operations end in their order when it is over.
     pub(crate) fn hang_disk(&mut self) {
-        if !self.process.is_up() || self.hangs_on().is_some() {
+        if !self.node.is_up() || self.node.hangs_on().is_some() {
             return;
         }
         let longest = 3 * self.profile.clients.session_timeout;
-        let hang = self.faults.between(MS, longest);
+        let hang = self.node.faults().between(MS, longest);
         self.sim.note(format_args!("the disk hangs for {} ms", hang / MS));
         self.sim.saw(Seen::Hung);
-        self.process.hangs_until = self.sim.now() + hang;
-    }
-
-    /// The end of the hang, if the disk hangs.
-    pub(super) fn hangs_on(&self) -> Option<u64> {
-        Some(self.process.hangs_until).filter(|until| self.sim.now() < *until)
+        self.node.hang_until(self.sim.now() + hang);
     }
 
     /// Sets the machine's wall clock forward or back, by up to days.
     pub(crate) fn set_clock(&mut self) {
-        let before = self.process.wall_ahead_ms;
-        let drawn = self.faults.between(0, 2 * WALL_AHEAD_MS_MAX) as i64;
+        let before = self.node.wall_ahead_ms();
+        let drawn = self.node.faults().between(0, 2 * WALL_AHEAD_MS_MAX) as i64;
         let ahead = drawn - WALL_AHEAD_MS_MAX as i64;
         self.sim.note(format_args!("the wall clock is set {} ms forward", ahead - before));
         self.sim.saw(if ahead > before { Seen::ClockForward } else { Seen::ClockBack });
-        self.process.wall_ahead_ms = ahead;
+        self.node.set_wall_ahead_ms(ahead);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Process;
     use super::super::lifecycle::STOP_MAX;
     use super::*;
     use crate::options::Options;
-    use crate::profile::SECOND;
+    use crate::profile::{Profile, SECOND};
     use crate::world::Phase;
     use muster_faults::Fault;
 
     const PAUSE: u64 = 2 * STOP_MAX;
 
+    /// A world in which no write fails.
+    fn world(fault: Option<Fault>) -> World {
+        let mut profile = Profile::new(0);
+        profile.disk.write_error_chance = 0.0;
+        World::with_profile(0, profile, Options { fault, ..Options::default() })
+    }
+
     /// A server that is paused for longer than a clean stop may take.
     fn paused() -> World {
-        let mut world = World::new(0, Options::default());
-        world.profile.disk.write_error_chance = 0.0;
+        let mut world = world(None);
         world.start();
-        world.process.paused_until = PAUSE;
+        world.node.pause_until(PAUSE);
         world
     }
 
@@ -86,10 +79,9 @@ mod tests {
 
     #[test]
     fn shards_take_turns_while_the_disk_hangs() {
-        let mut world = World::new(0, Options::default());
-        world.profile.disk.write_error_chance = 0.0;
+        let mut world = world(None);
         world.begin_run();
-        world.process.hangs_until = 10 * SECOND;
+        world.node.hang_until(10 * SECOND);
         run_until(&mut world, 10 * SECOND);
         assert_eq!(world.sim.violation(), None);
         let is_waiting = matches!(world.phase, Phase::CreatingTopics);
@@ -101,24 +93,28 @@ mod tests {
 
     #[test]
     fn a_shard_that_waits_for_the_disk_is_found() {
-        let mut world = World::new(0, Options::default());
-        world.profile.disk.write_error_chance = 0.0;
-        world.injected = Some(Fault::BlockingCall);
+        let mut world = world(Some(Fault::BlockingCall));
         world.begin_run();
-        world.process.hangs_until = 10 * SECOND;
+        world.node.hang_until(10 * SECOND);
         run_until(&mut world, 20 * SECOND);
         let violation = world.sim.violation().unwrap_or_default();
         assert!(violation.contains("has let its input wait"), "{violation}");
     }
 
     #[test]
-    fn a_pause_or_a_hang_lasts_although_another_one_begins() {
+    fn a_pause_lasts_although_another_one_begins() {
         let mut world = paused();
-        world.process.hangs_until = PAUSE;
         world.pause_process();
+        assert_eq!(world.node.stands_until(), PAUSE);
+    }
+
+    #[test]
+    fn a_hang_lasts_although_another_one_begins() {
+        let mut world = world(None);
+        world.start();
+        world.node.hang_until(PAUSE);
         world.hang_disk();
-        let Process { paused_until, hangs_until, .. } = world.process;
-        assert_eq!((paused_until, hangs_until), (PAUSE, PAUSE));
+        assert_eq!(world.node.stands_until(), PAUSE);
     }
 
     #[test]
@@ -127,7 +123,7 @@ mod tests {
         let how = world.crash_kind();
         world.crash(how);
         world.start();
-        assert!(world.process.is_up() && world.process.paused_until == 0);
+        assert!(world.node.is_up() && !world.node.is_paused());
     }
 
     #[test]
@@ -144,7 +140,9 @@ mod tests {
     fn a_stop_that_does_not_end_is_found() {
         let mut world = paused();
         world.stop_cleanly();
-        world.process.shards.iter_mut().for_each(|shard| shard.stopped = true);
+        for number in 0..world.node.shard_count() {
+            world.node.stopped(number);
+        }
         run_until(&mut world, PAUSE + STOP_MAX);
         let violation = world.sim.violation().unwrap_or_default();
         assert!(violation.contains("a clean stop takes more"), "{violation}");

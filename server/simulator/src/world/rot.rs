@@ -1,6 +1,6 @@
 //! The disk rots, and the shards have to notice (`rot.rs`).
 
-use super::Process;
+use super::World;
 use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::event::TimedEvent;
@@ -8,7 +8,6 @@ use crate::rot::{
     BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, LostName, NAME_CHANCE,
     NAME_LOST_CHANCE, Snapshot, read_byte,
 };
-use crate::world::World;
 use muster::partitions::layout::TOPICS;
 use muster::shard::log_directory;
 use std::path::{Path, PathBuf};
@@ -28,21 +27,19 @@ impl World {
             return;
         }
         self.plan_rot();
-        let Process { stopping, has_rotten_snapshot, .. } = self.process;
-        if !self.process.is_up() || stopping {
+        if !self.node.is_up() || self.node.is_stopping() {
             return;
         }
         if self.rot.random.chance(BATCH_CHANCE) {
             return self.damage_batch();
         }
-        if has_rotten_snapshot {
+        if self.node.has_rotten_snapshot() {
             return;
         }
-        let number = self.rot.random.below(u64::from(self.process.shard_count())) as u32;
-        let shard = &self.process.shards[number as usize];
+        let number = self.rot.random.below(u64::from(self.node.shard_count())) as u32;
+        let shard = &self.node.shard(number);
         let is_whole = shard.inspect().progress().flushed() > 0;
-        let leaves = shard.fails.is_some() || shard.is_leaving || shard.is_loading;
-        if !is_whole || leaves || self.rot.logs.contains_key(&number) {
+        if !is_whole || shard.is_failing() || self.rot.logs.contains_key(&number) {
             return;
         }
         let before = shard.inspect().log_damage();
@@ -71,7 +68,7 @@ impl World {
             let directory = path.strip_prefix(TOPICS).ok().and_then(Path::to_str);
             directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))
         };
-        let batches = self.disk.batches(is_wanted);
+        let batches = self.node.disk().batches(is_wanted);
         let random = &mut self.rot.random;
         let chosen = random.below(batches.len() as u64) as usize;
         let Some((path, inode, place)) = batches.into_iter().nth(chosen) else { return };
@@ -80,8 +77,8 @@ impl World {
         }
         let (start, last) = (place.start, place.end as u64 - 1);
         let at = random.between((start + FRAMED_FROM) as u64, last) as usize;
-        self.disk.flip(inode, at, random.below(8));
-        let bytes = self.disk.read(inode, start as u64, place.len() as u32);
+        self.node.disk_mut().flip(inode, at, random.below(8));
+        let bytes = self.node.disk().read(inode, start as u64, place.len() as u32);
         self.sim.saw(Seen::BatchFlipped);
         self.sim.note(format_args!("Flip at byte {at} of {}", path.display()));
         let until = self.sim.now() + FOUND_MAX;
@@ -90,12 +87,13 @@ impl World {
 
     /// Some of the segments with batches lose their names.
     fn lose_names(&mut self, is_wanted: impl Fn(&Path) -> bool) {
-        let mut paths: Vec<_> = self.disk.batches(is_wanted).into_iter().map(|it| it.0).collect();
+        let mut paths: Vec<_> =
+            self.node.disk().batches(is_wanted).into_iter().map(|it| it.0).collect();
         paths.dedup();
         let until = self.sim.now() + FOUND_MAX;
         for path in paths {
             if self.rot.random.chance(NAME_LOST_CHANCE) {
-                self.disk.lose(&path);
+                self.node.disk_mut().lose(&path);
                 self.sim.saw(Seen::FileNameLost);
                 self.sim.note(format_args!("{} loses its name", path.display()));
                 self.rot.names.push(LostName { path, until });
@@ -106,15 +104,15 @@ impl World {
     /// Now and then: whether the shards know of the names that were lost.
     pub(crate) fn judge_lost_names(&mut self) {
         let now = self.sim.now();
-        let waits = self.process.disk_is_full || now < self.process.hangs_until;
+        let waits = self.node.is_disk_stuck();
         for mut lost in std::mem::take(&mut self.rot.names) {
-            let shards = self.process.shards.iter();
+            let shards = self.node.shards().iter();
             let is_unknown = shards.map(|it| it.inspect()).any(|it| it.serves_unlooked(&lost.path));
             // Compaction may have put another file in its place.
-            if !is_unknown || self.disk.has(&lost.path) {
+            if !is_unknown || self.node.disk().has(&lost.path) {
                 continue;
             }
-            if now > lost.until && self.process.is_up() && !waits {
+            if now > lost.until && self.node.is_up() && !waits {
                 let path = lost.path.display().to_string();
                 return self
                     .sim
@@ -138,17 +136,17 @@ impl World {
     /// Now and then: whether the damaged batches are refused in time.
     pub(crate) fn judge_damaged_batches(&mut self) {
         let now = self.sim.now();
-        let waits = self.process.disk_is_full || now < self.process.hangs_until;
+        let waits = self.node.is_disk_stuck();
         for mut batch in std::mem::take(&mut self.rot.batches) {
             let DamagedBatch { path, inode, start, bytes, at, .. } = &batch;
             let (len, is_refused) = (bytes.len() as u32, self.is_refused(path, *at as u64));
-            let is_there = self.disk.look(path).is_some_and(|(it, _)| it == *inode)
-                && self.disk.read(*inode, *start as u64, len) == *bytes;
+            let is_there = self.node.disk().look(path).is_some_and(|(it, _)| it == *inode)
+                && self.node.disk().read(*inode, *start as u64, len) == *bytes;
             self.sim.add(Seen::BatchRefused, u64::from(is_refused));
             if is_refused || !is_there {
                 continue;
             }
-            if now > batch.until && self.process.is_up() && !waits {
+            if now > batch.until && self.node.is_up() && !waits {
                 let place = format!("byte {at} of {}", path.display());
                 return self.sim.violate(format_args!("damage at {place} is not found"));
             }
@@ -160,7 +158,7 @@ impl World {
     }
 
     fn is_refused(&self, segment: &Path, at: u64) -> bool {
-        self.process.shards.iter().any(|shard| shard.inspect().is_damaged_at(segment, at))
+        self.node.shards().iter().any(|shard| shard.inspect().is_damaged_at(segment, at))
     }
 
     /// The process ends. If something acknowledged was in memory only, nothing more is judged.
@@ -176,7 +174,8 @@ impl World {
     /// Damages a file of the log of a shard, where it has a block.
     fn damage_log(&mut self, number: u32) -> Option<(Damage, PathBuf, Inode)> {
         let random = &mut self.rot.random;
-        let segments = self.disk.segments(&log_directory(self.process_shards, number));
+        let segments =
+            self.node.disk().segments(&log_directory(self.node.shards_on_disk(), number));
         let newest = segments.len().checked_sub(1)?;
         let any = random.below(segments.len() as u64) as usize;
         let (path, inode, blocks) = segments.into_iter().nth(random.pick(&[newest, any]))?;
@@ -185,9 +184,9 @@ impl World {
         let at = block.start + read_byte(drawn);
         let damage = random.pick(&[Damage::Flip, Damage::Flip, Damage::Cut, Damage::LostName]);
         match damage {
-            Damage::Flip => self.disk.flip(inode, at, random.below(8)),
-            Damage::Cut => self.disk.cut(inode, at),
-            Damage::LostName => self.disk.lose(&path),
+            Damage::Flip => self.node.disk_mut().flip(inode, at, random.below(8)),
+            Damage::Cut => self.node.disk_mut().cut(inode, at),
+            Damage::LostName => self.node.disk_mut().lose(&path),
         }
         self.sim.saw(match damage {
             Damage::Flip => Seen::LogFlipped,
@@ -202,15 +201,16 @@ impl World {
     pub(crate) fn judge_rot(&mut self, number: u32) {
         let Some(log) = self.rot.logs.get_mut(&number) else { return };
         let now = self.sim.now();
-        log.observe(self.process.shards[number as usize].inspect().log_damage(), now);
-        let is_in_place = self.disk.look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
+        log.observe(self.node.shard(number).inspect().log_damage(), now);
+        let is_in_place =
+            self.node.disk().look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
         log.is_gone = !is_in_place;
         // Compaction had no use for it.
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
             self.sim.add(Seen::LogRewritten, u64::from(log.is_rewritten));
             self.rot.logs.remove(&number);
-        } else if self.process.disk_is_full || now < self.process.hangs_until {
+        } else if self.node.is_disk_stuck() {
             log.until = log.until.max(now + FOUND_MAX);
         } else if now > log.until && log.is_compacted && !log.is_found {
             self.rot.logs.remove(&number);

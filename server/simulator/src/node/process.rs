@@ -1,0 +1,95 @@
+//! The server's process: what ends with it, and what the next one begins with.
+
+use super::operation::{Calling, Operation};
+use super::shard::SimShard;
+use super::sockets::Sockets;
+use crate::records::RecordBytes;
+use muster::data_dir::Meta;
+use muster::disk_space::DiskSpace;
+use muster::reactor::Share;
+use muster::volume::Volume;
+use std::collections::BTreeMap;
+use tempfile::TempDir;
+
+#[derive(Default)]
+pub(super) struct Process {
+    /// Counts the incarnations of the process.
+    pub(super) life: u32,
+    /// Whether the machine has ever lost its memory: then transactions that a start finds open are
+    /// aborted.
+    pub(super) has_lost_power: bool,
+    /// The shards; none while the process is down.
+    pub(super) shards: Vec<SimShard>,
+    /// When each shard was loaded last, at startup or after a failure.
+    pub(super) loaded_at: BTreeMap<u32, u64>,
+    /// The time from which connections are accepted.
+    pub(super) listens_at: u64,
+    /// The end of the pause of the process.
+    pub(super) paused_until: u64,
+    /// The disk ends no operation before.
+    pub(super) hangs_until: u64,
+    /// The shards wait for the disk before their next turn: an injected fault.
+    pub(super) blocked_until: u64,
+    /// How far the wall clock of the machine is ahead.
+    pub(super) wall_ahead_ms: i64,
+    /// The directories that the shards were loaded from; their files may be mapped while shards
+    /// run.
+    pub(super) directories: Vec<TempDir>,
+    /// The connections that it has accepted.
+    pub(super) sockets: Sockets,
+    pub(super) operations: BTreeMap<u64, Operation>,
+    pub(super) calls: BTreeMap<u64, Calling>,
+    pub(super) next_operation: u64,
+    /// The shard whose turn it is, or was.
+    pub(super) turning: u32,
+    /// The slices for which this turn has time.
+    pub(super) slices_left: u64,
+    /// The share of a turn that was begun last.
+    pub(super) share: Share,
+    /// A write or sync failed that must not: the process has to end.
+    pub(super) has_failed_write: bool,
+    /// A clean stop was requested.
+    pub(super) is_stopping: bool,
+    /// Writes that need new space fail.
+    pub(super) disk_is_full: bool,
+    /// The look at the disk that the server has: one that is full is short, too.
+    pub(super) space: DiskSpace,
+    /// The stamp of the data directory, once there is one.
+    pub(super) meta: Option<Meta>,
+    /// The last stop was clean, and the stamp has where the logs ended.
+    pub(super) ends_are_known: bool,
+    /// All records of groups that the last startup recovered.
+    pub(super) found: Vec<RecordBytes>,
+    /// One of the snapshots that the shards read at startup may have flipped bits.
+    pub(super) has_rotten_snapshot: bool,
+    /// A crash misdirected a write since the last start; a start that refuses the log is then
+    /// correct.
+    pub(super) wrote_astray: bool,
+}
+
+impl Process {
+    /// Fills the disk, or makes room on it. The server looks at it at once.
+    pub(super) fn set_disk_full(&mut self, is_full: bool) {
+        self.disk_is_full = is_full;
+        let usable = if is_full { 0 } else { 1 << 39 };
+        self.space.set(Volume { total: 1 << 40, usable }, is_full);
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
+    /// Whether this incarnation of the process still runs.
+    pub(super) fn lives(&self, life: u32) -> bool {
+        self.is_up() && self.life == life
+    }
+
+    pub(super) fn shard(&mut self, number: u32) -> Option<&mut SimShard> {
+        self.shards.get_mut(number as usize)
+    }
+
+    /// When a shard was loaded last, in microseconds; zero if it never was.
+    pub(super) fn loaded_at(&self, number: u32) -> u64 {
+        self.loaded_at.get(&number).copied().unwrap_or(0)
+    }
+}

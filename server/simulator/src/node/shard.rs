@@ -1,0 +1,184 @@
+//! A running shard, with production's `Reactor`.
+
+use super::Node;
+use super::operation::{CLOSING_MAX, Ended, OpenFile};
+use crate::net::LinkId;
+use muster::clock::Times;
+use muster::cluster::ClusterImage;
+use muster::files::{CallDone, Files};
+use muster::host::Host;
+use muster::reactor::Reactor;
+use muster::shard::{Inspection, Letter, Message, Shard};
+use muster_counters::Totals;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The time of the injected failure of a sound shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failing {
+    /// In its next turn.
+    Soon,
+    /// In a turn in which it has sent a message to itself.
+    WithOwnMail,
+}
+
+/// A running shard, with its mailbox, its files and its connections.
+pub(crate) struct SimShard {
+    pub(super) host: Host,
+    /// None while it takes its turn.
+    pub(super) running: Option<Box<Running>>,
+    /// The injected failure that is due or has happened.
+    pub(super) fails: Option<Failing>,
+    /// It has failed, and will be loaded again.
+    pub(super) is_leaving: bool,
+    /// It has failed, and no operation is under way any more.
+    pub(super) is_loading: bool,
+    /// Its image of the cluster, and whether it was shown to the judge.
+    pub(super) image: Arc<ClusterImage>,
+    pub(super) has_shown_image: bool,
+    /// Nothing has been flushed since it was loaded, though something was recovered.
+    pub(super) is_recovering: bool,
+    pub(super) inbox: VecDeque<Inbound>,
+    /// When the first of its input came.
+    pub(super) first_came_at: u64,
+    /// The files that ended calls opened, in order.
+    pub(super) called: VecDeque<CallDone<OpenFile>>,
+    /// Mail that is on its way, with the time when it arrives, in order.
+    pub(super) mailbox: VecDeque<(u64, Message)>,
+    /// Verdicts that arrive after the marker of their producer.
+    pub(super) late: Vec<LateVerdict>,
+    /// The input of this turn.
+    pub(super) ready: VecDeque<Inbound>,
+    /// When the last received bytes came.
+    pub(super) came_at: i64,
+    /// The parts of files that are sent next; None if one could not be read.
+    pub(super) parts: Option<Vec<u8>>,
+    /// Their files, which are open until the slice has left.
+    pub(super) files_of_parts: Vec<OpenFile>,
+    /// The time of its next turn.
+    pub(super) turn_at: Option<u64>,
+    pub(super) is_stopped: bool,
+}
+
+/// A letter with a verdict, and the shard that it is from.
+pub(super) type LateVerdict = (u32, Letter);
+
+/// A shard with its reactor.
+pub(super) struct Running {
+    pub(super) shard: Shard,
+    pub(super) reactor: Reactor<Node>,
+}
+
+/// Input that waits for a shard's next turn.
+pub(super) enum Inbound {
+    Opened(LinkId),
+    /// Bytes, and the time when they arrived.
+    Received(LinkId, Vec<u8>, i64),
+    Sent(LinkId, usize),
+    InputEnded(LinkId),
+    /// The slice has left, of these files.
+    Streamed(LinkId, usize, Vec<OpenFile>),
+    StreamFailed(LinkId, Vec<OpenFile>),
+    Writable(LinkId),
+    Ended(LinkId),
+    File(Ended),
+    /// A call of the file system has ended.
+    Called,
+    Mail(Message),
+}
+
+impl SimShard {
+    pub(super) fn new(host: Host, running: Box<Running>) -> Self {
+        let shard = running.shard.inspect();
+        let image = shard.image().clone();
+        let is_recovering = is_recovering(shard);
+        Self {
+            host,
+            running: Some(running),
+            fails: None,
+            is_leaving: false,
+            is_loading: false,
+            image,
+            has_shown_image: false,
+            is_recovering,
+            inbox: VecDeque::new(),
+            called: VecDeque::new(),
+            mailbox: VecDeque::new(),
+            late: Vec::new(),
+            ready: VecDeque::new(),
+            came_at: 0,
+            parts: Some(Vec::new()),
+            files_of_parts: Vec::new(),
+            turn_at: None,
+            first_came_at: 0,
+            is_stopped: false,
+        }
+    }
+
+    pub(crate) fn inspect(&self) -> Inspection<'_> {
+        self.running().shard.inspect()
+    }
+
+    /// Whether it has failed or is to fail, and is not loaded again yet.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.fails.is_some() || self.is_leaving || self.is_loading
+    }
+
+    /// Whether its failure was injected.
+    pub(crate) fn is_made_to_fail(&self) -> bool {
+        self.fails.is_some()
+    }
+
+    /// Whether nothing has been flushed since it was loaded, though something was recovered.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.is_recovering
+    }
+
+    /// Whether messages wait for it, or other input.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.inbox.is_empty() || !self.mailbox.is_empty()
+    }
+
+    /// Adds all its numbers.
+    pub(super) fn add_counters(&self, totals: &mut Totals) {
+        totals.count(&self.inspect().numbers());
+        totals.count(&self.running().reactor.files().counters());
+    }
+
+    /// The descriptors of its files.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.running().reactor.files().descriptors()
+    }
+
+    /// Takes the mail that has arrived.
+    pub(super) fn take_mail(&mut self, now: u64) {
+        while let Some((_, message)) = self.mailbox.pop_front_if(|(at, _)| *at <= now) {
+            self.inbox.push_back(Inbound::Mail(message));
+        }
+    }
+
+    pub(super) fn running(&self) -> &Running {
+        match &self.running {
+            Some(running) => running,
+            None => panic!("the shard takes its turn"),
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Box<Running> {
+        match self.running.take() {
+            Some(running) => running,
+            None => panic!("the shard takes its turn already"),
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn new(shard: Shard, times: Times) -> Box<Self> {
+        Box::new(Self { shard, reactor: Reactor::new(Files::new(CLOSING_MAX, times.now), times) })
+    }
+}
+
+pub(super) fn is_recovering(shard: Inspection<'_>) -> bool {
+    let progress = shard.progress();
+    progress.flushed() == 0 && progress.accepted() > 0
+}

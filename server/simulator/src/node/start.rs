@@ -1,0 +1,310 @@
+//! The startup of the process: production's own recovery runs on the files of the disk, in a
+//! directory. The world decides what is judged in between.
+
+use super::shard::{Running, SimShard};
+use super::{Node, process::Process};
+use crate::coverage::Seen;
+
+use crate::random::SeededIds;
+use crate::records::{RecordBytes, bytes_of};
+use muster::cluster::{ClusterImage, Endpoint};
+use muster::data_dir::{DataDir, Meta};
+use muster::files::FileError;
+use muster::host::Host;
+use muster::reshard::reshard;
+use muster::shard::{Command, Common, LoadError, Loaded, Shard, load, log_directory};
+use muster_storage::FileOp;
+use muster_storage::snapshot::{SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The port of shard 0; the others follow.
+pub(crate) const FIRST_PORT: u16 = 9092;
+
+/// The stamp of the data directory.
+const STAMP: &str = "meta.properties";
+
+/// More than a shard is loaded again.
+const LIVES_PER_RUN: i32 = 1_024;
+
+/// A server that was asked to stop may be killed before it has noted where its logs end.
+const KILL_AFTER_STOP_CHANCE: f64 = 0.2;
+
+/// A shard after startup, its first file operations, and all durable records of its groups.
+pub(crate) struct StartedShard {
+    host: Host,
+    pub(crate) shard: Shard,
+    /// The position of the last operation that was found: the shard may have written others since.
+    pub(crate) position: u64,
+    ops: Vec<FileOp>,
+    pub(crate) records: Vec<RecordBytes>,
+}
+
+impl Node {
+    /// A process begins to start. Returns whether a crash has misdirected a write since the last
+    /// start: then it may refuse the log.
+    pub(crate) fn begin_start(&mut self) -> bool {
+        self.process.life += 1;
+        self.coverage.add(Seen::EndsKnown, u64::from(self.process.ends_are_known));
+        std::mem::take(&mut self.process.wrote_astray)
+    }
+
+    /// Flips bits of a snapshot.
+    pub(crate) fn rot_snapshot(&mut self) {
+        let rotten = self.disk.rot(SNAPSHOT_FILE_NAME, &mut self.disk_random);
+        self.coverage.add(Seen::SnapshotRotten, rotten);
+        self.process.has_rotten_snapshot |= rotten > 0;
+    }
+
+    /// Writes the files of the disk to a directory and opens it, as the server does.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn open_directory(&mut self, path: &Path) -> Result<(), String> {
+        self.disk.write_out(path).map_err(text)?;
+        let is_new = !self.disk.has_file(STAMP);
+        let shards = self.shards_on_disk;
+        let meta = self.reshard_in(path, shards, shards)?;
+        if is_new {
+            self.disk.read_in(path).map_err(text)?;
+        }
+        self.disk.take_names(path);
+        self.process.meta = Some(meta);
+        Ok(())
+    }
+
+    /// Whether the stamp of the data directory has where the logs ended.
+    pub(crate) fn ends_are_known(&self) -> bool {
+        self.process.ends_are_known
+    }
+
+    /// The files of a directory, whose logs were rewritten for another number of shards, are those
+    /// of the disk from now on.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(crate) fn take_resharded(&mut self, path: &Path, meta: Meta) -> Result<(), String> {
+        self.disk.read_in(path).map_err(text)?;
+        self.process.meta = Some(meta);
+        Ok(())
+    }
+
+    /// The data directory is for another number of shards from now on.
+    pub(crate) fn set_shards_on_disk(&mut self, shards: u32) {
+        self.shards_on_disk = shards;
+        self.coverage.saw(Seen::Resharded);
+    }
+
+    /// The disk, and the random numbers by which a crash leaves other files on it.
+    pub(crate) fn disk_and_random(
+        &mut self,
+    ) -> (&mut crate::disk::Disk, &mut crate::random::Random) {
+        (&mut self.disk, &mut self.disk_random)
+    }
+
+    /// Starts the shards of a directory, of which none takes a turn yet.
+    ///
+    /// # Errors
+    /// The server refuses to start from it.
+    pub(crate) fn load_all(
+        &mut self,
+        data: &Path,
+        shards: u32,
+    ) -> Result<Vec<StartedShard>, String> {
+        let meta = Meta::read(data).map_err(text)?;
+        let common = Common { known_logs: meta.logs.into(), ..self.common(shards) };
+        let (block_bytes, times) = (self.block_bytes, self.clocks());
+        let host = |number| Host::new(number, data.to_owned(), common.clone(), block_bytes);
+        let loaded: Result<Vec<Loaded>, LoadError> =
+            (0..shards).map(|number| host(number).load(times.wall.0)).collect();
+        let mut loaded = loaded.map_err(text)?;
+        let mut records = Vec::new();
+        for (number, loaded) in loaded.iter().enumerate() {
+            records.push(self.records_in(data, &common, number as u32, loaded)?);
+        }
+        let image = loaded.first().and_then(Loaded::image).cloned();
+        let image: Arc<ClusterImage> = image.ok_or("shard 0 has no image")?;
+        let into_shard = |(number, (loaded, records)): (u32, (Loaded, _))| {
+            let (host, ids) = (host(number), Box::new(SeededIds(self.ids.fork())));
+            let position = loaded.position();
+            let started = host.start(loaded, image.clone(), ids, times).map_err(text);
+            started.map(|(shard, ops)| StartedShard { host, shard, position, ops, records })
+        };
+        (0..).zip(loaded.drain(..).zip(records)).map(into_shard).collect()
+    }
+
+    /// Starts one shard of a directory, to check its recovered state.
+    ///
+    /// # Errors
+    /// It refuses to start.
+    pub(crate) fn load_one(&mut self, data: &Path, number: u32) -> Result<StartedShard, String> {
+        let common = self.common(self.shards_on_disk);
+        let host = Host::new(number, data.to_owned(), common.clone(), self.block_bytes);
+        let mut loaded = load(data, &common, number).map_err(text)?;
+        let records = loaded.durable_records().map(|records| bytes_of(&records));
+        let records = match records {
+            Some(records) => records,
+            None => self.records_in(data, &common, number, &loaded)?,
+        };
+        let live = || self.process.shards.first().map(|shard| shard.image.clone());
+        let cluster = loaded.image().cloned().or_else(live).ok_or("shard 0 has no image")?;
+        let (ids, position) = (Box::new(SeededIds(self.ids.fork())), loaded.position());
+        let (shard, ops) = host.start(loaded, cluster, ids, self.clocks()).map_err(text)?;
+        Ok(StartedShard { host, shard, position, ops, records })
+    }
+
+    /// Tries something out of which nothing follows: what it saw, and the ids that it gave, are
+    /// forgotten.
+    pub(crate) fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
+        let done = act(self);
+        (self.ids, self.coverage) = (ids, coverage);
+        done
+    }
+
+    /// All records of the groups of a loaded shard, most of which stay unloaded in its snapshot.
+    pub(super) fn records_in(
+        &mut self,
+        data: &Path,
+        common: &Common,
+        number: u32,
+        loaded: &Loaded,
+    ) -> Result<Vec<RecordBytes>, String> {
+        let directory = data.join(log_directory(common.placement.shards, number));
+        let path = directory.join(SNAPSHOT_FILE_NAME);
+        self.coverage.add(Seen::SnapshotStart, u64::from(loaded.has_snapshot()));
+        let is_refused = path.exists() && !loaded.has_snapshot();
+        self.coverage.add(Seen::SnapshotRefused, u64::from(is_refused));
+        let again = || load(data, common, number).map_err(text);
+        if let Some(records) = again()?.durable_records() {
+            return Ok(bytes_of(&records));
+        }
+        if !self.process.has_rotten_snapshot {
+            return Err("a group of the snapshot is damaged".to_owned());
+        }
+        // The records come from the log alone here; the shard finds the damage when it loads the
+        // group.
+        let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
+        std::fs::rename(&path, &aside).map_err(text)?;
+        let mut without = again()?;
+        std::fs::rename(&aside, &path).map_err(text)?;
+        Ok(without.durable_records().map(|records| bytes_of(&records)).unwrap_or_default())
+    }
+
+    /// Opens the directory, which is new or was written with `shards` shards, and rewrites it for
+    /// `wanted` ones.
+    ///
+    /// # Errors
+    /// The server refuses to do it.
+    pub(crate) fn reshard_in(
+        &mut self,
+        path: &Path,
+        shards: u32,
+        wanted: u32,
+    ) -> Result<Meta, String> {
+        let (sizes, now) = (self.setup.sizes, self.now_ms());
+        let mut ids = SeededIds(self.ids.fork());
+        let opened = DataDir::open(path, self.placement_on(shards), sizes, &mut ids);
+        let mut directory = opened.map_err(text)?;
+        reshard(&mut directory, self.placement_on(wanted), sizes, &mut ids, now).map_err(text)?;
+        if wanted != shards && !is_in_trash(path, &format!("shards-{shards}")) {
+            return Err(format!("the logs of {shards} shards are not in the trash"));
+        }
+        // No check reads the files in it.
+        match std::fs::remove_dir_all(path.join("trash")) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(text(error)),
+            _ => Ok(directory.meta.clone()),
+        }
+    }
+
+    /// The shards that were started from a directory run from now on; connections are accepted when
+    /// the process has booted. Returns the operation that the reactor of a shard refuses, if any.
+    pub(crate) fn begin_life(
+        &mut self,
+        started: Vec<StartedShard>,
+        directory: TempDir,
+        boot: u64,
+    ) -> Vec<(u32, FileError)> {
+        self.process.directories.push(directory);
+        self.process.ends_are_known = false;
+        self.process.listens_at = self.now + boot;
+        self.process.is_stopping = false;
+        self.process.found.clear();
+        let mut first = Vec::new();
+        for StartedShard { host, shard, ops, records, .. } in started {
+            self.process.loaded_at.insert(self.shard_count(), self.now);
+            self.process.found.extend(records);
+            let deleted = shard.inspect().image().deleted().len();
+            self.coverage.add(Seen::DeletionDoneAgain, deleted as u64);
+            let running = Running::new(shard, self.clocks());
+            self.process.shards.push(SimShard::new(host, running));
+            first.push(ops);
+        }
+        let mut refused = Vec::new();
+        for (number, ops) in (0..).zip(first) {
+            let commands = ops.into_iter().map(Command::File).collect();
+            if let Err(error) = self.perform(number, commands) {
+                refused.push((number, error));
+            }
+            self.wake_shard(number);
+        }
+        refused
+    }
+
+    /// The reactor of a shard performs the first commands of the shard.
+    ///
+    /// # Errors
+    /// An operation failed that must not fail.
+    pub(crate) fn perform(&mut self, number: u32, commands: Vec<Command>) -> Result<(), FileError> {
+        self.with_reactor(number, |node, it| it.reactor.perform_all(node, commands))
+    }
+
+    /// Records the ends of the logs in the stamp, as the last step of a clean stop. Not always: the
+    /// process may be killed before it does.
+    pub(crate) fn record_ends(&mut self) {
+        if self.disk_random.chance(KILL_AFTER_STOP_CHANCE) {
+            return;
+        }
+        let Process { shards, meta, ends_are_known, .. } = &mut self.process;
+        let flushed = |shard: &SimShard| shard.inspect().progress().flushed();
+        let ends: Vec<u64> = shards.iter().map(flushed).collect();
+        let Some(meta) = meta else { return };
+        meta.record_ends(&ends);
+        self.disk.put(STAMP.into(), meta.to_string().into_bytes());
+        *ends_are_known = true;
+    }
+
+    fn common(&self, shards: u32) -> Common {
+        let endpoint =
+            |number: u32| Endpoint { host: "muster".to_owned(), port: FIRST_PORT + number as u16 };
+        let logs = self.process.meta.iter().flat_map(|meta| meta.logs.iter().copied());
+        Common {
+            config: self.setup.config.clone(),
+            placement: self.placement_on(shards),
+            endpoints: (0..shards).map(endpoint).collect(),
+            cluster_id: "simulated".into(),
+            data: "/data".into(),
+            log_sizes: self.setup.sizes,
+            known_logs: logs.collect(),
+            partition_files_max: self.setup.partition_files,
+            audits: true,
+            life: (self.process.life as i32 + 1) * LIVES_PER_RUN,
+            may_have_lost_writes: self.process.has_lost_power,
+            stopwatch: || 0,
+            space: self.process.space.clone(),
+            token_keys: Default::default(),
+        }
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+fn is_in_trash(path: &Path, name: &str) -> bool {
+    let entries = std::fs::read_dir(path.join("trash")).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.any(|it| it.ends_with(name))
+}
