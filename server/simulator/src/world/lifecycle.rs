@@ -94,7 +94,7 @@ impl World {
         let started = self.node.load_all(path, wanted)?;
         self.judge_resharded(&started);
         self.node.set_shards_on_disk(wanted);
-        self.clients.iter_mut().for_each(|client| client.raw.groups_moved());
+        self.clients.groups_moved();
         self.judge_leftovers(wanted, &after, shards, &before)?;
         if crashes {
             let (disk, random) = self.node.disk_and_random();

@@ -15,7 +15,7 @@ mod rot;
 mod tests;
 mod turns;
 
-use crate::client::{Raw, SimClient, SimMember, TopicCreator};
+use crate::client::{Raw, TopicCreator};
 use crate::coverage::Seen;
 use crate::disk::Crash;
 use crate::event::TimedEvent;
@@ -28,8 +28,7 @@ use crate::profile::{MS, Profile, SECOND};
 use crate::random::{Random, Salt};
 use crate::rot::Rot;
 use crate::sim::Sim;
-use loadgen::member::Nodes;
-use loadgen::topics::Topics;
+use clients::Clients;
 use muster::config::Config;
 use std::sync::Arc;
 
@@ -41,12 +40,7 @@ pub(crate) struct World {
     pub(crate) node: Node,
     /// The last shard has stopped cleanly in this event.
     process_ends: bool,
-    pub(crate) members: Vec<SimMember>,
-    pub(crate) clients: Vec<SimClient>,
-    pub(crate) client_random: Random,
-    pub(crate) members_random: Random,
-    pub(crate) topics: Topics,
-    pub(crate) nodes: Nodes,
+    clients: Clients,
     pub(crate) judge: Judge,
     /// The server refused to start, as it had to.
     pub(crate) refused: bool,
@@ -113,12 +107,7 @@ impl World {
             node: Node::new(seed, &profile, config.clone(), options.fault),
             config,
             process_ends: false,
-            members: Vec::new(),
-            clients: Vec::new(),
-            client_random: of(Salt::Clients),
-            members_random: of(Salt::Members),
-            topics: Topics::default(),
-            nodes: Nodes::default(),
+            clients: Clients::new(of(Salt::Clients), of(Salt::Members)),
             judge: Judge::default(),
             refused: false,
             calm_since: None,
@@ -141,12 +130,9 @@ impl World {
     fn begin_run(&mut self) {
         self.sim.note(format_args!("{:?}", self.profile.clone()));
         self.start();
-        let topics = self.topic_plans();
-        self.clients.push(SimClient::new(Raw::TopicCreator(TopicCreator::new(
-            topics,
-            self.share_groups(),
-        ))));
-        self.arm_client(0);
+        let creator = TopicCreator::new(self.topic_plans(), self.share_groups());
+        let client = self.clients.add([Raw::TopicCreator(creator)].into_iter());
+        self.arm_client(client);
     }
 
     /// Handles the next event, at its time.

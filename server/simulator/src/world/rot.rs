@@ -63,7 +63,8 @@ impl World {
     /// Flips a bit of a batch of a topic that ordinary producers write to, or takes the names of
     /// segments.
     fn damage_batch(&mut self) {
-        let ids: Vec<String> = self.topics.iter().map(|(_, it)| it.id.to_string()).collect();
+        let ids: Vec<String> =
+            self.clients.topics().iter().map(|(_, it)| it.id.to_string()).collect();
         let is_wanted = |path: &Path| {
             let directory = path.strip_prefix(TOPICS).ok().and_then(Path::to_str);
             directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))

@@ -128,7 +128,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
         fetches_on_assignment: true,
         backoff: Backoff { initial: micros(100 * MS), max: micros(SECOND) },
     });
-    world.judge.expect_groups(vec![Group::of(&group, &world.topics)]);
+    world.judge.expect_groups(vec![Group::of(&group, world.clients.topics())]);
     let mut random = Random::new(0, Salt::Members);
     let plan = |index| MemberPlan {
         index: MemberIndex(index),
@@ -140,7 +140,8 @@ fn add_members(world: &mut World, protocol: Protocol) {
         group: group.clone(),
     };
     let members = [STATIC, FIRST, SECOND_TO_JOIN].map(plan);
-    world.members = members.map(|plan| SimMember::new(plan, random.fork())).into();
+    let members = members.map(|plan| SimMember::new(plan, random.fork()));
+    world.clients.set_members(members.into());
 }
 
 /// Starts those of the members that do not run; all of them get to rest.
@@ -163,7 +164,7 @@ fn fail_coordinator(world: &mut World) -> u64 {
 }
 
 fn member(world: &World, index: u32) -> &SimMember {
-    &world.members[index as usize]
+    &world.clients.members()[index as usize]
 }
 
 /// Runs until something is so, which has to come without a violation.

@@ -10,13 +10,13 @@ impl World {
     /// The principal that a client shows in its certificate.
     pub(in crate::world) fn principal_of(&self, link: LinkId) -> Option<Arc<str>> {
         let Owner::Client(client) = self.network.link(link).owner() else { return None };
-        let Raw::User(user) = &self.clients[client as usize].raw else { return None };
+        let Raw::User(user) = self.clients.raw(client) else { return None };
         Some(Arc::from(user.name()))
     }
 
     /// Notes what is known of the ACLs, when a client has begun to change them or has its answer.
     pub(crate) fn note_book(&mut self, client: u32) {
-        if let Raw::Granter(granter) = &self.clients[client as usize].raw {
+        if let Raw::Granter(granter) = self.clients.raw(client) {
             self.judge.note_book(self.sim.now(), granter.book().clone());
         }
     }
@@ -24,7 +24,7 @@ impl World {
     /// The answer to a user leaves a shard.
     pub(crate) fn judge_access(&mut self, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(link).owner() else { return };
-        let Raw::User(user) = &self.clients[client as usize].raw else { return };
+        let Raw::User(user) = self.clients.raw(client) else { return };
         let Ok(response) = read_response(asked.api, asked.version, frame) else { return };
         let findings = match user.findings(&response) {
             Ok(findings) => findings,

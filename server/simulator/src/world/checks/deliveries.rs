@@ -15,7 +15,7 @@ const OVERDUE_MS: i64 = 10_000;
 impl World {
     /// Takes the reports of a client; `sent` is the time of the request whose answer they are.
     pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
-        let Raw::Sharer(sharer) = &mut self.clients[client as usize].raw else { return };
+        let Some(sharer) = self.clients.sharer_mut(client) else { return };
         let (reports, group) = (sharer.take_reports(), sharer.group().to_owned());
         let at = Reported { client, sent, now: self.sim.now() };
         for report in reports {
@@ -56,16 +56,16 @@ impl World {
 
     /// The share groups that have not done all records yet; the members of the others end.
     pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
-        let transactors = self.clients.iter().filter_map(|sim| sim.raw.as_transactor());
+        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
         let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
         let mut done: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
-        for sharer in self.clients.iter().filter_map(|sim| sim.raw.as_sharer()) {
+        for sharer in self.clients.raws().filter_map(Raw::as_sharer) {
             let of_group = done.entry(sharer.group().to_owned()).or_default();
             of_group.extend(sharer.done());
             of_group.extend(sharer.unstarted().filter(|_| is_nothing_committed));
         }
         done.retain(|_, partitions| partitions.len() < TRANSACTED_PARTITIONS as usize);
-        for sharer in self.clients.iter_mut().filter_map(|sim| sim.raw.as_sharer_mut()) {
+        for sharer in self.clients.sharers_mut() {
             if !done.contains_key(sharer.group()) {
                 sharer.finish();
             }
@@ -85,7 +85,7 @@ impl World {
 
     /// Checks that the share groups have done all that was committed.
     pub(super) fn wrong_deliveries(&self) -> Option<String> {
-        let transactors = self.clients.iter().filter_map(|sim| sim.raw.as_transactor());
+        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
         transactors.map(Transactor::certain).find_map(|(id, end)| {
             let deliveries = &self.judge.deliveries;
             deliveries.check_done(id, end).err()

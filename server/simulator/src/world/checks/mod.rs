@@ -23,25 +23,25 @@ impl World {
         coverage += self.network.coverage();
         coverage += self.node.coverage();
         coverage += &self.judge.facts.coverage;
-        for sim in &self.clients {
-            let expired = sim.raw.books().iter().map(Committer::expired).sum();
+        for raw in self.clients.raws() {
+            let expired = raw.books().iter().map(Committer::expired).sum();
             coverage.add(Seen::OffsetsExpired, expired);
-            if let Raw::Several(several) = &sim.raw {
+            if let Raw::Several(several) = raw {
                 coverage.add(Seen::JoinedAnswer, several.joined());
-            } else if let Raw::Converter(converter) = &sim.raw {
+            } else if let Raw::Converter(converter) = raw {
                 coverage.add(Seen::Converted, converter.conversions());
-            } else if let Raw::Transactor(transactor) = &sim.raw {
+            } else if let Raw::Transactor(transactor) = raw {
                 let [committed, aborted, looks] = transactor.counts();
                 coverage.add(Seen::TransactionCommitted, committed);
                 coverage.add(Seen::TransactionAborted, aborted);
                 coverage.add(Seen::TransactionsRead, looks);
-            } else if let Raw::Sharer(sharer) = &sim.raw {
+            } else if let Raw::Sharer(sharer) = raw {
                 coverage.add(Seen::ShareDrained, u64::from(sharer.is_drained()));
-            } else if let Raw::Granter(granter) = &sim.raw {
+            } else if let Raw::Granter(granter) = raw {
                 let [created, deleted] = granter.counts();
                 coverage.add(Seen::AclsCreated, created);
                 coverage.add(Seen::AclsDeleted, deleted);
-            } else if let Raw::Limiter(limiter) = &sim.raw {
+            } else if let Raw::Limiter(limiter) = raw {
                 let [set, removed] = limiter.counts();
                 coverage.add(Seen::QuotasSet, set);
                 coverage.add(Seen::QuotasRemoved, removed);

@@ -43,7 +43,7 @@ impl World {
 
     /// Whether the server runs and no raw client waits.
     pub(in crate::world) fn is_answered(&self) -> bool {
-        self.clients.iter().all(|client| !client.waits) && self.node.is_up()
+        self.clients.are_answered() && self.node.is_up()
     }
 
     /// Whether it is, and all damage was found.
@@ -62,10 +62,10 @@ impl World {
     /// Checks the state of the shards against the records of all raw clients.
     pub(crate) fn judge_rest(&mut self) {
         let offsets = Offsets::of(self.node.found());
-        let mut books = self.clients.iter().flat_map(|sim| sim.raw.books());
+        let mut books = self.clients.raws().flat_map(Raw::books);
         let wrong = books.find_map(|book| offsets.check(book).err());
         let of_admin = || {
-            self.clients.iter().find_map(|sim| match &sim.raw {
+            self.clients.raws().find_map(|raw| match raw {
                 Raw::Admin(admin) => {
                     let images = self.node.shards().iter().map(|shard| shard.inspect().image());
                     images.map(|image| admin.check(image)).find_map(Result::err)
@@ -147,10 +147,10 @@ impl World {
     pub(super) fn judge_books(&self, number: u32, started: &StartedShard) -> Result<(), String> {
         let offsets = Offsets::of(&started.records);
         let placement = self.node.placement();
-        let books = self.clients.iter().flat_map(|sim| sim.raw.books());
+        let books = self.clients.raws().flat_map(Raw::books);
         let mut of_shard = books.filter(|book| placement.group_shard(book.group()) == number);
         of_shard.try_for_each(|book| offsets.check(&book.interrupted()))?;
-        self.clients.iter().try_for_each(|sim| match &sim.raw {
+        self.clients.raws().try_for_each(|raw| match raw {
             Raw::Admin(admin) if number == CONTROLLER => {
                 admin.interrupted().check(started.shard.inspect().image())
             }

@@ -47,7 +47,7 @@ impl World {
         let Some(shard) = self.node.shards().first() else { return BTreeMap::new() };
         let image = shard.inspect().image();
         let mut groups = BTreeMap::new();
-        for group in self.members.iter().map(|sim| &sim.member.plan().group) {
+        for group in self.clients.members().iter().map(|sim| &sim.member.plan().group) {
             if let Protocol::Streams(plan) = &group.protocol {
                 groups.entry(group.index).or_insert_with(|| readiness(&plan.topology, image));
             }

@@ -18,13 +18,13 @@ const MS: u64 = 1_000;
 impl World {
     /// The client id of a raw client: some have quotas.
     pub(crate) fn client_id(&self, client: u32) -> &'static str {
-        limited(&self.clients[client as usize].raw).map_or("raw", |at| LIMITED[at].client_id)
+        limited(self.clients.raw(client)).map_or("raw", |at| LIMITED[at].client_id)
     }
 
     /// A client has sent a request to a shard.
     pub(crate) fn note_sent(&mut self, client: u32, shard: u32, bytes: usize) {
         let now = self.sim.now();
-        if limited(&self.clients[client as usize].raw) == Some(PRODUCER) {
+        if limited(self.clients.raw(client)) == Some(PRODUCER) {
             self.judge.used(shard).sent(now, bytes);
         }
     }
@@ -63,7 +63,7 @@ impl World {
         response: &Response<'_>,
         throttle_ms: i32,
     ) -> Result<(), String> {
-        let at = limited(&self.clients[client as usize].raw);
+        let at = limited(self.clients.raw(client));
         match (at, response) {
             (Some(PRODUCER), Response::Produce(_)) => {
                 let now = self.sim.now();

@@ -2,8 +2,8 @@
 
 use crate::client::{
     Admin, Book, COMPACTED, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer,
-    Raw, Reader, STREAMED, Several, Sharer, SimClient, SimMember, TRANSACTED,
-    TRANSACTED_PARTITIONS, TopicPlan, Transactor, User, new_members,
+    Raw, Reader, STREAMED, Several, Sharer, SimMember, TRANSACTED, TRANSACTED_PARTITIONS,
+    TopicPlan, Transactor, User, new_members,
 };
 use crate::event::TimedEvent;
 use crate::world::{CHECK_EVERY, Phase, World};
@@ -25,15 +25,15 @@ const SHARERS_OF_GROUP: u32 = 3;
 
 impl World {
     pub(in crate::world) fn topic_plans(&mut self) -> Vec<TopicPlan> {
-        let count = self.members_random.between(1, 4);
+        let count = self.clients.cast_random.between(1, 4);
         let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
         let topic = |number| TopicPlan {
             name: format!("topic-{number}"),
-            partitions: self.members_random.between(1, partitions_max) as i32,
+            partitions: self.clients.cast_random.between(1, partitions_max) as i32,
             configs: &[],
         };
         let mut topics: Vec<_> = (0..count).map(topic).collect();
-        let is_compacted = self.members_random.chance(0.5);
+        let is_compacted = self.clients.cast_random.chance(0.5);
         topics.push(TopicPlan {
             name: TRANSACTED.to_owned(),
             partitions: TRANSACTED_PARTITIONS,
@@ -57,7 +57,7 @@ impl World {
         let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
         let topics = || image.topics().filter(|topic| !is_left(&topic.name));
         for topic in topics() {
-            self.topics.learn(Topic {
+            self.clients.topics.learn(Topic {
                 name: Arc::from(topic.name.to_string()),
                 id: topic.id,
                 partitions: topic.partitions.unsigned_abs(),
@@ -65,8 +65,8 @@ impl World {
         }
         self.phase = Phase::Chaos(self.sim.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
-        let random = &mut self.members_random;
-        let (groups, members) = new_members(&clients, &self.topics, random);
+        let random = &mut self.clients.cast_random;
+        let (groups, members) = new_members(&clients, &self.clients.topics, random);
         self.judge.expect_groups(groups);
         let share_groups = clients.sharers.div_ceil(SHARERS_OF_GROUP);
         self.judge.expect_share_groups(
@@ -74,7 +74,7 @@ impl World {
             self.config.group_share_delivery_count_limit as i16,
             TRANSACTED_PARTITIONS,
         );
-        self.members = members;
+        self.clients.members = members;
         let topics: Vec<(String, i32)> =
             topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
         let deletes_in_parts = self.profile.sizes.cut_bytes.is_some();
@@ -96,7 +96,7 @@ impl World {
         let raws = raws.chain((0..clients.converters).filter_map(converter));
         let raws = raws.chain((0..clients.admins).map(|number| Raw::Admin(Admin::new(number))));
         let partitions = u64::from(self.profile.offsets_partitions);
-        let random = &mut self.members_random;
+        let random = &mut self.clients.cast_random;
         let readers: Vec<_> = (0..clients.readers)
             .map(|_| Raw::Reader(Reader::new(random.below(partitions) as u32)))
             .collect();
@@ -125,16 +125,16 @@ impl World {
         let raws = raws.chain(limiters);
         let user = |number| Raw::User(User::new(number, asked.clone()));
         let raws = raws.chain((0..clients.users).map(user));
-        let streams: Vec<u32> = streams_groups(&self.members).into_iter().collect();
+        let streams: Vec<u32> = streams_groups(&self.clients.members).into_iter().collect();
         let meddlers = clients.meddlers * u32::from(!streams.is_empty());
         let meddler = |_| Raw::Meddler(Meddler::new(streams.iter().copied()));
         let raws = raws.chain((0..meddlers).map(meddler));
         let raws = raws.chain((0..clients.hostile).map(|_| Raw::Hostile(Hostile)));
         self.judge.note_book(self.sim.now(), Book::default());
-        self.clients.extend(raws.map(SimClient::new));
-        (1..self.clients.len() as u32).for_each(|client| self.arm_client(client));
+        let first = self.clients.add(raws);
+        (first..self.clients.raws.len() as u32).for_each(|client| self.arm_client(client));
         for member in 0..clients.members {
-            if self.members_random.chance(0.8) {
+            if self.clients.cast_random.chance(0.8) {
                 self.start_member(member);
             }
         }
@@ -157,8 +157,8 @@ impl World {
 
     /// Raw clients rest, but those of share groups have something left to do.
     pub(in crate::world) fn wake_sharers(&mut self) {
-        for client in 0..self.clients.len() as u32 {
-            if self.clients[client as usize].raw.is_busy_at_rest() {
+        for client in 0..self.clients.raws.len() as u32 {
+            if self.clients.raws[client as usize].raw.is_busy_at_rest() {
                 self.arm_client(client);
             }
         }

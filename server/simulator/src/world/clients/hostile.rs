@@ -11,17 +11,17 @@ impl World {
         if !self.is_chaos() {
             return;
         }
-        let shard = self.client_random.below(u64::from(self.node.shards_on_disk())) as u32;
-        let link = match self.clients[client as usize].links.first().copied() {
-            Some(link) if self.client_random.chance(0.5) => link,
+        let shard = self.clients.random.below(u64::from(self.node.shards_on_disk())) as u32;
+        let link = match self.clients.raws[client as usize].links.first().copied() {
+            Some(link) if self.clients.random.chance(0.5) => link,
             known => {
                 known.into_iter().for_each(|link| self.hang_up(link));
                 self.network.connect(self.sim.queue(), Owner::Client(client), shard)
             }
         };
         self.network.link_mut(link).stop_tracking();
-        self.clients[client as usize].links = vec![link];
-        let bytes = garbage(&mut self.client_random);
+        self.clients.raws[client as usize].links = vec![link];
+        let bytes = garbage(&mut self.clients.random);
         self.sim.note(format_args!("client {client} sends {} bytes of garbage", bytes.len()));
         self.sim.saw(Seen::Garbage);
         self.network.send(self.sim.queue(), link, bytes);

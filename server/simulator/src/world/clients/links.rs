@@ -147,11 +147,11 @@ impl World {
     fn forget_link(&mut self, owner: Owner, id: LinkId) {
         match owner {
             Owner::Member { member, .. } => {
-                self.members[member as usize].links.retain(|(_, link)| *link != id);
+                self.clients.members[member as usize].links.retain(|(_, link)| *link != id);
             }
             Owner::Client(client) => {
                 let shard = self.network.link(id).shard();
-                let sim = &mut self.clients[client as usize];
+                let sim = &mut self.clients.raws[client as usize];
                 sim.links.retain(|link| *link != id);
                 sim.raw.lost(shard);
                 self.judge_deliveries(client, self.sim.now());

@@ -19,7 +19,7 @@ use muster_codec::{ApiKey, DecodeError};
 
 impl World {
     pub(crate) fn start_member(&mut self, index: u32) {
-        let sim = &mut self.members[index as usize];
+        let sim = &mut self.clients.members[index as usize];
         if !sim.member.is_done() {
             return;
         }
@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn stop_member(&mut self, index: u32, how: Stop) {
         self.sim.note(format_args!("member {index} stops: {how:?}"));
         if how == Stop::Crash {
-            self.members[index as usize].life += 1;
+            self.clients.members[index as usize].life += 1;
             self.hang_up_all(index);
         }
         self.with_member(index, |member, context, output| member.stop(how, context, output));
@@ -41,23 +41,23 @@ impl World {
 
     /// Starts or stops a member.
     pub(crate) fn churn(&mut self) {
-        if !self.is_chaos() || self.members.is_empty() {
+        if !self.is_chaos() || self.clients.members.is_empty() {
             return;
         }
         let every = self.profile.clients.churn_every;
-        let next = self.client_random.between(0, 2 * every);
+        let next = self.clients.random.between(0, 2 * every);
         self.sim.after(next, TimedEvent::Churn);
-        let index = self.client_random.below(self.members.len() as u64) as u32;
-        if self.members[index as usize].member.is_done() {
+        let index = self.clients.random.below(self.clients.members.len() as u64) as u32;
+        if self.clients.members[index as usize].member.is_done() {
             return self.start_member(index);
         }
-        let how = self.client_random.pick(&[Stop::Leave, Stop::Close, Stop::Crash]);
+        let how = self.clients.random.pick(&[Stop::Leave, Stop::Close, Stop::Crash]);
         self.stop_member(index, how);
     }
 
     pub(crate) fn wake_member(&mut self, index: u32, armed: u64) {
         let now = self.sim.now();
-        let sim = &mut self.members[index as usize];
+        let sim = &mut self.clients.members[index as usize];
         if sim.armed != armed {
             return;
         }
@@ -75,7 +75,7 @@ impl World {
         asked: Asked,
         outcome: Result<&[u8], Failure>,
     ) {
-        if self.members[index as usize].life != life {
+        if self.clients.members[index as usize].life != life {
             return;
         }
         let Asked { api, version, token, sent, .. } = asked;
@@ -101,17 +101,17 @@ impl World {
         call: impl FnOnce(&mut Member, &mut Context<'_>, &mut Output),
     ) {
         let mut output = Output::default();
-        let sim = &mut self.members[index as usize];
+        let sim = &mut self.clients.members[index as usize];
         let mut context = Context {
             now: Time::from_micros(self.sim.now()),
-            topics: &self.topics,
+            topics: &self.clients.topics,
             versions: &sim.versions,
-            nodes: &mut self.nodes,
+            nodes: &mut self.clients.nodes,
             random: sim.random.generator(),
         };
         call(&mut sim.member, &mut context, &mut output);
         for event in &output.events {
-            self.members[index as usize].id.observe(self.sim.now(), &event.kind);
+            self.clients.members[index as usize].id.observe(self.sim.now(), &event.kind);
             if let EventKind::Failed { reason } = &event.kind
                 && !self.may_be_fenced(index, reason)
                 && !self.may_be_forgotten(index, reason)
@@ -121,12 +121,12 @@ impl World {
             }
             self.judge_event(event);
         }
-        let sim = &mut self.members[index as usize];
+        let sim = &mut self.clients.members[index as usize];
         sim.id.observe_state(sim.member.state());
         for outgoing in output.requests {
             self.send_for_member(index, outgoing);
         }
-        if self.members[index as usize].member.is_done() {
+        if self.clients.members[index as usize].member.is_done() {
             self.hang_up_all(index);
         }
         self.arm_member(index);
@@ -135,7 +135,7 @@ impl World {
     /// Whether Kafka, too, may fence this member, a static one of a classic group: its coordinator
     /// was loaded before its id was durable.
     pub(crate) fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
-        let sim = &self.members[index as usize];
+        let sim = &self.clients.members[index as usize];
         let plan = sim.member.plan();
         let is_classic = matches!(plan.group.protocol, Protocol::Classic { .. });
         let coordinator = self.node.placement().group_shard(&plan.group.id);
@@ -148,7 +148,7 @@ impl World {
     /// Whether the group may have been deleted: as in Kafka, an empty group is deleted with its
     /// last offset, and a member that does not know yet that its session expired finds no group.
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
-        let sim = &self.members[index as usize];
+        let sim = &self.clients.members[index as usize];
         let group = sim.member.plan().group.id.as_ref();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, sim.started_at)
     }
@@ -156,7 +156,7 @@ impl World {
     /// Whether the member may report tasks that are gone: as in Kafka, a source that is deleted and
     /// created with fewer partitions between two heartbeats ends the members that had the others.
     fn may_have_gone_tasks(&self, index: u32, reason: &str) -> bool {
-        let plan = self.members[index as usize].member.plan();
+        let plan = self.clients.members[index as usize].member.plan();
         let is_streams = matches!(plan.group.protocol, Protocol::Streams(_));
         is_streams && self.profile.clients.meddlers > 0 && reason.contains("no such task")
     }
@@ -179,14 +179,14 @@ impl World {
     }
 
     fn members_of(&self, group: GroupIndex) -> impl Iterator<Item = (u32, &SimMember)> {
-        let members = self.members.iter().enumerate();
+        let members = self.clients.members.iter().enumerate();
         let members = members.filter(move |(_, sim)| sim.member.plan().group.index == group);
         members.map(|(index, sim)| (index as u32, sim))
     }
 
     fn send_for_member(&mut self, index: u32, outgoing: Outgoing) {
         let link = self.member_link(index, outgoing.to);
-        let sim = &self.members[index as usize];
+        let sim = &self.clients.members[index as usize];
         let plan = sim.member.plan();
         let profile = &self.profile.clients;
         let patience = match outgoing.request {
@@ -207,33 +207,33 @@ impl World {
 
     /// The connection to use; a new one if there is none.
     fn member_link(&mut self, index: u32, to: Destination) -> LinkId {
-        let sim = &self.members[index as usize];
+        let sim = &self.clients.members[index as usize];
         if let Some((_, link)) = sim.links.iter().find(|(known, _)| *known == to) {
             return *link;
         }
         let owner = Owner::Member { member: index, life: sim.life };
         let shard = match to {
             Destination::Any => {
-                self.client_random.below(u64::from(self.node.shards_on_disk())) as u32
+                self.clients.random.below(u64::from(self.node.shards_on_disk())) as u32
             }
             Destination::Node(node) | Destination::Leader(node) => {
-                let port = self.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
+                let port = self.clients.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
                 u32::from(port - FIRST_PORT)
             }
         };
         let link = self.network.connect(self.sim.queue(), owner, shard);
-        self.members[index as usize].links.push((to, link));
+        self.clients.members[index as usize].links.push((to, link));
         link
     }
 
     fn hang_up_all(&mut self, index: u32) {
-        let links = std::mem::take(&mut self.members[index as usize].links);
+        let links = std::mem::take(&mut self.clients.members[index as usize].links);
         links.into_iter().for_each(|(_, link)| self.hang_up(link));
     }
 
     /// A timer that comes too early is armed again when it fires: deadlines mostly move away.
     fn arm_member(&mut self, index: u32) {
-        let sim = &mut self.members[index as usize];
+        let sim = &mut self.clients.members[index as usize];
         if let Some(deadline) = sim.member.deadline()
             && deadline.micros() < sim.armed
         {
@@ -245,12 +245,12 @@ impl World {
 
     /// The number of members whose groups are stable.
     pub(crate) fn stable_members(&self) -> usize {
-        self.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
+        self.clients.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
     }
 
     /// The members that run and are not stable. Failed ones were reported when they failed.
     pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
-        let members = self.members.iter().enumerate();
+        let members = self.clients.members.iter().enumerate();
         let states = members.map(|(index, sim)| (index as u32, sim.member.state()));
         let settled = |state: &State| matches!(state, State::Down | State::Failed | State::Stable);
         let hindered = self.hindered_groups();
@@ -259,7 +259,7 @@ impl World {
     }
 
     fn group_of(&self, member: u32) -> GroupIndex {
-        self.members[member as usize].member.plan().group.index
+        self.clients.members[member as usize].member.plan().group.index
     }
 
     pub(crate) fn has_running_members(&self, group: GroupIndex) -> bool {

@@ -21,20 +21,20 @@ impl World {
     /// Those that have something left to do at rest hurry.
     fn arm_client_soon(&mut self, client: u32) {
         let armed = self.sim.now() + REST_PAUSE;
-        self.clients[client as usize].armed = armed;
+        self.clients.raws[client as usize].armed = armed;
         self.sim.at(armed, TimedEvent::Client { client, armed });
     }
 
     fn arm_client_after(&mut self, client: u32, least: u64) {
-        let pause = least + self.client_random.skewed(0, self.profile.clients.pause_max);
+        let pause = least + self.clients.random.skewed(0, self.profile.clients.pause_max);
         let armed = self.sim.now() + pause;
-        self.clients[client as usize].armed = armed;
+        self.clients.raws[client as usize].armed = armed;
         self.sim.at(armed, TimedEvent::Client { client, armed });
     }
 
     pub(crate) fn wake_client(&mut self, client: u32, armed: u64) {
         let resting = self.is_resting();
-        let sim = &mut self.clients[client as usize];
+        let sim = &mut self.clients.raws[client as usize];
         if sim.armed != armed || sim.waits || (resting && !sim.raw.is_busy_at_rest()) {
             return;
         }
@@ -62,13 +62,13 @@ impl World {
         let is_chaos = self.is_chaos();
         self.hang_up_some(client);
         let mut around = Surroundings {
-            random: &mut self.client_random,
+            random: &mut self.clients.random,
             placement,
             is_chaos,
             is_resting: resting,
             hangs_up: false,
         };
-        let sim = &mut self.clients[client as usize];
+        let sim = &mut self.clients.raws[client as usize];
         let Some(NextRequest { shard, version, request }) = sim.raw.next_request(&mut around)
         else {
             return;
@@ -111,14 +111,14 @@ impl World {
                 return self.sim.violate(format_args!("an answer that cannot be read: {error}"));
             }
         };
-        let sim = &mut self.clients[client as usize];
+        let sim = &mut self.clients.raws[client as usize];
         sim.waits = false;
         if let Err(what) = sim.raw.answered(response.as_ref()) {
             let raw = format!("{:?}", sim.raw);
             return self.sim.violate(format_args!("client {client}: {what}: {raw}; {response:?}"));
         }
         self.judge_deliveries(client, asked.sent);
-        let sim = &mut self.clients[client as usize];
+        let sim = &mut self.clients.raws[client as usize];
         if matches!(&sim.raw, Raw::TopicCreator(creator) if creator.is_done()) {
             return self.topics_created();
         }
@@ -137,7 +137,7 @@ impl World {
     fn may_overtake(&self, client: u32) -> bool {
         let now = self.sim.now();
         let arrived = |since: u64| now >= since + self.mail_time();
-        self.clients[client as usize].has_lost_change
+        self.clients.raws[client as usize].has_lost_change
             && !self.node.runs_since().is_some_and(arrived)
     }
 
@@ -148,8 +148,8 @@ impl World {
 
     /// The client's connection to a shard; most clients close their connection to another one.
     fn client_link(&mut self, client: u32, shard: u32) -> LinkId {
-        let hangs_up = self.client_random.chance(0.02);
-        let sim = &self.clients[client as usize];
+        let hangs_up = self.clients.random.chance(0.02);
+        let sim = &self.clients.raws[client as usize];
         let keeps = sim.raw.keeps_links();
         // Those that keep theirs have closed some before they made the request.
         let hangs_up = hangs_up && !keeps;
@@ -162,15 +162,15 @@ impl World {
             return known;
         }
         let link = self.network.connect(self.sim.queue(), Owner::Client(client), shard);
-        self.clients[client as usize].links.push(link);
+        self.clients.raws[client as usize].links.push(link);
         link
     }
 
     /// Now and then a client with several connections closes one.
     fn hang_up_some(&mut self, client: u32) {
-        let sim = &self.clients[client as usize];
+        let sim = &self.clients.raws[client as usize];
         if let Some(link) = sim.links.first().copied().filter(|_| sim.raw.keeps_links())
-            && self.client_random.chance(0.02)
+            && self.clients.random.chance(0.02)
         {
             self.hang_up_client(client, link);
         }
@@ -178,7 +178,7 @@ impl World {
 
     fn hang_up_client(&mut self, client: u32, link: LinkId) {
         let shard = self.network.link(link).shard();
-        let sim = &mut self.clients[client as usize];
+        let sim = &mut self.clients.raws[client as usize];
         sim.links.retain(|it| *it != link);
         sim.raw.lost(shard);
         self.judge_deliveries(client, self.sim.now());
