@@ -38,27 +38,27 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     listen_to_panics();
     let mut world = World::new(seed, options);
     let panicked = catch_unwind(AssertUnwindSafe(|| world.run())).is_err();
-    let mut violation = world.sim.violation().map(str::to_owned);
+    let mut violation = world.sim().violation().map(str::to_owned);
     if panicked {
         let message = PANIC.with(|message| message.borrow_mut().take());
         violation = Some(format!("panic: {}", message.unwrap_or_default()));
     }
     let last = match violation.is_some() {
-        true => world.sim.trace().last().map(str::to_owned).collect(),
+        true => world.sim().trace().last().map(str::to_owned).collect(),
         false => Vec::new(),
     };
     Outcome {
         seed,
         violation,
         last,
-        hash: world.sim.trace().hash(),
-        steps: world.sim.steps(),
-        micros: world.sim.now(),
-        starts: world.node.life(),
-        images: world.images.tried(),
-        refused: world.refused,
+        hash: world.sim().trace().hash(),
+        steps: world.sim().steps(),
+        micros: world.sim().now(),
+        starts: world.node().life(),
+        images: world.images_tried(),
+        refused: world.has_refused(),
         coverage: world.coverage(),
-        counters: world.node.counters().clone(),
+        counters: world.node().counters().clone(),
     }
 }
 

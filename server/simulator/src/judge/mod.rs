@@ -1,5 +1,5 @@
-//! The judge: compares what the server does with what it must do. `world/checks` calls it, and ends
-//! the run at the first violation.
+//! The judge: compares what the server does with what it must do. `world/checks` asks it where
+//! something is due, and ends the run at the first violation. The judge changes nothing but itself.
 //!
 //! - [`facts`]: no answer leaves before what it reports is on the simulated disk;
 //! - [`expected`]: the state that the durable blocks of a log make is the live state, after each
@@ -28,16 +28,20 @@ mod turns;
 mod watched;
 
 use crate::client::{Book, Delivery, Finding};
+use crate::coverage::Coverage;
+use crate::net::Asked;
 pub(crate) use cut::cut_conversions;
-pub(crate) use deliveries::{Deliveries, Reported};
+pub(crate) use deliveries::Reported;
 pub(crate) use offsets::Offsets;
 
 use access::Since;
+use deliveries::Deliveries;
 use expected::Expected;
 use facts::Facts;
 use loadgen::check::Checker;
 use loadgen::event::Event;
 use loadgen::history::Group;
+use loadgen::plan::GroupIndex;
 use loadgen::time::Time;
 use muster::cluster::ClusterImage;
 use muster::shard::Inspection;
@@ -51,15 +55,15 @@ const THOROUGH_EVERY: u64 = 64;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    pub(crate) facts: Facts,
-    pub(crate) owners: Owners,
+    facts: Facts,
+    owners: Owners,
     /// The running shards.
     watched: Vec<Watched>,
     /// The ACLs that are there and those that may be.
     books: Since<Book>,
     /// The bytes that limited clients have used of each shard.
     used: Vec<Used>,
-    pub(crate) deliveries: Deliveries,
+    deliveries: Deliveries,
     expected: Vec<Expected>,
     checker: Checker,
     turns: u64,
@@ -71,6 +75,52 @@ impl Judge {
             self.owners.expect_group(&group);
             self.checker.expect_group(group);
         }
+    }
+
+    /// The counts of facts that became durable.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.facts.coverage
+    }
+
+    /// Checks an answer that leaves a shard: all that it reports must be durable now.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn check_answer(&mut self, asked: &Asked, frame: &[u8]) -> Result<(), String> {
+        self.facts.check_frame(asked, frame)
+    }
+
+    /// The groups that have gone, durably, since the last call.
+    pub(crate) fn take_ended_groups(&mut self) -> Vec<String> {
+        self.facts.take_ended()
+    }
+
+    /// Whether a group, or a part of it, was deleted at `time` or later.
+    pub(crate) fn went_since(&self, group: &str, time: u64) -> bool {
+        self.facts.went_since(group, time)
+    }
+
+    /// Expects this number of tasks of a streams group.
+    pub(crate) fn expect_tasks(&mut self, group: GroupIndex, tasks: u32) {
+        self.owners.expect(group, tasks);
+    }
+
+    /// The group whose partitions do not have one owner each, if any.
+    pub(crate) fn wrong_owners(&self) -> Option<String> {
+        self.owners.wrong()
+    }
+
+    /// The groups of which some partitions have no owner, if nothing else is wrong with the owners.
+    pub(crate) fn groups_without_owners(&self) -> Vec<GroupIndex> {
+        self.owners.lacking()
+    }
+
+    /// Checks that the share groups have done all records of a transactor up to `end`.
+    ///
+    /// # Errors
+    /// One has not.
+    pub(crate) fn check_all_delivered(&self, id: u32, end: i64) -> Result<(), String> {
+        self.deliveries.check_done(id, end)
     }
 
     /// Notes a report of a member of a share group.

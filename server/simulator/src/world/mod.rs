@@ -1,5 +1,7 @@
-//! The state of a run, and the event loop. What happens at an event stands in `process` for the
-//! server, in `clients` for its clients, and in `checks` for the judge.
+//! The event loop. The parts of the world do not know one another: [`Sim`] has the clock and what
+//! is reported, [`Node`] the server, [`Network`] the bytes on their way, [`Clients`] who sends and
+//! reads them, and [`Judge`] the rules. The world takes what one of them did to the others:
+//! `effects` what a node did, `clients` what clients do, and `checks` what the judge has to see.
 
 mod checks;
 mod clients;
@@ -32,23 +34,24 @@ use clients::Clients;
 use muster::config::Config;
 use std::sync::Arc;
 
+/// The state of a run.
 pub(crate) struct World {
-    pub(crate) profile: Profile,
-    pub(crate) config: Arc<Config>,
-    pub(crate) sim: Sim,
-    pub(crate) network: Network,
-    pub(crate) node: Node,
+    profile: Profile,
+    config: Arc<Config>,
+    sim: Sim,
+    network: Network,
+    node: Node,
     /// The last shard has stopped cleanly in this event.
     process_ends: bool,
     clients: Clients,
-    pub(crate) judge: Judge,
+    judge: Judge,
     /// The server refused to start, as it had to.
-    pub(crate) refused: bool,
+    refused: bool,
     /// Once faults have ended: the time after which requests that are sent must be answered, and
     /// groups may be found settled.
-    pub(crate) calm_since: Option<u64>,
-    pub(crate) images: Images,
-    pub(crate) rot: Rot,
+    calm_since: Option<u64>,
+    images: Images,
+    rot: Rot,
     phase: Phase,
 }
 
@@ -124,6 +127,24 @@ impl World {
         while !self.sim.is_violated() && !self.refused && self.phase != Phase::Over {
             self.advance();
         }
+    }
+
+    pub(crate) fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The number of crash images from which a server was started.
+    pub(crate) fn images_tried(&self) -> u64 {
+        self.images.tried()
+    }
+
+    /// Whether the server refused to start, as it had to.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused
     }
 
     /// Starts the server, and the client that creates the topics.

@@ -86,10 +86,9 @@ impl World {
     /// Checks that the share groups have done all that was committed.
     pub(super) fn wrong_deliveries(&self) -> Option<String> {
         let transactors = self.clients.raws().filter_map(Raw::as_transactor);
-        transactors.map(Transactor::certain).find_map(|(id, end)| {
-            let deliveries = &self.judge.deliveries;
-            deliveries.check_done(id, end).err()
-        })
+        transactors
+            .map(Transactor::certain)
+            .find_map(|(id, end)| self.judge.check_all_delivered(id, end).err())
     }
 }
 

@@ -22,7 +22,7 @@ impl World {
         let mut coverage = self.sim.coverage().clone();
         coverage += self.network.coverage();
         coverage += self.node.coverage();
-        coverage += &self.judge.facts.coverage;
+        coverage += self.judge.coverage();
         for raw in self.clients.raws() {
             let expired = raw.books().iter().map(Committer::expired).sum();
             coverage.add(Seen::OffsetsExpired, expired);
@@ -62,7 +62,7 @@ impl World {
 
     /// An answer leaves a shard.
     pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
-        if let Err(what) = self.judge.facts.check_frame(asked, frame) {
+        if let Err(what) = self.judge.check_answer(asked, frame) {
             self.sim.violate(format_args!("{what}"));
         }
     }
@@ -70,7 +70,7 @@ impl World {
     /// Groups that were empty are gone, and begin again with the next member.
     fn judge_ended_groups(&mut self) {
         let at = Time::from_micros(self.sim.now());
-        for id in self.judge.facts.take_ended() {
+        for id in self.judge.take_ended_groups() {
             if let Some(group) = member_group(&id) {
                 self.sim.note(format_args!("{id} is gone, durably"));
                 let kind = EventKind::GroupDeleted { sent: at };

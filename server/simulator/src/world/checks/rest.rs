@@ -25,7 +25,7 @@ impl World {
         if let Some(group) = self.lacks_internal_topics() {
             return Some(format!("group {} lacks internal topics", group.0));
         }
-        self.judge.owners.wrong()
+        self.judge.wrong_owners()
     }
 
     /// The groups that have not settled only because no member began the second half of a
@@ -33,7 +33,7 @@ impl World {
     /// between the halves comes back to its old generation, and so does not know that it gave
     /// partitions up.
     pub(crate) fn half_rebalanced(&self) -> Vec<GroupIndex> {
-        let groups = self.judge.owners.lacking();
+        let groups = self.judge.groups_without_owners();
         let explained = |group| self.may_stay_half_rebalanced(group);
         match self.unsettled().is_empty() && groups.iter().all(|group| explained(*group)) {
             true => groups,

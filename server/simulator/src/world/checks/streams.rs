@@ -16,7 +16,7 @@ impl World {
                 Readiness::Ready(tasks) => tasks,
                 Readiness::Lacking | Readiness::Hindered => 0,
             };
-            self.judge.owners.expect(group, tasks);
+            self.judge.expect_tasks(group, tasks);
         }
     }
 

@@ -150,7 +150,7 @@ impl World {
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let sim = &self.clients.members[index as usize];
         let group = sim.member.plan().group.id.as_ref();
-        reason.contains("GROUP_ID_NOT_FOUND") && self.judge.facts.went_since(group, sim.started_at)
+        reason.contains("GROUP_ID_NOT_FOUND") && self.judge.went_since(group, sim.started_at)
     }
 
     /// Whether the member may report tasks that are gone: as in Kafka, a source that is deleted and
