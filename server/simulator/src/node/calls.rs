@@ -3,7 +3,7 @@
 
 use super::operation::{Calling, OpenFile};
 use super::shard::Inbound;
-use super::{Fact, Node};
+use super::{Fact, FileFact, Node};
 use crate::event::TimedEvent;
 use muster::files::{Call, CallDone};
 use muster_faults::Fault;
@@ -51,7 +51,7 @@ impl Node {
     pub(crate) fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
             Call::Open { path, mode: OpenMode::Existing } if !self.disk.has(&path) => {
-                self.show(shard, Fact::Missed { path });
+                self.show(shard, Fact::File(FileFact::Missed { path }));
                 return CallDone::NotOpened(ErrorKind::NotFound.into());
             }
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
@@ -90,7 +90,8 @@ impl Node {
     fn open(&mut self, shard: u32, path: &Path, mode: OpenMode) -> OpenFile {
         let is_new = !self.disk.has(path);
         let inode = self.disk.open(path, mode);
-        self.show(shard, Fact::Opened { path: path.to_owned(), is_new });
+        let fact = FileFact::Opened { path: path.to_owned(), is_new };
+        self.show(shard, Fact::File(fact));
         OpenFile { inode, mode, descriptor: Rc::default() }
     }
 }

@@ -24,6 +24,13 @@ pub(crate) enum Fact {
     SliceEnds { queues: RunQueues, things: u64, has_long_request: bool },
     /// It has handled its input, and these connections wait for the next turn.
     InputEnds(RunQueues),
+    /// It has done something with a file.
+    File(FileFact),
+}
+
+/// A deed of a shard with a file.
+#[derive(Debug)]
+pub(crate) enum FileFact {
     /// It has opened a file, perhaps a new one.
     Opened { path: PathBuf, is_new: bool },
     /// A file that it wanted to open is missing.

@@ -2,7 +2,7 @@
 
 use super::operation::{Doing, Ended, EndedOperation, OpenFile, Operation, Outcome, Written};
 use super::shard::Inbound;
-use super::{Fact, Node, Write};
+use super::{Fact, FileFact, Node, Write};
 use crate::coverage::Seen;
 use crate::event::TimedEvent;
 use crate::net::LinkId;
@@ -46,7 +46,7 @@ impl FileIo for Node {
         let number = self.disk.write(inode, offset, data);
         let data: Rc<[u8]> = data.into();
         let write = Write { inode, mode, number, offset, data: data.clone(), len_before };
-        self.show_turning(Fact::Writes(write));
+        self.show_turning(Fact::File(FileFact::Writes(write)));
         let fails = self.write_fails(file, offset + data.len() as u64);
         self.begin(file, token, Doing::Write { write: number, offset, data }, fails);
     }
@@ -108,7 +108,7 @@ impl Node {
         let is_full = error.kind() == io::ErrorKind::StorageFull;
         let (path, mode) = (self.disk.name(file.inode).to_owned(), file.mode);
         self.process.has_failed_write |= !is_full || mode != OpenMode::Aside;
-        self.show_turning(Fact::WriteFailed { path, mode, is_full });
+        self.show_turning(Fact::File(FileFact::WriteFailed { path, mode, is_full }));
     }
 
     fn read_part(&mut self, file: &OpenFile, offset: u64, len: u32) -> Option<Vec<u8>> {
@@ -118,7 +118,7 @@ impl Node {
         let bytes = self.disk.read(file.inode, offset, len);
         if bytes.len() < len as usize {
             let (path, has) = (self.disk.name(file.inode).to_owned(), bytes.len());
-            self.show_turning(Fact::ReadShort { path, offset, len, has });
+            self.show_turning(Fact::File(FileFact::ReadShort { path, offset, len, has }));
         }
         Some(bytes)
     }

@@ -19,7 +19,7 @@ mod start;
 mod turn;
 
 pub(crate) use effect::Effect;
-pub(crate) use fact::{Fact, RunQueues, Write};
+pub(crate) use fact::{Fact, FileFact, RunQueues, Write};
 pub(crate) use operation::{CLOSING_MAX, OpenFile};
 pub(crate) use reload::Reloaded;
 pub(crate) use shard::{Failing, SimShard};

@@ -1,4 +1,4 @@
-//! The server's process: what ends with it, and what the next one begins with.
+//! The server's process: the state that ends with it, and the state with which the next one begins.
 
 use super::operation::{Calling, Operation};
 use super::shard::SimShard;
@@ -52,7 +52,7 @@ pub(super) struct Process {
     pub(super) is_stopping: bool,
     /// Writes that need new space fail.
     pub(super) disk_is_full: bool,
-    /// The look at the disk that the server has: one that is full is short, too.
+    /// The space on the disk, as the server has seen it last.
     pub(super) space: DiskSpace,
     /// The stamp of the data directory, once there is one.
     pub(super) meta: Option<Meta>,

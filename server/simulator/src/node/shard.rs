@@ -76,7 +76,7 @@ pub(super) enum Inbound {
     Received(LinkId, Vec<u8>, i64),
     Sent(LinkId, usize),
     InputEnded(LinkId),
-    /// The slice has left, of these files.
+    /// This number of bytes of a slice of these files has left.
     Streamed(LinkId, usize, Vec<OpenFile>),
     StreamFailed(LinkId, Vec<OpenFile>),
     Writable(LinkId),
@@ -139,7 +139,7 @@ impl SimShard {
         !self.inbox.is_empty() || !self.mailbox.is_empty()
     }
 
-    /// Adds all its numbers.
+    /// Adds all its counters.
     pub(super) fn add_counters(&self, totals: &mut Totals) {
         totals.count(&self.inspect().numbers());
         totals.count(&self.running().reactor.files().counters());

@@ -1,11 +1,12 @@
 //! The startup of the process: production's own recovery runs on the files of the disk, in a
 //! directory. The world decides what is judged in between.
 
+use super::Node;
+use super::process::Process;
 use super::shard::{Running, SimShard};
-use super::{Node, process::Process};
 use crate::coverage::Seen;
-
-use crate::random::SeededIds;
+use crate::disk::Disk;
+use crate::random::{Random, SeededIds};
 use crate::records::{RecordBytes, bytes_of};
 use muster::cluster::{ClusterImage, Endpoint};
 use muster::data_dir::{DataDir, Meta};
@@ -26,7 +27,7 @@ pub(crate) const FIRST_PORT: u16 = 9092;
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
 
-/// More than a shard is loaded again.
+/// The lives of shards in one process: more than a shard is loaded again.
 const LIVES_PER_RUN: i32 = 1_024;
 
 /// A server that was asked to stop may be killed before it has noted where its logs end.
@@ -98,9 +99,7 @@ impl Node {
     }
 
     /// The disk, and the random numbers by which a crash leaves other files on it.
-    pub(crate) fn disk_and_random(
-        &mut self,
-    ) -> (&mut crate::disk::Disk, &mut crate::random::Random) {
+    pub(crate) fn disk_and_random(&mut self) -> (&mut Disk, &mut Random) {
         (&mut self.disk, &mut self.disk_random)
     }
 
@@ -155,8 +154,8 @@ impl Node {
         Ok(StartedShard { host, shard, position, ops, records })
     }
 
-    /// Tries something out of which nothing follows: what it saw, and the ids that it gave, are
-    /// forgotten.
+    /// Tries something out, of which the run keeps nothing: the marks that were reached and the ids
+    /// that were drawn are as before.
     pub(crate) fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
         let done = act(self);
@@ -220,7 +219,7 @@ impl Node {
     }
 
     /// The shards that were started from a directory run from now on; connections are accepted when
-    /// the process has booted. Returns the operation that the reactor of a shard refuses, if any.
+    /// the process has booted. Returns the errors of the shards whose first operations fail.
     pub(crate) fn begin_life(
         &mut self,
         started: Vec<StartedShard>,

@@ -88,12 +88,12 @@ impl Node {
         (!shard.inbox.is_empty()).then(|| shard.first_came_at.max(runs_since))
     }
 
-    /// Takes note of a write or sync that must not fail, but did.
+    /// Whether a write or sync has failed that must not, since the last call.
     pub(crate) fn take_failed_write(&mut self) -> bool {
         std::mem::take(&mut self.process.has_failed_write)
     }
 
-    /// After each turn.
+    /// Notes after a turn whether the shard is still recovering.
     pub(crate) fn note_recovery(&mut self, number: u32) {
         let shard = &mut self.process.shards[number as usize];
         shard.is_recovering = is_recovering(shard.inspect());

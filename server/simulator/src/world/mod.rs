@@ -1,7 +1,7 @@
-//! The event loop. The parts of the world do not know one another: [`Sim`] has the clock and what
-//! is reported, [`Node`] the server, [`Network`] the bytes on their way, [`Clients`] who sends and
-//! reads them, and [`Judge`] the rules. The world takes what one of them did to the others:
-//! `effects` what a node did, `clients` what clients do, and `checks` what the judge has to see.
+//! The event loop. The parts of the world do not know one another: [`Sim`] has the clock and the
+//! trace, [`Node`] the server, [`Network`] the bytes on their way, [`Clients`] the clients, and
+//! [`Judge`] the rules. The world passes the deeds of one part on to the others: `effects` those of
+//! a node, `clients` those of clients, and `checks` all that the judge has to know.
 
 mod checks;
 mod clients;
@@ -64,13 +64,13 @@ enum Phase {
     Chaos(u64),
     /// All goes well, and all has to settle until this time.
     Calm(u64),
-    /// So it has to after a change of the groups whose rebalance no member ended.
+    /// Groups were changed whose rebalance no member ended: all has to settle until this time.
     Changed(u64),
     /// Raw clients end, but for consumers of share groups: they have until this time to do all.
     Resting(u64),
-    /// All are answered; at this time the machine loses power once more.
+    /// All clients are answered; at this time the machine loses power once more.
     Answered(u64),
-    /// It starts for the last time.
+    /// The server starts for the last time.
     Last,
     Over,
 }
@@ -87,8 +87,8 @@ const CROWD_MEMBERS: usize = 1_000;
 const CHECK_EVERY: u64 = 200 * MS;
 /// The time for share groups to do all: records are delivered up to ten times, each with its lock.
 const DRAIN_MAX: u64 = 300 * SECOND;
-/// The time for what follows from the last answer: after the deletion of a topic, all shards report
-/// that its offsets are gone, and the topic is noted as deleted no longer.
+/// The time for the consequences of the last answer: after the deletion of a topic, all shards
+/// report that its offsets are gone, and the topic is noted as deleted no longer.
 const AFTERMATH: u64 = SECOND;
 
 impl World {
@@ -352,7 +352,7 @@ impl World {
         }
     }
 
-    /// After the last start all is compared with what was answered.
+    /// After the last start, compares the state of the server with all that was answered.
     fn last_start(&mut self) {
         if self.phase == Phase::Last && self.node.is_up() {
             self.judge_rest();

@@ -4,12 +4,12 @@ use super::World;
 use crate::coverage::Seen;
 use crate::profile::MS;
 
-/// The largest lead or lag of the wall clock: too little to expire what is kept for days.
+/// The largest lead or lag of the wall clock: state that is kept for days does not expire by it.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {
     /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
-    /// the sockets. A pause does not change one that lasts.
+    /// the sockets. A pause that lasts is not changed by another one.
     pub(crate) fn pause_process(&mut self) {
         if !self.node.is_up() || self.node.is_paused() {
             return;
@@ -21,8 +21,8 @@ impl World {
         self.node.pause_until(self.sim.now() + pause);
     }
 
-    /// Has the disk end no operation for a while; the shards run. A hang does not change one that
-    /// lasts: operations end in their order when it is over.
+    /// Has the disk end no operation for a while; the shards run. The operations end in their order
+    /// when the hang is over. A hang that lasts is not changed by another one.
     pub(crate) fn hang_disk(&mut self) {
         if !self.node.is_up() || self.node.hangs_on().is_some() {
             return;

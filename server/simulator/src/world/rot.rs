@@ -21,7 +21,7 @@ impl World {
         }
     }
 
-    /// Damages a log, unless its memory may have less than was acknowledged.
+    /// Damages a log, unless its shard may have less in memory than was acknowledged.
     pub(crate) fn rot(&mut self) {
         if !self.is_chaos() {
             return;
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Now and then: whether the shards know of the names that were lost.
+    /// Checks, now and then, that the shards know of the names that were lost.
     pub(crate) fn judge_lost_names(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// A shard makes a file: of a name that was lost it must not.
+    /// A shard has made a file, whose name must not be one that was lost.
     pub(super) fn judge_new_file(&mut self, path: &Path) {
         if self.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Now and then: whether the damaged batches are refused in time.
+    /// Checks, now and then, that the damaged batches are refused in time.
     pub(crate) fn judge_damaged_batches(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
@@ -198,7 +198,7 @@ impl World {
         Some((damage, path, inode))
     }
 
-    /// After a turn: whether the shard does what it has to about the damage of its log.
+    /// Checks after a turn that the shard finds and mends the damage of its log in time.
     pub(crate) fn judge_rot(&mut self, number: u32) {
         let Some(log) = self.rot.logs.get_mut(&number) else { return };
         let now = self.sim.now();
@@ -206,7 +206,7 @@ impl World {
         let is_in_place =
             self.node.disk().look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
         log.is_gone = !is_in_place;
-        // Compaction had no use for it.
+        // Compaction has replaced the file.
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
             self.sim.add(Seen::LogRewritten, u64::from(log.is_rewritten));

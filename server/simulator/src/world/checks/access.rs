@@ -14,14 +14,14 @@ impl World {
         Some(Arc::from(user.name()))
     }
 
-    /// Notes what is known of the ACLs, when a client has begun to change them or has its answer.
+    /// Notes the ACLs that are known, when a client has begun to change them or has its answer.
     pub(crate) fn note_book(&mut self, client: u32) {
         if let Raw::Granter(granter) = self.clients.raw(client) {
             self.judge.note_book(self.sim.now(), granter.book().clone());
         }
     }
 
-    /// The answer to a user leaves a shard.
+    /// Checks the answer to a user when it leaves a shard.
     pub(crate) fn judge_access(&mut self, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(link).owner() else { return };
         let Raw::User(user) = self.clients.raw(client) else { return };

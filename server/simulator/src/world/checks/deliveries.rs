@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The records of the longest batch of a transactor, by which a limit may be exceeded.
 const BATCH_MAX: i64 = 3;
 
-/// The longest time for which a lock stays that has ended: a shard handles its input first.
+/// The longest time by which a lock outlasts its end: a shard handles its input first.
 const OVERDUE_MS: i64 = 10_000;
 
 impl World {
@@ -30,7 +30,7 @@ impl World {
     }
 
     /// Checks the records in flight of a shard's share partitions: their number is bounded, locks
-    /// end when they should, and who has acquired some has a session.
+    /// end when they should, and a member that has acquired some has a session.
     pub(super) fn judge_shares(&mut self, number: u32) {
         let shard = self.node.shard(number).inspect();
         let now = self.node.clocks().now;

@@ -7,9 +7,9 @@ use muster::net::{Kind, SLICES_MAX};
 use muster::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
 
-/// The most that a connection may have beyond its limit of unread answers: the answer that crosses
-/// it. And a request that is not whole, with what came with its last piece.
+/// The most bytes of unread answers beyond the limit of a connection: the answer that crosses it.
 const ANSWER_BYTES_OVER: usize = 1 << 20;
+/// The most bytes of input: a request that is not whole, with all that came with its last piece.
 const INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// The most that one request, or all that is due at one time, adds to the log once it is full, in
@@ -24,7 +24,7 @@ const SNAPSHOT_FILES_MAX: u32 = 1;
 const DESCRIPTORS_OF_LOG: usize =
     (SHARD_LOG_FILES_MAX + SNAPSHOT_FILES_MAX) as usize + CLOSING_MAX - 1;
 
-/// With more connections not each turn looks at all of them.
+/// With more connections than this, some turns only look at all of them.
 const MANY: usize = 64;
 
 impl World {

@@ -1,4 +1,4 @@
-//! The judge's checks where they are due: the first violation ends the run.
+//! Asks the judge where something is due: the first violation ends the run.
 
 mod access;
 mod deliveries;
@@ -50,7 +50,7 @@ impl World {
         coverage
     }
 
-    /// An event of a member.
+    /// Judges an event of a member.
     pub(crate) fn judge_event(&mut self, event: &Event) {
         if let Some(seen) = seen(&event.kind) {
             self.sim.saw(seen);
@@ -60,14 +60,14 @@ impl World {
         }
     }
 
-    /// An answer leaves a shard.
+    /// Checks an answer when it leaves a shard.
     pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
         if let Err(what) = self.judge.check_answer(asked, frame) {
             self.sim.violate(format_args!("{what}"));
         }
     }
 
-    /// Groups that were empty are gone, and begin again with the next member.
+    /// Notes the groups that were empty and are gone: they begin again with the next member.
     fn judge_ended_groups(&mut self) {
         let at = Time::from_micros(self.sim.now());
         for id in self.judge.take_ended_groups() {
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Members are not notified, but volatile state is gone.
+    /// Notes that volatile state is gone, of which members are not notified.
     fn judge_restarted(&mut self) {
         self.judge.note_restart(Time::from_micros(self.sim.now()));
     }

@@ -46,7 +46,7 @@ impl World {
         self.clients.are_answered() && self.node.is_up()
     }
 
-    /// Whether it is, and all damage was found.
+    /// Whether the server runs, no raw client waits, and all damage was found.
     pub(in crate::world) fn is_at_rest(&self) -> bool {
         self.is_answered() && self.rot.is_over()
     }

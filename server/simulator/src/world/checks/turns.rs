@@ -1,7 +1,7 @@
 //! The facts that turns show, and the time of groups.
 
 use crate::coverage::Seen;
-use crate::node::Fact;
+use crate::node::{Fact, FileFact};
 use crate::world::World;
 use muster_storage::OpenMode;
 use muster_storage::snapshot::SNAPSHOT_ASIDE_FILE_NAME;
@@ -32,20 +32,16 @@ impl World {
                 self.judge.turns(shard).note_waiting(queues);
                 Ok(())
             }
-            Fact::Opened { .. }
-            | Fact::Missed { .. }
-            | Fact::Writes(_)
-            | Fact::WriteFailed { .. }
-            | Fact::ReadShort { .. } => self.judge_file_fact(shard, fact),
+            Fact::File(fact) => self.judge_file_fact(shard, fact),
         };
         if let Err(what) = checked {
             self.sim.violate(format_args!("shard {shard}: {what}"));
         }
     }
 
-    fn judge_file_fact(&mut self, shard: u32, fact: Fact) -> Result<(), String> {
+    fn judge_file_fact(&mut self, shard: u32, fact: FileFact) -> Result<(), String> {
         match fact {
-            Fact::Opened { path, is_new } => {
+            FileFact::Opened { path, is_new } => {
                 self.sim.note(format_args!("shard {shard} opens {}", path.display()));
                 self.rot.opened(shard, &path);
                 if is_new {
@@ -53,20 +49,19 @@ impl World {
                     self.judge_images(shard, &path, Seen::ImageOfNames, None);
                 }
             }
-            Fact::Missed { path } => {
+            FileFact::Missed { path } => {
                 self.sim.note(format_args!("shard {shard} misses {}", path.display()));
                 self.sim.saw(Seen::FileMissed);
             }
-            Fact::Writes(write) => self.judge_write(shard, &write),
-            Fact::WriteFailed { path, mode, is_full } => {
+            FileFact::Writes(write) => self.judge_write(shard, &write),
+            FileFact::WriteFailed { path, mode, is_full } => {
                 self.note_failed_write(&path, mode, is_full)
             }
-            Fact::ReadShort { path, offset, len, has } => {
+            FileFact::ReadShort { path, offset, len, has } => {
                 let part =
                     format!("{len} bytes at {offset} of {}, which has {has}", path.display());
                 return Err(format!("a file is shorter than a part of it: {part}"));
             }
-            _ => {}
         }
         Ok(())
     }

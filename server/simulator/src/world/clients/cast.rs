@@ -51,9 +51,9 @@ impl World {
         if self.phase != Phase::CreatingTopics {
             return;
         }
-        // The image may still be on its way to some.
+        // The image may still be on its way to some shards.
         let Some(image) = self.common_image() else { return self.arm_client(0) };
-        // That of transactions and those of streams are left to the clients that have them.
+        // The topics of transactions and of streams are left to the clients that use them.
         let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
         let topics = || image.topics().filter(|topic| !is_left(&topic.name));
         for topic in topics() {
@@ -155,7 +155,7 @@ impl World {
         (0..self.profile.clients.sharers.div_ceil(SHARERS_OF_GROUP)).map(share_group).collect()
     }
 
-    /// Raw clients rest, but those of share groups have something left to do.
+    /// Wakes the raw clients that have something left to do at rest: those of share groups.
     pub(in crate::world) fn wake_sharers(&mut self) {
         for client in 0..self.clients.raws.len() as u32 {
             if self.clients.raws[client as usize].raw.is_busy_at_rest() {

@@ -64,9 +64,9 @@ impl World {
         let Some(asked) = link.unanswered().find(waits).filter(|_| link.is_client_open()) else {
             return;
         };
-        // One that was throttled has to wait.
+        // A client that was throttled has to wait.
         let is_muted = link.muted_until() > asked.sent;
-        // One of an earlier process is gone, which the client may not know.
+        // A connection to an earlier process is gone, which the client may not know.
         let is_live = link.life() == self.node.life();
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner());
@@ -105,8 +105,8 @@ impl World {
     }
 
     fn end_server_side(&mut self, id: LinkId) {
-        // Answers to raw clients are judged by the order in which its requests can take
-        // effect, so its connections end at once.
+        // Answers to a raw client are judged by the order in which its requests can take effect,
+        // so its connections end at once.
         let delay = match self.network.link(id).owner() {
             Owner::Member { .. } => self.network.end_delay(),
             Owner::Client(_) => 0,
@@ -123,7 +123,7 @@ impl World {
     }
 
     /// Called when the process has ended: clients lose their connections, but after a power loss
-    /// some notice it by timeouts only. `accepted` has those that the process had accepted.
+    /// some notice it by timeouts only. `accepted` has the connections of the process.
     pub(crate) fn lose_all(&mut self, accepted: &BTreeSet<LinkId>, how: Crash) {
         for id in self.network.open_links() {
             let was_there = accepted.contains(&id);

@@ -1,4 +1,4 @@
-//! When members start and stop, their timers, requests and answers.
+//! The starts and stops of members, their timers, requests and answers.
 
 use std::time::Duration;
 

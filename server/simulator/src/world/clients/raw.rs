@@ -18,7 +18,7 @@ impl World {
         self.arm_client_after(client, 0);
     }
 
-    /// Those that have something left to do at rest hurry.
+    /// Sets the timer of a client that has something left to do at rest: it hurries.
     fn arm_client_soon(&mut self, client: u32) {
         let armed = self.sim.now() + REST_PAUSE;
         self.clients.raws[client as usize].armed = armed;
@@ -151,7 +151,7 @@ impl World {
         let hangs_up = self.clients.random.chance(0.02);
         let sim = &self.clients.raws[client as usize];
         let keeps = sim.raw.keeps_links();
-        // Those that keep theirs have closed some before they made the request.
+        // Clients that keep theirs have closed some before they made the request.
         let hangs_up = hangs_up && !keeps;
         let is_of = |link: &LinkId| self.network.link(*link).shard() == shard;
         let known = sim.links.iter().copied().find(is_of).filter(|_| !hangs_up);
