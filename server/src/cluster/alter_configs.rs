@@ -172,6 +172,8 @@ fn alter(
         CLIENT_METRICS_RESOURCE => budgets.subscriptions.check(name, &after)?,
         _ => {
             view.config.validate_dynamic(&after).map_err(invalid)?;
+            let broker = (name.parse().unwrap_or(view.shard), name);
+            view.config.check_step(view.image, broker, &after).map_err(invalid)?;
             check_unserved_bytes(&after)?;
         }
     }
@@ -358,9 +360,9 @@ fn check_broker(
         }
         Err(invalid(format!("{words}: [{}]", names.join(", "))))
     };
-    refuse(&|name| !is_dynamic(name) && !Config::is_of_one_broker(name), NOT_DYNAMIC)?;
+    refuse(&|name| !is_dynamic(name) && !Config::is_altered_for_one_broker(name), NOT_DYNAMIC)?;
     refuse(&is_of_certificates, OF_LISTENERS)?;
-    refuse(&|name| broker.is_empty() && Config::is_of_one_broker(name), OF_BROKERS)?;
+    refuse(&|name| broker.is_empty() && Config::is_altered_for_one_broker(name), OF_BROKERS)?;
     refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
     let why = format!("{NOT_DYNAMIC}, as the server's command line sets them");
     refuse(&|name| view.config.is_pinned(name), &why)

@@ -6,7 +6,7 @@ use super::broker::SHARD_BYTES_MAX;
 use super::value::{HIDDEN, Invalid};
 use super::{
     Altered, BROKER_RESOURCE, Config, ConfigType, GROUP_RESOURCE, GroupConfig, Overrides,
-    TOPIC_RESOURCE, TopicConfig, rules, unserved,
+    TOPIC_RESOURCE, TopicConfig, rules, unserved_alterable,
 };
 use crate::placement::Placement;
 use muster_codec::ApiKey;
@@ -240,12 +240,17 @@ impl Config {
     /// Whether a client may alter this name although muster has no such key. The value is stored
     /// and described, without effect.
     pub fn is_altered_unserved(name: &str) -> bool {
-        Self::key(name).is_none() && unserved::alterable(name).is_some()
+        Self::key(name).is_none() && unserved_alterable::alterable(name).is_some()
+    }
+
+    /// Whether Kafka alters a key for one broker only.
+    pub(crate) fn is_altered_for_one_broker(name: &str) -> bool {
+        Self::is_of_one_broker(name) || unserved_alterable::is_of_one_broker(name)
     }
 
     /// The type of a broker config that clients may alter.
     pub fn altered_type(name: &str) -> Option<ConfigType> {
-        Self::key(name).map(|key| key.config_type).or_else(|| unserved::alterable(name))
+        Self::key(name).map(|key| key.config_type).or_else(|| unserved_alterable::alterable(name))
     }
 
     /// Whether a broker config has no effect in muster.
@@ -267,9 +272,11 @@ impl Config {
                 set.map_err(|error| error.to_string())?;
                 config.alter_of_listener(name, value)?;
             } else {
-                unserved::check_altered(name, value).map_err(|Invalid { value, rule }| {
-                    format!("Invalid value {value} for configuration {name}: {rule}")
-                })?;
+                unserved_alterable::check_altered(name, value).map_err(
+                    |Invalid { value, rule }| {
+                        format!("Invalid value {value} for configuration {name}: {rule}")
+                    },
+                )?;
             }
         }
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))

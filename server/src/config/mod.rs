@@ -24,9 +24,11 @@ mod of_listeners;
 mod promises;
 mod rules;
 mod security;
+mod steps;
 mod tls;
 mod topic;
 mod unserved;
+mod unserved_alterable;
 mod value;
 
 #[cfg(test)]

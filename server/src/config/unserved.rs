@@ -2,8 +2,7 @@
 //! and of plug-ins. Some keys have no effect. The others require a feature that muster lacks; with
 //! them the server refuses to start, so that no operator relies on the feature.
 
-use super::value::{ConfigValue, Invalid, Valid, at_least};
-use super::{Config, ConfigType};
+use super::Config;
 
 /// How muster handles a key that is not in [`Config`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,69 +203,8 @@ const PREFIXES: &[(&str, Option<&str>)] = &[
     ("zookeeper.", None),
 ];
 
-/// A key that clients can alter in Kafka.
-struct Alterable {
-    name: &'static str,
-    config_type: ConfigType,
-    valid: Valid,
-}
-
-impl Alterable {
-    const fn new(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
-        Self { name, config_type, valid }
-    }
-}
-
-/// The broker keys that clients can alter in Kafka, apart from those in [`Config`].
-const ALTERABLE: &[Alterable] = &[
-    Alterable::new("cordoned.log.dirs", ConfigType::List, Valid::Any),
-    Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
-    Alterable::new("leader.replication.throttled.rate", ConfigType::Long, at_least(0)),
-    Alterable::new("metric.reporters", ConfigType::List, Valid::Any),
-    Alterable::new("remote.fetch.max.wait.ms", ConfigType::Int, at_least(1)),
-    Alterable::new("remote.list.offsets.request.timeout.ms", ConfigType::Long, at_least(1)),
-    Alterable::new("remote.log.index.file.cache.total.size.bytes", ConfigType::Long, at_least(1)),
-    Alterable::new("remote.log.manager.copier.thread.pool.size", ConfigType::Int, at_least(1)),
-    Alterable::new("remote.log.manager.copy.max.bytes.per.second", ConfigType::Long, at_least(1)),
-    Alterable::new("remote.log.manager.expiration.thread.pool.size", ConfigType::Int, at_least(1)),
-    Alterable::new("remote.log.manager.fetch.max.bytes.per.second", ConfigType::Long, at_least(1)),
-    Alterable::new("remote.log.manager.follower.thread.pool.size", ConfigType::Int, at_least(1)),
-    Alterable::new("remote.log.reader.threads", ConfigType::Int, at_least(1)),
-    Alterable::new("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType::Long, at_least(0)),
-];
-
-/// The type of a key that clients may alter although it is not in [`Config`]. Like Kafka, muster
-/// also accepts unknown names, which may belong to plug-ins. None if the key cannot be altered.
-pub(super) fn alterable(name: &str) -> Option<ConfigType> {
-    let known = ALTERABLE.iter().find(|it| it.name == name).map(|it| it.config_type);
-    let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
-    known.or_else(|| is_other().then_some(ConfigType::Unknown))
-}
-
-/// Checks the value of a key that clients may alter.
-///
-/// # Errors
-/// The text is not a valid value of the key.
-pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
-    let Some(Alterable { config_type, valid, .. }) = ALTERABLE.iter().find(|it| it.name == name)
-    else {
-        return Ok(());
-    };
-    match config_type {
-        ConfigType::Int => valid.check(i32::parse(text.trim())?.value()),
-        ConfigType::Long => valid.check(i64::parse(text.trim())?.value()),
-        ConfigType::Unknown
-        | ConfigType::Boolean
-        | ConfigType::String
-        | ConfigType::Short
-        | ConfigType::Double
-        | ConfigType::List
-        | ConfigType::Password => Ok(()),
-    }
-}
-
 /// The prefix of the keys of one listener; the listener's name follows it.
-const OF_LISTENER: &str = "listener.name.";
+pub(super) const OF_LISTENER: &str = "listener.name.";
 
 /// How muster handles a key that is not in [`Config`]; None if the key is unknown.
 pub(super) fn unserved(name: &str, value: &str) -> Option<Unserved> {
@@ -316,22 +254,6 @@ mod tests {
     fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
         assert!(KEYS.is_sorted_by(|a, b| a.0 < b.0));
         assert!(names().all(|name| Config::key(name).is_none()));
-    }
-
-    #[test]
-    fn clients_alter_what_kafka_lets_them_and_names_that_it_does_not_know() {
-        assert!(ALTERABLE.is_sorted_by(|a, b| a.name < b.name));
-        assert!(ALTERABLE.iter().all(|it| names().any(|name| name == it.name)));
-        assert_eq!(alterable("leader.replication.throttled.rate"), Some(ConfigType::Long));
-        assert_eq!(alterable("cruise.control.metrics.topic"), Some(ConfigType::Unknown));
-        assert_eq!(alterable("ssl.provider"), None);
-        assert_eq!(alterable("listener.name.internal.what"), None);
-        assert_eq!(check_altered("remote.log.reader.threads", " 10 "), Ok(()));
-        assert_eq!(check_altered("any.thing", "what"), Ok(()));
-        let why = check_altered("leader.replication.throttled.rate", "fast").unwrap_err();
-        assert_eq!(why.rule, "Not a number of type LONG");
-        let why = check_altered("leader.replication.throttled.rate", "-1").unwrap_err();
-        assert_eq!(why.rule, "Value must be at least 0");
     }
 
     #[test]

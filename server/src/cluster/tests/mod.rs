@@ -1,6 +1,7 @@
 //! Requests to the controller, with the expected answers of Kafka 4.3.
 
 mod acls;
+mod alterations;
 mod certificates;
 mod configs;
 mod image;

@@ -1,0 +1,79 @@
+//! Alterations of a broker's configs beside those of a broker of Kafka 4.4: `alterations.tsv` has
+//! what it answers to valid values, values out of bounds, and values of other types.
+
+use super::*;
+use std::collections::BTreeSet;
+
+const BROKER: i8 = 4;
+const SET: i8 = 0;
+
+type Values = Vec<Option<&'static str>>;
+
+/// One line of the file.
+struct Row {
+    key: &'static str,
+    /// The name of the resource.
+    broker: &'static str,
+    error: i16,
+    /// None for all that no other line of the key has.
+    values: Option<Values>,
+}
+
+fn rows() -> (Values, Vec<Row>) {
+    let text = include_str!("alterations.tsv");
+    let values = |text: &'static str| serde_json::from_str::<Values>(text).unwrap();
+    let all = text.lines().find(|line| line.starts_with("# [")).unwrap();
+    let row = |line: &'static str| {
+        let fields: Vec<_> = line.split('\t').collect();
+        let [key, broker, error, of] = fields[..] else { panic!("{line}") };
+        Row {
+            key,
+            broker: if broker == "all" { "" } else { "0" },
+            error: error.parse().unwrap(),
+            values: (of != "*").then(|| values(of)),
+        }
+    };
+    let rows = text.lines().filter(|line| !line.starts_with('#')).map(row).collect();
+    (values(&all[2..]), rows)
+}
+
+#[test]
+fn a_value_of_a_brokers_config_is_taken_or_refused_as_in_kafka() {
+    let (all, rows) = rows();
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for row in &rows {
+        let of_key = rows.iter().filter(|it| (it.key, it.broker) == (row.key, row.broker));
+        let named: BTreeSet<_> = of_key.filter_map(|it| it.values.clone()).flatten().collect();
+        let others = || all.iter().filter(|it| !named.contains(*it)).copied().collect();
+        for value in row.values.clone().unwrap_or_else(others) {
+            let mut controller = Controller::with_topic("t1");
+            let ops: &[Op] = &[(row.key, SET, value)];
+            let answer = controller.alter_all(&[(BROKER, row.broker, ops)], true).remove(0);
+            let error = answer.as_ref().err().map_or(0, |(error, _)| error.code());
+            let Row { key, broker, .. } = row;
+            if error != row.error {
+                wrong.push(format!("{key}={value:?} of broker {broker:?}: {answer:?}"));
+            }
+            asked += 1;
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(asked > 2_000, "{asked}");
+}
+
+#[test]
+fn threads_are_doubled_step_by_step() {
+    for (key, steps) in [
+        ("num.io.threads", &[("16", true), ("33", false), ("32", true), ("15", false)][..]),
+        ("remote.log.reader.threads", &[("5", true), ("11", false), ("10", true), ("20", true)]),
+    ] {
+        let mut controller = Controller::with_topic("t1");
+        for (value, is_taken) in steps {
+            let answer = controller.alter(BROKER, "", &[(key, SET, Some(value))]);
+            assert_eq!(answer.is_ok(), *is_taken, "{key}={value}: {answer:?}");
+        }
+        let own = controller.alter(BROKER, "0", &[(key, SET, Some("7"))]);
+        let words = "value should be at least half the current value";
+        assert!(own.unwrap_err().1.contains(words), "by the value of all brokers");
+    }
+}

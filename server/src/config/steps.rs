@@ -1,0 +1,165 @@
+//! Values that clients alter, checked against the values that a broker has: what Kafka's
+//! reconfigurable parts check beyond types and bounds.
+
+use super::{Altered, BROKER_RESOURCE, Config, Overrides, Value};
+
+/// Numbers of threads: an alteration at most halves or doubles one.
+const THREADS: &[&str] = &[
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+];
+
+/// Those that [`Config`] does not have, with their defaults.
+const UNSERVED_THREADS: &[(&str, i64)] = &[
+    ("remote.log.manager.copier.thread.pool.size", 10),
+    ("remote.log.manager.expiration.thread.pool.size", 10),
+    ("remote.log.manager.follower.thread.pool.size", 2),
+    ("remote.log.reader.threads", 10),
+];
+
+/// The bytes that Kafka's log cleaner needs for each of its threads.
+const DEDUPE_BYTES_OF_A_THREAD: i64 = 1 << 20;
+
+/// The altered configs of all brokers, and those of one, which win.
+#[derive(Clone, Copy)]
+struct Layers<'a> {
+    of_all: Option<&'a Overrides>,
+    of_one: Option<&'a Overrides>,
+}
+
+impl Config {
+    /// Whether the configs of `resource`, which is a broker or all of them, may become `after`: by
+    /// the values that broker `node` has.
+    ///
+    /// # Errors
+    /// Kafka's words on the first value that is wrong, to go with INVALID_REQUEST.
+    pub fn check_step(
+        &self,
+        altered: &impl Altered,
+        (node, resource): (u32, &str),
+        after: &Overrides,
+    ) -> Result<(), String> {
+        let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);
+        let before = Layers { of_all: of(""), of_one: of(&node.to_string()) };
+        let after = if resource.is_empty() {
+            Layers { of_all: Some(after), ..before }
+        } else {
+            Layers { of_one: Some(after), ..before }
+        };
+        for (name, default) in UNSERVED_THREADS {
+            check_threads(name, before.number(name, *default), after.number(name, *default))?;
+        }
+        let (before, after) = (before.config(self), after.config(self));
+        for name in THREADS {
+            check_threads(name, number(&before, name), number(&after, name))?;
+        }
+        check_dedupe_buffer(&before, &after)?;
+        check_tiers(&before, &after)
+    }
+}
+
+impl Layers<'_> {
+    /// A number that [`Config`] does not have.
+    fn number(self, name: &str, default: i64) -> i64 {
+        let set = [self.of_one, self.of_all].into_iter().flatten().find_map(|it| it.get(name));
+        set.and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+    }
+
+    fn config(self, base: &Config) -> Config {
+        base.with_overrides([self.of_all, self.of_one].into_iter().flatten())
+    }
+}
+
+fn number(config: &Config, name: &str) -> i64 {
+    let value = Config::key(name).map(|key| key.get(config));
+    value.and_then(Value::integer).unwrap_or_default()
+}
+
+fn check_threads(name: &str, before: i64, after: i64) -> Result<(), String> {
+    let refuse = |rule: &str| {
+        Err(format!(
+            "Dynamic thread count update validation failed for {name}={after}, value should {rule} \
+             the current value {before}"
+        ))
+    };
+    if after < before / 2 {
+        refuse("be at least half")
+    } else if after > before * 2 {
+        refuse("not be greater than double")
+    } else {
+        Ok(())
+    }
+}
+
+fn check_dedupe_buffer(before: &Config, after: &Config) -> Result<(), String> {
+    let of = |config: &Config| (config.log_cleaner_dedupe_buffer_size, config.log_cleaner_threads);
+    let (bytes, threads) = of(after);
+    let is_enough = threads > 0 && bytes / i64::from(threads) > DEDUPE_BYTES_OF_A_THREAD;
+    if of(before) == of(after) || is_enough {
+        return Ok(());
+    }
+    Err("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.".to_owned())
+}
+
+/// The limits of a log on local disks lie within those of the whole log, which limit the records
+/// that wait to be copied in turn. muster has no other tier, and checks the values.
+fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
+    for (unit, of) in [("ms", tiers_ms as fn(&Config) -> Tiers), ("bytes", tiers_bytes)] {
+        let tiers = of(after);
+        if tiers != of(before) {
+            tiers.check(unit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Limits of time or size, of which -1 is none.
+#[derive(PartialEq)]
+struct Tiers {
+    retention: i64,
+    /// [`AS_RETENTION`] follows the retention.
+    local: i64,
+    lag: i64,
+}
+
+const AS_RETENTION: i64 = -2;
+
+fn tiers_ms(config: &Config) -> Tiers {
+    Tiers {
+        retention: config.log_retention_ms(),
+        local: config.log_local_retention_ms,
+        lag: config.log_remote_copy_lag_ms,
+    }
+}
+
+fn tiers_bytes(config: &Config) -> Tiers {
+    Tiers {
+        retention: config.log_retention_bytes,
+        local: config.log_local_retention_bytes,
+        lag: config.log_remote_copy_lag_bytes,
+    }
+}
+
+impl Tiers {
+    fn check(&self, unit: &str) -> Result<(), String> {
+        let Self { retention, local, lag } = *self;
+        if local != AS_RETENTION && retention != -1 && (local == -1 || local > retention) {
+            return Err(format!(
+                "Invalid value {local} for configuration log.local.retention.{unit}: Value must \
+                 not be more than log.retention.{unit} property value: {retention}"
+            ));
+        }
+        let effective = if local == AS_RETENTION { retention } else { local };
+        if effective != -1 && lag > effective.max(-1) {
+            return Err(format!(
+                "Invalid value {lag} for configuration log.remote.copy.lag.{unit}: Value must not \
+                 exceed log.local.retention.{unit} (effective value: {effective})"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Keys of a broker that clients alter in Kafka, and that muster has no use for: a value is
+//! checked, kept and shown, and changes nothing.
+
+use super::ConfigType;
+use super::unserved::{OF_LISTENER, names};
+use super::value::{ConfigValue, Invalid, Valid, at_least, has_duplicates, trimmed, words};
+
+/// A key that clients may alter in Kafka.
+struct Alterable {
+    name: &'static str,
+    config_type: ConfigType,
+    valid: Valid,
+    /// Whether it is altered for one broker, and not for all.
+    of_one_broker: bool,
+}
+
+impl Alterable {
+    const fn new(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
+        Self { name, config_type, valid, of_one_broker: false }
+    }
+
+    const fn of_one_broker(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
+        Self { name, config_type, valid, of_one_broker: true }
+    }
+}
+
+/// The keys of a broker that clients may alter in Kafka, without those of [`super::Config`] and
+/// without keys that ask for a feature that is missing.
+const ALTERABLE: &[Alterable] = &[
+    // The data directory takes all topics, so it cannot be left out.
+    Alterable::of_one_broker("cordoned.log.dirs", ConfigType::List, Valid::EachOneOf(&[])),
+    Alterable::new("follower.fetch.last.tiered.offset.enable", ConfigType::Boolean, Valid::Any),
+    Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
+    Alterable::new("leader.replication.throttled.rate", ConfigType::Long, at_least(0)),
+    // The reporter that Kafka has; muster loads no class.
+    Alterable::new("metric.reporters", ConfigType::List, Valid::EachOneOf(&[JMX_REPORTER])),
+    Alterable::new("remote.fetch.max.wait.ms", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.list.offsets.request.timeout.ms", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.index.file.cache.total.size.bytes", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.copier.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.manager.copy.max.bytes.per.second", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.expiration.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.manager.fetch.max.bytes.per.second", ConfigType::Long, at_least(1)),
+    Alterable::new("remote.log.manager.follower.thread.pool.size", ConfigType::Int, at_least(1)),
+    Alterable::new("remote.log.reader.threads", ConfigType::Int, at_least(1)),
+    Alterable::new("replica.alter.log.dirs.io.max.bytes.per.second", ConfigType::Long, at_least(0)),
+    Alterable::of_one_broker(
+        "sasl.mechanism.inter.broker.protocol",
+        ConfigType::String,
+        Valid::Any,
+    ),
+    Alterable::of_one_broker(
+        "ssl.endpoint.identification.algorithm",
+        ConfigType::String,
+        Valid::Any,
+    ),
+    Alterable::of_one_broker("ssl.keymanager.algorithm", ConfigType::String, Valid::Any),
+    Alterable::of_one_broker("ssl.protocol", ConfigType::String, Valid::Any),
+    Alterable::of_one_broker("ssl.secure.random.implementation", ConfigType::String, Valid::Any),
+    Alterable::of_one_broker("ssl.trustmanager.algorithm", ConfigType::String, Valid::Any),
+];
+
+const JMX_REPORTER: &str = "org.apache.kafka.common.metrics.JmxReporter";
+
+/// Keys of earlier versions of Kafka, of its feature levels and of plug-ins: Kafka 4.4 takes one as
+/// a name that it does not know.
+const FOREIGN: &[&str] = &[
+    "advertised.host.name",
+    "advertised.port",
+    "auto.include.jmx.reporter",
+    "broker.id.generation.enable",
+    "config.providers",
+    "control.plane.listener.name",
+    "controlled.shutdown.max.retries",
+    "controlled.shutdown.retry.backoff.ms",
+    "delegation.token.master.key",
+    "eligible.leader.replicas.enable",
+    "eligible.leader.replicas.version",
+    "group.coordinator.new.enable",
+    "group.share.enable",
+    "group.share.max.groups",
+    "group.version",
+    "host.name",
+    "inter.broker.protocol.version",
+    "kraft.version",
+    "log.message.downconversion.enable",
+    "log.message.format.version",
+    "log.message.timestamp.difference.max.ms",
+    "offsets.commit.required.acks",
+    "password.encoder.cipher.algorithm",
+    "password.encoder.iterations",
+    "password.encoder.key.length",
+    "password.encoder.keyfactory.algorithm",
+    "password.encoder.old.secret",
+    "password.encoder.secret",
+    "port",
+    "quota.consumer.default",
+    "quota.producer.default",
+    "reserved.broker.max.id",
+    "share.version",
+    "streams.version",
+    "transaction.version",
+    "unstable.metadata.versions.enable",
+];
+
+/// The type of a key that clients may alter, and that [`super::Config`] does not have: Kafka also
+/// takes names that it does not know, for plug-ins. None if the key cannot be altered.
+pub(super) fn alterable(name: &str) -> Option<ConfigType> {
+    let is_foreign = || FOREIGN.binary_search(&name).is_ok();
+    let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
+    let known = known(name).map(|it| it.config_type);
+    known.or_else(|| (is_foreign() || is_other()).then_some(ConfigType::Unknown))
+}
+
+/// Whether clients may alter the key for one broker only.
+pub(super) fn is_of_one_broker(name: &str) -> bool {
+    known(name).is_some_and(|it| it.of_one_broker)
+}
+
+/// Checks the value of a key that clients may alter.
+///
+/// # Errors
+/// The text is no value that it can have.
+pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
+    let Some(Alterable { config_type, valid, .. }) = known(name) else { return Ok(()) };
+    let text = trimmed(text);
+    match config_type {
+        ConfigType::Boolean => valid.check(bool::parse(text)?.value()),
+        ConfigType::Int => valid.check(i32::parse(text)?.value()),
+        ConfigType::Long => valid.check(i64::parse(text)?.value()),
+        ConfigType::List => check_list(*valid, text),
+        ConfigType::Unknown
+        | ConfigType::String
+        | ConfigType::Short
+        | ConfigType::Double
+        | ConfigType::Password => Ok(()),
+    }
+}
+
+fn check_list(valid: Valid, text: &str) -> Result<(), Invalid> {
+    let list = words(text);
+    if has_duplicates(text) {
+        return Err(Invalid::new(text, "values must not be duplicated."));
+    }
+    if list.iter().any(String::is_empty) {
+        return Err(Invalid::new(text, "values must not be empty."));
+    }
+    valid.check(list.value())
+}
+
+fn known(name: &str) -> Option<&'static Alterable> {
+    ALTERABLE.iter().find(|it| it.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    #[test]
+    fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
+        assert!(ALTERABLE.is_sorted_by(|a, b| a.name < b.name));
+        assert!(FOREIGN.is_sorted_by(|a, b| a < b));
+        let all = ALTERABLE.iter().map(|it| it.name).chain(FOREIGN.iter().copied());
+        assert!(all.into_iter().all(|it| names().any(|name| name == it)));
+        assert!(FOREIGN.iter().all(|it| known(it).is_none() && Config::key(it).is_none()));
+    }
+
+    #[test]
+    fn clients_alter_what_kafka_lets_them_and_names_that_it_does_not_know() {
+        assert_eq!(alterable("leader.replication.throttled.rate"), Some(ConfigType::Long));
+        assert_eq!(alterable("cruise.control.metrics.topic"), Some(ConfigType::Unknown));
+        assert_eq!(alterable("group.version"), Some(ConfigType::Unknown));
+        assert_eq!(alterable("ssl.provider"), None);
+        assert_eq!(alterable("listener.name.internal.what"), None);
+        assert_eq!(check_altered("any.thing", "what"), Ok(()));
+        let why = check_altered("leader.replication.throttled.rate", "fast").unwrap_err();
+        assert_eq!(why.rule, "Not a number of type LONG");
+        let why = check_altered("leader.replication.throttled.rate", "-1").unwrap_err();
+        assert_eq!(why.rule, "Value must be at least 0");
+        let why = check_altered("metric.reporters", "org.example.Reporter").unwrap_err();
+        assert_eq!(why.value, "org.example.Reporter");
+        assert_eq!(check_altered("metric.reporters", JMX_REPORTER), Ok(()));
+    }
+}
