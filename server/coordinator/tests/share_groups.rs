@@ -201,6 +201,23 @@ fn a_member_that_leaves_is_the_cause_of_a_rebalance() {
 }
 
 #[test]
+fn a_classic_member_is_refused_without_its_id() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    let request = JoinGroupRequest {
+        group_id: GROUP.into(),
+        session_timeout_ms: 10_000,
+        member_id: "a".into(),
+        protocol_type: "consumer".into(),
+        protocols: vec![JoinGroupRequestProtocol { name: "range".into(), ..Default::default() }],
+        ..Default::default()
+    };
+    let Some(Response::JoinGroup(answer)) = shard.ask(6, request.into()) else { panic!() };
+    assert_eq!(answer.error_code, ErrorCode::InconsistentGroupProtocol as i16);
+    assert_eq!(&*answer.member_id, "", "as in Kafka, though the client sent one");
+}
+
+#[test]
 fn a_member_whose_session_ends_is_named_with_its_client() {
     let mut shard = Shard::new();
     shard.heartbeat("a", 0);

@@ -101,7 +101,7 @@ impl<'j> Joining<'j> {
     }
 
     /// Answers an error without a member id, so that the client joins as a new member.
-    fn refuse_member(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
+    pub(crate) fn refuse_member(&self, turn: &mut Turn<'_, '_>, error: ErrorCode) {
         self.parked.refuse_join(turn, error, "");
     }
 

@@ -93,7 +93,7 @@ impl Coordinator {
                     migration::join_streams(turn, entry, joining);
                 }
                 (Ok(_), Some(Entry { group: Some(Group::Share(_)), .. })) => {
-                    joining.refuse(turn, ErrorCode::InconsistentGroupProtocol);
+                    joining.refuse_member(turn, ErrorCode::InconsistentGroupProtocol);
                 }
                 (Ok(_), Some(Entry { group: None, .. }) | None) => {
                     joining.refuse(turn, ErrorCode::UnknownMemberId);

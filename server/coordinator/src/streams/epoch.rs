@@ -92,6 +92,9 @@ impl StreamsGroup {
     /// Stores the offsets of tasks that a heartbeat reports.
     fn take_report(&mut self, members: (&mut Allowance, &str)) -> Result<(), Refusal> {
         let Some(report) = self.own.asked.report.take() else { return Ok(()) };
+        if report.repeats {
+            return refuse(ErrorCode::InvalidRequest, "The offsets name a task twice.");
+        }
         let added = self.own.task_offsets.added_by(&report);
         profile_refusal(0, self.member_bytes() + added, added, members)?;
         self.own.task_offsets.take(report);

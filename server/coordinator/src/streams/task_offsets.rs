@@ -21,6 +21,8 @@ pub(crate) struct Report {
     member_id: Text,
     offsets: Option<Offsets>,
     end_offsets: Option<Offsets>,
+    /// Whether a list names a task twice, which Kafka refuses.
+    pub(super) repeats: bool,
 }
 
 /// The last reports of a member.
@@ -63,6 +65,11 @@ impl Offsets {
         self.0.iter().flat_map(of).collect()
     }
 
+    /// The number of tasks.
+    fn len(&self) -> usize {
+        self.0.iter().map(|(_, offsets)| offsets.len()).sum()
+    }
+
     fn bytes(&self) -> usize {
         let of = |(id, offsets): &(Text, BTreeMap<i32, i64>)| {
             TEXT_BYTES + id.len() + (OFFSET_BYTES + id.len()) * offsets.len()
@@ -79,7 +86,11 @@ impl Report {
             return None;
         }
         let [offsets, end_offsets] = lists.map(|list| list.as_deref().map(Offsets::read));
-        Some(Self { member_id: Text::from(&*request.member_id), offsets, end_offsets })
+        let counts = |(sent, read): (&Option<Vec<_>>, &Option<Offsets>)| {
+            sent.as_ref().map(Vec::len) == read.as_ref().map(Offsets::len)
+        };
+        let repeats = !lists.into_iter().zip([&offsets, &end_offsets]).all(counts);
+        Some(Self { member_id: Text::from(&*request.member_id), offsets, end_offsets, repeats })
     }
 }
 
@@ -129,7 +140,7 @@ impl TaskOffsets {
     pub(super) fn take(&mut self, report: Report) {
         let known = self.of(&report.member_id);
         let (before, after) = (known.map_or(0, Reports::bytes), report.bytes_after(known));
-        let Report { member_id, offsets, end_offsets } = report;
+        let Report { member_id, offsets, end_offsets, .. } = report;
         let reports = self.by_member.entry(member_id).or_default();
         let kept = core::mem::take(reports);
         reports.offsets = offsets.unwrap_or(kept.offsets);

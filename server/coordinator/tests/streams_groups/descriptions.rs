@@ -149,3 +149,24 @@ fn a_task_goes_to_a_member_that_has_its_state() {
     let task = StreamsGroupTaskIds { subtopology_id: "1".into(), partitions: vec![1] };
     assert_eq!(c.target_assignment.active_tasks, [task], "it would be that of subtopology 0");
 }
+
+#[test]
+fn a_report_that_names_a_task_twice_is_refused_and_the_last_one_stays() {
+    let mut shard = Shard::new();
+    let offset =
+        |offset| StreamsGroupTaskOffset { subtopology_id: "1".into(), partition: 1, offset };
+    let epoch = shard.beat(joining("a", "p")).epoch;
+    let mut request = staying("a", epoch, None);
+    request.task_end_offsets = Some(vec![offset(7)]);
+    let epoch = shard.beat(request).epoch;
+    for list in [vec![offset(8), offset(8)], vec![offset(8), offset(9)]] {
+        let mut request = staying("a", epoch, None);
+        request.task_end_offsets = Some(list.clone());
+        assert_eq!(shard.beat(request).error, ErrorCode::InvalidRequest as i16);
+        let mut request = staying("a", epoch, None);
+        request.task_offsets = Some(list);
+        assert_eq!(shard.beat(request).error, ErrorCode::InvalidRequest as i16);
+    }
+    let a = shard.described().members.swap_remove(0);
+    assert_eq!((a.task_offsets, a.task_end_offsets), (vec![], vec![offset(7)]));
+}
