@@ -10,7 +10,13 @@ impl GroupApi for AlterShareGroupOffsetsRequest<'_> {
     }
 
     fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
-        AlterShareGroupOffsetsResponse { error_code: error.code(), ..Default::default() }.into()
+        let is_unnamed = error == ErrorCode::InvalidGroupId;
+        AlterShareGroupOffsetsResponse {
+            error_code: error.code(),
+            error_message: is_unnamed.then(|| "The group id is empty.".into()),
+            ..Default::default()
+        }
+        .into()
     }
 
     fn invalid(&self, _version: i16) -> Option<ErrorCode> {

@@ -18,7 +18,12 @@ use muster_codec::{ErrorCode, Response};
 use muster_coordinator::Topics;
 
 macro_rules! heartbeat {
-    ($request:ty, $response:ident $(, screen $screen:path)? $(, invalid $invalid:path)?) => {
+    (
+        $request:ty,
+        $response:ident
+        $(, screen $screen:path)?
+        $(, invalid $invalid:path, $words:literal)?
+    ) => {
         impl GroupApi for $request {
             fn named(&mut self, _version: i16) -> NamedGroups<'_> {
                 NamedGroups::One(&self.group_id)
@@ -33,7 +38,12 @@ macro_rules! heartbeat {
             })?
 
             fn refused(&self, _version: i16, error: ErrorCode) -> Response<'static> {
-                $response { error_code: error.code(), ..Default::default() }.into()
+                $response {
+                    error_code: error.code(),
+                    $(error_message: (error == ErrorCode::InvalidRequest).then(|| $words.into()),)?
+                    ..Default::default()
+                }
+                .into()
             }
         }
 
@@ -110,7 +120,7 @@ heartbeat!(
 heartbeat!(
     StreamsGroupTopologyDescriptionUpdateRequest<'_>,
     StreamsGroupTopologyDescriptionUpdateResponse,
-    invalid without_ids
+    invalid without_ids, "The id of the member or group is empty."
 );
 
 /// INVALID_REQUEST if a topology description names no group or no member.
