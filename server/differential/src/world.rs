@@ -75,6 +75,8 @@ pub struct World {
     pub due: VecDeque<Ask>,
     /// The fetch session: its id, and the epoch for the next request.
     pub session: (i32, i32),
+    /// The id of the cluster, once it was seen.
+    pub cluster: Option<String>,
 }
 
 /// The number of groups of any kind.
@@ -106,6 +108,7 @@ impl World {
             recent: VecDeque::new(),
             due: VecDeque::new(),
             session: (0, 0),
+            cluster: None,
         }
     }
 

@@ -217,11 +217,18 @@ pub(super) fn list_config_resources(world: &mut World) -> Request<'static> {
 }
 
 pub(super) fn api_versions(world: &mut World) -> Request<'static> {
-    let word = |world: &mut World| world.one(&["muster", "a", "a.b-c", "", "-a", "a b", "1.0"]);
+    let word = |world: &mut World| match world.random.u32(..3) {
+        0 => world.one(&["", "-a", "a b"]),
+        _ => world.one(&["muster", "a", "a.b-c", "1.0"]),
+    };
+    let known = world.cluster.clone().unwrap_or_else(|| "elsewhere".to_owned());
+    let other = [None, Some(String::new()), Some("elsewhere".to_owned())];
+    let cluster = if world.chance(50) { Some(known) } else { world.one(&other) };
     ApiVersionsRequest {
         client_software_name: word(world).into(),
         client_software_version: word(world).into(),
-        ..Default::default()
+        cluster_id: cluster.map(Into::into),
+        node_id: world.one(&[0, 0, 0, -1, 1, i32::MAX, -2]),
     }
     .into()
 }

@@ -39,7 +39,8 @@ pub fn learn(world: &mut World, ask: &Ask, response: &Response<'static>) {
             }
         }
         (_, Response::Metadata(answer)) => {
-            answer.topics.iter().for_each(|topic| seen(world, topic))
+            answer.topics.iter().for_each(|topic| seen(world, topic));
+            world.cluster = answer.cluster_id.as_ref().map(Str::to_string).or(world.cluster.take());
         }
         (Request::JoinGroup(asked), Response::JoinGroup(answer)) => joined(world, asked, answer),
         (Request::LeaveGroup(asked), Response::LeaveGroup(answer)) => left(world, asked, answer),

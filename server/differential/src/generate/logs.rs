@@ -115,7 +115,7 @@ fn sequence(world: &mut World, header: &mut BatchHeader) {
 
 pub(super) fn fetch(world: &mut World) -> Request<'static> {
     let (session_id, session_epoch) = session(world);
-    FetchRequest {
+    let mut request = FetchRequest {
         replica_id: if world.chance(2) { world.one(&[-2, 1, 5]) } else { -1 },
         max_wait_ms: world.one(&[0, 0, 1, 20, -1]),
         min_bytes: world.one(&[0, 1, 1, 1_000_000, -1]),
@@ -143,8 +143,12 @@ pub(super) fn fetch(world: &mut World) -> Request<'static> {
         },
         rack_id: if world.chance(10) { "rack".into() } else { "".into() },
         ..Default::default()
+    };
+    // Kafka never answers a fetch that waits and names the topic id of zeros.
+    if request.topics.iter().any(|topic| topic.topic_id.is_zero()) {
+        request.min_bytes = request.min_bytes.min(1);
     }
-    .into()
+    request.into()
 }
 
 /// The session fields of a fetch: no session, a new one, or an existing one.

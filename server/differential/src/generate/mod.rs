@@ -3,6 +3,7 @@
 mod cluster;
 mod consumers;
 mod deliveries;
+mod descriptions;
 mod learn;
 mod logs;
 mod members;
@@ -52,6 +53,7 @@ const GENERATORS: &[Row] = &[
     (1, ApiKey::AlterReplicaLogDirs, moves::alter_replica_log_dirs),
     (1, ApiKey::UpdateFeatures, moves::update_features),
     (1, ApiKey::DescribeQuorum, moves::describe_quorum),
+    (1, ApiKey::UnregisterController, moves::unregister_controller),
     (1, ApiKey::DescribeCluster, cluster::describe_cluster),
     (1, ApiKey::ListConfigResources, cluster::list_config_resources),
     (1, ApiKey::GetTelemetrySubscriptions, telemetry::get_telemetry_subscriptions),
@@ -84,6 +86,11 @@ const GENERATORS: &[Row] = &[
     (2, ApiKey::ReadShareGroupStateSummary, share_state::read_share_group_state_summary),
     (10, ApiKey::StreamsGroupHeartbeat, streams::streams_group_heartbeat),
     (3, ApiKey::StreamsGroupDescribe, streams::streams_group_describe),
+    (
+        3,
+        ApiKey::StreamsGroupTopologyDescriptionUpdate,
+        descriptions::streams_group_topology_description_update,
+    ),
 ];
 
 /// Which requests a run sends.

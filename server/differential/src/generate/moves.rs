@@ -97,6 +97,12 @@ pub(super) fn describe_quorum(world: &mut World) -> Request<'static> {
     DescribeQuorumRequest { topics: world.some(2, |it| it.topic_name.clone(), topic) }.into()
 }
 
+/// None that is there, or the one that is active.
+pub(super) fn unregister_controller(world: &mut World) -> Request<'static> {
+    UnregisterControllerRequest { controller_id: world.one(&[0, 1, 77, -1, i32::MAX, i32::MIN]) }
+        .into()
+}
+
 fn index(world: &mut World) -> i32 {
     world.one(&[0, 0, 0, 1, 7, -1])
 }

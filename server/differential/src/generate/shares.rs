@@ -113,7 +113,7 @@ fn altered(world: &mut World) -> AlterShareGroupOffsetsRequestTopic<'static> {
         partition_index: world.partition(&topic),
         start_offset: world.offset(),
     };
-    let partitions = world.some(2, |it| it.partition_index, partition);
+    let partitions = world.distinct(2, |it| it.partition_index, partition);
     AlterShareGroupOffsetsRequestTopic { topic_name: topic.name.into(), partitions }
 }
 

@@ -17,6 +17,7 @@ pub(super) fn streams_group_heartbeat(world: &mut World) -> Request<'static> {
     let mut request = alive(world, group_id, &member);
     match world.random.u32(..24) {
         0 | 1 => request.member_epoch = world.one(&[-1, -1, -1, -2, -3]),
+        6 if member.instance.is_some() => request.member_epoch = -2,
         2 => request.topology = Some(topology(world, group)),
         3 | 4 => profile(world, &mut request),
         5 => request.shutdown_application = true,
@@ -34,6 +35,7 @@ fn join(world: &mut World, group: usize, group_id: String) -> Request<'static> {
         member_id: world.member_id().into(),
         endpoint_information_epoch: -1,
         rebalance_timeout_ms: if world.chance(5) { world.one(&[-1, 0, -2]) } else { 1_800_000 },
+        instance_id: instance(world),
         topology: if world.chance(4) { None } else { Some(topology(world, group)) },
         active_tasks: Some(Vec::new()),
         standby_tasks: Some(Vec::new()),
@@ -59,6 +61,7 @@ fn alive(
         group_id: group_id.into(),
         member_id: member.id.clone().into(),
         member_epoch: member.epoch,
+        instance_id: member.instance.clone().map(Into::into),
         endpoint_information_epoch: world.one(&[-1, 0, 1, 2]),
         active_tasks: reports.then_some(tasks.active_tasks),
         standby_tasks: reports.then_some(tasks.standby_tasks),
@@ -93,13 +96,31 @@ fn spoil(world: &mut World, request: &mut StreamsGroupHeartbeatRequest<'static>)
         1 => request.active_tasks = None,
         2 => request.standby_tasks = None,
         3 => request.warmup_tasks = Some(vec![tasks(world)]),
-        4 => request.task_offsets = Some(Vec::new()),
-        5 => request.task_end_offsets = Some(Vec::new()),
+        4 => request.task_offsets = Some(world.some(3, |it| it.partition, task_offset)),
+        5 => request.task_end_offsets = Some(world.some(3, |it| it.partition, task_offset)),
         6 => request.member_id = "".into(),
         7 => request.group_id = "".into(),
         8 => request.instance_id = Some("".into()),
         9 => request.standby_tasks.get_or_insert_default().push(tasks(world)),
         _ => request.active_tasks.get_or_insert_default().push(tasks(world)),
+    }
+}
+
+/// The instance id of a member; a few members are static.
+fn instance(world: &mut World) -> Option<Str<'static>> {
+    if !world.chance(30) {
+        return None;
+    }
+    let name = format!("{}s{}", world.prefix, world.random.u32(..2));
+    Some(name.into())
+}
+
+/// The offset that a member has read of a task, which may not exist.
+fn task_offset(world: &mut World) -> StreamsGroupTaskOffset<'static> {
+    StreamsGroupTaskOffset {
+        subtopology_id: world.one(&["0", "0", "1", "7", ""]).into(),
+        partition: world.one(&[0, 0, 1, 2, 9, -1]),
+        offset: world.offset(),
     }
 }
 
@@ -230,7 +251,7 @@ pub(super) fn streams_group_describe(world: &mut World) -> Request<'static> {
     StreamsGroupDescribeRequest {
         group_ids: world.some(3, Clone::clone, |it| it.group_name_of(STREAMS_GROUP).into()),
         include_authorized_operations: world.chance(30),
-        ..Default::default()
+        include_topology_description: world.chance(50),
     }
     .into()
 }
@@ -251,6 +272,11 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
         topology.clone_from(&asked.topology);
     }
     let id = asked.member_id.to_string();
+    let instance = asked.instance_id.as_ref().map(Str::to_string);
+    // A static member comes back under another id in its place.
+    if answer.member_epoch < 0 || instance.is_some() {
+        members.retain(|member| member.id == id || member.instance != instance);
+    }
     if answer.member_epoch < 0 {
         members.retain(|member| member.id != id);
         return;
@@ -261,7 +287,9 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
     if let (Some(active), Some(standby)) = lists {
         (tasks.active_tasks, tasks.standby_tasks) = (active.clone(), standby.clone());
     }
-    take(members, Member { id, epoch: answer.member_epoch, tasks, ..Member::default() });
+    let instance = instance.or(known.instance);
+    let epoch = answer.member_epoch;
+    take(members, Member { id, instance, epoch, tasks, ..Member::default() });
     const MISSING_INTERNAL_TOPICS: i8 = 3;
     let mut status = answer.status.iter().flatten();
     if status.any(|it| it.status_code == MISSING_INTERNAL_TOPICS)
