@@ -44,10 +44,6 @@ pub const CONFIGS: &[&str] = &[
     "log.retention.check.interval.ms=3600000",
     "num.partitions=2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
-];
-
-/// Additional configs of both servers. The recordings were made without them.
-pub const MORE_CONFIGS: &[&str] = &[
     "group.share.assignment.interval.ms=0",
     "group.share.min.assignment.interval.ms=0",
     "group.share.record.lock.duration.ms=60000",
