@@ -3,6 +3,7 @@
 
 mod coordinators;
 mod dead_letters;
+mod old_directory;
 
 use crate::support::{Client, Server, create_topic, produce, produce_to_all, topic_id};
 use muster_codec::messages::*;
