@@ -226,8 +226,9 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
         // Offsets of transactions, too: clients that have them see whether they were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
         Record::Id(record) => facts.transaction_record(record),
+        Record::Share(record) => facts.acknowledged.replay(record),
         // The clients that have transactions check their outcome.
-        Record::End(..) | Record::Share(_) => {}
+        Record::End(..) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }

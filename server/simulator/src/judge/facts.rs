@@ -1,6 +1,7 @@
 //! The facts that were durable at some time, as read back from the simulated disk; and those in
 //! answers, which have to be among them when they leave.
 
+use super::acknowledged::Acknowledged;
 use crate::client::{each_batch, read_response};
 use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
@@ -24,6 +25,8 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Default)]
 pub(crate) struct Facts {
     known: BTreeSet<u64>,
+    /// The share states that became durable.
+    pub(super) acknowledged: Acknowledged,
     /// When a group, or what is left of it, was last known to go.
     gone: BTreeMap<String, u64>,
     /// The groups that went since the last query.
@@ -232,6 +235,12 @@ impl Facts {
                 Response::IncrementalAlterConfigs(answer),
             ) => self.configured(asked, answer),
             (Request::Fetch(_), Response::Fetch(answer)) => self.read(answer),
+            (Request::ShareAcknowledge(asked), Response::ShareAcknowledge(answer)) => {
+                self.acknowledged.check(asked, answer)
+            }
+            (Request::ShareFetch(asked), Response::ShareFetch(answer)) => {
+                self.acknowledged.check_fetch(asked, answer)
+            }
             _ => Ok(()),
         }
     }

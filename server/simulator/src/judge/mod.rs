@@ -10,9 +10,11 @@
 //! - [`access`]: users are granted and refused what ACLs say;
 //! - [`throttling`]: clients with quotas are throttled and refused as these allow;
 //! - [`deliveries`]: what members of share groups acquire and acknowledge;
+//! - [`acknowledged`]: what they acknowledge is durable when it is confirmed;
 //! - [`offsets`]: the committed offsets that raw clients know of are there.
 
 mod access;
+mod acknowledged;
 mod block_records;
 mod cut;
 mod deliveries;
