@@ -1,6 +1,7 @@
 //! The effects of a node on the network and on the judge.
 
 use super::World;
+use crate::coverage::Seen;
 use crate::event::TimedEvent;
 use crate::net::LinkId;
 use crate::node::{Effect, Node};
@@ -11,6 +12,10 @@ impl World {
         let done = act(&mut self.node);
         while let Some(effect) = self.node.next_effect() {
             self.carry_out(effect);
+        }
+        // The disk has all writes of a turn: their images are judged once all of them are noted.
+        for (shard, path, number) in std::mem::take(&mut self.written) {
+            self.judge_images(shard, &path, Seen::ImageInWrite, Some(number));
         }
         done
     }

@@ -32,6 +32,7 @@ use crate::rot::Rot;
 use crate::sim::Sim;
 use clients::Clients;
 use muster::config::Config;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The state of a run.
@@ -45,6 +46,8 @@ pub(crate) struct World {
     process_ends: bool,
     clients: Clients,
     judge: Judge,
+    /// The writes that were requested in this turn: the shard, the file and the number of each.
+    written: Vec<(u32, PathBuf, u64)>,
     /// The server refused to start, as it had to.
     refused: bool,
     /// Once faults have ended: the time after which requests that are sent must be answered, and
@@ -112,6 +115,7 @@ impl World {
             process_ends: false,
             clients: Clients::new(of(Salt::Clients), of(Salt::Members)),
             judge: Judge::default(),
+            written: Vec::new(),
             refused: false,
             calm_since: None,
             images: Images::new(options.images_every, of(Salt::Images)),
