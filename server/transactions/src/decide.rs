@@ -327,7 +327,8 @@ impl Coordinator {
         let Some(entry) = self.ids.get_mut(id) else { return };
         let (visible_at, producer) = (entry.written_at, entry.producer());
         let durable = entry.durable.clone();
-        let active = entry.active();
+        // Without the deleted partitions, the id may be idle by now.
+        let Some(active) = entry.active.as_mut() else { return };
         active.sent_at = context.now;
         match &active.phase {
             Phase::Idle => {}

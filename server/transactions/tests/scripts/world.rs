@@ -67,6 +67,7 @@ impl World {
                 self.cover(&line, coverage);
                 self.event(&line, &mut out);
                 self.expire(&mut out);
+                self.audit(text);
                 out.push(self.deadline());
             }
         }
@@ -286,6 +287,16 @@ impl World {
     fn coordinator(&mut self, out: &mut Vec<String>) {
         if self.coordinator.is_none() {
             self.reload(&Line::parse("reload"), out);
+        }
+    }
+
+    /// Compares each id with its record and with the indexes of ids.
+    fn audit(&self, event: &str) {
+        let coordinator = self.coordinator.as_ref().unwrap();
+        let mut last = None;
+        while let Some((id, is_same)) = coordinator.audit_after(last.as_deref()) {
+            assert!(is_same, "after {event:?}: {id:?} is not what its record makes");
+            last = Some(id);
         }
     }
 
