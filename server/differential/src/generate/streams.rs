@@ -274,7 +274,7 @@ pub(super) fn learn(world: &mut World, ask: &Request<'static>, answer: &Response
     let id = asked.member_id.to_string();
     let instance = asked.instance_id.as_ref().map(Str::to_string);
     // A static member comes back under another id in its place.
-    if answer.member_epoch < 0 || instance.is_some() {
+    if instance.is_some() {
         members.retain(|member| member.id == id || member.instance != instance);
     }
     if answer.member_epoch < 0 {
