@@ -1,6 +1,6 @@
 //! Record batches of producers. Input: whether to repair length and checksum; the batches.
 //!
-//! muster never decompresses batches, so there is no decompressor to attack.
+//! Compressed records are not decompressed here, so this attacks no decompressor.
 
 use crate::memory::within;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;

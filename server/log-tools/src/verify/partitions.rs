@@ -217,7 +217,7 @@ fn verify_records(
     });
     match read {
         Ok(()) => Ok(()),
-        // The server does not decompress records, so the producer must have sent them like this.
+        // The server stores most compressed batches unread, so the producer sent them like this.
         Err(what) if batch.header.compression() != Some(Compression::None) => {
             let what = format!("byte {at}: {what}. The producer sent it this way");
             report.note(path, &what)
