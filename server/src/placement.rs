@@ -90,9 +90,14 @@ impl Placement {
         TransactionsPartition(kafka_partition_of(transactional_id, self.transactions_partitions))
     }
 
+    /// The slot with which a partition of an internal topic is led.
+    pub(crate) fn slot_of_index(self, index: u32) -> Slot {
+        Slot(index % self.offsets_partitions)
+    }
+
     /// The slot with which a partition of `__transaction_state` is led.
     pub fn slot_of_transactions(self, partition: TransactionsPartition) -> Slot {
-        Slot(partition.0 % self.offsets_partitions)
+        self.slot_of_index(partition.0)
     }
 
     /// The shard that leads a slot.
@@ -111,8 +116,8 @@ impl Placement {
         self.shard_of(self.slot_of_transactions(partition))
     }
 
-    /// The partitions of an internal topic that a shard leads with its slots, in order: partition p
-    /// is led with slot p mod slots.
+    /// The partitions of an internal topic that a shard leads with its slots, in order: the inverse
+    /// of [`Placement::slot_of_index`].
     pub(crate) fn led_with_slots(self, shard: u32, partitions: u32) -> impl Iterator<Item = u32> {
         let firsts = (0..partitions).step_by(self.offsets_partitions as usize);
         let of = move |first| self.slots_of(shard).map(move |Slot(slot)| first + slot);

@@ -216,7 +216,7 @@ impl Placement {
     pub fn log_shard(self, partition: LogPartition) -> u32 {
         match InternalTopic::of(partition).row().led {
             Led::ByController => CONTROLLER,
-            Led::WithSlots => self.shard_of(Slot(partition.index % self.offsets_partitions)),
+            Led::WithSlots => self.shard_of(self.slot_of_index(partition.index)),
         }
     }
 
