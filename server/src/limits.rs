@@ -9,7 +9,7 @@ use crate::net::{
     UNREAD_BYTES_MAX,
 };
 use crate::partitions::{
-    DECOMPRESSED_BATCH_BYTES_MAX, PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX,
+    DECOMPRESSED_BYTES_MAX, PARTITION_OF_FETCH_BYTES, READ_BYTES_IN_FLIGHT_MAX,
     UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
 };
 use crate::reactor::handshakes::{HANDSHAKES_BYTES_MAX, HANDSHAKES_MAX, SESSION_BYTES};
@@ -34,8 +34,9 @@ const HANDLED: usize = REQUEST_ARRAY_BYTES_MAX + ANSWER_BYTES_MAX;
 
 const _: () = assert!(2 * GROUP_PROTOCOLS_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// A produce has a short answer. The buffer of a batch that it decompresses grows by doubling.
-const _: () = assert!(2 * DECOMPRESSED_BATCH_BYTES_MAX <= HANDLED);
+/// A produce has a short answer. The buffer of a batch that it decompresses grows by doubling, and
+/// so does the decoder's window, which is at most as large as the content may be.
+const _: () = assert!(4 * DECOMPRESSED_BYTES_MAX <= HANDLED);
 
 /// Metadata of members, offsets in open transactions, and the last rebalances.
 const GROUPS: usize = MEMBERS_BYTES_MAX + PENDING_BYTES_MAX + HISTORY_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! Validation of a producer's records: the checks of Kafka's `ProduceRequest.validateRecords`,
 //! `UnifiedLog.analyzeAndValidateRecords` and `LogValidator`, in their order.
 
-use super::limits::{DECOMPRESSED_BATCH_BYTES_MAX, RECORD_ERRORS_MAX};
+use super::limits::{DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX};
 use super::producers::Sequenced;
 use crate::config::TopicConfig;
 use muster_codec::messages::{BatchIndexAndErrorMessage, ProduceRequest};
@@ -45,6 +45,10 @@ pub(super) const NOT_TRANSACTIONAL: Refusal =
 /// A batch of a new producer where there are too many: it is sent again, as when the budget of
 /// writes is used up.
 pub(super) const TOO_MANY_PRODUCERS: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
+
+/// A compressed batch for which the others of its request have left too little to decompress. The
+/// producer sends it again.
+const DECOMPRESSED_TOO_MUCH: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
 /// The first version of Produce that allows zstd (KIP-110).
 pub(super) const ZSTD_SINCE: i16 = 7;
@@ -146,8 +150,14 @@ fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.split_at_checked(12 + length as usize))
 }
 
-/// Checks the batch against the rules of its topic.
-pub(super) fn check(bytes: &[u8], topic: &TopicConfig, wall: Wall) -> Result<Good> {
+/// Checks the batch against the rules of its topic. `left` is the number of bytes that it may have
+/// when it is decompressed, and is reduced by them.
+pub(super) fn check(
+    bytes: &[u8],
+    topic: &TopicConfig,
+    wall: Wall,
+    left: &mut usize,
+) -> Result<Good> {
     let batch = Batch::read(bytes).map_err(|_| CORRUPT)?;
     let header = batch.header;
     if header.base_offset != 0 {
@@ -161,7 +171,7 @@ pub(super) fn check(bytes: &[u8], topic: &TopicConfig, wall: Wall) -> Result<Goo
         return Err(Refusal::of(ErrorCode::UnknownServerError));
     }
     header.validate_from_client().map_err(|_| INVALID_RECORD)?;
-    let newest = check_records(&batch, topic, wall)?;
+    let newest = check_records(&batch, topic, wall, left)?;
     let timestamp_type = topic.message_timestamp_type;
     let max_timestamp = match timestamp_type {
         TimestampType::CreateTime => newest,
@@ -175,7 +185,12 @@ pub(super) fn check(bytes: &[u8], topic: &TopicConfig, wall: Wall) -> Result<Goo
 
 /// The largest timestamp of valid records. Compressed records are decompressed only for a topic
 /// that limits their size: for others the header's timestamps count.
-fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i64> {
+fn check_records(
+    batch: &Batch<'_>,
+    topic: &TopicConfig,
+    wall: Wall,
+    left: &mut usize,
+) -> Result<i64> {
     let header = &batch.header;
     let window = Window::new(topic, header, wall);
     if header.compression() == Some(Compression::None) {
@@ -183,7 +198,7 @@ fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i
         return check_each(batch, records, &INVALID_RECORD, topic, &window);
     }
     if let Some(max) = topic.decompressed_record_bytes_max() {
-        let content = decompressed(batch)?;
+        let content = decompressed(batch, left)?;
         let records = Records::new(&content, header.records_count);
         let longest = records.clone().longest().map_err(|_| INVALID_RECORD)?;
         if longest > max {
@@ -203,12 +218,22 @@ fn check_records(batch: &Batch<'_>, topic: &TopicConfig, wall: Wall) -> Result<i
 
 /// The records of a compressed batch. Kafka refuses records that end too early, and fails at a
 /// codec that cannot read the rest.
-fn decompressed(batch: &Batch<'_>) -> Result<Vec<u8>> {
+fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let codec = batch.header.compression().unwrap_or(Compression::None);
-    match decompress(codec, batch.payload(), DECOMPRESSED_BATCH_BYTES_MAX, &mut content) {
+    let max = *left;
+    if max == 0 {
+        return Err(DECOMPRESSED_TOO_MUCH);
+    }
+    let result = decompress(codec, batch.payload(), max, &mut content);
+    *left = max.saturating_sub(content.len());
+    match result {
         Ok(()) if !content.is_empty() => Ok(content),
-        Err(error) if is_too_long(&error) => Err(INVALID_RECORD),
+        Err(error) if is_too_long(&error) => {
+            *left = 0;
+            let is_first = max == DECOMPRESSED_BYTES_MAX;
+            Err(if is_first { INVALID_RECORD } else { DECOMPRESSED_TOO_MUCH })
+        }
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !content.is_empty() => {
             Err(INVALID_RECORD)
         }

@@ -21,6 +21,7 @@ impl Partitions {
             self.io.counters.refused_batches += 1;
             return out.letters.push((number, LettersEnd::NoSpace));
         }
+        self.io.begin_request();
         let round = self.next_round();
         match self.append_letters_to(Origin { wall, address }, letters, round, out) {
             Ok(waits) => self.letters_round(round, waits, number, out),

@@ -4,7 +4,8 @@
 use super::Identity;
 use super::counters::PartitionCounters;
 use super::limits::{
-    PRODUCERS_MAX, READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX, UNWRITTEN_BYTES_MAX,
+    DECOMPRESSED_BYTES_MAX, PRODUCERS_MAX, READ_BYTES_IN_FLIGHT_MAX, SPARE_BUFFER_BYTES_MAX,
+    UNWRITTEN_BYTES_MAX,
 };
 use super::partition_set::PartitionId;
 use super::share_reads::ShareRead;
@@ -122,6 +123,8 @@ pub(super) struct Io {
     pub producers: Holders,
     pub producers_max: usize,
     spare: Vec<u8>,
+    /// The bytes that further batches of the request may have when they are decompressed.
+    pub decompressed_left: usize,
     pub(super) counters: PartitionCounters,
 }
 
@@ -139,6 +142,7 @@ impl Io {
             producers: Holders::default(),
             producers_max: config.of_memory(PRODUCERS_MAX),
             spare: Vec::new(),
+            decompressed_left: 0,
             counters: PartitionCounters::default(),
         }
     }
@@ -161,6 +165,11 @@ impl Io {
         let admitted = self.unwritten.admit(address, len, self.unwritten_max);
         let limit = Limit::UnwrittenBytes;
         admitted.map_err(|exceeded| Refused { limit, exceeded, address })
+    }
+
+    /// A request with batches begins.
+    pub(super) fn begin_request(&mut self) {
+        self.decompressed_left = DECOMPRESSED_BYTES_MAX;
     }
 
     pub(super) fn has_read_budget(&self) -> bool {

@@ -26,10 +26,10 @@ pub(super) const MARKERS_OF_A_REQUEST_MAX: usize = 1_000;
 /// Record errors in the answer for one partition; Kafka has one per bad record.
 pub(super) const RECORD_ERRORS_MAX: usize = 100;
 
-/// The records of a compressed batch that is decompressed, because its topic has a
-/// `max.decompressed.message.bytes`. A larger batch is refused: what a producer makes the shard
-/// decompress takes no more memory and time than this.
-pub(crate) const DECOMPRESSED_BATCH_BYTES_MAX: usize = 64 << 20;
+/// The bytes that the batches of one request may have when they are decompressed, which topics with
+/// a `max.decompressed.message.bytes` need. The shard does nothing else meanwhile. A batch that is
+/// larger alone is refused. A batch that no longer fits gets a retriable error.
+pub(crate) const DECOMPRESSED_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes accepted from producers whose writes are not done. Beyond it produces fail with a
 /// retriable error.

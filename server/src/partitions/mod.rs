@@ -56,8 +56,7 @@ pub(crate) use internal_topics::INTERNAL_RECORD_BYTES;
 pub use internal_topics::{LogBatches, LogRead};
 pub(crate) use layout::parse_directory;
 pub(crate) use limits::{
-    DECOMPRESSED_BATCH_BYTES_MAX, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX,
-    WAITING_PARTITIONS_MAX,
+    DECOMPRESSED_BYTES_MAX, READ_BYTES_IN_FLIGHT_MAX, UNWRITTEN_BYTES_MAX, WAITING_PARTITIONS_MAX,
 };
 pub use load::{
     CUT_EXTENSION, RecoveryPoints, Repair, SegmentOnDisk, partition_files, recovered, recovered_if,

@@ -178,7 +178,7 @@ impl Partition {
             return Err(Refusal::of(ErrorCode::KafkaStorageError));
         }
         let wall = origin.wall;
-        let batch = batch::check(bytes, &self.config, wall)?;
+        let batch = batch::check(bytes, &self.config, wall, &mut io.decompressed_left)?;
         let sequenced = Sequenced::of(&batch.header);
         let check = |sequenced| self.producers.check(&sequenced);
         match sequenced.map_or(Verdict::Append, check) {

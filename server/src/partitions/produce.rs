@@ -57,6 +57,7 @@ impl Partitions {
     /// [`Outcome::Nothing`] (or `Close`), so that the caller counts it as done.
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
+        self.io.begin_request();
         let produce = self.last_request;
         let mut round = ProduceUnderWay {
             call,

@@ -80,6 +80,7 @@ impl Partitions {
     /// The coordinator has answered a question: its batches are appended or refused.
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
         let Some(question) = self.questions.remove(&verdict.number) else { return };
+        self.io.begin_request();
         for asked in &question.batches {
             self.io.written(asked.address, asked.bytes.len());
             let appended = self.admit(wall, &question, asked, verdict, out);

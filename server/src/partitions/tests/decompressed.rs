@@ -1,12 +1,13 @@
 //! Compressed batches for a topic that limits the size of their records
 //! (`max.decompressed.message.bytes`). The expected errors are those of a broker of Kafka 4.4.
 
-use super::super::limits::DECOMPRESSED_BATCH_BYTES_MAX;
+use super::super::Partitions;
+use super::super::limits::DECOMPRESSED_BYTES_MAX;
 use super::support::*;
-use muster_codec::ErrorCode;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::messages::PartitionProduceResponse;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader, Compression};
+use muster_codec::{ErrorCode, Response};
 use muster_compression::compress;
 
 const LIMIT: usize = 500;
@@ -157,15 +158,36 @@ fn bytes_that_are_not_compressed_as_the_header_says_are_no_records() {
     assert_eq!(produced(&mut limited("delete"), &batch).0, ErrorCode::InvalidRecord, "its trailer");
 }
 
-/// Kafka decompresses it in a thread beside others; here its shard would be busy for as long.
+/// Records of 1 MiB that compress well.
+fn of_mib(mib: usize) -> Vec<u8> {
+    let batch = Content::of_sizes(&vec![1 << 20; mib]).compressed(Compression::Gzip);
+    assert!(batch.len() < 1 << 20, "{} bytes", batch.len());
+    batch
+}
+
+/// Kafka decompresses batches in a thread beside others. Here a shard does nothing else meanwhile.
 #[test]
 fn a_batch_is_decompressed_up_to_a_bound() {
     let mut world = limited("delete");
-    world.set("max.decompressed.message.bytes", &(1 << 20).to_string());
-    let mut content = Content::of_sizes(&[1 << 20]);
-    let (record, count) = (content.records.clone(), DECOMPRESSED_BATCH_BYTES_MAX >> 20);
-    content.records = record.repeat(count);
-    let batch = content.with_count(count as i32).compressed(Compression::Gzip);
-    assert!(batch.len() < 1 << 20, "{} bytes", batch.len());
-    assert_eq!(produced(&mut world, &batch).0, ErrorCode::InvalidRecord);
+    world.set("max.decompressed.message.bytes", &(1 << 21).to_string());
+    let max = DECOMPRESSED_BYTES_MAX >> 20;
+    assert_eq!(produced(&mut world, &of_mib(max + 1)).0, ErrorCode::InvalidRecord);
+    assert_eq!(produced(&mut world, &of_mib(max - 1)).0, ErrorCode::None);
+}
+
+#[test]
+fn the_batches_of_a_request_share_the_bound_and_the_others_are_sent_again() {
+    let mut world = limited("delete");
+    world.set("max.decompressed.message.bytes", &(1 << 21).to_string());
+    let batch = of_mib((DECOMPRESSED_BYTES_MAX >> 20) * 2 / 3);
+    let mut request = produce_request(-1, 0, &batch);
+    let other = produce_request(-1, 1, &batch).topic_data.remove(0).partition_data;
+    request.topic_data[0].partition_data.extend(other);
+    let produce = world.call(9, &request, Partitions::produce);
+    world.settle();
+    let Some(Response::Produce(response)) = world.response(produce) else { panic!("no answer") };
+    let errors = response.responses[0].partition_responses.iter().map(|it| error(it.error_code));
+    // Entries are handled from the last to the first.
+    assert_eq!(errors.collect::<Vec<_>>(), [ErrorCode::RequestTimedOut, ErrorCode::None]);
+    assert_eq!(world.append(0, &batch), 0);
 }
