@@ -101,7 +101,7 @@ pub fn write_response(
 /// reuses the memory of the elements.
 ///
 /// # Errors
-/// Those of [`write_response`].
+/// The errors of [`write_response`].
 pub fn write_list_response(
     correlation_id: i32,
     version: i16,

@@ -47,8 +47,8 @@ pub enum EventKind {
     /// A heartbeat that does not count as [`EventKind::Alive`] was answered: the coordinator is
     /// back.
     Reached,
-    /// The coordinator assigned these partitions, in addition to those that the member owns. It
-    /// owns them from now on.
+    /// The coordinator assigned these partitions, in addition to those that the member owns. The
+    /// member owns them from now on.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },
     /// The answer to a request that was sent at `sent` said that a rebalance is under way (classic
     /// group), or that the member has to give up partitions (consumer group). So the rebalance

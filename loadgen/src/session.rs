@@ -293,7 +293,8 @@ impl Session {
         self.write_phase(now);
     }
 
-    /// Announces the groups to checks and measures, once they are known. Later calls do nothing.
+    /// Announces the groups to checks and measures as soon as they are known. Later calls do
+    /// nothing.
     fn expect_groups(&mut self) {
         let (Some(plan), Some(topics)) =
             (self.tools.conductor.plan(), self.tools.conductor.topics())

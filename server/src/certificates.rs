@@ -34,9 +34,9 @@ const WARN_INTERVAL_SECONDS: i64 = 24 * 60 * 60;
 pub(crate) struct Certificates {
     listeners: ListenerCertificates,
     token_keys: TokenKeySources,
-    /// All shards, once they have started.
+    /// All shards; empty until they have started.
     peers: Vec<Peer>,
-    /// The zero of the monotonic times at which keys are fetched.
+    /// The start of the monotonic time that schedules the fetching of keys.
     began: Instant,
     warned_at: i64,
 }

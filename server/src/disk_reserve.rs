@@ -175,7 +175,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const TOTAL: u64 = 10_240 * MIB;
 
-    /// The decision of a 64 MiB reserve, with all sizes in MiB. `held` is the length of its file.
+    /// The decision for a configured reserve of 64 MiB: whether the disk is short, and the new
+    /// length of the reserve's file. `held` is its present length. All sizes are in MiB.
     fn decided(was_short: bool, usable: u64, held: u64) -> (bool, u64) {
         let space = DiskSpace::default();
         space.set(Volume { total: TOTAL, usable: 0 }, was_short);

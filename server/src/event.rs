@@ -91,7 +91,8 @@ pub enum Command {
     ResumeReceive {
         connection: ConnectionId,
     },
-    /// Events of the connection come before those of others, or no longer.
+    /// Gives events of the connection priority over those of other connections, or ends the
+    /// priority.
     PutFirst {
         connection: ConnectionId,
         comes_first: bool,
@@ -125,7 +126,8 @@ pub enum CertificateOrder {
     /// Check whether these can be used: the answer is [`Message::CertificatesChecked`], with this
     /// number, to the controller.
     Check { number: u64, replacements: Vec<ShardTls> },
-    /// From now on the listeners of a shard have these, and the others those of the server.
+    /// From now on these listeners of a shard use these TLS settings, and its other listeners use
+    /// the settings of the server's configs.
     Take(ShardTls),
 }
 

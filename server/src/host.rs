@@ -42,7 +42,7 @@ impl Host {
     /// Reads the log of a failed shard again. This begins the shard's next life.
     ///
     /// # Errors
-    /// As for [`Self::load`].
+    /// The errors of [`Self::load`].
     pub fn load_again(&mut self, wall: i64) -> Result<Loaded, LoadError> {
         self.reloads += 1;
         self.common.life = self.common.life.saturating_add(1);
@@ -68,7 +68,7 @@ impl Host {
     /// shard gets the messages that have arrived since.
     ///
     /// # Errors
-    /// As for [`Self::start`].
+    /// The errors of [`Self::start`].
     pub fn reload(
         &mut self,
         left: Left,

@@ -27,11 +27,12 @@ pub(crate) type SharesPlace = (Slot, Option<Arc<str>>);
 pub(crate) enum About {
     /// The image of the cluster.
     Cluster,
-    /// Groups from a place on; None for the first.
+    /// The next groups of a survey, after this place; None for the first groups.
     Groups(Option<SurveyPlace>),
-    /// Groups that have changed since they were asked for, from a slot on; None for the first.
+    /// Groups that have changed since the last question about changes, from this slot on; None for
+    /// the first slot.
     Changes(Option<Slot>),
-    /// The bounds of partitions that follow one.
+    /// The bounds of the next partitions, after this one; None for the first partitions.
     Partitions(Option<PartitionId>),
     /// The bounds of these partitions.
     Bounds(Vec<PartitionId>),
@@ -63,10 +64,10 @@ pub(crate) enum Reset {
 #[derive(Debug)]
 pub(crate) enum Finding {
     Cluster(Arc<ClusterImage>),
-    /// Groups, and the place of the next ones.
+    /// Groups, and the place at which to continue.
     Groups(Box<GroupsPage>, Option<SurveyPlace>),
-    /// Groups that have changed, and the slot of the next ones. None if they are not known: all
-    /// groups have to be asked for.
+    /// Changed groups, and the slot at which to continue. None if the changes are not known: then
+    /// the caller has to ask for all groups.
     Changes(Option<(Box<GroupsPage>, Option<Slot>)>),
     /// Partitions, and the last one if more may follow.
     Partitions(Vec<(PartitionId, Bounds)>, Option<PartitionId>),
@@ -97,7 +98,7 @@ pub(crate) struct ShareStart {
 pub(crate) struct GroupFound {
     /// None if it does not exist.
     pub(crate) view: Option<GroupView>,
-    /// Those that ended, the oldest first.
+    /// The rebalances that ended, the oldest first.
     pub(crate) rebalances: Vec<Event>,
     pub(crate) under_way: Option<Rebalance>,
 }

@@ -1,6 +1,6 @@
-//! The coordinators of one kind that a shard has, one for each slot, or partition of
-//! `__transaction_state`, that it leads. What all of them hold together, and the next of their
-//! deadlines, are known without asking each.
+//! The coordinators of one kind on a shard: one for each slot, or each partition of
+//! `__transaction_state`, that the shard leads. Also tracks the sum of what they hold and their
+//! earliest deadline, without asking each coordinator.
 
 use crate::placement::{Coordinated, Placement};
 use std::collections::BTreeSet;
@@ -11,28 +11,28 @@ pub(crate) trait LedCoordinator {
     /// The type of the slot or partition that it coordinates.
     type Key: Coordinated;
 
-    /// A part of the limits that the coordinators of a shard share.
+    /// The amounts that a coordinator uses of the limits that all coordinators of a shard share.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
 
-    /// Its part.
+    /// The amounts that the coordinator uses now.
     fn held(&self) -> Self::Held;
 
-    /// When its next timer is due.
+    /// The time at which the coordinator's next timer is due.
     fn next_deadline(&self) -> Option<i64>;
 }
 
-/// The coordinators of what a shard leads.
+/// The coordinators of all slots, or all partitions, that a shard leads.
 #[derive(Debug)]
 pub(crate) struct Led<C: LedCoordinator> {
     placement: Placement,
     /// In the order of the keys.
     all: Vec<Entry<C>>,
     held: C::Held,
-    /// The next deadline of each that has one.
+    /// The next deadline of each coordinator that has one.
     deadlines: BTreeSet<(i64, C::Key)>,
 }
 
-/// A coordinator, and what was last seen of it.
+/// A coordinator, with its use of the limits and its deadline after the last call.
 #[derive(Debug)]
 struct Entry<C: LedCoordinator> {
     key: C::Key,
@@ -42,7 +42,8 @@ struct Entry<C: LedCoordinator> {
 }
 
 impl<C: LedCoordinator> Led<C> {
-    /// Those of a shard, each as `new` makes it: they hold nothing and have no deadline.
+    /// Makes the coordinators of a shard with `new`. They use nothing of the limits yet, and have
+    /// no deadline.
     pub(crate) fn new(placement: Placement, shard: u32, new: impl Fn() -> C) -> Self {
         let entry =
             |key| Entry { key, coordinator: new(), held: C::Held::default(), deadline: None };
@@ -54,11 +55,11 @@ impl<C: LedCoordinator> Led<C> {
         self.placement
     }
 
-    /// Calls the coordinator of a key with what the others hold, and notes what it holds then and
-    /// its deadline.
+    /// Calls the coordinator of a key. `act` also gets what the other coordinators use of the
+    /// limits. Afterwards notes the coordinator's own use and its deadline.
     ///
     /// # Panics
-    /// If the shard does not lead it: see [`Self::has`].
+    /// The shard does not lead the key: see [`Self::has`].
     pub(crate) fn on<R>(&mut self, key: C::Key, act: impl FnOnce(&mut C, C::Held) -> R) -> R {
         let Entry { coordinator, held, deadline, .. } = &mut self.all[key.place(self.placement)];
         let others = self.held - *held;
@@ -74,7 +75,7 @@ impl<C: LedCoordinator> Led<C> {
         result
     }
 
-    /// Calls all of them, in the order of the keys.
+    /// Calls all coordinators, in the order of their keys.
     pub(crate) fn each(&mut self, mut act: impl FnMut(&mut C)) {
         for place in 0..self.all.len() {
             let key = self.all[place].key;
@@ -88,7 +89,7 @@ impl<C: LedCoordinator> Led<C> {
         (entry.key == key).then_some(&entry.coordinator)
     }
 
-    /// Whether the shard leads it.
+    /// Whether the shard leads the key.
     pub(crate) fn has(&self, key: C::Key) -> bool {
         self.get(key).is_some()
     }
@@ -108,7 +109,7 @@ impl<C: LedCoordinator> Led<C> {
         self.next_with(key, |_| true)
     }
 
-    /// Like [`Self::next`], of those whose coordinators hold something.
+    /// Like [`Self::next`], but skips keys for whose coordinators `holds` is false.
     pub(crate) fn next_with(
         &self,
         key: Option<C::Key>,
@@ -119,12 +120,12 @@ impl<C: LedCoordinator> Led<C> {
         rest.find(|it| holds(it.held)).map(|it| it.key)
     }
 
-    /// The key whose timer is due first, and when.
+    /// The key whose timer is due first, and the time at which it is due.
     pub(crate) fn next_deadline(&self) -> Option<(i64, C::Key)> {
         self.deadlines.first().copied()
     }
 
-    /// The part of the limits that all of them have.
+    /// The amounts that all coordinators use together.
     pub(crate) fn held(&self) -> C::Held {
         self.held
     }

@@ -22,7 +22,7 @@ enum Progress<K> {
     End,
 }
 
-/// A visit of a coordinator, which continues after the last element of the one before.
+/// A visit of a coordinator, which continues after the last element of the previous visit.
 pub(crate) struct Visit {
     /// The elements that were visited; there are no more if they are fewer than asked for.
     pub(crate) seen: usize,

@@ -49,7 +49,7 @@ pub struct Creation {
     pub(crate) topics: Vec<MissingTopic>,
     /// The quota of the client's changes.
     pub(crate) limit: Option<Limit>,
-    /// How long those that fail are not tried again.
+    /// How long to wait before topics that could not be created are tried again.
     pub(crate) retry_ms: i64,
 }
 
@@ -57,7 +57,7 @@ pub struct Creation {
 #[derive(Debug)]
 pub struct Created {
     pub(crate) topics: Vec<Arc<str>>,
-    /// Those that were not created, with the reason.
+    /// The topics that were not created, with the reason.
     pub(crate) failed: Vec<(Arc<str>, String)>,
     pub(crate) retry_ms: i64,
 }
@@ -71,11 +71,12 @@ pub enum Message {
     AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
     /// To the controller: a client of shard `from` named topics that do not exist.
     AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
-    /// From the controller: it has taken such a message out of its mailbox.
+    /// From the controller: it has taken an `AutoCreate` of this shard out of its mailbox.
     AutoCreateTaken,
     /// To the controller: a streams group of shard `from` lacks topics.
     CreateMissing { from: u32, creation: Box<Creation> },
-    /// From the controller: these topics are in the image that was sent before, or failed.
+    /// From the controller: these topics are in the image that was sent before, or could not be
+    /// created.
     MissingCreated(Created),
     /// To the controller: shard `from` needs a block of producer ids.
     ProducerIds { from: u32 },
@@ -83,8 +84,8 @@ pub enum Message {
     ProducerIdBlock { first: i64, count: i32 },
     /// From the controller: the new image of the cluster.
     Image(Arc<ClusterImage>),
-    /// To the controller: clients of shard `by` may do what the image with this version of access
-    /// says, and nothing that only earlier ones allowed.
+    /// To the controller: clients of shard `by` now have the permissions of the image with this
+    /// version of access. None of them uses older permissions any more.
     AccessTaken { by: u32, version: i64 },
     /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
     /// this version.
@@ -95,23 +96,23 @@ pub enum Message {
     Letters { from: u32, letters: Vec<Letter> },
     /// Shard `by` has taken letters out of its mailbox: their number and bytes.
     LettersTaken { by: u32, letters: usize, bytes: usize },
-    /// From the coordinator of a share group: about share state that this shard has.
+    /// From the coordinator of a share group: a question about share state on this shard.
     StateQuestion(StateQuestion),
-    /// The answer.
+    /// The answer to a `StateQuestion`.
     StateAnswer(StateAnswer),
-    /// From the leader of a partition of a share group: for the dead letter queue of the group,
+    /// From the leader of a partition of a share group: records for the group's dead letter queue,
     /// whose partition this shard leads.
     DeadLetters(DeadLetters),
-    /// The answer.
+    /// The answer to `DeadLetters`.
     DeadLettersAdded(DeadLettersAdded),
-    /// To the controller: certificates were checked, and those for these shards are refused, with
-    /// the reason.
+    /// To the controller: the outcome of a check of certificates, with the reason for each shard
+    /// whose certificates are refused.
     CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
     /// For the reactor: the TLS of each listener, None for one without.
     Tls(Arc<[Option<Tls>]>),
-    /// From the thread that takes what clients push: the outcome of a push.
+    /// From the telemetry thread: the outcome of a push.
     Pushed(Pushed),
-    /// The keys by which tokens are checked, as they are now.
+    /// The current keys by which tokens are checked.
     TokenKeys(TokenKeys),
     /// For the reactor: send a copy of the shard's numbers.
     Report(Sender<Report>),

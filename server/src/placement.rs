@@ -26,10 +26,10 @@ pub struct TransactionsPartition(pub u32);
 /// A unit with a coordinator of its own: a slot, for its groups, or a partition of
 /// `__transaction_state`.
 pub trait Coordinated: Copy + Ord + fmt::Debug {
-    /// Those that a shard leads, in order.
+    /// The units that a shard leads, in order.
     fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self>;
 
-    /// The place among those of its shard.
+    /// The index among the units of its shard.
     fn place(self, placement: Placement) -> usize;
 }
 

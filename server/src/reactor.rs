@@ -144,7 +144,7 @@ impl<I: Io> Reactor<I> {
     /// Ends the turn: does what is due, and sends answers that may leave.
     ///
     /// # Errors
-    /// As for [`Self::input`].
+    /// The errors of [`Self::input`].
     pub fn output(&mut self, io: &mut I, shard: &mut Shard) -> Result<Next, FileError> {
         let times = io.times();
         self.began = times.now;
@@ -183,7 +183,7 @@ impl<I: Io> Reactor<I> {
     /// Performs the initial commands of a shard.
     ///
     /// # Errors
-    /// As for [`Self::input`].
+    /// The errors of [`Self::input`].
     pub fn perform_all(&mut self, io: &mut I, commands: Vec<Command>) -> Result<(), FileError> {
         commands.into_iter().try_for_each(|command| self.perform(io, command))
     }

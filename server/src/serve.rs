@@ -66,7 +66,8 @@ pub struct Options {
     /// Whether the data directory is removed when the server ends.
     pub data_goes: bool,
     pub shards: u32,
-    /// Whether the log shows what a developer needs first: the server was started for development.
+    /// Whether the server was started for development: the log then shows what a developer needs
+    /// first.
     pub is_for_developer: bool,
     /// Whether the log also says "ready" in Kafka's words, which test frameworks wait for.
     pub in_words_of_kafka: bool,
@@ -166,8 +167,8 @@ pub fn serve(options: &Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A stopped shard: the durable end of its log, and whether none of its transactions may have lost
-/// writes before this start.
+/// A stopped shard: the durable end of its log, and whether it is certain that none of its
+/// transactions lost writes before this start.
 type Stopped = (u64, bool);
 
 /// Opens the data directory. A new directory gets the first user.

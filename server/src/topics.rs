@@ -166,7 +166,7 @@ impl InternalTopic {
     /// The topic of a partition of a log.
     ///
     /// # Panics
-    /// If it is none of these. A log with [`RULES`] has no such partition.
+    /// The partition belongs to no internal topic. A log with [`RULES`] has no such partition.
     pub fn of(partition: LogPartition) -> Self {
         let found = ROWS.iter().find(|row| row.rule.number == partition.topic);
         let row = found.unwrap_or_else(|| unreachable!("a log has no topic {}", partition.topic));

@@ -16,8 +16,8 @@ type Slot = [u64; 3];
 
 const FREE: Slot = [0; 3];
 
-/// The number of slots that are allocated at once, when one of them is first used. Bounded, so that
-/// no call takes long.
+/// The number of slots that are allocated at once, when one of them is first used. It is bounded,
+/// so that no call takes long.
 const CHUNK_SLOTS: usize = 2_048;
 const CHUNK_BYTES: usize = CHUNK_SLOTS * size_of::<Slot>();
 

@@ -92,7 +92,7 @@ impl<'a> OffsetCommitValue<'a> {
     /// Reads the value of a record of this type.
     ///
     /// # Errors
-    /// Those of [`GroupRecord::read`].
+    /// The errors of [`GroupRecord::read`].
     #[inline]
     pub fn read_value(value: &'a [u8]) -> Result<Self> {
         if let Some(value) = Self::read_plain(value) {

@@ -80,7 +80,7 @@ fn check_continuation(base: &Base, mut disk: Disk, recovered: Recovered, replaye
     assert_eq!(State::of(&again), expected, "the state after the append");
 }
 
-/// A change of files. Positions are in blocks, except those of single bytes.
+/// A change of files. Positions count blocks; a position of a single byte counts bytes.
 #[derive(Debug, Arbitrary)]
 enum Edit {
     Byte {

@@ -1,7 +1,7 @@
-//! The search for the largest size that holds. It doubles the size until one breaks, and then
-//! halves the step.
+//! The search for the largest size that the cluster withstands. It doubles the size until one size
+//! breaks, and then halves the step.
 
-/// The sizes that held and broke so far, from which the next size follows.
+/// The state of the search: the largest size that held, and the smallest size that broke.
 #[derive(Clone, Debug)]
 pub struct Search {
     first: u64,

@@ -90,13 +90,13 @@ struct Running {
     process: Process,
     began: Instant,
     announced: bool,
-    /// Set once it was asked to end: the time by which it must have ended.
+    /// Set once the client was asked to end: the time by which it must have ended.
     until: Option<Instant>,
-    /// How it ended, and when this was noticed.
+    /// How the client ended, and when this was noticed.
     exit: Option<(String, Instant)>,
     outputs: usize,
     last_line: String,
-    /// The time of its last event. Its end is not earlier.
+    /// The time of the client's last event. The event of its end is never earlier.
     last: Time,
     notes: u32,
 }

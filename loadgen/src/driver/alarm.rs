@@ -1,5 +1,5 @@
-//! The alarm of a core: the one timer for which its load waits. If it is late, the requests are
-//! late, too.
+//! The alarm of a core: the timer that wakes the core when its next request is due. If the alarm is
+//! late, so are the requests.
 
 #[cfg(target_os = "linux")]
 pub(super) use self::exact::Alarm;

@@ -36,7 +36,7 @@ use crate::topics::Topics;
 const REPORT_EVERY: Duration = Duration::from_millis(80);
 /// How often a core samples the ages of unanswered requests.
 const WAITING_EVERY: Duration = Duration::from_secs(1);
-/// The maximum number of timers or commands in a turn. Then connections have their turns.
+/// The maximum number of timers or commands that a turn handles before it goes to the connections.
 const DUE_MAX: usize = 256;
 /// The maximum number of events that wait for a slow receiver. At the limit the load waits for the
 /// receiver.
@@ -89,7 +89,7 @@ pub(super) struct Core {
     report_at: Time,
     waiting_at: Time,
     reported_traffic: (u64, u64),
-    /// All problems so far. `problems` are those not reported yet.
+    /// All problems so far; `problems` has only those that are not reported yet.
     known_problems: BTreeSet<String>,
     problems: Vec<String>,
     done: Vec<(u64, Result<TaskOutcome, TaskError>)>,

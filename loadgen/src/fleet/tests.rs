@@ -135,7 +135,7 @@ fn groups_out_of_bounds_are_refused() {
 }
 
 proptest! {
-    /// Any bytes are read as an order, or are an error.
+    /// Arbitrary bytes are read as an order or refused; they never cause a panic.
     #[test]
     fn no_bytes_are_too_strange(
         bytes in prop::collection::vec(any::<u8>(), 0..200),

@@ -128,7 +128,7 @@ impl Core {
         token
     }
 
-    /// Marks the request that was sent last as one of a kind that is due at this interval.
+    /// Marks the request that was sent last as a periodic one, with this interval.
     pub(super) fn repeats(turn: &mut Turn<'_, '_>, every: Duration) {
         if let Some(outgoing) = turn.output.requests.last_mut() {
             outgoing.every = Some(every);

@@ -1,4 +1,5 @@
-//! The loads of a member: requests beyond those of its membership.
+//! The load of a member in addition to the requests that keep it in its group: it reads records,
+//! commits and fetches offsets, and sends more heartbeats.
 
 use super::Member;
 use super::core::Turn;

@@ -273,7 +273,7 @@ impl Offsets {
 
     /// Commits the member's progress in partitions that it has just given up, as a client with
     /// `enable.auto.commit` does. The commit precedes the requests from index `before` on, which
-    /// report the loss to the coordinator. Without a load of commits nothing is committed.
+    /// report the loss to the coordinator. Does nothing if the load contains no commits.
     pub(super) fn commit_given_up(
         &mut self,
         identity: Option<Identity<'_>>,

@@ -33,7 +33,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// Those of [`json::load`], for the first file that fails.
+    /// The errors of [`json::load`], for the first file that fails.
     pub fn load(paths: &[impl AsRef<Path>]) -> Result<Self, FileError> {
         let load = |path: &Path| {
             let report = json::load(path)?;
@@ -387,7 +387,7 @@ const SINGLE: [Single; 16] = [
 ///
 /// # Errors
 ///
-/// Those of standard output.
+/// Writing to standard output fails.
 pub fn print(runs: &Runs) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(render(runs, Paint::of(&output)).as_bytes())

@@ -30,8 +30,8 @@ pub struct Report {
     pub run: Run,
     pub phases: Vec<Phase>,
     pub rebalances: Vec<Rebalance>,
-    /// The rebalances, where those that overlap are joined: each lasts from the first trigger until
-    /// the group is stable.
+    /// The rebalances. Overlapping rebalances count as one, from the first trigger until the group
+    /// is stable.
     #[serde(default)]
     pub disruptions: Vec<Rebalance>,
     /// The latencies by the name of the [`crate::driver::command::RoundTrip`] (`commit`,
@@ -208,8 +208,7 @@ pub struct Worker {
     pub clock_error: f64,
 }
 
-/// The configs of a group that its members choose. For consumer groups, those that the server
-/// chooses.
+/// Configs of a group that its members choose. In consumer groups: those that the server chooses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupConfigs {
     /// The name in the scenario. The ids of its groups end with this name.
@@ -244,7 +243,7 @@ pub struct Phase {
     /// The number of records delivered in this phase.
     #[serde(default, skip_serializing_if = "is_none")]
     pub delivered: u64,
-    /// The number of those records that had been delivered before.
+    /// The number of those records that had already been delivered before.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redelivered: u64,
 }

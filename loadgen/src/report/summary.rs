@@ -27,7 +27,7 @@ const LIST: usize = 10;
 ///
 /// # Errors
 ///
-/// Those of standard output.
+/// Writing to standard output fails.
 pub fn print(report: &Report) -> io::Result<()> {
     print_to(&mut io::stdout().lock(), report)
 }
@@ -36,7 +36,7 @@ pub fn print(report: &Report) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of standard error.
+/// Writing to standard error fails.
 pub fn print_aside(report: &Report) -> io::Result<()> {
     print_to(&mut io::stderr().lock(), report)
 }
@@ -209,7 +209,7 @@ fn time_row(report: &Report, name: &str, latency: &Latency) -> [String; 10] {
     [name, count, mean, p50, p90, p99, p999, max, sent_p50, sent_p99]
 }
 
-/// The costs of each phase for its members.
+/// The table of phases: for each phase, its costs for the members.
 fn phases_in_lines(report: &Report, width: usize) -> Option<String> {
     let columns = phases::columns(report);
     if report.phases.is_empty() {

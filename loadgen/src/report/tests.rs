@@ -81,8 +81,8 @@ fn the_summary_fits_the_terminal_and_escapes_foreign_text() {
     }
 }
 
-/// A CI server shows only these two formats. Both contain all that decides the exit status, and
-/// foreign text can't break them.
+/// A CI server shows only these two formats. Both contain every check that decides the exit status,
+/// and escape text from elsewhere.
 #[test]
 fn a_ci_server_gets_all_checks() {
     let xml = junit::render(&judged());

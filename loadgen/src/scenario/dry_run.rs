@@ -50,7 +50,7 @@ struct DryRun<'a> {
 }
 
 impl<'a> DryRun<'a> {
-    /// Plays a phase, stops first: a phase does not stop members that it starts.
+    /// Plays a phase. Its stops come first, because a phase does not stop members that it starts.
     fn play(&mut self, at: usize, phase: &'a Phase) {
         let stops = [("leave", &phase.leave), ("close", &phase.close), ("crash", &phase.crash)];
         for (what, stopping) in stops {

@@ -316,7 +316,7 @@ impl Default for Hows {
 pub struct Work {
     #[serde(default)]
     pub groups: Words,
-    /// How long the rates take to change from those of the group to the new ones.
+    /// How long the rates take to change from the group's present rates to the new ones.
     pub over: Option<Span>,
     pub commit: Option<Load>,
     pub offset_fetch: Option<Load>,

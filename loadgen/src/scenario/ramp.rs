@@ -22,7 +22,7 @@ pub(super) struct Ramp {
 }
 
 impl Ramp {
-    /// Begins to change the rates, from those that the group has now, or from zero.
+    /// Begins to change the rates, from the group's present rates, or from zero.
     pub(super) fn begin(
         group: GroupIndex,
         to: Workload,

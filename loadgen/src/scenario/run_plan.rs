@@ -195,8 +195,8 @@ impl RunPlan {
         topics.map(|topic| topic.name.clone().into()).collect()
     }
 
-    /// Orders the members so that the threads of each process are adjacent, where its first thread
-    /// is.
+    /// Orders the members so that the threads of each process are adjacent, at the place of the
+    /// process's first thread.
     pub fn gather_processes(&self, group: GroupIndex, members: &mut [MemberIndex]) {
         let group = &self.groups[group.0 as usize];
         let process = |member: MemberIndex| (member.0 - group.members.start) / group.threads;
@@ -344,8 +344,8 @@ pub(super) fn subscription(
     Subscription::Regex { pattern: pattern.into(), matches: topics }
 }
 
-/// The timeouts that the cluster reported. If it reported none, those of a consumer group with the
-/// values of this table.
+/// The timeouts that the cluster reported. If it reported none, the values of this table, as the
+/// timeouts of a consumer group.
 pub(super) fn consumer_times(scenario: &Scenario, table: &Group) -> GroupTimes {
     scenario.consumer_times.unwrap_or(GroupTimes {
         session_timeout: table.session_timeout.0,

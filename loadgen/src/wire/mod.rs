@@ -86,7 +86,7 @@ pub fn write<R: Call>(
 /// [`write()`] for the requests of members.
 ///
 /// # Errors
-/// Those of [`write()`].
+/// The errors of [`write()`].
 pub fn write_request(
     out: &mut Vec<u8>,
     header: &Header<'_>,
@@ -109,7 +109,7 @@ pub fn read<R: Call>(version: i16, frame: &[u8]) -> Result<R::Response<'_>, Malf
 /// [`read`] for the answers to members.
 ///
 /// # Errors
-/// Those of [`read`].
+/// The errors of [`read`].
 pub fn read_response(api: ApiKey, version: i16, frame: &[u8]) -> Result<Response<'_>, Malformed> {
     let mut reader = reader(api, version, frame)?;
     Ok(Response::read(api, version, &mut reader)?)

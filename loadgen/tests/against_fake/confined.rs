@@ -22,7 +22,7 @@ fn forbid_io_uring() {
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
 }
 
-/// The program, which may lock no memory.
+/// The program without permission to lock memory (`ulimit -l 0`).
 fn without_locked_memory() -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", "ulimit -l 0 && exec \"$@\"", "sh", "timeout", TOO_LONG, PROGRAM]);

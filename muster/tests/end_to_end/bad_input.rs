@@ -162,7 +162,8 @@ pub fn connections_over_the_limit_are_closed_and_counted_down_again() {
     kept.iter_mut().for_each(Bystander::is_served);
 }
 
-/// Connections beyond the limit of a listener wait for a place of this listener.
+/// A listener at its connection limit leaves further clients waiting until one of its own
+/// connections ends.
 #[test]
 pub fn connections_wait_for_a_place_of_their_listener() {
     let (directory, inside) = (tempfile::tempdir().unwrap(), free_ports(2));

@@ -4,13 +4,13 @@ use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The most members of an answer; the most partitions that are listed for one member; and the
-/// number of listed partitions beyond which no more members are added.
+/// Limits of one answer: its members, the partitions listed for one member, and the number of
+/// listed partitions after which no more members are added.
 const MEMBERS_MAX: usize = 100;
 const PARTITIONS_OF_MEMBER_MAX: usize = 500;
 const PARTITIONS_MAX: usize = 4_000;
 
-/// The bytes of texts beyond which no more members are added, because clients choose the texts. The
+/// The bytes of texts after which no more members are added, because clients choose the texts. The
 /// second constant limits the topics of a member's subscription, and those of its assignment.
 const TEXT_BYTES_MAX: usize = 128 << 10;
 const TEXT_BYTES_OF_LIST_MAX: usize = 16 << 10;

@@ -35,7 +35,7 @@ impl Exceeded {
     }
 }
 
-/// Like [`Holders::admit`], for an address that holds `held`, where `left` is left of the limit.
+/// Like [`Holders::admit`], for an address that holds `held` of the limit, of which `left` is free.
 ///
 /// # Errors
 /// The address may not hold this much more.

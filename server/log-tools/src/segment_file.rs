@@ -58,7 +58,7 @@ impl SegmentFile {
     /// Skips a damaged part that begins at the next batch.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The file system refuses.
     pub(super) fn skip(&mut self, part: &DamagedPart) -> Result<(), Failure> {
         self.file.seek(SeekFrom::Start(part.bytes.end))?;
         (self.at, self.next_offset) = (part.bytes.end, part.offsets.end);

@@ -55,7 +55,7 @@ impl CertificateThread {
         self.send(Ask::Order(order));
     }
 
-    /// The TLS of the listeners of a shard; None if it is that of the server's configs.
+    /// The TLS settings of a shard's listeners; None if clients have altered none of them.
     pub(crate) fn begin(&self, altered: ShardTls) -> Option<Arc<[Option<Tls>]>> {
         if altered.replacements.is_empty() {
             return None;

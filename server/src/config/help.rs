@@ -62,7 +62,7 @@ impl ConfigType {
 }
 
 impl Valid {
-    /// The bounds in words, to follow the type.
+    /// The bounds in words, as they follow the type in the list.
     fn bounds(self) -> String {
         match self {
             Self::Any => String::new(),

@@ -24,7 +24,8 @@ const UNSERVED_THREADS: &[(&str, i64)] = &[
 /// The bytes that Kafka's log cleaner needs for each of its threads.
 const DEDUPE_BYTES_OF_A_THREAD: i64 = 1 << 20;
 
-/// The altered configs of all brokers, and those of one, which win.
+/// The altered configs of all brokers, and the altered configs of one broker, which take
+/// precedence.
 #[derive(Clone, Copy)]
 struct Layers<'a> {
     of_all: Option<&'a Overrides>,
@@ -32,8 +33,8 @@ struct Layers<'a> {
 }
 
 impl Config {
-    /// Whether the configs of `resource`, which is a broker or all of them, may become `after`: by
-    /// the values that broker `node` has.
+    /// Checks whether the configs of `resource` (one broker, or all brokers) may become `after`,
+    /// given the values that broker `node` has.
     ///
     /// # Errors
     /// Kafka's words on the first value that is wrong, to go with INVALID_REQUEST.
@@ -105,8 +106,9 @@ fn check_dedupe_buffer(before: &Config, after: &Config) -> Result<(), String> {
     Err("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.".to_owned())
 }
 
-/// The limits of a log on local disks lie within those of the whole log, which limit the records
-/// that wait to be copied in turn. muster has no other tier, and checks the values.
+/// Checks that a log's limits on local disks do not exceed those of the whole log, and that the lag
+/// of remote copies does not exceed the local limits. muster has no remote storage, but checks the
+/// values.
 fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
     for (unit, of) in [("ms", tiers_ms as fn(&Config) -> Tiers), ("bytes", tiers_bytes)] {
         let tiers = of(after);
@@ -117,7 +119,7 @@ fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Limits of time or size, of which -1 is none.
+/// Limits of time or size; -1 means no limit.
 #[derive(PartialEq)]
 struct Tiers {
     retention: i64,

@@ -120,7 +120,7 @@ pub(super) fn is_of_one_broker(name: &str) -> bool {
 /// Checks the value of a key that clients may alter.
 ///
 /// # Errors
-/// The text is no value that it can have.
+/// The text is not a valid value of the key.
 pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
     let Some(Alterable { config_type, valid, .. }) = known(name) else { return Ok(()) };
     let text = trimmed(text);

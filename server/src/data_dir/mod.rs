@@ -56,7 +56,7 @@ impl DataDir {
     /// and the cluster id that it sets.
     ///
     /// # Errors
-    /// Those of [`Self::open`] and of `first`.
+    /// The errors of [`Self::open`] and of `first`.
     pub fn open_or_make(
         path: &Path,
         placement: Placement,
@@ -101,7 +101,7 @@ impl DataDir {
     /// Opens an existing, whole directory to change it while no server runs.
     ///
     /// # Errors
-    /// Those of [`Self::open_read_only`], and a directory that was not finished.
+    /// The errors of [`Self::open_read_only`], and a directory that was not finished.
     pub fn hold(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock(path)?;
         share_with_group(path).map_err(|error| failed("look at", path, error))?;
@@ -195,9 +195,9 @@ fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// Makes the log of each shard, each durable with its first segment, and the one of the controller
-/// with the first records of the cluster. Returns their ends. An interrupted start may have left
-/// some.
+/// Creates the log of each shard, durable with its first segment. The controller's log also gets
+/// the first records of the cluster. Returns the ends of the logs. Some logs may exist already,
+/// from an interrupted start.
 fn make_logs(
     path: &Path,
     meta: &Meta,

@@ -18,7 +18,7 @@ impl<I: FileIo> Files<I> {
     /// other slices do not.
     ///
     /// # Errors
-    /// As for [`Self::perform`].
+    /// The errors of [`Self::perform`].
     pub fn send_parts(
         &mut self,
         io: &mut I,

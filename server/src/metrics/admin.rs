@@ -112,7 +112,7 @@ impl Admin {
         Ok(admin)
     }
 
-    /// Sets the shards, once they run.
+    /// Sets the shards. Called when they have started.
     pub(crate) fn set_peers(&self, peers: Vec<Peer>, common: Common) {
         let disk = (Arc::clone(&common.data), common.space.clone());
         self.0.backups.set_shards(peers.clone(), PathBuf::from(&*common.data));

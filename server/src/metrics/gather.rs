@@ -43,7 +43,7 @@ pub(super) struct Gather {
     version: &'static str,
     /// The names of the listeners.
     listeners: Vec<String>,
-    /// The data directory, and the space of its volume, once the shards run.
+    /// The data directory and the space of its volume; None until the shards have started.
     disk: Option<(Arc<str>, DiskSpace)>,
     states: ShardStates,
     peers: Vec<Peer>,
@@ -75,7 +75,7 @@ impl Gather {
         }
     }
 
-    /// Sets the shards, once they run.
+    /// Sets the shards. Called when they have started.
     pub(super) fn set_peers(&mut self, peers: Vec<Peer>) {
         self.peers = peers;
     }

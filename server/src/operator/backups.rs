@@ -20,13 +20,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Begins backups, one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Backups {
-    /// The shards and the data directory, once the shards run.
+    /// The shards and the data directory; empty until the shards have started.
     shards: OnceLock<(Vec<Peer>, PathBuf)>,
     is_beginning: Mutex<()>,
 }
 
 impl Backups {
-    /// Sets the shards, once they run.
+    /// Sets the shards. Called when they have started.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, data: PathBuf) {
         // This is called once.
         let _ = self.shards.set((peers, data));

@@ -58,7 +58,7 @@ impl Operator {
         }
     }
 
-    /// Sets the shards, once they run.
+    /// Sets the shards. Called when they have started.
     pub(crate) fn set_shards(&self, peers: Vec<Peer>, common: Common) {
         // This is called once.
         let _ = self.shards.set(Shards::new(peers, common));

@@ -96,7 +96,7 @@ impl<D: Driver> DrivenReactor<D> {
     /// Messages of other shards stay in the mailbox for the shard's next life.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// The errors of [`Self::run`].
     pub fn clear(&mut self) -> Result<(), ReactorError> {
         self.reactor.leave(&mut self.io);
         while self.reactor.is_busy() {
@@ -111,7 +111,7 @@ impl<D: Driver> DrivenReactor<D> {
     /// Performs the initial commands of a shard that was loaded again.
     ///
     /// # Errors
-    /// As for [`Self::run`].
+    /// The errors of [`Self::run`].
     pub fn perform_all(&mut self, commands: Vec<Command>) -> Result<(), ReactorError> {
         Ok(self.reactor.perform_all(&mut self.io, commands)?)
     }

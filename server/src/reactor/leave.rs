@@ -17,7 +17,7 @@ impl<I: Io> Reactor<I> {
     /// Handles a completion without a shard. Call [`Self::drained`] after the last one.
     ///
     /// # Errors
-    /// As for [`Self::input`].
+    /// The errors of [`Self::input`].
     pub fn drain(
         &mut self,
         io: &mut I,

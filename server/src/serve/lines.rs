@@ -20,7 +20,7 @@ pub(super) fn log_start(options: &Options) {
     info!("muster {version}: data in {data}, {file}, shards: {shards}, on {ports}");
 }
 
-/// The addresses of the first shard, each with the last port of the other shards.
+/// The listeners' addresses on the first shard, each with the port of the last shard.
 fn ports(options: &Options) -> String {
     let of_listener = |listener: &ServedListener| {
         let last = listener.listen.of_shard(options.shards - 1).ok();

@@ -13,7 +13,8 @@ pub(crate) struct Operation {
     pub(crate) id: Text,
     pub(crate) action: Action,
     pub(crate) reply: Reply,
-    /// Once it was parked: the deadline for its answer, and its number in the queue.
+    /// The deadline for the answer of a parked operation, and its number in the queue; None if it
+    /// was never parked.
     pub(crate) waited: Option<(i64, u64)>,
 }
 

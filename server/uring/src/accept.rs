@@ -47,7 +47,7 @@ impl Ring {
     /// `net.core.somaxconn`.
     ///
     /// # Errors
-    /// Those of bind(2) and listen(2).
+    /// The errors of bind(2) and listen(2).
     pub fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId> {
         let socket = TcpListener::bind(addr)?;
         configure(&socket, backlog)?;

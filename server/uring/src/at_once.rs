@@ -38,7 +38,7 @@ pub(crate) fn read(file: &File, offset: u64, buf: &mut [u8]) -> bool {
 /// follows.
 ///
 /// # Errors
-/// Those of send(2).
+/// The errors of send(2).
 pub(crate) fn send(socket: Socket, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
     // SAFETY: pointer and length are those of a slice.

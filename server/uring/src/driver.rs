@@ -49,7 +49,7 @@ pub trait Driver {
     fn waker(&self) -> Waker;
 
     /// # Errors
-    /// Those of bind(2) and listen(2).
+    /// The errors of bind(2) and listen(2).
     fn listen(&mut self, addr: SocketAddr, backlog: u32) -> io::Result<ListenerId>;
 
     /// # Errors

@@ -33,7 +33,7 @@ impl File {
     /// (O_DIRECT) if the file system supports that. Blocks.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub fn open_direct(path: &Path) -> io::Result<Self> {
         let direct = open(path, true, libc::O_DIRECT);
         match direct {
@@ -48,7 +48,7 @@ impl File {
     /// Blocks.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub fn open_buffered(path: &Path) -> io::Result<Self> {
         Ok(Self::buffered(open(path, true, 0)?))
     }
@@ -56,7 +56,7 @@ impl File {
     /// Opens an existing file for reading and writing through the page cache. Blocks.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// The errors of open(2).
     pub fn open_existing(path: &Path) -> io::Result<Self> {
         Ok(Self::buffered(open(path, false, 0)?))
     }
@@ -110,7 +110,7 @@ impl File {
     /// Reads until the buffer is full or the file ends. Waits for the disk.
     ///
     /// # Errors
-    /// Those of pread(2).
+    /// The errors of pread(2).
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.std().read_at(buf, offset) {

@@ -110,7 +110,7 @@ const ROOM_FOR_FILES: u64 = 1 << 16;
 /// milliseconds whenever it doubles the table.
 ///
 /// # Errors
-/// Those of getrlimit(2) and setrlimit(2).
+/// The errors of getrlimit(2) and setrlimit(2).
 pub fn raise_open_files() -> io::Result<OpenFiles> {
     let mut limit = limit(libc::RLIMIT_NOFILE)?;
     limit.rlim_cur = limit.rlim_max;

@@ -117,7 +117,7 @@ impl Ring {
     /// (It is not known in advance how much memory other processes lock.)
     ///
     /// # Errors
-    /// Those of [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn new_or_smaller(config: Config) -> Result<Self, SetupError> {
         match (Self::new(config), config.smaller()) {
             (Err(error), Some(smaller)) if error.is_memory() => Self::new_or_smaller(smaller),

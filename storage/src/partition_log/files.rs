@@ -38,7 +38,7 @@ impl PartitionFiles {
     /// offset and a file name.
     ///
     /// # Errors
-    /// Those of `end_of`.
+    /// The errors of `end_of`.
     pub fn of<E>(
         names: Vec<String>,
         mut end_of: impl FnMut(i64, &str) -> Result<i64, E>,

@@ -184,8 +184,8 @@ impl PartitionLog {
         files.hold(range.file, &self.place.dir, &name);
     }
 
-    /// The number of readable bytes from `offset` on, with the accuracy of the index. 0 if there is
-    /// no readable record at or after `offset`.
+    /// The approximate number of readable bytes from `offset` on: it counts from the index entry
+    /// before `offset`. 0 if there is no readable record at or after `offset`.
     pub fn readable_bytes(&self, offset: i64) -> u64 {
         if offset >= self.high_watermark() {
             return 0;

@@ -54,7 +54,7 @@ impl Synced {
         self.requested.push_back((end, false));
     }
 
-    /// Records that a requested sync is completed: that of the first segment for which `is_it`
+    /// Notes that a requested sync is completed: the sync of the first segment for which `is_it`
     /// holds.
     pub(super) fn done(&mut self, is_it: impl Fn(i64) -> bool) {
         let found = self.requested.iter_mut().find(|(end, is_done)| !is_done && is_it(end.segment));

@@ -16,8 +16,8 @@ pub(super) struct Bound {
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// The memory that pipelined requests may take in addition to the one that is answered: unhandled
-/// input and unread answers.
+/// The memory that pipelined requests may take in addition to the request that is being answered:
+/// unhandled input and unread answers.
 pub(super) const PIPELINED_BYTES_MAX: usize = 32 * MIB;
 
 pub(super) fn bound(api: ApiKey) -> Bound {

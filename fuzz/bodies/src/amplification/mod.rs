@@ -37,8 +37,8 @@ const FUZZED: Sizes =
 /// The number of inputs that use the same shard, because it takes long to create one.
 const RUNS_MAX: usize = 1_000;
 
-/// The slot of the connection with the measured requests. It differs from those of the connections
-/// that belong to the state.
+/// The slot of the connection that sends the measured requests. The connections that create the
+/// state have other slots.
 const SLOT: u32 = 1_000;
 
 /// The most pipelined requests, and their most bytes.

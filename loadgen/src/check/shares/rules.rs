@@ -71,7 +71,8 @@ impl Sharing {
         });
     }
 
-    /// Whichever of the two acquisitions came first: its lock was in force when the other came.
+    /// Notes two acquisitions of a record by different sessions if the lock of the earlier one,
+    /// whichever that is, was certainly in force at the later one.
     fn judge_lock(&mut self, fetch: &Fetch<'_>, now: &AcquiredBatch, before: &Part) {
         let Some(hold) = before.of.held() else { return };
         let margin = Duration::from_millis(10) + hold.lock / 500;

@@ -22,7 +22,7 @@ fn at(millis: u64) -> Time {
     Time::from_micros(millis * 1000)
 }
 
-/// From 5 ms on each member has a session, whose number is that of the member.
+/// A history in which each member has a session from 5 ms on, with the member's number.
 fn story() -> Story {
     let mut checker = Checker::default();
     checker.expect_group(Group {

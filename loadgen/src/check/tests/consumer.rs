@@ -197,7 +197,7 @@ impl Coordinator for Consumers {
 pub(super) struct Consumer {
     id: u64,
     epoch: i32,
-    /// When the member gives up partitions, and those that it then owns.
+    /// The time at which the member gives up partitions, and the partitions that it then owns.
     target: Option<(u64, Set)>,
     confirmed: bool,
 }

@@ -1,5 +1,5 @@
 //! Histories of streams groups that break a rule, and histories that do not. Members 0 and 1 are
-//! threads of process 0, member 2 is one of process 1.
+//! threads of process 0, member 2 is a thread of process 1.
 
 use super::story::{broken, check};
 

@@ -53,7 +53,8 @@ pub(super) struct Producer {
 /// The state of the producer id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
-    /// The id has to be requested. The field is the former id, if its epoch is to be raised.
+    /// The id has to be requested. The field is the former id, if the coordinator should raise its
+    /// epoch.
     Needed(Option<ProducerId>),
     Known(ProducerId),
     /// A producer without idempotence needs no id.
@@ -298,8 +299,8 @@ impl Producer {
     }
 }
 
-/// The indexes of the partitions of the next round, sorted. They follow those of the last round, as
-/// many as the load says.
+/// The sorted indexes of the partitions of the next round: the partitions after those of the last
+/// round, as many per round as the load says.
 fn window(all: usize, schedule: &mut Schedule) -> Vec<usize> {
     let count = schedule.partitions() as usize;
     if count == 0 || count >= all {

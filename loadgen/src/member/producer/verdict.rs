@@ -42,8 +42,8 @@ pub(super) fn verdict(api: ApiKey, error: ErrorCode, aborts: bool) -> Verdict {
     }
 }
 
-/// After any error of a batch the next transaction may succeed, unless the producer itself is
-/// refused.
+/// How a producer reacts to an error of a batch. An error is fatal only if it refuses the producer
+/// itself. After any other error the next transaction may succeed.
 fn of_produce(error: ErrorCode) -> Verdict {
     use ErrorCode as E;
     match error {

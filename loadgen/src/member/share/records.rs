@@ -12,8 +12,7 @@ use crate::plan::{Poison, PoisonIs};
 use crate::time::Time;
 use std::time::Duration;
 
-/// The distance in offsets between the unprocessable records of one partition and those of the
-/// next.
+/// The unprocessable records of two consecutive partitions are this many offsets apart.
 const APART: i64 = 37;
 
 /// The offset of a record, and when it was due to be written if a producer of the run wrote it.

@@ -11,7 +11,7 @@ use crate::report::text::{Paint, bytes, clock, count, millis, number, plain};
 ///
 /// # Errors
 ///
-/// Those of standard output.
+/// Writing to standard output fails.
 pub fn print(capacity: &Capacity) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(render(capacity, Paint::of(&output)).as_bytes())

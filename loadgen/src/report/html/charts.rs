@@ -310,8 +310,8 @@ fn percentile_steps(count: u64) -> Vec<f64> {
     rounded.take_while(|percentile| *percentile <= last).chain([100.0]).collect()
 }
 
-/// The value at a percentile, interpolated between the known percentiles. Above the last that its
-/// count determines, the maximum.
+/// The value at a percentile, interpolated between the known percentiles. Beyond the last
+/// percentile that the number of values determines, it is the maximum.
 fn at_percentile(latency: &Latency, percentile: f64) -> Option<f64> {
     if latency.count == 0 {
         return None;

@@ -1,4 +1,5 @@
-//! The keys of producers, and of readers, which read what producers write.
+//! The keys of a scenario file about producers, and about readers, which read what the producers
+//! write.
 
 use serde::Deserialize;
 

@@ -22,7 +22,7 @@ impl<F: Clone + PartialEq + Debug> Facts<F> {
         self.known.get(name)
     }
 
-    /// All known names, and the name of a change that may have taken effect.
+    /// All known names, and the name in the unanswered change, which may have taken effect.
     pub fn names(&self) -> Vec<String> {
         let doubted = self.doubted.iter().map(|(name, _)| name);
         let mut names: Vec<_> = self.known.keys().chain(doubted).cloned().collect();

@@ -350,7 +350,7 @@ impl Client {
         if api.flexible_response_header(version) {
             assert_eq!(reader.u8().unwrap(), 0);
         }
-        // A response borrows its frame, and tests keep responses for any time.
+        // A response borrows its frame. Tests keep responses, so the frame is leaked.
         let rest: &'static [u8] = reader.rest().to_vec().leak();
         Some(Response::read(api, version, &mut Reader::new(rest)).unwrap())
     }

@@ -24,7 +24,7 @@ pub struct StateWalk {
     begun: Option<(Text, Place)>,
 }
 
-/// A part of a group's offsets: from the one after `after` up to `until`.
+/// A range of a group's offsets, in the order of their keys: after `after`, up to `until`.
 struct Part {
     after: Option<Place>,
     until: Option<Place>,

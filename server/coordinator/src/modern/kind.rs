@@ -247,8 +247,8 @@ pub(crate) trait Kind: Debug + Default {
     /// The epoch that a member gets after it has revoked its partitions at `epoch`.
     fn epoch_after_revocation(epoch: i32) -> i32;
 
-    /// The last step of a heartbeat; the member's records are in `draft`. Adds records that are not
-    /// of a member.
+    /// The last step of a heartbeat; the member's records are in `draft`. Adds records of the
+    /// group.
     fn settle(
         group: &mut Group<Self>,
         turn: &mut Turn<'_, '_>,

@@ -1,5 +1,5 @@
-//! Targets in the form of their records, with the order in which Kafka visits the members. For
-//! assignors that compute all targets from the start each time.
+//! Targets in the form of their records, with the order in which Kafka visits the members.
+//! Assignors that compute all targets from scratch each time use this form.
 
 use super::Group;
 use super::kind::Kind;

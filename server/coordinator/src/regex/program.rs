@@ -44,9 +44,9 @@ enum Instruction {
     Class(AsciiSet),
     Look(Look),
     Jump(u32),
-    /// A choice: continues with the next instruction, and with the one this far after it.
+    /// A choice: continues both with the next instruction and with the one this many further on.
     Skip(u32),
-    /// A choice: continues with the next instruction, and with the one this far before it.
+    /// A choice: continues both with the next instruction and with the one this many further back.
     Again(u32),
 }
 

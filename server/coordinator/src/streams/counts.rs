@@ -70,7 +70,8 @@ impl<'t> PartitionCounts<'t> {
         Ok(())
     }
 
-    /// Decides the numbers that follow from known numbers. Returns whether some are left.
+    /// Decides the numbers that follow from known numbers. Returns whether some numbers are still
+    /// unknown.
     fn decide_round(
         &self,
         subtopologies: &[&Subtopology],

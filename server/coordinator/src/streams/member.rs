@@ -79,7 +79,7 @@ impl Profile {
         texts.map(|text| TEXT_BYTES + text.len()).sum()
     }
 
-    /// Whether the change to the other profile may change the member's tasks.
+    /// Whether a change from this profile to the other may change the member's tasks.
     pub(crate) fn has_other_place(&self, other: &Self) -> bool {
         self.topology_epoch != other.topology_epoch
             || self.rack_id != other.rack_id

@@ -164,8 +164,8 @@ impl StreamsGroup {
         self.own.holders.len() + self.target.by_member.assigned()
     }
 
-    /// Notes that a member requests a shutdown of the application. All members learn the first
-    /// one's id.
+    /// Notes that a member requests a shutdown of the application. All members learn the id of the
+    /// first member that requests it.
     pub(crate) fn shut_down(&mut self, member_id: &str) {
         self.own.shutdown.get_or_insert_with(|| Text::from(member_id));
     }

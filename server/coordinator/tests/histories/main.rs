@@ -81,7 +81,8 @@ proptest! {
     }
 }
 
-/// A property is not tested with an event that never occurs.
+/// Checks that each event occurs in some history. The properties would not be tested with an event
+/// that never occurs.
 #[test]
 fn histories_include_all_required_events() {
     let mut runner = TestRunner::deterministic();

@@ -28,8 +28,8 @@ const REQUESTS: &[&str] = &[
     "reload",
 ];
 
-/// Whether an event is impossible: a group without members gets no request of a member, and a group
-/// that does not exist gets even fewer.
+/// Whether the request cannot occur in this state. A group without members gets no request of a
+/// member; a group that does not exist gets even fewer kinds of requests.
 fn is_impossible(state: &str, request: &str) -> bool {
     match state {
         "Dead" => {

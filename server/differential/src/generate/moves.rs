@@ -44,7 +44,7 @@ pub(super) fn alter_partition_reassignments(world: &mut World) -> Request<'stati
     .into()
 }
 
-/// Never names a directory with partitions that both servers have.
+/// Names only directories that exist on neither server.
 pub(super) fn alter_replica_log_dirs(world: &mut World) -> Request<'static> {
     let topic = |world: &mut World| AlterReplicaLogDirTopic {
         name: world.topic().name.into(),
@@ -97,7 +97,7 @@ pub(super) fn describe_quorum(world: &mut World) -> Request<'static> {
     DescribeQuorumRequest { topics: world.some(2, |it| it.topic_name.clone(), topic) }.into()
 }
 
-/// None that is there, or the one that is active.
+/// Names controllers that do not exist, or the active one.
 pub(super) fn unregister_controller(world: &mut World) -> Request<'static> {
     UnregisterControllerRequest { controller_id: world.one(&[0, 1, 77, -1, i32::MAX, i32::MIN]) }
         .into()

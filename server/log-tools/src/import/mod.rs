@@ -107,8 +107,8 @@ fn offsets_partitions(kafka: &KafkaDirs, arguments: &Import) -> Result<u32, Fail
     Ok(count)
 }
 
-/// Kafka's number of transaction partitions. A server with Kafka's configs expects the same number.
-/// Their records are not imported.
+/// The number of Kafka's transaction partitions: a server with Kafka's configs expects the same
+/// number. The records of these partitions are not imported.
 fn transactions_partitions(kafka: &KafkaDirs) -> u32 {
     match kafka.partition_count(TRANSACTIONS_TOPIC) {
         0 => Config::default().placement(1).transactions_partitions,

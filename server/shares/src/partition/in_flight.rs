@@ -80,9 +80,9 @@ impl Batch {
         self.records = Records::Whole(status);
     }
 
-    /// Changes the records from `first` to `last`, by offset. `change` gets a run, and returns the
-    /// last offset of its beginning with the new status of that. It is called again for the rest of
-    /// the run.
+    /// Changes the records from `first` to `last`, by offset. `change` gets a run of records. It
+    /// returns the last offset of the run's first part and the new status of that part, and is then
+    /// called again for the rest of the run.
     pub(super) fn change(
         &mut self,
         first: i64,

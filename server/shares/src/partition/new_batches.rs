@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 impl SharePartition {
     /// Acquires records from `first` to at most `last`, none of which is in flight. Returns the
-    /// number of batches in flight that they make.
+    /// number of new batches in flight.
     pub(super) fn acquire_new(
         &mut self,
         job: &mut Acquisition<'_>,

@@ -36,8 +36,8 @@ impl Plan {
         }
     }
 
-    /// Runs seed after seed until the time is up. Prints a folder, in which transcripts stay for
-    /// which `each` returns false.
+    /// Runs seed after seed until the time is up. Transcripts for which `each` returns false stay
+    /// in a folder, whose path is printed.
     pub fn run(&self, mut each: impl FnMut(&Transcript) -> bool) {
         let folder = std::env::temp_dir().join(format!("muster-shares-{}", self.seed));
         std::fs::create_dir_all(&folder).unwrap();

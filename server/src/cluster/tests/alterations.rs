@@ -15,7 +15,7 @@ struct Row {
     /// The name of the resource.
     broker: &'static str,
     error: i16,
-    /// None for all that no other line of the key has.
+    /// None stands for all values that no other line of the key has.
     values: Option<Values>,
 }
 

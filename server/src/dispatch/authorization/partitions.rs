@@ -119,9 +119,10 @@ impl OfTopic for FetchableTopicResponse<'static> {
     }
 }
 
-/// Checks a fetch. Two kinds are passed on to be refused: fetches of a session, and fetches with an
-/// invalid isolation level that name an existing, allowed partition. (Their answer then does not
-/// depend on denied topics.) A replica needs permission on the cluster instead of topics.
+/// Checks a fetch. Two kinds of fetches pass without a check, because they are refused later:
+/// fetches of a session, and fetches with an invalid isolation level that name an existing, allowed
+/// partition. (The refusal then does not depend on denied topics.) A replica needs ClusterAction on
+/// the cluster instead of Read on the topics.
 fn fetch(body: &mut FetchRequest<'_>, by: &By<'_>) -> Verdict {
     if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
         return Verdict::Passed;

@@ -119,7 +119,7 @@ impl Link {
     /// Passes bytes in both directions, in pieces of at most `max`, until none are left.
     ///
     /// # Errors
-    /// Those of the session or of the client.
+    /// The errors of the session or of the client.
     pub fn run(&mut self, mut max: impl FnMut() -> usize) -> Result<(), String> {
         loop {
             while self.client.wants_write() {

@@ -21,7 +21,7 @@ pub(super) struct Listener {
 
 impl Listener {
     /// # Errors
-    /// Those of bind(2) and listen(2).
+    /// The errors of bind(2) and listen(2).
     pub(super) fn bind(addr: SocketAddr, backlog: u32) -> io::Result<Self> {
         let socket = std::net::TcpListener::bind(addr)?;
         configure(&socket, backlog)?;
@@ -42,7 +42,7 @@ impl Listener {
     /// Accepts a client. None if none is waiting.
     ///
     /// # Errors
-    /// Those of accept(2). If descriptors ran out, the listener pauses, too.
+    /// The errors of accept(2). If descriptors ran out, the listener pauses, too.
     pub(super) fn accept(&mut self) -> io::Result<Option<TcpStream>> {
         let Some(socket) = &self.socket else { return Ok(None) };
         match socket.accept() {

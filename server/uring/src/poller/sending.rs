@@ -15,7 +15,7 @@ const BUFFERS_AT_ONCE: usize = 64;
 #[derive(Default)]
 pub(super) struct Sending {
     queue: VecDeque<Vec<u8>>,
-    /// The number of bytes of the first buffer that are sent.
+    /// The number of bytes of the first buffer that were already sent.
     sent: usize,
     /// The number of unsent bytes in the queue, except those that callers have appended to the last
     /// buffer since it was counted.

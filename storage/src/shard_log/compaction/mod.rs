@@ -155,8 +155,9 @@ pub(super) struct Compaction {
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {
-    /// Records the wall clock's lead. If the clock was set back, tombstones may be dropped earlier
-    /// than a `Reading` assumes, and readings in progress have to start over.
+    /// Notes by how much the wall clock is ahead of the monotonic clock. If the wall clock was set
+    /// back, tombstones may be dropped earlier than a `Reading` assumes, and readings in progress
+    /// have to start over.
     pub(super) fn clock_moved(&mut self, ahead: i64) {
         if ahead < self.ahead_max.saturating_sub(SET_BACK_MS) {
             self.invalidations += 1;

@@ -1,5 +1,5 @@
-//! The records of the kind of tasks: records of consumer groups, with a topic id for each role and
-//! unit.
+//! The records of the test's kind of groups ([`super::tasks`]). They have the types of consumer
+//! groups' records, with a topic id made of a task's role and unit.
 
 use super::super::member::{Current, CurrentOf, MemberState};
 use super::super::owned::{KeyPartitions, Owned, owned as owned_since};
