@@ -144,7 +144,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The file that it is a part of.
+    /// The file of a range; None for bytes.
     pub(crate) fn file(&self) -> Option<FileId> {
         match self {
             Self::Bytes(_) => None,

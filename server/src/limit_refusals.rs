@@ -28,9 +28,9 @@ impl Refused {
     }
 }
 
-/// How long a client waits, in milliseconds, that may not wait for records because of a limit. It
-/// is the wait that the client asked for, but at least 100 ms, so that it does not retry at once,
-/// and at most 1 s, so that its records are not late.
+/// The wait, in milliseconds, of a client that may not wait for records because of a limit: the
+/// wait that the client asked for, but at least 100 ms, so that it does not retry at once, and at
+/// most 1 s, so that its records are not late.
 pub(crate) fn refused_wait_ms(wait_ms: i64) -> i64 {
     wait_ms.clamp(100, 1_000)
 }

@@ -28,7 +28,7 @@ pub(crate) struct Visit {
     pub(crate) seen: usize,
     /// Whether the whole list is an error.
     pub(crate) has_failed: bool,
-    /// The place of its records, and the position of the last one.
+    /// The log partition of the coordinator's records, and the position of the last record.
     pub(crate) written: (LogPartition, u64),
 }
 

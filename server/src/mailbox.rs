@@ -157,7 +157,7 @@ pub struct StateQuestion {
     pub(crate) request: StateRequest,
 }
 
-/// Results of such a request.
+/// Results of a [`StateQuestion`].
 #[derive(Debug)]
 pub struct StateAnswer {
     pub(crate) to: u32,
@@ -173,14 +173,14 @@ pub struct DeadLetters {
     /// The shard of the share partition, and its number there.
     pub(crate) from: u32,
     pub(crate) number: u64,
-    /// The address of the member whose share of limits it uses.
+    /// The address of the member whose share of limits the batch uses.
     pub(crate) address: Address,
     pub(crate) topic_id: Uuid,
     pub(crate) partition: i32,
     pub(crate) batch: Vec<u8>,
 }
 
-/// The answer to such a batch.
+/// The answer to [`DeadLetters`].
 #[derive(Debug)]
 pub struct DeadLettersAdded {
     pub(crate) number: u64,
@@ -188,7 +188,7 @@ pub struct DeadLettersAdded {
 }
 
 impl Letter {
-    /// About the bytes of memory that it takes.
+    /// The approximate bytes of memory that the letter takes.
     pub(crate) fn bytes(&self) -> usize {
         let held = match self {
             Self::ToSlot { message, .. } => match &message.body {

@@ -27,7 +27,7 @@ pub enum InternalTopic {
 #[derive(Debug)]
 pub struct TopicRow {
     pub topic: InternalTopic,
-    /// Its rule for the log. The number is on the disk, so it never changes.
+    /// The topic's rule in a log. The rule's number is on the disk, so it never changes.
     pub rule: TopicRule,
     pub name: &'static str,
     /// The same on every server.
@@ -36,7 +36,7 @@ pub struct TopicRow {
     pub led: Led,
     /// Whether clients see the topic, and may read it.
     pub is_seen: bool,
-    /// The configs that Kafka sets for it.
+    /// The configs that Kafka sets for the topic.
     pub overrides: fn(&Config) -> Vec<(&'static str, String)>,
 }
 

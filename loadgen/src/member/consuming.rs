@@ -108,7 +108,7 @@ impl Consuming {
         Ok(())
     }
 
-    /// Takes the answer to one of its requests.
+    /// Handles the answer to a lookup or a fetch.
     pub(super) fn answered(
         &mut self,
         answer: Answer<'_>,

@@ -22,7 +22,7 @@ fn filled(data: &Path, shards: u16, configs: &[&str]) -> Server {
     server
 }
 
-/// The data directory of such a server after a clean stop.
+/// The data directory of a [`filled`] server after a clean stop.
 fn stopped(shards: u16) -> tempfile::TempDir {
     let data = tempfile::tempdir().unwrap();
     let mut server = filled(data.path(), shards, &[]);

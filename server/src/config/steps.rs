@@ -13,7 +13,7 @@ const THREADS: &[&str] = &[
     "num.replica.fetchers",
 ];
 
-/// Those that [`Config`] does not have, with their defaults.
+/// The configs of thread pools that [`Config`] does not have, with their defaults.
 const UNSERVED_THREADS: &[(&str, i64)] = &[
     ("remote.log.manager.copier.thread.pool.size", 10),
     ("remote.log.manager.expiration.thread.pool.size", 10),

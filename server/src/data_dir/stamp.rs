@@ -226,7 +226,7 @@ fn positive(text: &str, key: &str) -> Result<u32, String> {
 /// The value of a key as the number of partitions of an internal topic.
 ///
 /// # Errors
-/// The key is missing, or its value is not such a number.
+/// The key is missing, or its value is not a possible number of partitions.
 pub fn partitions(text: &str, key: &str) -> Result<u32, String> {
     let count = positive(text, key)?;
     let is_possible = count as usize <= PARTITIONS_MAX;

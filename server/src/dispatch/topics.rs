@@ -4,7 +4,7 @@ use crate::admin::{self, View};
 use muster_codec::messages::*;
 use muster_codec::{ClusterRequest, Response};
 
-/// The response to such a request.
+/// The response to a request about the image of the cluster or the config.
 pub(crate) fn cluster_response<'r>(
     view: &View<'r>,
     version: i16,

@@ -16,7 +16,8 @@ pub(super) enum Purpose {
     Name {
         is_rename: bool,
     },
-    /// A look at the file with this id if that is open under this path when the look begins.
+    /// A look at a path. `file` is the id of the file that should be there, if that file is open
+    /// when the look begins.
     Look {
         token: FileToken,
         file: Option<FileId>,

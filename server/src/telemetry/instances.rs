@@ -24,7 +24,7 @@ pub(super) struct Instance {
     version: u64,
     /// The connection on which it was first seen.
     connection: u64,
-    /// Its keys in the orders of use and of expiry.
+    /// The instance's keys in the indexes by last use and by expiry.
     used: u64,
     expires_at: i64,
 }

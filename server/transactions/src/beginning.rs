@@ -36,7 +36,7 @@ impl Beginning {
 pub(crate) struct Beginnings {
     /// The last position before writes were lost. Ids without a later record are `MayBeLost`.
     lost_at: Option<u64>,
-    /// The other values that are not `Whole`.
+    /// Beginnings that are not `Whole` and do not follow from `lost_at`.
     exceptions: Exceptions<Beginning>,
     /// The number of ids that are `Lost`.
     lost: usize,

@@ -194,7 +194,7 @@ impl Listing {
         self.error != ErrorCode::None
     }
 
-    /// The bytes of its filters.
+    /// The bytes of the request's filters.
     pub fn held(&self) -> usize {
         let unknown = self.unknown_states.iter().map(|name| size_of::<Str<'_>>() + name.len());
         size_of_val(&*self.producer_ids) + unknown.sum::<usize>()

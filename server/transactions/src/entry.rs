@@ -46,7 +46,7 @@ pub(crate) enum Phase {
     Syncing(Syncing),
     /// The decision is written, and markers are under way.
     Marking { sequence: u64, remaining: PartitionSet },
-    /// Markers are being synced. No operation waits for it, and the id is idle afterwards.
+    /// Markers are being synced. No operation waits for the syncs, and the id is idle after them.
     Settling { sequence: u64 },
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Ids {
 pub(crate) struct Seen<'i> {
     pub(crate) id: &'i str,
     pub(crate) durable: Cow<'i, Durable>,
-    /// None if it is unloaded.
+    /// None if the id is unloaded.
     pub(crate) entry: Option<&'i Entry>,
 }
 

@@ -21,7 +21,7 @@ pub enum Received {
     Take,
     /// The coordinator does not know the current session of the slot, so the slot reports.
     Report,
-    /// An earlier coordinator sent it.
+    /// An earlier coordinator sent the message.
     Drop,
 }
 

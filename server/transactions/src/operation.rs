@@ -90,9 +90,9 @@ pub(crate) enum Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Now(ErrorCode),
-    /// It may be retried later. The error is the answer if that takes too long.
+    /// The operation may be retried later. If that takes too long, the error is the answer.
     Wait(WaitFor, ErrorCode),
-    /// It has begun a decision, and is answered with it.
+    /// The operation has begun a decision, and is answered when the decision is.
     Begun,
 }
 
@@ -120,7 +120,7 @@ impl From<ErrorCode> for Refusal {
 }
 
 impl Operation {
-    /// Its approximate memory in bytes while it is parked.
+    /// The operation's approximate memory in bytes while it is parked.
     pub(crate) fn bytes(&self) -> usize {
         let partitions = match &self.action {
             Action::Init(_) | Action::End(_) => 0,

@@ -127,7 +127,7 @@ pub enum Append {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marking {
     Write,
-    /// It was written before, or is late. It is answered as if it was written now.
+    /// The marker was written before, or comes late. It is answered as if it was written now.
     Stale,
     Refuse(ErrorCode),
 }

@@ -13,7 +13,7 @@ pub struct Config {
     /// The number of receive buffers shared by all connections that send little. A power of two, at
     /// most 32768.
     pub recv_buffers: u16,
-    /// The size of such a buffer. A connection that fills one counts as sending much.
+    /// The size of each receive buffer. A connection that fills one counts as sending much.
     pub recv_buffer_bytes: u32,
     /// The number and size of the receive buffers shared by all connections that send much.
     /// Together they limit how much one turn receives from such connections.
@@ -91,7 +91,7 @@ const CQ_ENTRIES_MIN: u32 = 512;
 const RECV_BUFFERS_MIN: u16 = 256;
 
 impl Config {
-    /// The memory in bytes that the kernel locks for such a ring.
+    /// The memory in bytes that the kernel locks for a ring of these sizes.
     pub fn locked_bytes(&self) -> u64 {
         let (sq, cq) = (u64::from(self.sq_entries), u64::from(self.cq_entries));
         let queues = cq * CQE_BYTES + sq * SQ_INDEX_BYTES + QUEUES_HEAD_BYTES;

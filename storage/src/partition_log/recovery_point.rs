@@ -114,7 +114,7 @@ impl RecoveryPointsWriter {
 /// Reads the points of a file; zeros may follow them.
 ///
 /// # Errors
-/// The bytes are not such a file, or are damaged.
+/// The bytes are not a file of recovery points, or are damaged.
 pub fn read_recovery_points(file: &[u8]) -> Result<Vec<(Uuid, i32, RecoveryPoint)>> {
     let header = file.get(..RECOVERY_POINTS_HEADER_BYTES).ok_or(DecodeError::UnexpectedEnd)?;
     let mut reader = Reader::new(header);

@@ -126,7 +126,7 @@ impl KnownSegments {
     /// Reads the segment index in the snapshot of a log with these topics.
     ///
     /// # Errors
-    /// The bytes are not such an index.
+    /// The bytes are not a valid segment index.
     pub fn read(bytes: &[u8], topics: TopicRules) -> Result<Self> {
         let mut known = Self { bytes: bytes.to_vec(), segments: BTreeMap::new() };
         let mut reader = Reader::new(bytes);

@@ -45,7 +45,7 @@ impl SlotIndex {
 /// Reads the rows, which are sorted by slot. `what` names the table in errors.
 ///
 /// # Errors
-/// The bytes are not such a table.
+/// The bytes are not a valid table of slots.
 pub(super) fn read_slots(
     bytes: &[u8],
     what: &'static str,

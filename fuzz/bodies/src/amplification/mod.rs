@@ -41,7 +41,7 @@ const RUNS_MAX: usize = 1_000;
 /// state have other slots.
 const SLOT: u32 = 1_000;
 
-/// The most pipelined requests, and their most bytes.
+/// The maximum number of pipelined requests, and the maximum of their bytes.
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 

@@ -18,7 +18,7 @@ pub(super) struct Log {
     runs: BTreeMap<i64, Run>,
     /// When a fetch that may have acquired records was last lost.
     pub(super) lost: Option<Time>,
-    /// The number of such fetches.
+    /// The number of fetches that may have acquired records and were lost.
     pub(super) lost_count: u32,
     /// The last moment when its leader may have changed.
     pub(super) reloaded: Time,

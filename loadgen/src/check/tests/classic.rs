@@ -37,7 +37,7 @@ enum Phase {
     Stable,
     /// Gathers members until this time.
     Joining(u64),
-    /// Waits for the leader, and until this time for the syncs of all.
+    /// Waits for the leader's sync, and until this time for the syncs of all members.
     Syncing(u64),
 }
 

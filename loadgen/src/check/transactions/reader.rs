@@ -24,7 +24,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `ignored` is, for each producer, the highest transaction that it had asked to end before.
+    /// `ignored` has, for each producer, the number up to which its transactions are not judged.
     pub(super) fn new(
         group: &Arc<str>,
         began: Time,

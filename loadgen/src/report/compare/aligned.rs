@@ -207,7 +207,7 @@ mod tests {
         report.phases.iter().map(|phase| (phase.name.as_str(), phase.began, phase.ended)).collect()
     }
 
-    /// The times that have members, and the times at which the run waits for others.
+    /// The times at which members exist, and the times at which the run waits for other runs.
     fn moments(report: &Report) -> (Vec<f64>, Vec<f64>) {
         let points = &report.series.points;
         assert!(points.iter().all(|point| !point.members.is_empty()), "a gap looks like an outage");

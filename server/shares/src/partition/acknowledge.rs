@@ -27,7 +27,7 @@ pub struct Acknowledgement<'a> {
 /// Why all acknowledgements of a request are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAcknowledged {
-    /// They are malformed, or name offsets that were never acquired.
+    /// The acknowledgements are malformed, or name offsets that were never acquired.
     InvalidRequest,
     /// The member does not hold the records any more, or never did.
     InvalidRecordState,

@@ -103,7 +103,7 @@ const WORDS: [(ErrorCode, &str); 6] = [
     (ErrorCode::TransactionalIdAuthorizationFailed, "The transactional id authorization failed."),
 ];
 
-/// Kafka's message for such an error.
+/// Kafka's message for an authorization error.
 pub(super) fn words(error: ErrorCode) -> Option<Str<'static>> {
     let found = WORDS.iter().find(|(of, _)| *of == error);
     found.map(|(_, words)| Str::Borrowed(*words))

@@ -17,10 +17,9 @@ pub(super) enum Entry {
 /// The priority of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Before all others.
+    /// The entry is taken before all others.
     First,
-    /// Among the others, alternating with [`Self::Other`]: a connection with priority that sends
-    /// much.
+    /// A connection with priority that sends much. Its entries alternate with [`Self::Other`].
     Much,
     Other,
 }
