@@ -20,7 +20,7 @@ impl Pace {
         now >= self.paid_at && (now != self.sliced_at || has_grown)
     }
 
-    /// Records that a slice begins.
+    /// Notes that a slice begins.
     pub fn sliced(&mut self, now: i64, grown: u64) {
         (self.sliced_at, self.grown_to) = (now, grown);
     }

@@ -67,7 +67,7 @@ pub(super) fn kind(trigger: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// A rebalance of group `g` that began at `began` seconds. Without a time, the next one
+    /// A rebalance of group `g` that began at `began` seconds. Without `took`, the next rebalance
     /// superseded it.
     fn rebalance(trigger: &str, began: f64, took: Option<f64>) -> Rebalance {
         Rebalance {

@@ -49,7 +49,7 @@ impl Waker {
         self.shared.eventfd.as_raw_fd()
     }
 
-    /// Records that a wake-up was seen. A later call of `wake` causes another one.
+    /// Notes that a wake-up was seen. A later call of `wake` causes another one.
     pub(crate) fn seen(&self) {
         self.shared.pending.swap(false, Ordering::AcqRel);
     }

@@ -286,7 +286,7 @@ impl PartitionLog {
         self.synced.point(self.log_start_offset)
     }
 
-    /// Records that a recovery point was stored. Older points no longer count.
+    /// Notes that a recovery point was stored. Older points no longer count.
     pub fn point_stored(&mut self, point: &RecoveryPoint) {
         self.point_from = self.point_from.max(point.end.segment);
     }

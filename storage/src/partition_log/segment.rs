@@ -158,7 +158,7 @@ impl Segment {
         self.damaged.get(self.damaged.partition_point(|it| it.bytes.end <= position))
     }
 
-    /// Records that all bytes up to `end` are written. `max_timestamp` is the largest timestamp in
+    /// Notes that all bytes up to `end` are written. `max_timestamp` is the largest timestamp in
     /// them.
     pub(super) fn set_written(&mut self, end: u64, max_timestamp: i64) {
         assert!(self.written <= end && end <= self.size);

@@ -47,7 +47,7 @@ impl Synced {
         self.waiting.front().copied()
     }
 
-    /// Records that a sync of the next closed segment was requested. The segment ends at `end`.
+    /// Notes that a sync of the next closed segment was requested. The segment ends at `end`.
     pub(super) fn request(&mut self, end: LogEnd) {
         let next = self.waiting.pop_front();
         assert_eq!(next, Some(end.segment), "segments are synced in order");
@@ -68,7 +68,7 @@ impl Synced {
         self.active_done(self.ahead);
     }
 
-    /// Records that a sync of the active segment is completed. The segment ended at `end` when the
+    /// Notes that a sync of the active segment is completed. The segment ended at `end` when the
     /// sync was requested.
     pub(super) fn active_done(&mut self, end: impl Into<Option<LogEnd>>) {
         // Syncs may complete in another order than they were requested.

@@ -104,7 +104,7 @@ impl Gather {
         self.open_bytes += grown;
     }
 
-    /// Records whether the last operation may not linger.
+    /// Notes whether the last operation may not linger.
     pub(crate) fn hurry(&mut self, is_urgent: bool) {
         self.is_urgent |= is_urgent;
     }

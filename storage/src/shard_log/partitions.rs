@@ -253,7 +253,7 @@ impl Partitions {
         at(of_topic, partition.index as usize)
     }
 
-    /// Records that the write of a block with these batches has begun.
+    /// Notes that the write of a block with these batches has begun.
     pub(crate) fn submit(&mut self, parts: &[Part]) {
         for part in parts {
             self.get_mut(part.partition).operations.submit(part.operation);

@@ -51,7 +51,7 @@ impl Segment {
         }
     }
 
-    /// Records the timestamp of the next block.
+    /// Notes the timestamp of the next block.
     pub(crate) fn time(&mut self, timestamp: i64) {
         if self.first_timestamp == i64::MAX {
             self.first_timestamp = timestamp;
@@ -212,7 +212,7 @@ impl Segments {
         Some((active, at))
     }
 
-    /// Records the position and the timestamp of a segment's last block.
+    /// Notes the position and the timestamp of a segment's last block.
     pub(crate) fn placed(&mut self, segment: u64, last_position: u64, timestamp: i64) {
         let segment = self.segment_mut(segment);
         segment.last_position = last_position;
@@ -360,7 +360,7 @@ impl Segments {
         can_seal
     }
 
-    /// Records that a backup links the files. From now on only bytes after their present blocks may
+    /// Notes that a backup links the files. From now on only bytes after their present blocks may
     /// be written, so none is reused.
     pub(crate) fn give_names(&mut self) {
         self.named_before = self.next_sequence;

@@ -102,7 +102,7 @@ impl Notes {
         }
     }
 
-    /// Records that the memory is full: blocks from `cut` on are left to the next pass.
+    /// Notes that the memory is full: blocks from `cut` on are left to the next pass.
     pub(super) fn full_at(&mut self, cut: Place) {
         if self.cut.is_none() {
             self.cut = Some(cut);

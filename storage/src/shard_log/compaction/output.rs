@@ -229,7 +229,7 @@ impl Output {
         Ok(())
     }
 
-    /// Records that the keys of all further blocks were not compared.
+    /// Notes that the keys of all further blocks were not compared.
     pub(super) fn dirty_from_here(&mut self) {
         self.seal();
         self.dirty_from = Some(self.segment.end);
@@ -245,7 +245,7 @@ impl Output {
         segment.dirty_from = self.dirty_from.unwrap_or(segment.end);
     }
 
-    /// Records that tombstones up to `position` were dropped, now or by an earlier pass.
+    /// Notes that tombstones up to `position` were dropped, now or by an earlier pass.
     pub(super) fn dropped_before(&mut self, position: u64) {
         self.segment.dropped_position = self.segment.dropped_position.max(position);
     }

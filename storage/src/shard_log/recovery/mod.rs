@@ -425,7 +425,7 @@ impl Recovery {
         }
     }
 
-    /// Records the end of a segment's blocks. A segment without blocks does not change the tail.
+    /// Notes the end of a segment's blocks. A segment without blocks does not change the tail.
     pub(super) fn end_at(
         &mut self,
         header: &SegmentHeader,

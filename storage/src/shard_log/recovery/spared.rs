@@ -139,7 +139,7 @@ impl Recovery {
             .contains(&block.header.first_position)
     }
 
-    /// Records that bytes of a segment, from one position to another, were skipped.
+    /// Notes that bytes of a segment, from one position to another, were skipped.
     pub(super) fn spare_bytes(&mut self, segment: u64, from: usize, to: usize, what: &str) {
         self.note_spared(&Corruption::new(Case::F, segment, from, what), to - from);
     }
