@@ -12,6 +12,10 @@ const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_HEADER_BYTES: usize = 16;
 
+/// The most gzip members or zstd frames in one batch. Clients write one; without content, each
+/// takes microseconds.
+const FRAMES_MAX: usize = 1_000;
+
 /// Uncompressed bytes in each block of xerial's framing.
 const XERIAL_BLOCK_BYTES: usize = 32 << 10;
 
@@ -32,7 +36,7 @@ pub fn decompress(
             out.extend_from_slice(bytes);
             Ok(())
         }
-        Compression::Gzip => read_all(flate2::read::MultiGzDecoder::new(bytes), max, out),
+        Compression::Gzip => gzip(bytes, max, out),
         Compression::Lz4 => read_all(lz4_flex::frame::FrameDecoder::new(bytes), max, out),
         Compression::Zstd => zstd(bytes, max, out),
         Compression::Snappy => snappy(bytes, max, out),
@@ -75,9 +79,25 @@ fn read_all(reader: impl Read, max: usize, out: &mut Vec<u8>) -> io::Result<()> 
     if out.len() > max { Err(too_long()) } else { Ok(()) }
 }
 
+/// Decompresses a sequence of gzip members.
+fn gzip(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
+    for _ in 0..FRAMES_MAX {
+        let mut member = flate2::bufread::GzDecoder::new(bytes);
+        read_all(&mut member, max, out)?;
+        bytes = member.into_inner();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(too_many())
+}
+
 /// Decompresses a sequence of zstd frames.
 fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
-    while !bytes.is_empty() {
+    for _ in 0..FRAMES_MAX {
+        if bytes.is_empty() {
+            return Ok(());
+        }
         // The decoder buffers up to a whole window before it returns anything.
         if window_bytes(bytes).is_some_and(|window| window > max as u64) {
             return Err(too_long());
@@ -85,7 +105,7 @@ fn zstd(mut bytes: &[u8], max: usize, out: &mut Vec<u8>) -> io::Result<()> {
         let frame = ruzstd::decoding::StreamingDecoder::new(&mut bytes);
         read_all(frame.map_err(io::Error::other)?, max, out)?;
     }
-    Ok(())
+    if bytes.is_empty() { Ok(()) } else { Err(too_many()) }
 }
 
 /// The window size of a zstd frame, from its header. Returns None if the window is at most 8 MiB,
@@ -162,6 +182,10 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the content is larger than it may be")
 }
 
+fn too_many() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "more frames than a client writes")
+}
+
 fn cut_off() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }
@@ -224,6 +248,20 @@ mod tests {
         for (compression, bytes) in zeros(1_000).into_iter().skip(1) {
             let error = content(compression, &bytes[..bytes.len() / 2]).unwrap_err();
             assert!(!is_too_long(&error), "{compression:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_batch_has_few_frames() {
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            for content_of_frame in [&b""[..], b"x"] {
+                let mut frame = Vec::new();
+                compress(compression, content_of_frame, &mut frame).unwrap();
+                let all = content_of_frame.repeat(FRAMES_MAX);
+                assert_eq!(content(compression, &frame.repeat(FRAMES_MAX)).unwrap(), all);
+                let error = content(compression, &frame.repeat(FRAMES_MAX + 1)).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{compression:?}");
+            }
         }
     }
 
