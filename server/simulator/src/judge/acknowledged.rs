@@ -1,13 +1,8 @@
 //! The acknowledgements that an answer to a member of a share group confirms: records that the
 //! member accepted or rejected are done in the durable share state when the answer leaves.
 
-use muster_codec::Uuid;
-use muster_codec::messages::{
-    AcknowledgementBatch, ShareAcknowledgeRequest, ShareAcknowledgeResponse, ShareFetchRequest,
-    ShareFetchResponse,
-};
-use muster_codec::records::ShareRecord;
-use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
+use muster_codec::messages::AcknowledgementBatch;
+use muster_codec::{Request, Response, Uuid};
 use muster_shares::{RecordState, SharePartitionKey, State, States};
 use std::collections::BTreeSet;
 
@@ -17,89 +12,71 @@ const REJECT: i8 = 3;
 /// The least delivery state of a record that is done: acknowledged. Archived ones follow.
 const DONE_FROM: i8 = RecordState::Acknowledged as i8;
 
-/// The durable share states of all shards.
-pub(super) struct Acknowledged(States);
-
 /// A partition of a topic, as requests and answers name it.
 type Partition = (Uuid, i32);
 
-impl Default for Acknowledged {
-    fn default() -> Self {
-        Self(States::new(UPDATES_PER_SNAPSHOT_MAX))
+/// Compares an answer with the durable share states of its shard.
+///
+/// # Errors
+/// The answer confirms an acknowledgement of an offset that is not done.
+pub(super) fn check_acknowledged(
+    states: &States,
+    request: &Request<'_>,
+    response: &Response<'_>,
+) -> Result<(), String> {
+    match (request, response) {
+        (Request::ShareAcknowledge(asked), Response::ShareAcknowledge(answer)) => {
+            let batches = asked.topics.iter().flat_map(|topic| {
+                let of = topic.partitions.iter();
+                of.map(|it| ((topic.topic_id, it.partition_index), &it.acknowledgement_batches))
+            });
+            let errors = answer.responses.iter().flat_map(|topic| {
+                let of = topic.partitions.iter();
+                of.map(|it| ((topic.topic_id, it.partition_index), it.error_code))
+            });
+            check_confirmed(states, asked.group_id.as_deref(), batches, errors)
+        }
+        (Request::ShareFetch(asked), Response::ShareFetch(answer)) => {
+            let batches = asked.topics.iter().flat_map(|topic| {
+                let of = topic.partitions.iter();
+                of.map(|it| ((topic.topic_id, it.partition_index), &it.acknowledgement_batches))
+            });
+            let errors = answer.responses.iter().flat_map(|topic| {
+                let of = topic.partitions.iter();
+                of.map(|it| ((topic.topic_id, it.partition_index), it.acknowledge_error_code))
+            });
+            check_confirmed(states, asked.group_id.as_deref(), batches, errors)
+        }
+        _ => Ok(()),
     }
 }
 
-impl Acknowledged {
-    /// Takes a durable record.
-    pub(super) fn replay(&mut self, record: &ShareRecord<'_>) {
-        self.0.replay(record);
-    }
-
-    /// # Errors
-    /// An offset that the answer confirms is not done.
-    pub(super) fn check(
-        &self,
-        asked: &ShareAcknowledgeRequest<'_>,
-        answer: &ShareAcknowledgeResponse<'_>,
-    ) -> Result<(), String> {
-        let confirmed = answer.responses.iter().flat_map(|topic| {
-            let partitions = topic.partitions.iter().filter(|it| it.error_code == 0);
-            partitions.map(|it| (topic.topic_id, it.partition_index))
-        });
-        let confirmed: BTreeSet<Partition> = confirmed.collect();
-        let asked_of = asked.topics.iter().flat_map(|topic| {
-            let partitions = topic.partitions.iter();
-            partitions.map(|it| ((topic.topic_id, it.partition_index), &it.acknowledgement_batches))
-        });
-        for (partition, batches) in asked_of.filter(|(it, _)| confirmed.contains(it)) {
-            self.require(asked.group_id.as_deref(), partition, batches)?;
-        }
-        Ok(())
-    }
-
-    /// # Errors
-    /// An offset that the answer to a fetch confirms is not done.
-    pub(super) fn check_fetch(
-        &self,
-        asked: &ShareFetchRequest<'_>,
-        answer: &ShareFetchResponse<'_>,
-    ) -> Result<(), String> {
-        let confirmed = answer.responses.iter().flat_map(|topic| {
-            let partitions = topic.partitions.iter().filter(|it| it.acknowledge_error_code == 0);
-            partitions.map(|it| (topic.topic_id, it.partition_index))
-        });
-        let confirmed: BTreeSet<Partition> = confirmed.collect();
-        let asked_of = asked.topics.iter().flat_map(|topic| {
-            let partitions = topic.partitions.iter();
-            partitions.map(|it| ((topic.topic_id, it.partition_index), &it.acknowledgement_batches))
-        });
-        for (partition, batches) in asked_of.filter(|(it, _)| confirmed.contains(it)) {
-            self.require(asked.group_id.as_deref(), partition, batches)?;
-        }
-        Ok(())
-    }
-
-    fn require(
-        &self,
-        group: Option<&str>,
-        (topic_id, partition): Partition,
-        batches: &[AcknowledgementBatch],
-    ) -> Result<(), String> {
+fn check_confirmed<'r>(
+    states: &States,
+    group: Option<&str>,
+    batches: impl Iterator<Item = (Partition, &'r Vec<AcknowledgementBatch>)>,
+    errors: impl Iterator<Item = (Partition, i16)>,
+) -> Result<(), String> {
+    let confirmed = errors.filter(|(_, error)| *error == 0).map(|(partition, _)| partition);
+    let confirmed: BTreeSet<Partition> = confirmed.collect();
+    for ((topic_id, partition), batches) in batches.filter(|(it, _)| confirmed.contains(it)) {
         let group_id = group.unwrap_or_default().into();
         let key = SharePartitionKey { group_id, topic_id, partition };
         // Without a state, the group or the topic was deleted meanwhile.
-        let Some(state) = self.0.get(&key) else { return Ok(()) };
-        for batch in batches {
-            let types = &batch.acknowledge_types;
-            for (at, offset) in (batch.first_offset..=batch.last_offset).enumerate() {
-                let kind = types.get(at).or(types.first());
-                if matches!(kind, Some(&(ACCEPT | REJECT))) && !is_done(state, offset) {
-                    return Err(format!("offset {offset} of {key:?} is done"));
-                }
-            }
+        let Some(state) = states.get(&key) else { continue };
+        if let Some(offset) = batches.iter().flat_map(finished_by).find(|it| !is_done(state, *it)) {
+            return Err(format!("offset {offset} of {key:?} is done"));
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// The offsets that a batch accepts or rejects.
+fn finished_by(batch: &AcknowledgementBatch) -> impl Iterator<Item = i64> {
+    let types = &batch.acknowledge_types;
+    let offsets = (batch.first_offset..=batch.last_offset).enumerate();
+    let finishes = |at: usize| matches!(types.get(at).or(types.first()), Some(&(ACCEPT | REJECT)));
+    offsets.filter(move |(at, _)| finishes(*at)).map(|(_, offset)| offset)
 }
 
 fn is_done(state: &State, offset: i64) -> bool {

@@ -16,6 +16,7 @@ use muster::shard::Inspection;
 use muster_codec::DecodeError;
 use muster_codec::records::{GroupRecord, TransactionRecord};
 use muster_coordinator::{Coordinator, Producer};
+use muster_shares::States;
 use muster_storage::layout::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
@@ -171,6 +172,10 @@ impl Expected {
         hash.digest()
     }
 
+    pub(super) fn share_states(&self) -> &States {
+        self.shares.states()
+    }
+
     fn records(&self) -> Vec<RecordBytes> {
         bytes_of(&self.durable_records())
     }
@@ -226,9 +231,8 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
         // Offsets of transactions, too: clients that have them see whether they were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
         Record::Id(record) => facts.transaction_record(record),
-        Record::Share(record) => facts.acknowledged.replay(record),
         // The clients that have transactions check their outcome.
-        Record::End(..) => {}
+        Record::End(..) | Record::Share(_) => {}
         Record::Cluster(record) => facts.cluster_record(record),
     })
 }

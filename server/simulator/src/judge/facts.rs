@@ -1,7 +1,7 @@
 //! The facts that were durable at some time, as read back from the simulated disk; and those in
 //! answers, which have to be among them when they leave.
 
-use super::acknowledged::Acknowledged;
+use super::acknowledged::check_acknowledged;
 use crate::client::{each_batch, read_response};
 use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
@@ -17,6 +17,7 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::{ClusterRecord, GroupRecord, TransactionRecord};
 use muster_codec::{DecodeError, Reader, Request, Response, Uuid};
 use muster_coordinator::Producer;
+use muster_shares::States;
 use muster_transactions::State;
 use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::Xxh3;
@@ -25,8 +26,6 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Default)]
 pub(crate) struct Facts {
     known: BTreeSet<u64>,
-    /// The share states that became durable.
-    pub(super) acknowledged: Acknowledged,
     /// When a group, or what is left of it, was last known to go.
     gone: BTreeMap<String, u64>,
     /// The groups that went since the last query.
@@ -183,11 +182,17 @@ impl<'a> Fact<'a> {
 }
 
 impl Facts {
-    /// Checks an answer that leaves a shard: all that it reports must be durable now.
+    /// Checks an answer that leaves a shard with these durable share states: all that the answer
+    /// reports must be durable now.
     ///
     /// # Errors
     /// It is not.
-    pub(crate) fn check_frame(&mut self, asked: &Asked, frame: &[u8]) -> Result<(), String> {
+    pub(super) fn check_frame(
+        &mut self,
+        asked: &Asked,
+        frame: &[u8],
+        states: &States,
+    ) -> Result<(), String> {
         let number = frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes));
         if number != Some(asked.correlation) {
             return Err(format!("answer {number:?} where {} was due", asked.correlation));
@@ -199,7 +204,9 @@ impl Facts {
         if has_records(&response) {
             self.coverage.saw(Seen::OffsetsRead);
         }
-        let checked = self.check_answer(asked, &request, &response);
+        let checked = self
+            .check_answer(asked, &request, &response)
+            .and_then(|()| check_acknowledged(states, &request, &response));
         checked.map_err(|what| format!("reported before it is durable: {what}"))
     }
 
@@ -235,12 +242,6 @@ impl Facts {
                 Response::IncrementalAlterConfigs(answer),
             ) => self.configured(asked, answer),
             (Request::Fetch(_), Response::Fetch(answer)) => self.read(answer),
-            (Request::ShareAcknowledge(asked), Response::ShareAcknowledge(answer)) => {
-                self.acknowledged.check(asked, answer)
-            }
-            (Request::ShareFetch(asked), Response::ShareFetch(answer)) => {
-                self.acknowledged.check_fetch(asked, answer)
-            }
             _ => Ok(()),
         }
     }

@@ -88,8 +88,14 @@ impl Judge {
     ///
     /// # Errors
     /// It is not.
-    pub(crate) fn check_answer(&mut self, asked: &Asked, frame: &[u8]) -> Result<(), String> {
-        self.facts.check_frame(asked, frame)
+    pub(crate) fn check_answer(
+        &mut self,
+        shard: u32,
+        asked: &Asked,
+        frame: &[u8],
+    ) -> Result<(), String> {
+        let states = self.expected[shard as usize].share_states();
+        self.facts.check_frame(asked, frame, states)
     }
 
     /// The groups that have gone, durably, since the last call.

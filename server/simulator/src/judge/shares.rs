@@ -37,6 +37,10 @@ impl Shares {
         shares
     }
 
+    pub(super) fn states(&self) -> &States {
+        &self.states
+    }
+
     pub(super) fn replay(&mut self, record: &ShareRecord<'_>) {
         let key = SharePartitionKey::of_record(&record.key);
         let start = |states: &States| states.get(&key).map(|it| it.start_offset);

@@ -61,7 +61,7 @@ impl World {
             }
             return;
         };
-        self.judge_answer(&asked, &frame);
+        self.judge_answer(shard, &asked, &frame);
         self.judge_access(shard, id, &asked, &frame);
         self.judge_throttling(shard, id, &asked, &frame);
         self.network.link_mut(id).keep_answer(asked, frame);

@@ -61,8 +61,8 @@ impl World {
     }
 
     /// Checks an answer when it leaves a shard.
-    pub(crate) fn judge_answer(&mut self, asked: &Asked, frame: &[u8]) {
-        if let Err(what) = self.judge.check_answer(asked, frame) {
+    pub(crate) fn judge_answer(&mut self, shard: u32, asked: &Asked, frame: &[u8]) {
+        if let Err(what) = self.judge.check_answer(shard, asked, frame) {
             self.sim.violate(format_args!("{what}"));
         }
     }
