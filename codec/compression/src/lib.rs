@@ -251,6 +251,43 @@ mod tests {
         }
     }
 
+    /// Numbers that look random, the same in each run (xorshift).
+    struct Noise(u64);
+
+    impl Noise {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % limit as u64) as usize
+        }
+    }
+
+    #[test]
+    fn changed_bytes_never_give_more_than_the_bound() {
+        let mut noise = Noise(1);
+        let text: Vec<u8> = (0..3_000).map(|_| b"abcdefgh"[noise.below(8)]).collect();
+        for compression in ALL.into_iter().skip(1) {
+            let mut whole = Vec::new();
+            compress(compression, &text, &mut whole).unwrap();
+            for _ in 0..20_000 {
+                let mut bytes = whole.clone();
+                for _ in 0..=noise.below(3) {
+                    // Headers, which say most, are at the front.
+                    let range = if noise.below(2) == 0 { 32 } else { bytes.len() };
+                    bytes[noise.below(range)] = noise.below(256) as u8;
+                }
+                if noise.below(4) == 0 {
+                    bytes.truncate(noise.below(bytes.len()));
+                }
+                let mut out = Vec::new();
+                // One byte more shows that the content is too long.
+                let _ = decompress(compression, &bytes, MAX, &mut out);
+                assert!(out.len() <= MAX + 1, "{compression:?}: {} of {bytes:?}", out.len());
+            }
+        }
+    }
+
     #[test]
     fn a_batch_has_few_frames() {
         for compression in [Compression::Gzip, Compression::Zstd] {
