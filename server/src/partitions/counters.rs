@@ -2,6 +2,7 @@
 
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
 use super::partition::Partition;
+use super::partition_set::PartitionId;
 use super::questions::OpenQuestion;
 use super::{Partitions, layout};
 use crate::limit_gauges::{Limit, LimitGauges};
@@ -106,24 +107,27 @@ impl Partitions {
         let is_in = |part: &DamagedPart| {
             part.bytes.contains(&at) && segment.ends_with(segment_file_name(part.segment))
         };
-        let mut of = self.partitions.iter().filter(|(id, _)| {
-            segment.parent().is_some_and(|directory| directory == layout::directory(**id))
-        });
-        of.any(|(_, partition)| partition.log.damaged().any(is_in))
+        let of = self.partition_of(segment);
+        of.is_some_and(|(_, partition)| partition.log.damaged().any(is_in))
     }
 
     /// Whether a segment is served whose file is not known to be lost: for checks.
     pub(crate) fn serves_unlooked(&self, segment: &Path) -> bool {
-        let mut of = self.partitions.iter().filter(|(id, _)| {
-            segment.parent().is_some_and(|directory| directory == layout::directory(**id))
-        });
-        of.any(|(id, partition)| {
+        self.partition_of(segment).is_some_and(|(id, partition)| {
             let mut served = partition
                 .log
                 .segments()
                 .filter(|base_offset| segment.ends_with(segment_file_name(*base_offset)));
-            served.any(|base_offset| !self.is_known_lost(*id, base_offset))
+            served.any(|base_offset| !self.is_known_lost(id, base_offset))
         })
+    }
+
+    /// The partition that has a segment, if it is served.
+    fn partition_of(&self, segment: &Path) -> Option<(PartitionId, &Partition)> {
+        let directory = segment.parent()?;
+        let id = layout::parse_directory(directory.file_name()?.to_str()?)?;
+        let partition = self.partitions.get(&id)?;
+        (directory == layout::directory(id)).then_some((id, partition))
     }
 
     pub(super) fn count_damage(&mut self) {
