@@ -43,6 +43,25 @@ pub fn decompress(
     }
 }
 
+/// The content of `bytes`: these bytes if they are not compressed. Otherwise `buffer` receives the
+/// content, at most `max` bytes, in place of what it has.
+///
+/// # Errors
+/// As of [`decompress`].
+pub fn uncompressed<'a>(
+    compression: Compression,
+    bytes: &'a [u8],
+    max: usize,
+    buffer: &'a mut Vec<u8>,
+) -> io::Result<&'a [u8]> {
+    if compression == Compression::None {
+        return Ok(bytes);
+    }
+    buffer.clear();
+    decompress(compression, bytes, max, buffer)?;
+    Ok(buffer.as_slice())
+}
+
 /// Compresses `content` and appends the result to `out`.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Decompresses the records of a batch.
 
-use muster_codec::record_batch::{Batch, Compression, Records};
-use muster_compression::decompress;
+use muster_codec::record_batch::{Batch, Records};
+use muster_compression::uncompressed;
 
 /// The most decompressed bytes of a batch.
 const RECORDS_BYTES_MAX: usize = 256 << 20;
@@ -16,13 +16,9 @@ pub(super) fn records<'a>(
 ) -> Result<Records<'a>, String> {
     let (payload, count) = (batch.payload(), batch.header.records_count);
     let compression = batch.header.compression().ok_or("an unknown compression")?;
-    if compression == Compression::None {
-        return Ok(Records::new(payload, count));
-    }
-    buffer.clear();
-    decompress(compression, payload, RECORDS_BYTES_MAX, buffer)
+    let records = uncompressed(compression, payload, RECORDS_BYTES_MAX, buffer)
         .map_err(|error| format!("its records cannot be decompressed: {error}"))?;
-    Ok(Records::new(buffer, count))
+    Ok(Records::new(records, count))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::Sources;
 use super::batch::Copied;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression, Records};
-use muster_compression::decompress;
+use muster_compression::uncompressed;
 
 /// The bytes that the batches of one read may have when they are decompressed. A batch with more
 /// has no copies.
@@ -80,11 +80,10 @@ impl Copies {
         let batch = Batch::read(bytes).ok()?;
         let compression = batch.header.compression()?;
         let mut buffer = Vec::new();
+        let payload = uncompressed(compression, batch.payload(), self.left, &mut buffer).ok()?;
         if compression != Compression::None {
-            decompress(compression, batch.payload(), self.left, &mut buffer).ok()?;
-            self.left -= buffer.len();
+            self.left -= payload.len();
         }
-        let payload = if compression == Compression::None { batch.payload() } else { &buffer };
         // A client may write anything into a batch that it compresses.
         let mut next = batch.header.base_offset;
         for record in Records::new(payload, batch.header.records_count) {

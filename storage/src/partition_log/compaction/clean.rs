@@ -7,7 +7,7 @@ use crate::raw_record::{RawRecord, move_times};
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, Compression, TimestampType};
 use muster_codec::wire::{DecodeError, Result};
-use muster_compression::{compress, decompress};
+use muster_compression::{compress, uncompressed};
 use muster_faults::Fault;
 use std::collections::BTreeSet;
 
@@ -173,13 +173,8 @@ pub(super) fn empty_batch(mut header: BatchHeader, out: &mut Vec<u8>) {
 pub(super) fn decode<'a>(batch: &Batch<'a>, buffer: &'a mut Vec<u8>) -> Option<Decoded<'a>> {
     let header = &batch.header;
     let compression = header.compression()?;
-    let records = if compression == Compression::None {
-        batch.payload()
-    } else {
-        buffer.clear();
-        decompress(compression, batch.payload(), COMPACTION_BATCH_BYTES_MAX, buffer).ok()?;
-        buffer
-    };
+    let payload = batch.payload();
+    let records = uncompressed(compression, payload, COMPACTION_BATCH_BYTES_MAX, buffer).ok()?;
     let (mut rest, mut count, mut next) = (records, 0, 0);
     while !rest.is_empty() {
         let record = RawRecord::read(rest).ok()?;
