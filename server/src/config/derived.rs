@@ -3,7 +3,7 @@
 
 use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
-use super::value::{HIDDEN, Invalid};
+use super::value::HIDDEN;
 use super::{
     Altered, BROKER_RESOURCE, Config, ConfigType, GROUP_RESOURCE, GroupConfig, Overrides,
     TOPIC_RESOURCE, TopicConfig, rules, unserved_alterable,
@@ -272,11 +272,8 @@ impl Config {
                 set.map_err(|error| error.to_string())?;
                 config.alter_of_listener(name, value)?;
             } else {
-                unserved_alterable::check_altered(name, value).map_err(
-                    |Invalid { value, rule }| {
-                        format!("Invalid value {value} for configuration {name}: {rule}")
-                    },
-                )?;
+                unserved_alterable::check_altered(name, value)
+                    .map_err(|error| error.to_string())?;
             }
         }
         rules::check(&config).into_iter().next().map_or(Ok(()), |broken| Err(broken.rule))

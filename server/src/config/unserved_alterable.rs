@@ -2,6 +2,7 @@
 //! checked, kept and shown, and changes nothing.
 
 use super::ConfigType;
+use super::key::InvalidValue;
 use super::unserved::{OF_LISTENER, names};
 use super::value::{ConfigValue, Invalid, Valid, at_least, has_duplicates, trimmed, words};
 
@@ -21,6 +22,20 @@ impl Alterable {
 
     const fn of_one_broker(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
         Self { name, config_type, valid, of_one_broker: true }
+    }
+
+    fn check(&self, text: &str) -> Result<(), Invalid> {
+        match self.config_type {
+            ConfigType::Boolean => self.valid.check(bool::parse(text)?.value()),
+            ConfigType::Int => self.valid.check(i32::parse(text)?.value()),
+            ConfigType::Long => self.valid.check(i64::parse(text)?.value()),
+            ConfigType::List => check_list(self.valid, text),
+            ConfigType::Unknown
+            | ConfigType::String
+            | ConfigType::Short
+            | ConfigType::Double
+            | ConfigType::Password => Ok(()),
+        }
     }
 }
 
@@ -121,20 +136,9 @@ pub(super) fn is_of_one_broker(name: &str) -> bool {
 ///
 /// # Errors
 /// The text is not a valid value of the key.
-pub(super) fn check_altered(name: &str, text: &str) -> Result<(), Invalid> {
-    let Some(Alterable { config_type, valid, .. }) = known(name) else { return Ok(()) };
-    let text = trimmed(text);
-    match config_type {
-        ConfigType::Boolean => valid.check(bool::parse(text)?.value()),
-        ConfigType::Int => valid.check(i32::parse(text)?.value()),
-        ConfigType::Long => valid.check(i64::parse(text)?.value()),
-        ConfigType::List => check_list(*valid, text),
-        ConfigType::Unknown
-        | ConfigType::String
-        | ConfigType::Short
-        | ConfigType::Double
-        | ConfigType::Password => Ok(()),
-    }
+pub(super) fn check_altered(name: &str, text: &str) -> Result<(), InvalidValue> {
+    let Some(key) = known(name) else { return Ok(()) };
+    key.check(trimmed(text)).map_err(|invalid| InvalidValue { key: key.name, invalid })
 }
 
 fn check_list(valid: Valid, text: &str) -> Result<(), Invalid> {
@@ -175,11 +179,11 @@ mod tests {
         assert_eq!(alterable("listener.name.internal.what"), None);
         assert_eq!(check_altered("any.thing", "what"), Ok(()));
         let why = check_altered("leader.replication.throttled.rate", "fast").unwrap_err();
-        assert_eq!(why.rule, "Not a number of type LONG");
+        assert_eq!(why.invalid.rule, "Not a number of type LONG");
         let why = check_altered("leader.replication.throttled.rate", "-1").unwrap_err();
-        assert_eq!(why.rule, "Value must be at least 0");
+        assert_eq!(why.invalid.rule, "Value must be at least 0");
         let why = check_altered("metric.reporters", "org.example.Reporter").unwrap_err();
-        assert_eq!(why.value, "org.example.Reporter");
+        assert_eq!(why.invalid.value, "org.example.Reporter");
         assert_eq!(check_altered("metric.reporters", JMX_REPORTER), Ok(()));
     }
 }
