@@ -133,6 +133,29 @@ pub enum FileOp {
     },
 }
 
+impl FileOp {
+    /// The completion if the operation's file cannot be opened as [`OpenMode::Existing`]; None for
+    /// an operation without one.
+    pub fn without_file(&self, reason: &str) -> Option<FileDone> {
+        let reason = || reason.to_owned();
+        match *self {
+            Self::Read { token, .. } => Some(FileDone::ReadFailed { token, reason: reason() }),
+            Self::Write { token, .. } | Self::Sync { token, .. } => {
+                Some(FileDone::Lost { token, reason: reason() })
+            }
+            Self::Open { .. }
+            | Self::Close { .. }
+            | Self::Truncate { .. }
+            | Self::Rename { .. }
+            | Self::RemoveFile { .. }
+            | Self::RemoveDir { .. }
+            | Self::MoveDir { .. }
+            | Self::Keep { .. }
+            | Self::Look { .. } => None,
+        }
+    }
+}
+
 /// The completion of a file operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileDone {

@@ -5,7 +5,7 @@ use super::calls::Purpose;
 use super::lane::Waiting;
 use super::slices::GivenUp;
 use super::{Call, CallEnd, FileError, FileIo, Files, PartsTo};
-use muster_storage::{FileDone, FileId, FileOp};
+use muster_storage::FileId;
 
 impl<I: FileIo> Files<I> {
     /// A file could not be opened: fails the operations that wait for it.
@@ -21,7 +21,7 @@ impl<I: FileIo> Files<I> {
         let mut free = vec![file];
         for waiting in lane.not_opened() {
             match waiting {
-                Waiting::Op { op, .. } => ends.extend(failed(op, &reason).map(CallEnd::Done)),
+                Waiting::Op { op, .. } => ends.extend(op.without_file(&reason).map(CallEnd::Done)),
                 Waiting::Slice(number) => {
                     let Some(given_up) = self.give_up_slice(number)? else { continue };
                     let GivenUp { to, kept } = given_up;
@@ -41,25 +41,5 @@ impl<I: FileIo> Files<I> {
         lane.open_again();
         let (path, mode) = (lane.path().clone(), lane.mode());
         self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
-    }
-}
-
-/// The failure of an operation whose file cannot be opened; None if nothing waits for its end.
-fn failed(op: FileOp, reason: &str) -> Option<FileDone> {
-    let reason = reason.to_owned();
-    match op {
-        FileOp::Read { token, .. } => Some(FileDone::ReadFailed { token, reason }),
-        FileOp::Write { token, .. } | FileOp::Sync { token, .. } => {
-            Some(FileDone::Lost { token, reason })
-        }
-        FileOp::Open { .. }
-        | FileOp::Close { .. }
-        | FileOp::Truncate { .. }
-        | FileOp::Rename { .. }
-        | FileOp::RemoveFile { .. }
-        | FileOp::RemoveDir { .. }
-        | FileOp::MoveDir { .. }
-        | FileOp::Keep { .. }
-        | FileOp::Look { .. } => None,
     }
 }

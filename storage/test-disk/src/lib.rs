@@ -51,7 +51,7 @@ impl Disk {
 
     pub fn perform(&mut self, op: FileOp) -> Option<FileDone> {
         match op {
-            _ if self.is_of_missing(&op) => return without_file(&op),
+            _ if self.is_of_missing(&op) => return op.without_file("ENOENT"),
             FileOp::Open { file, path, mode } => self.create(file, path, mode),
             FileOp::Close { file } => {
                 self.missing.remove(&file);
@@ -200,20 +200,6 @@ impl Disk {
     fn read(&self, path: &Path, offset: u64, len: u32) -> Vec<u8> {
         let bytes = self.live[path].get(offset as usize..).unwrap_or_default();
         bytes[..bytes.len().min(len as usize)].to_vec()
-    }
-}
-
-/// The completion of an operation whose file cannot be opened.
-fn without_file(op: &FileOp) -> Option<FileDone> {
-    let reason = || "ENOENT".to_owned();
-    match op {
-        FileOp::Read { token, .. } => {
-            Some(FileDone::ReadFailed { token: *token, reason: reason() })
-        }
-        FileOp::Write { token, .. } | FileOp::Sync { token, .. } => {
-            Some(FileDone::Lost { token: *token, reason: reason() })
-        }
-        _ => None,
     }
 }
 
