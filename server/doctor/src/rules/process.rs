@@ -133,8 +133,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "each shard listens on a port of its own: shard 0 on the listener's port, the others \
               on the next ports",
         change: Change::ByHand(
-            "stop the program that listens there (ss -ltnp), or choose another \
-                                --listen",
+            "stop the program that listens there (ss -ltnp), or choose another --listen",
         ),
         undo: NOTHING,
         effect: "all or nothing",
@@ -147,8 +146,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "muster does not start with a line that is wrong, or that asks for something that \
               muster does not have",
         change: Change::ByHand(
-            "muster serve --check-config FILE names each line, and says what \
-                                to do",
+            "muster serve --check-config FILE names each line, and says what to do",
         ),
         undo: NOTHING,
         effect: "all or nothing",
