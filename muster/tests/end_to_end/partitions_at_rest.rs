@@ -56,11 +56,7 @@ fn end_of(segment: &Path, offset: i64) -> usize {
 
 fn set_segment_bytes(server: &Server) {
     let size = SEGMENT_BYTES.to_string();
-    let request = rules::alter_configs(rules::TOPIC, TOPIC, &[("segment.bytes", Some(&size))]);
-    let Response::IncrementalAlterConfigs(body) = server.client(0).call(1, request.into()) else {
-        panic!()
-    };
-    assert_eq!(body.responses[0].error_code, 0);
+    rules::alter(server, rules::TOPIC, TOPIC, &[("segment.bytes", Some(&size))]);
 }
 
 /// Fills more than four segments. Returns their base offsets.

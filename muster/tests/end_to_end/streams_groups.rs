@@ -124,10 +124,7 @@ fn the_description_of_a_topology_and_altered_configs_outlive_a_kill() {
     assert_eq!((answer.error_code, answer.error_message), (0, None));
     let epoch = described(client).group_epoch;
     let none = [("streams.num.standby.replicas", Some("0"))];
-    let request = rules::alter_configs(rules::GROUP, GROUP, &none);
-    let answer = server.client(0).call(1, request.into());
-    let Response::IncrementalAlterConfigs(answer) = answer else { panic!() };
-    assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
+    rules::alter(&server, rules::GROUP, GROUP, &none);
     let has_no_standbys = |all: &[StreamsMember]| all.iter().all(|it| it.standby.is_empty());
     StreamsMember::beat_until(&mut members, "a running group obeys its configs", has_no_standbys);
 

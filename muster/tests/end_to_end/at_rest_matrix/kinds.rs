@@ -164,10 +164,7 @@ fn delete_records(server: &Server, topic: &'static str, partition: i32, offset: 
 
 fn set_config(server: &Server) {
     let size = [("max.message.bytes", Some("1234567"))];
-    let request = rules::alter_configs(rules::TOPIC, "clicks", &size);
-    let response = server.client(0).call(1, request.into());
-    let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
-    assert_eq!(body.responses[0].error_code, 0);
+    rules::alter(server, rules::TOPIC, "clicks", &size);
 }
 
 /// Joins as the only member. Its group then does not change.

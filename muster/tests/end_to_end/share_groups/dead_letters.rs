@@ -52,11 +52,7 @@ impl Letter {
 /// Alters configs of a topic or group, and waits until all shards have them.
 fn alter(server: &Server, resource_type: i8, name: &str, configs: &[(&str, &str)]) {
     let all: Vec<_> = configs.iter().map(|(key, value)| (*key, Some(*value))).collect();
-    let request = rules::alter_configs(resource_type, name, &all);
-    let Response::IncrementalAlterConfigs(body) = server.client(0).call(1, request.into()) else {
-        panic!()
-    };
-    assert_eq!(body.responses[0].error_code, 0, "{body:?}");
+    rules::alter(server, resource_type, name, &all);
     let until = Instant::now() + Duration::from_millis(LONG_MS as u64);
     for shard in 0..server.shards {
         while !has_configs(server, shard, (resource_type, name), configs) {

@@ -161,8 +161,7 @@ fn writes_the_directory() {
     StreamsMember::beat_until(&mut of_streams, "the tasks are shared", is_shared);
 
     let earliest = [("share.auto.offset.reset", Some("earliest"))];
-    let request = rules::alter_configs(rules::GROUP, GROUP, &earliest);
-    server.client(0).call(1, request.into());
+    rules::alter(&server, rules::GROUP, GROUP, &earliest);
     produce_records(&server, 6);
     let mut client = server.coordinator(GROUP);
     let mut epoch = 0;

@@ -4,13 +4,12 @@
 use super::facts::Facts;
 use super::offsets::commit_request;
 use super::workers::TOPIC;
-use super::{Client, Random, Server};
+use super::{Client, Random, Server, rules};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
 
 /// The number of topics and of groups above which some are deleted.
 const KEPT_MAX: usize = 8;
-const TOPIC_RESOURCE: i8 = 2;
 const RETENTION: &str = "retention.ms";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,18 +130,8 @@ impl Admin {
         let value = (is_set).then(|| (1_000_000 + self.random.next() % 1_000_000).to_string());
         fact.retention = value.clone();
         self.topics.begin(&name, Some(fact));
-        let config = AlterableConfig {
-            name: RETENTION.into(),
-            config_operation: if is_set { 0 } else { 1 },
-            value: value.map(Into::into),
-        };
-        let resource = AlterConfigsResource {
-            resource_type: TOPIC_RESOURCE,
-            resource_name: name.into(),
-            configs: vec![config],
-        };
-        let resources = vec![resource];
-        let request = IncrementalAlterConfigsRequest { resources, validate_only: false };
+        let retention = [(RETENTION, value.as_deref())];
+        let request = rules::alter_configs(rules::TOPIC, &name, &retention);
         let response = client.try_call(1, request.into())?;
         let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
         assert_eq!(body.responses[0].error_code, 0);
@@ -204,7 +193,7 @@ fn found_retention(client: &mut Client, name: &str) -> Option<String> {
     /// Kafka's config source of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
     const OF_TOPIC: i8 = 1;
     let resource = DescribeConfigsResource {
-        resource_type: TOPIC_RESOURCE,
+        resource_type: rules::TOPIC,
         resource_name: name.to_owned().into(),
         configuration_keys: Some(vec![RETENTION.into()]),
     };

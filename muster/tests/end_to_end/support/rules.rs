@@ -1,5 +1,7 @@
 //! Requests that change or list configs and ACLs.
 
+use super::Server;
+use muster_codec::Response;
 use muster_codec::messages::*;
 
 pub const TOPIC: i8 = 2;
@@ -24,6 +26,14 @@ pub fn alter_configs(
         configs: configs.iter().map(config).collect(),
     };
     IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
+}
+
+/// Sets or removes configs of a resource, like [`alter_configs`].
+pub fn alter(server: &Server, resource_type: i8, name: &str, configs: &[(&str, Option<&str>)]) {
+    let request = alter_configs(resource_type, name, configs);
+    let response = server.client(0).call(1, request.into());
+    let Response::IncrementalAlterConfigs(body) = response else { panic!("{response:?}") };
+    assert_eq!(body.responses[0].error_code, 0, "{body:?}");
 }
 
 /// Allows alice to read the topic `orders`.
