@@ -111,16 +111,8 @@ fn the_command_line_wins_over_stored_configs() {
 
 /// The value of a broker's config with its source, followed by its synonyms in order of precedence.
 fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String, i8)> {
-    let resource = DescribeConfigsResource {
-        resource_type: rules::BROKER,
-        resource_name: shard.to_string().into(),
-        configuration_keys: Some(vec![key.into()]),
-    };
-    let request = DescribeConfigsRequest {
-        resources: vec![resource],
-        include_synonyms: true,
-        ..Default::default()
-    };
+    let request = rules::describe_configs(rules::BROKER, &shard.to_string(), Some(key));
+    let request = DescribeConfigsRequest { include_synonyms: true, ..request };
     let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
     let config = &body.results[0].configs[0];
     let text = |value: &Option<muster_codec::Str<'_>>| value.as_deref().unwrap().to_owned();
@@ -131,12 +123,7 @@ fn described(client: &mut Client, shard: u16, key: &'static str) -> Vec<(String,
 
 /// The value of a broker's config, its source, and whether the config is sensitive.
 fn hidden(client: &mut Client, key: &'static str) -> (Option<String>, i8, bool) {
-    let resource = DescribeConfigsResource {
-        resource_type: rules::BROKER,
-        resource_name: "0".into(),
-        configuration_keys: Some(vec![key.into()]),
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(rules::BROKER, "0", Some(key));
     let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
     let config = &body.results[0].configs[0];
     let value = config.value.as_deref().map(str::to_owned);

@@ -2,7 +2,8 @@
 //! the log, and their messages.
 
 use crate::support::{
-    Client, Server, binary, command, command_with, create_topic, free_ports, produce_to, said,
+    Client, Server, binary, command, command_with, create_topic, free_ports, produce_to, rules,
+    said,
 };
 use muster_codec::Response;
 use muster_codec::messages::*;
@@ -339,12 +340,7 @@ fn consumer_groups_that_are_switched_off_are_neither_announced_nor_served() {
 fn a_broker_describes_what_file_and_command_line_set_as_static() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), 2, &["--advertise", "example.org:19092"]);
-    let resource = DescribeConfigsResource {
-        resource_type: 4,
-        resource_name: "1".into(),
-        configuration_keys: None,
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(rules::BROKER, "1", None);
     let response = server.client(1).call(4, request.into());
     let Response::DescribeConfigs(body) = response else { panic!() };
     let path = data.path().display().to_string();

@@ -2,9 +2,9 @@
 //! (`kafka_files/golden` creates it). It contains groups of both protocols, with members and
 //! without, transactions, tombstones, and batches in every compression.
 
-use crate::support::Server;
 use crate::support::offsets::{Offsets, commit, committed, muster_log};
 use crate::support::transactional::{Producer, Version};
+use crate::support::{Server, rules};
 use clap::Parser;
 use muster_codec::Response;
 use muster_codec::messages::*;
@@ -136,12 +136,7 @@ fn bounds(server: &Server) -> Vec<(i64, i64)> {
 
 /// A config of a resource, as described by a shard.
 fn config(server: &Server, resource_type: i8, resource: &'static str, name: &str) -> String {
-    let resource = DescribeConfigsResource {
-        resource_type,
-        resource_name: resource.into(),
-        configuration_keys: Some(vec![name.to_owned().into()]),
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(resource_type, resource, Some(name));
     let response = server.client(0).call(4, request.into());
     let Response::DescribeConfigs(body) = response else { panic!("{response:?}") };
     body.results[0].configs[0].value.as_deref().unwrap_or_default().to_owned()

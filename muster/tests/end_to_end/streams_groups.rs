@@ -84,12 +84,7 @@ fn partitions(client: &mut Client, name: &'static str) -> usize {
 }
 
 fn cleanup_policy(client: &mut Client, name: &'static str) -> String {
-    let resource = DescribeConfigsResource {
-        resource_type: rules::TOPIC,
-        resource_name: name.into(),
-        configuration_keys: Some(vec!["cleanup.policy".into()]),
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(rules::TOPIC, name, Some("cleanup.policy"));
     let Response::DescribeConfigs(body) = client.call(4, request.into()) else { panic!() };
     body.results[0].configs[0].value.clone().unwrap().into_owned()
 }

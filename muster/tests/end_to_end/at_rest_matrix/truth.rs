@@ -1,6 +1,6 @@
 //! All acknowledged data that clients can see: topics, their records, groups, and offsets.
 
-use crate::support::Client;
+use crate::support::{Client, rules};
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 use muster_codec::{ErrorCode, Reader, Request, Response, Str, Uuid};
@@ -160,12 +160,7 @@ fn topics(client: &mut Client) -> Option<BTreeMap<String, Topic>> {
 }
 
 fn config(client: &mut Client, topic: &str) -> Option<Option<String>> {
-    let resource = DescribeConfigsResource {
-        resource_type: 2,
-        resource_name: topic.to_owned().into(),
-        configuration_keys: Some(vec!["max.message.bytes".into()]),
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(rules::TOPIC, topic, Some("max.message.bytes"));
     ask(client, 4, request.into(), |response| {
         let Response::DescribeConfigs(body) = response else { panic!("{response:?}") };
         body.results[0].configs.first().and_then(|config| config.value.as_ref()).map(text)

@@ -67,12 +67,7 @@ fn has_configs(
     (resource_type, name): (i8, &str),
     configs: &[(&str, &str)],
 ) -> bool {
-    let resource = DescribeConfigsResource {
-        resource_type,
-        resource_name: name.to_owned().into(),
-        configuration_keys: None,
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(resource_type, name, None);
     let Response::DescribeConfigs(body) = server.client(shard).call(4, request.into()) else {
         panic!()
     };

@@ -192,12 +192,7 @@ fn found_topic(client: &mut Client, name: &str) -> Option<TopicFact> {
 fn found_retention(client: &mut Client, name: &str) -> Option<String> {
     /// Kafka's config source of a topic's own config (`ConfigSource.DYNAMIC_TOPIC_CONFIG`).
     const OF_TOPIC: i8 = 1;
-    let resource = DescribeConfigsResource {
-        resource_type: rules::TOPIC,
-        resource_name: name.to_owned().into(),
-        configuration_keys: Some(vec![RETENTION.into()]),
-    };
-    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let request = rules::describe_configs(rules::TOPIC, name, Some(RETENTION));
     let response = client.call(4, request.into());
     let Response::DescribeConfigs(body) = response else { panic!("{response:?}") };
     assert_eq!(body.results[0].error_code, 0);

@@ -36,6 +36,20 @@ pub fn alter(server: &Server, resource_type: i8, name: &str, configs: &[(&str, O
     assert_eq!(body.responses[0].error_code, 0, "{body:?}");
 }
 
+/// Asks for a config of a resource, or for all of its configs.
+pub fn describe_configs(
+    resource_type: i8,
+    name: &str,
+    key: Option<&str>,
+) -> DescribeConfigsRequest<'static> {
+    let resource = DescribeConfigsResource {
+        resource_type,
+        resource_name: name.to_owned().into(),
+        configuration_keys: key.map(|key| vec![key.to_owned().into()]),
+    };
+    DescribeConfigsRequest { resources: vec![resource], ..Default::default() }
+}
+
 /// Allows alice to read the topic `orders`.
 pub fn alice_reads_orders() -> CreateAclsRequest<'static> {
     let creation = AclCreation {
