@@ -27,6 +27,7 @@ struct Member {
     client: Client,
     id: &'static str,
     topic_id: Uuid,
+    partition: i32,
     epoch: i32,
 }
 
@@ -44,9 +45,13 @@ struct Fetched {
 
 impl Member {
     fn new(server: &Server, id: &'static str) -> Self {
-        let mut client = server.client(0);
+        Self::of_partition(server.client(0), id, 0)
+    }
+
+    /// A member at the leader of a partition.
+    fn of_partition(mut client: Client, id: &'static str, partition: i32) -> Self {
         let topic_id = topic_id(&mut client, TOPIC);
-        Self { client, id, topic_id, epoch: 0 }
+        Self { client, id, topic_id, partition, epoch: 0 }
     }
 
     /// Sends a ShareFetch with acknowledgements: first and last offset, and type.
@@ -85,7 +90,7 @@ impl Member {
         max_wait_ms: i32,
     ) -> ShareFetchRequest<'static> {
         let partition = ShareFetchPartition {
-            partition_index: 0,
+            partition_index: self.partition,
             acknowledgement_batches: batches(acknowledged),
         };
         ShareFetchRequest {
@@ -104,7 +109,7 @@ impl Member {
     /// The error code of a ShareAcknowledge as a whole, and that of the partition.
     fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
         let partition = ShareAcknowledgePartition {
-            partition_index: 0,
+            partition_index: self.partition,
             acknowledgement_batches: batches(acknowledged),
         };
         let topic = ShareAcknowledgeTopic { topic_id: self.topic_id, partitions: vec![partition] };
@@ -152,9 +157,13 @@ fn started(data: &std::path::Path, configs: &[&str]) -> Server {
 }
 
 fn initialize(server: &Server, state_epoch: i32, start_offset: i64) {
-    let mut client = server.client(0);
-    let topic_id = topic_id(&mut client, TOPIC);
-    let partitions = vec![InitializeStatePartition { partition: 0, state_epoch, start_offset }];
+    initialize_partition(&mut server.client(0), 0, state_epoch, start_offset);
+}
+
+/// Initializes the share state of a partition, at its leader.
+fn initialize_partition(client: &mut Client, partition: i32, state_epoch: i32, start_offset: i64) {
+    let topic_id = topic_id(client, TOPIC);
+    let partitions = vec![InitializeStatePartition { partition, state_epoch, start_offset }];
     let topics = vec![InitializeStateTopic { topic_id, partitions }];
     let request = InitializeShareGroupStateRequest { group_id: GROUP.into(), topics };
     let Response::InitializeShareGroupState(answer) = client.call(0, request.into()) else {

@@ -1,13 +1,16 @@
 //! Dead letter queues of share groups. Records that are rejected or delivered too often are copied
 //! to a topic, even if the server is killed meanwhile.
 
-use super::{ACCEPT, GROUP, LONG_MS, Member, REJECT, RELEASE, TOPIC, produce_records, started};
+use super::{
+    ACCEPT, GROUP, LONG_MS, Member, REJECT, RELEASE, TOPIC, initialize_partition, produce_records,
+    started,
+};
 use crate::support::transactional::leader;
 use crate::support::{Server, create_topic, produce_to, rules, topic_id};
+use muster_codec::Response;
 use muster_codec::messages::*;
 use muster_codec::record_batch::Batches;
 use muster_codec::wire::Reader;
-use muster_codec::{Response, Uuid};
 use std::time::{Duration, Instant};
 
 const QUEUE: &str = "dlq.jobs";
@@ -189,11 +192,11 @@ fn letters_come_to_the_shard_that_leads_their_queue() {
     for partition in 0..4 {
         let at = leader(&server, TOPIC, partition);
         let mut client = server.client(at);
-        let topic_id = topic_id(&mut client, TOPIC);
-        initialize(&server, at, (topic_id, partition));
+        initialize_partition(&mut client, partition, 1, 0);
         produce_to(&mut client, TOPIC, partition, b"value").unwrap();
-        let mut member = RejectingMember { client, topic_id, partition };
-        member.reject();
+        let mut member = Member::of_partition(client, "m", partition);
+        assert_eq!(member.fetch(&[], LONG_MS).acknowledged, 0);
+        assert_eq!(member.fetch(&[(0, 0, REJECT)], 0).acknowledged, 0);
     }
     for partition in 0..2 {
         let found = letters_until(&server, partition, |it| it.len() >= 2);
@@ -202,61 +205,6 @@ fn letters_come_to_the_shard_that_leads_their_queue() {
         assert_eq!(sources, [partition.to_string(), (partition + 2).to_string()]);
         assert!(found.iter().all(|it| it.key.is_none() && it.value.is_none()), "{found:?}");
     }
-}
-
-/// A member of the group that rejects all records of a partition.
-struct RejectingMember {
-    client: crate::support::Client,
-    topic_id: Uuid,
-    partition: i32,
-}
-
-impl RejectingMember {
-    fn reject(&mut self) {
-        let first = self.fetch(0, Vec::new());
-        assert_eq!(first, 0);
-        let batch = AcknowledgementBatch {
-            first_offset: 0,
-            last_offset: 0,
-            acknowledge_types: vec![REJECT],
-        };
-        assert_eq!(self.fetch(1, vec![batch]), 0);
-    }
-
-    fn fetch(&mut self, epoch: i32, batches: Vec<AcknowledgementBatch>) -> i16 {
-        let partition = ShareFetchPartition {
-            partition_index: self.partition,
-            acknowledgement_batches: batches,
-        };
-        let topics = vec![ShareFetchTopic { topic_id: self.topic_id, partitions: vec![partition] }];
-        let request = ShareFetchRequest {
-            group_id: Some(GROUP.into()),
-            member_id: Some("m".into()),
-            share_session_epoch: epoch,
-            max_wait_ms: if epoch == 0 { LONG_MS } else { 0 },
-            min_bytes: 1,
-            max_bytes: 1 << 20,
-            max_records: 500,
-            batch_size: 500,
-            topics,
-            ..Default::default()
-        };
-        let Response::ShareFetch(answer) = self.client.call(2, request.into()) else { panic!() };
-        assert_eq!(answer.error_code, 0, "{answer:?}");
-        answer.responses[0].partitions[0].acknowledge_error_code
-    }
-}
-
-/// Initializes the share state at the start of a partition, at the partition's leader.
-fn initialize(server: &Server, at: u16, (topic_id, partition): (Uuid, i32)) {
-    let state = InitializeStatePartition { partition, state_epoch: 1, start_offset: 0 };
-    let topics = vec![InitializeStateTopic { topic_id, partitions: vec![state] }];
-    let request = InitializeShareGroupStateRequest { group_id: GROUP.into(), topics };
-    let Response::InitializeShareGroupState(answer) = server.client(at).call(0, request.into())
-    else {
-        panic!()
-    };
-    assert_eq!(answer.results[0].partitions[0].error_code, 0, "{answer:?}");
 }
 
 #[test]
