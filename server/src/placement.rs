@@ -91,7 +91,7 @@ impl Placement {
     }
 
     /// The slot with which a partition of an internal topic is led.
-    pub(crate) fn slot_of_index(self, index: u32) -> Slot {
+    pub fn slot_of_index(self, index: u32) -> Slot {
         Slot(index % self.offsets_partitions)
     }
 

@@ -5,7 +5,7 @@ use crate::shard_files::ShardFiles;
 use muster::Failure;
 use muster::config::Config;
 use muster::data_dir::{DataDirError, Entry, Meta, State, entries, partitions, stamp_file, value};
-use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, Slot, TRANSACTIONS_PARTITIONS};
+use muster::placement::{CONTROLLER, OFFSETS_PARTITIONS, Placement, TRANSACTIONS_PARTITIONS};
 use muster::shard::{KnownLog, log_directory, read_log};
 use muster::topics::{self, InternalTopic};
 use muster_codec::record_batch::Record;
@@ -187,7 +187,7 @@ fn belonging(
         }
         InternalTopic::ShareState => {
             let read = ShareRecord::read(record.key?, None).ok()??;
-            let there = Slot(partition.index % placement.offsets_partitions).share_state();
+            let there = placement.slot_of_index(partition.index).share_state();
             Some((format!("a share partition of group {:?}", &*read.key.group_id), there))
         }
     }
