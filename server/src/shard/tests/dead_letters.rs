@@ -3,7 +3,7 @@
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
-use crate::cluster::{leader, state_slot};
+use crate::cluster::{config_record, leader, state_slot};
 use crate::mailbox::DeadLettersAdded;
 use crate::net::ConnectionId;
 use crate::partitions::LettersEnd;
@@ -16,8 +16,7 @@ use muster_codec::messages::{
 };
 use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_codec::records::{
-    ClusterRecord, ConfigKey, ConfigValue, ShareRecord, ShareSnapshotValue, ShareStateBatch,
-    ShareValue,
+    ClusterRecord, ShareRecord, ShareSnapshotValue, ShareStateBatch, ShareValue,
 };
 use muster_codec::{ApiKey, ErrorCode, Request, Response, Uuid};
 use muster_shares::SharePartitionKey;
@@ -234,12 +233,7 @@ fn topic_led_by(world: &mut World, name: &str, shard: u32) -> Uuid {
 }
 
 fn config(resource_type: i8, resource: &str, name: &str, value: &str) -> ClusterRecord<'static> {
-    let key = ConfigKey {
-        resource_type,
-        resource_name: resource.to_owned().into(),
-        name: name.to_owned().into(),
-    };
-    ClusterRecord::Config(key, Some(ConfigValue { value: value.to_owned().into() }))
+    config_record(resource_type, resource, name, Some(value.to_owned()))
 }
 
 #[test]
