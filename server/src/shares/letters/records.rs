@@ -2,8 +2,7 @@
 
 use super::Sources;
 use super::batch::Copied;
-use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
-use muster_codec::record_batch::{Batch, BatchHeader, Compression, Records};
+use muster_codec::record_batch::{Batch, Batches, Compression, Records};
 use muster_compression::uncompressed;
 
 /// The bytes that the batches of one read may have when they are decompressed. A batch with more
@@ -14,11 +13,9 @@ const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
 /// until the copies have `wanted` bytes. What cannot be read has no copy.
 pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> Sources {
     let mut copies = Copies { wanted, left: DECOMPRESSED_BYTES_MAX, ..Copies::default() };
-    let (mut at, mut upto, mut is_first) = (0, None, true);
-    while let Some(rest) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {
-        let Ok(header) = BatchHeader::read(rest) else { break };
-        let Some(bytes) = rest.get(..header.total_len()) else { break };
-        at += bytes.len();
+    let (mut upto, mut is_first) = (None, true);
+    for batch in Batches::new(data).map_while(Result::ok) {
+        let header = &batch.header;
         if header.base_offset > last {
             upto = Some(last);
             break;
@@ -28,7 +25,7 @@ pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> 
             upto = Some(end);
             continue;
         }
-        match copies.add(bytes, (first, last)) {
+        match copies.add(&batch, (first, last)) {
             Some(Added::Whole) => upto = Some(end),
             Some(Added::Upto(offset)) => {
                 upto = Some(offset);
@@ -67,17 +64,16 @@ enum Added {
 
 impl Copies {
     /// Copies the records of a batch; None, and no copy, if they cannot be read.
-    fn add(&mut self, bytes: &[u8], range: (i64, i64)) -> Option<Added> {
+    fn add(&mut self, batch: &Batch<'_>, range: (i64, i64)) -> Option<Added> {
         let before = self.records.len();
-        let added = self.add_records(bytes, range);
+        let added = self.add_records(batch, range);
         if added.is_none() {
             self.records.truncate(before);
         }
         added
     }
 
-    fn add_records(&mut self, bytes: &[u8], (first, last): (i64, i64)) -> Option<Added> {
-        let batch = Batch::read(bytes).ok()?;
+    fn add_records(&mut self, batch: &Batch<'_>, (first, last): (i64, i64)) -> Option<Added> {
         let compression = batch.header.compression()?;
         let mut buffer = Vec::new();
         let payload = uncompressed(compression, batch.payload(), self.left, &mut buffer).ok()?;
@@ -112,7 +108,8 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_codec::record_batch::BatchBuilder;
+    use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
+    use muster_codec::record_batch::{BatchBuilder, BatchHeader};
 
     /// A batch of records `k0`, `k1` and so on, with its records compressed.
     fn batch(base: i64, count: usize, compression: Compression) -> Vec<u8> {
