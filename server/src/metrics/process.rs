@@ -36,55 +36,69 @@ pub(super) const ROWS: &[(&str, &str, Type)] = &[
 
 /// Adds those metrics of the process that can be read.
 pub(super) fn add(families: &mut Families) {
+    let own = OwnFiles::read();
     for (name, help, of_type) in ROWS {
-        if let Some(value) = value(name) {
+        if let Some(value) = own.value(name) {
             families.family(name, help, *of_type).add(Vec::new(), value);
         }
     }
 }
 
-fn value(name: &str) -> Option<f64> {
-    match name {
-        "process_cpu_seconds" => Some((stat(13)? + stat(14)?) / TICKS),
-        "process_max_fds" => {
-            let limits = fs::read_to_string("/proc/self/limits").ok()?;
-            let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-            line.split_whitespace().next()?.parse().ok()
+/// The files in `/proc/self` from which several metrics are read. A file is empty if the kernel
+/// does not show it.
+struct OwnFiles {
+    io: String,
+    stat: String,
+    status: String,
+}
+
+impl OwnFiles {
+    fn read() -> Self {
+        let read = |name| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        Self { io: read("io"), stat: read("stat"), status: read("status") }
+    }
+
+    fn value(&self, name: &str) -> Option<f64> {
+        match name {
+            "process_cpu_seconds" => Some((self.stat(13)? + self.stat(14)?) / TICKS),
+            "process_max_fds" => {
+                let limits = fs::read_to_string("/proc/self/limits").ok()?;
+                first_number(&limits, "Max open files")
+            }
+            "process_open_fds" => Some(fs::read_dir("/proc/self/fd").ok()?.count() as f64),
+            "process_resident_memory_bytes" => {
+                Some(first_number(&self.status, "VmRSS:")? * 1_024.0)
+            }
+            "process_start_time_seconds" => Some(booted()? + self.stat(21)? / TICKS),
+            "process_threads" => self.stat(19),
+            "process_virtual_memory_bytes" => {
+                Some(first_number(&self.status, "VmSize:")? * 1_024.0)
+            }
+            _ => self.io(name.strip_prefix(disk!(""))?),
         }
-        "process_open_fds" => Some(fs::read_dir("/proc/self/fd").ok()?.count() as f64),
-        "process_resident_memory_bytes" => Some(status("VmRSS:")? * 1_024.0),
-        "process_start_time_seconds" => Some(booted()? + stat(21)? / TICKS),
-        "process_threads" => stat(19),
-        "process_virtual_memory_bytes" => Some(status("VmSize:")? * 1_024.0),
-        _ => io(name.strip_prefix(disk!(""))?),
+    }
+
+    fn io(&self, name: &str) -> Option<f64> {
+        let mut lines = self.io.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| *key == name)?.1.parse().ok()
+    }
+
+    /// A field of `stat`, counted from 0. The process name, in parentheses, may contain spaces.
+    fn stat(&self, place: usize) -> Option<f64> {
+        let (_, behind) = self.stat.rsplit_once(") ")?;
+        behind.split(' ').nth(place - 2)?.parse().ok()
     }
 }
 
-/// A number in `/proc/self/io`, which the kernel may not show.
-fn io(name: &str) -> Option<f64> {
-    let io = fs::read_to_string("/proc/self/io").ok()?;
-    let mut lines = io.lines().filter_map(|line| line.split_once(": "));
-    lines.find(|(key, _)| *key == name)?.1.parse().ok()
-}
-
-/// A field of `/proc/self/stat`, counted from 0. The process name, in parentheses, may contain
-/// spaces.
-fn stat(place: usize) -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    let (_, behind) = stat.rsplit_once(") ")?;
-    behind.split(' ').nth(place - 2)?.parse().ok()
-}
-
-fn status(name: &str) -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+/// The number behind `name` at the front of a line.
+fn first_number(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
 /// When the machine was booted, in seconds since 1970.
 fn booted() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()
+    first_number(&fs::read_to_string("/proc/stat").ok()?, "btime")
 }
 
 #[cfg(test)]
@@ -93,9 +107,10 @@ mod tests {
 
     #[test]
     fn each_metric_of_the_process_can_be_read() {
-        let values: Vec<_> = ROWS.iter().map(|(name, ..)| value(name)).collect();
+        let own = OwnFiles::read();
+        let values: Vec<_> = ROWS.iter().map(|(name, ..)| own.value(name)).collect();
         assert!(values.iter().all(|value| value.is_some_and(|it| it >= 0.0)), "{values:?}");
-        let of = |name| value(name).unwrap();
+        let of = |name| own.value(name).unwrap();
         assert!(of("process_threads") >= 1.0 && of("process_open_fds") < of("process_max_fds"));
         assert!(of("process_resident_memory_bytes") < of("process_virtual_memory_bytes"));
         let age = crate::clock::wall().0 as f64 / 1_000.0 - of("process_start_time_seconds");
