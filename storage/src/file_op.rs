@@ -42,12 +42,28 @@ pub enum OpenMode {
     /// with [`FileDone::ReadFailed`], and writes and syncs with [`FileDone::Lost`]. The next
     /// operation tries to open it again.
     Existing,
+    /// Like `Cached`, but opening never creates the directory. If the directory does not exist,
+    /// operations complete as those of `Existing` do.
+    Added,
+    /// Like `Aside`, but opening never creates the directory, as with `Added`.
+    AddedAside,
 }
 
 impl OpenMode {
     /// Whether writes go to the page cache.
     pub fn is_cached(self) -> bool {
-        matches!(self, Self::Cached | Self::Existing)
+        matches!(self, Self::Cached | Self::Existing | Self::Added)
+    }
+
+    /// Whether a full disk fails only the write, and not the process.
+    pub fn is_aside(self) -> bool {
+        matches!(self, Self::Aside | Self::AddedAside)
+    }
+
+    /// Whether an absent file or directory fails only the operations on the file, and not the
+    /// process.
+    pub fn may_be_lost(self) -> bool {
+        matches!(self, Self::Existing | Self::Added | Self::AddedAside)
     }
 }
 
@@ -65,7 +81,7 @@ impl OpenMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
     /// Opens a file for reading and writing. If the file or its directory is missing, they are
-    /// created, unless the mode is `Existing`.
+    /// created, unless the mode forbids it.
     Open {
         file: FileId,
         path: PathBuf,
@@ -134,8 +150,8 @@ pub enum FileOp {
 }
 
 impl FileOp {
-    /// The completion if the operation's file cannot be opened as [`OpenMode::Existing`]; None for
-    /// an operation without one.
+    /// The completion if the operation's file cannot be opened and its mode allows that
+    /// ([`OpenMode::may_be_lost`]); None for an operation without one.
     pub fn without_file(&self, reason: &str) -> Option<FileDone> {
         let reason = || reason.to_owned();
         match *self {
@@ -164,13 +180,13 @@ pub enum FileDone {
         token: FileToken,
         buffer: Vec<u8>,
     },
-    /// The disk is full; some of the bytes may have been written. Only for files opened with
-    /// `Aside`.
+    /// The disk is full; some of the bytes may have been written. Only for files for which
+    /// [`OpenMode::is_aside`] holds.
     NoSpace {
         token: FileToken,
     },
-    /// The file could not be opened for a write or sync; nothing was done. Only for files opened
-    /// with `Existing`.
+    /// The file could not be opened for a write or sync; nothing was done. Only for files for which
+    /// [`OpenMode::may_be_lost`] holds.
     Lost {
         token: FileToken,
         reason: String,

@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::partition::{World, batch, small_config};
+use common::partition::{World, batch, place, small_config};
 use muster_codec::record_batch::{Batch, Batches, TimestampType, set_max_timestamp, validate};
 use muster_storage::{AppendError, Appended, FileDone, FileOp, PartitionLog, TopicConfig};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[test]
@@ -271,4 +272,35 @@ fn the_number_of_open_files_is_limited() {
     world.log.delete(&mut world.files, &mut ops);
     world.disk.perform_all(ops);
     assert!(world.files.is_empty() && world.disk.live.is_empty());
+}
+
+/// What a log is asked for after somebody has moved its directory away.
+#[test]
+fn a_directory_that_was_moved_away_is_not_made_again() {
+    type Step = fn(&mut World);
+    let steps: [(&str, Step); 4] = [
+        ("an append to the newest segment", |world| _ = world.append(batch(&[1], 5))),
+        ("a roll", |world| _ = world.append(batch(&[1], 19_900))),
+        ("records that are deleted", |world| assert_eq!(world.delete_records(1), Some(1))),
+        ("a roll by retention", |world| assert_eq!(world.retain(i64::MAX), 2)),
+    ];
+    for (what, step) in steps {
+        let mut world = World::new(small_config());
+        world.append(batch(&[1], 15_000));
+        world.append(batch(&[1], 15_000));
+        world.append(batch(&[1], 5));
+        assert_eq!(world.segments(), [0, 1], "{what}");
+        world.reopen().unwrap();
+        let (dir, elsewhere) = (place().dir, PathBuf::from("elsewhere"));
+        world.disk.move_away(&dir, &elsewhere);
+        step(&mut world);
+        world.append(batch(&[1], 5));
+        assert_eq!(world.disk.dir(&dir), BTreeMap::new(), "{what}");
+        assert_eq!(world.log.high_watermark(), 3, "{what}: the appended records are lost");
+        world.disk.move_away(&elsewhere, &dir);
+        world.reopen().unwrap();
+        assert_eq!(world.log.high_watermark(), 3, "{what}");
+        world.append(batch(&[1], 5));
+        assert_eq!(world.log.high_watermark(), 4, "{what}");
+    }
 }

@@ -74,9 +74,11 @@ impl Drop for Wake {
 /// are in the kernel's cache.
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
     match mode {
-        OpenMode::Cached | OpenMode::Existing => File::open_cached(&data.join(path)),
+        OpenMode::Cached | OpenMode::Existing | OpenMode::Added => {
+            File::open_cached(&data.join(path))
+        }
         // Such opens are rare, and may have to create the file first.
-        OpenMode::Durable | OpenMode::Aside => None,
+        OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => None,
     }
 }
 
@@ -91,9 +93,9 @@ impl Directory {
     fn make(&self, call: Call<File>) -> Ended {
         let Self { data, freeing } = self;
         match call {
-            Call::Open { path, mode: OpenMode::Existing } => {
+            Call::Open { path, mode } if mode.may_be_lost() => {
                 let path = data.join(path);
-                return match File::open_existing(&path) {
+                return match open_file(&path, mode) {
                     Ok(file) => Ok(CallDone::Opened(file)),
                     Err(error) if is_absent(&error) && data.exists() => {
                         Ok(CallDone::NotOpened(error))
@@ -158,14 +160,19 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let file = match mode {
-        OpenMode::Durable | OpenMode::Aside => File::open_direct(path)?,
-        OpenMode::Cached | OpenMode::Existing => File::open_buffered(path)?,
-    };
+    let file = open_file(path, mode)?;
     if mode == OpenMode::Durable && !existed {
         directories::sync_names(data, path)?;
     }
     Ok(file)
+}
+
+fn open_file(path: &Path, mode: OpenMode) -> io::Result<File> {
+    match mode {
+        OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => File::open_direct(path),
+        OpenMode::Cached | OpenMode::Added => File::open_buffered(path),
+        OpenMode::Existing => File::open_existing(path),
+    }
 }
 
 fn look(path: &Path, open: Option<&File>) -> io::Result<Option<u64>> {

@@ -112,8 +112,8 @@ impl<D: Driver> FileIo for DrivenIo<D> {
         let mut aligned = self.spare.pop().unwrap_or_default();
         aligned.extend_from_slice(data);
         let durability = match mode {
-            OpenMode::Durable | OpenMode::Aside => Durability::Durable,
-            OpenMode::Cached | OpenMode::Existing => Durability::Cached,
+            OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => Durability::Durable,
+            OpenMode::Cached | OpenMode::Existing | OpenMode::Added => Durability::Cached,
         };
         self.driver.write(file, offset, aligned, durability, token.0);
     }

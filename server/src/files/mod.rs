@@ -217,7 +217,7 @@ impl<I: FileIo> Files<I> {
         }
         match result {
             Ok(()) => Ok(writing.map(|it| FileDone::Written { token, buffer: it.buffer })),
-            Err(error) if mode == Some(OpenMode::Aside) && is_no_space(&error) => {
+            Err(error) if mode.is_some_and(OpenMode::is_aside) && is_no_space(&error) => {
                 Ok(Some(FileDone::NoSpace { token }))
             }
             Err(error) => Err(self.failed("write to", file, &error)),

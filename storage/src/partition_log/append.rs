@@ -42,7 +42,6 @@ impl PartitionLog {
             return Err(AppendError::TooLarge);
         }
         let (records, max_timestamp) = measure(&batches)?;
-        self.has_directory = true;
         let base_offset = self.log_end_offset();
         let next_offset = base_offset.checked_add(records).ok_or(AppendError::TooLarge)?;
         if self.is_roll_due(len, next_offset, max_timestamp, now) {
@@ -51,8 +50,10 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
-        // Must precede `place`: for a segment that is still empty it creates the file.
+        // Must precede `place`: for a segment that is still empty it creates the file, and for the
+        // first one the directory.
         let file = self.file(self.active(), files, ops);
+        self.has_directory = true;
         self.place(&mut batches)?;
         assert_eq!(self.log_end_offset(), next_offset);
         let segment = self.active().base_offset;

@@ -427,9 +427,13 @@ impl PartitionLog {
 
     fn file(&self, segment: &Segment, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(segment_file_name(segment.base_offset));
-        // If the file of a segment with records is gone, an empty file must not replace it.
-        let is_new = segment.size == 0;
-        let mode = if is_new { OpenMode::Cached } else { OpenMode::Existing };
+        // If the file of a segment with records is gone, an empty file must not replace it. The
+        // same is true of the directory: a new one would have only the newest records.
+        let mode = match segment.size {
+            0 if self.has_directory => OpenMode::Added,
+            0 => OpenMode::Cached,
+            1.. => OpenMode::Existing,
+        };
         files.open(self.key(segment.file), mode, path, ops)
     }
 

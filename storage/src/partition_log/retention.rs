@@ -68,7 +68,7 @@ impl PartitionLog {
         }
         self.is_start_offset_writing = true;
         let path = || self.place.dir.join(START_OFFSET_FILE);
-        let file = files.open(self.key(START_OFFSET_KEY), OpenMode::Cached, path, ops);
+        let file = files.open(self.key(START_OFFSET_KEY), OpenMode::Added, path, ops);
         let token = self.token(START_OFFSET_WRITE);
         let (offset, data) = self.start_offset.set(self.wanted_start_offset);
         ops.push(FileOp::Write { token, file, offset, data });

@@ -29,8 +29,10 @@ pub struct Disk {
     pub live: Files,
     pub durable: Files,
     open: HashMap<FileId, (PathBuf, OpenMode)>,
-    /// Files opened as `Existing` that did not exist.
+    /// Files that could not be opened, as the file or its directory did not exist.
     missing: HashSet<FileId>,
+    /// Directories that [`Disk::move_away`] has moved.
+    taken: HashSet<PathBuf>,
     /// The number of writes and syncs.
     pub writes: usize,
     /// The number of syncs.
@@ -59,7 +61,7 @@ impl Disk {
             }
             FileOp::Write { token, file, offset, data } => {
                 let (path, mode) = self.open[&file].clone();
-                if self.is_full && mode == OpenMode::Aside {
+                if self.is_full && mode.is_aside() {
                     return Some(FileDone::NoSpace { token });
                 }
                 self.write(&path, mode, offset, &data);
@@ -150,6 +152,20 @@ impl Disk {
         }
     }
 
+    /// Somebody moves a directory, whose open files stay open. Opening a file at the old place
+    /// creates nothing, unless the mode creates the directory.
+    pub fn move_away(&mut self, from: &Path, to: &Path) {
+        self.taken.remove(to);
+        self.taken.insert(from.to_owned());
+        for (path, _) in self.open.values_mut().filter(|it| self.live.contains_key(&it.0)) {
+            if let Ok(name) = path.strip_prefix(from) {
+                *path = to.join(name);
+            }
+        }
+        move_dir(&mut self.live, from, to);
+        move_dir(&mut self.durable, from, to);
+    }
+
     /// The total size of all files.
     pub fn bytes(&self) -> usize {
         self.live.values().map(Vec::len).sum()
@@ -163,9 +179,11 @@ impl Disk {
     }
 
     fn create(&mut self, file: FileId, path: PathBuf, mode: OpenMode) {
-        if mode == OpenMode::Existing && !self.live.contains_key(&path) {
+        if self.is_missing(&path, mode) {
             self.missing.insert(file);
         } else {
+            self.missing.remove(&file);
+            self.taken.retain(|directory| !path.starts_with(directory));
             self.live.entry(path.clone()).or_default();
             self.durable.entry(path.clone()).or_default();
         }
@@ -173,8 +191,14 @@ impl Disk {
         assert!(self.open.insert(file, (path, mode)).is_none(), "{file:?} is open");
     }
 
-    /// Whether the operation's file did not exist when it was opened as `Existing`, and still does
-    /// not.
+    /// Whether opening fails in this mode.
+    fn is_missing(&self, path: &Path, mode: OpenMode) -> bool {
+        let is_taken = || self.taken.iter().any(|directory| path.starts_with(directory));
+        let needs_file = mode == OpenMode::Existing;
+        !self.live.contains_key(path) && mode.may_be_lost() && (needs_file || is_taken())
+    }
+
+    /// Whether the operation's file could not be opened, and still does not exist.
     fn is_of_missing(&self, op: &FileOp) -> bool {
         let (FileOp::Write { file, .. }
         | FileOp::Read { file, .. }

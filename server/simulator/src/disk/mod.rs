@@ -52,7 +52,9 @@ impl Disk {
         self.names.insert(path.to_owned(), inode);
         match mode {
             OpenMode::Durable => self.sync_directory(path),
-            OpenMode::Aside | OpenMode::Cached => self.created.push(path.to_owned()),
+            OpenMode::Aside | OpenMode::Cached | OpenMode::Added | OpenMode::AddedAside => {
+                self.created.push(path.to_owned());
+            }
             OpenMode::Existing => unreachable!("it is not there"),
         }
         inode
@@ -85,8 +87,12 @@ impl Disk {
     /// Completes a write.
     pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
         match mode {
-            OpenMode::Durable | OpenMode::Aside => self.files[inode.0].flushed(write),
-            OpenMode::Cached | OpenMode::Existing => self.files[inode.0].done(write),
+            OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => {
+                self.files[inode.0].flushed(write);
+            }
+            OpenMode::Cached | OpenMode::Existing | OpenMode::Added => {
+                self.files[inode.0].done(write);
+            }
         }
     }
 

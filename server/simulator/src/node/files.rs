@@ -107,7 +107,7 @@ impl Node {
         let Some(error) = error else { return };
         let is_full = error.kind() == io::ErrorKind::StorageFull;
         let (path, mode) = (self.disk.name(file.inode).to_owned(), file.mode);
-        self.process.has_failed_write |= !is_full || mode != OpenMode::Aside;
+        self.process.has_failed_write |= !is_full || !mode.is_aside();
         self.show_turning(Fact::File(FileFact::WriteFailed { path, mode, is_full }));
     }
 

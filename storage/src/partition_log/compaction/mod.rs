@@ -329,7 +329,7 @@ impl PartitionLog {
 
     fn aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(ASIDE_FILE_NAME);
-        files.open(self.key(ASIDE_KEY), OpenMode::Aside, path, ops)
+        files.open(self.key(ASIDE_KEY), OpenMode::AddedAside, path, ops)
     }
 
     fn remove_aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {

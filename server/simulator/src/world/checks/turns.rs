@@ -68,7 +68,7 @@ impl World {
 
     /// A write or sync has failed.
     fn note_failed_write(&mut self, path: &Path, mode: OpenMode, is_full: bool) {
-        if is_full && mode == OpenMode::Aside {
+        if is_full && mode.is_aside() {
             if !path.ends_with(SNAPSHOT_ASIDE_FILE_NAME) {
                 return self.sim.saw(Seen::NoSpaceCompaction);
             }
