@@ -22,8 +22,9 @@
 //! Reads are planned: a plan pushes one [`FileOp::Read`] with a token of the caller, and later
 //! extracts the wanted batches from the bytes that were read.
 //!
-//! A failed write ends the process; a log never sees the error. The exception is a full disk while
-//! a file is written on which nothing depends yet ([`OpenMode::Aside`]).
+//! A failed write ends the process; a log never sees the error. The exceptions are a full disk
+//! while a file is written on which nothing depends yet ([`OpenMode::is_aside`]), and a file or
+//! directory of a partition that is gone ([`OpenMode::may_be_lost`]).
 //!
 //! If a [`ShardLog`] has a [`CompactionConfig`], `poll` also compacts it.
 

@@ -1,6 +1,6 @@
 //! Writes and syncs that found no file: its name was lost while the file was closed, and with it
-//! what it held. What was appended is not acknowledged, and nothing more is written before the next
-//! start, which decides what is left. Reads of the other segments continue.
+//! what it held. What was appended there is not acknowledged, and nothing more is written before
+//! the next start, which decides what is left. Reads of the other segments continue.
 
 use super::Effects;
 use super::batch::Refusal;
@@ -8,15 +8,24 @@ use super::partition_set::{PartitionId, Partitions};
 use super::produce::PendingProduce;
 use super::produce_answers::{failed, place_of};
 use muster_codec::{ErrorCode, Response};
-use muster_storage::FileKey;
+use muster_storage::partition_log::LostWrite;
+use muster_storage::{FileKey, PartitionLog};
 use tracing::error;
 
 impl Partitions {
-    /// A write or a sync of a partition found no file.
-    pub(super) fn lost_write(&mut self, id: PartitionId, reason: &str, out: &mut Effects) {
+    /// A write or a sync of a partition found no file. Batches before the lost ones can still
+    /// become readable, so their produces wait.
+    pub(super) fn lost_write(
+        &mut self,
+        id: PartitionId,
+        lost: impl FnOnce(&PartitionLog) -> LostWrite,
+        reason: &str,
+        out: &mut Effects,
+    ) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let (is_first, segment) = (!partition.has_lost_writes, partition.log.active_segment());
-        let waiting = partition.lost_write(&mut self.io);
+        let (is_first, LostWrite { segment, from }) =
+            (!partition.has_lost_writes, lost(&partition.log));
+        let waiting = partition.lost_write(from, &mut self.io);
         let topic = self.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
         let topic = topic.unwrap_or_default();
         if is_first {

@@ -11,10 +11,9 @@ use super::{Effects, layout};
 use crate::config::TopicConfig;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
-use muster_codec::ErrorCode;
-use muster_codec::Wall;
 use muster_codec::messages::AbortedTransaction;
 use muster_codec::record_batch::{EndTxnMarker, TimestampType, set_max_timestamp};
+use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 use muster_storage::partition_log::CompactionRules;
 use muster_storage::{AppendError, CompactionConfig};
@@ -110,7 +109,7 @@ impl Partition {
         let (number, token_tag) = (io.number_log(), io.token_tag());
         let place = PartitionPlace { dir: layout::directory(id), number, token_tag };
         let obeyed = log_config(&config);
-        let (log, producers) = match found {
+        let (log, mut producers) = match found {
             None => (PartitionLog::create(place, obeyed, wall.0), Producers::default()),
             Some(Found { recovered, start_offset, producers }) => {
                 let (files, ops) = (&mut io.files, &mut out.ops);
@@ -120,7 +119,6 @@ impl Partition {
             }
         };
         io.producers.take(Address::default(), producers.len());
-        let mut producers = producers;
         producers.transactions.high_watermark_is(log.high_watermark());
         producers.transactions.log_starts_at(log.log_start_offset());
         let synced = log.recovery_point().map_or(0, |point| point.end.offset);
@@ -312,9 +310,7 @@ impl Partition {
     pub(super) fn await_sync(&mut self, round: u64) -> bool {
         let end = self.log.log_end_offset();
         let waits = self.durable_offset() < end;
-        if waits {
-            self.awaiting_sync.push_back((end, round));
-        }
+        self.awaiting_sync.extend(waits.then_some((end, round)));
         waits
     }
 
@@ -454,14 +450,18 @@ impl Partition {
         io.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// A write or a sync found no file. Returns the produces and rounds that wait: what they wait
-    /// for never comes.
-    pub(super) fn lost_write(&mut self, io: &mut Io) -> Vec<u64> {
+    /// A write or a sync found no file. Returns the produces and rounds that wait for what never
+    /// comes: for syncs, and for records from the offset `from` on.
+    pub(super) fn lost_write(&mut self, from: i64, io: &mut Io) -> Vec<u64> {
         self.has_lost_writes = true;
-        self.unwritten.drain(..).for_each(|it| io.written(it.address, it.len));
-        let produces = self.awaiting.drain(..).map(|awaiting| awaiting.produce);
+        let kept = self.unwritten.partition_point(|it| it.end_offset <= from);
+        self.unwritten.drain(kept..).for_each(|it| io.written(it.address, it.len));
+        let is_lost = |it: &Awaiting| it.sync || it.end_offset > from;
+        let lost = self.awaiting.iter().filter(|it| is_lost(it)).map(|it| it.produce);
         let rounds = self.awaiting_sync.drain(..).map(|(_, round)| round);
-        produces.chain(rounds).collect()
+        let waiting = lost.chain(rounds).collect();
+        self.awaiting.retain(|it| !is_lost(it));
+        waiting
     }
 
     /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that

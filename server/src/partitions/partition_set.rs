@@ -278,9 +278,10 @@ impl Partitions {
             Some(Job::LookForScrub(id, file)) => return self.looked_for_scrub(id, &file, &done),
             _ => {}
         }
-        if let (Some(Job::Flush(id, _)), FileDone::Lost { reason, .. }) = (&job, &done) {
+        if let (Some(Job::Flush(id, end)), FileDone::Lost { reason, .. }) = (&job, &done) {
             self.sync_ended(*id);
-            return self.lost_write(*id, reason, out);
+            let of = |log: &PartitionLog| log.lost_sync(end.segment);
+            return self.lost_write(*id, of, reason, out);
         }
         let has_space = !matches!(done, FileDone::NoSpace { .. });
         let data = match done {
@@ -318,8 +319,8 @@ impl Partitions {
 
     fn log_done(&mut self, number: u32, done: FileDone, out: &mut Effects) {
         let id = self.by_number.get(&number).copied();
-        if let (Some(id), FileDone::Lost { reason, .. }) = (id, &done) {
-            return self.lost_write(id, reason, out);
+        if let (Some(id), FileDone::Lost { token, reason }) = (id, &done) {
+            return self.lost_write(id, |log| log.lost(*token), reason, out);
         }
         if let Some(id) = id
             && let Some(partition) = self.partitions.get_mut(&id)

@@ -9,6 +9,7 @@ mod batch_place;
 mod compaction;
 mod damaged_part;
 mod files;
+mod lost;
 mod read;
 mod recovery;
 mod recovery_point;
@@ -30,6 +31,7 @@ pub use compaction::{
 };
 pub use damaged_part::{DamagedPart, Suspect};
 pub use files::{PartitionFiles, UnfinishedSwap, partition_files};
+pub use lost::LostWrite;
 pub use read::{BatchSearch, Find, Found};
 pub use recovery::{PartitionError, PartitionRecovery, RecoveredPartition, TornEnd, segment_end};
 pub use recovery_point::{

@@ -6,14 +6,18 @@ use super::transactions::{ABORT, COMMIT, transactional};
 use muster_codec::ErrorCode;
 use std::path::PathBuf;
 
+/// The directory of partition 0.
+fn directory() -> PathBuf {
+    layout::directory(PartitionId { topic: topic_id(), index: 0 })
+}
+
 /// A world in which no file is open, and the segment of its partition 0, which lost its name.
 fn bereft(fill: impl FnOnce(&mut World)) -> (World, PathBuf, Vec<u8>) {
     let mut world = World::new();
     fill(&mut world);
     world.append(1, &batch(1));
     world.reopen();
-    let id = PartitionId { topic: topic_id(), index: 0 };
-    let path = layout::directory(id).join(&world.segments(0)[0]);
+    let path = directory().join(&world.segments(0)[0]);
     let bytes = world.disk.live.remove(&path).unwrap();
     (world, path, bytes)
 }
@@ -75,4 +79,52 @@ fn a_clean_stop_ends_without_the_sync_of_a_file_that_is_gone() {
     world.sync_all();
     assert!(world.partitions.is_quiet());
     assert!(!world.disk.live.contains_key(&path));
+}
+
+/// A batch that begins a new segment.
+fn rolled() -> Vec<u8> {
+    large_batch(800_000)
+}
+
+#[test]
+fn a_partition_whose_directory_was_moved_away_takes_no_batch_before_the_next_start() {
+    let mut world = World::new();
+    world.set("segment.bytes", "1048576");
+    assert_eq!(world.append(0, &rolled()), 0);
+    let elsewhere = PathBuf::from("elsewhere");
+    world.disk.move_away(&directory(), &elsewhere);
+    for _ in 0..2 {
+        let answer = world.produce(0, &rolled());
+        assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+        assert_eq!(world.segments(0), [""; 0], "the directory is not made again");
+        assert!(world.partitions.is_quiet());
+    }
+    let trouble = world.partitions.files_trouble().unwrap();
+    assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0)], "from the file that is open");
+    world.disk.move_away(&elsewhere, &directory());
+    world.reopen();
+    assert_eq!(appended(&mut world, 0), (ErrorCode::None, 1));
+}
+
+#[test]
+fn a_batch_that_is_written_wakes_its_readers_while_a_later_one_is_lost() {
+    let mut world = World::new();
+    world.set("segment.bytes", "1048576");
+    assert_eq!(world.append(0, &rolled()), 0);
+    let fetch = world.start_fetch(&fetch_request(10_000, &[(0, 1)]));
+    world.settle();
+    let written = world.start_produce(0, &batch(1));
+    world.disk.move_away(&directory(), &PathBuf::from("elsewhere"));
+    let lost = world.start_produce(0, &rolled());
+    // The file of the second batch is found to be gone before the first batch is written.
+    assert_eq!(world.done.len(), 2);
+    world.done.swap(0, 1);
+    world.settle();
+    assert_eq!(world.produced(lost).unwrap().error_code, ErrorCode::KafkaStorageError.code());
+    let answer = world.produced(written).unwrap();
+    assert_eq!((error(answer.error_code), answer.base_offset), (ErrorCode::None, 1));
+    let answer = world.fetched(fetch).expect("it waited for this batch");
+    assert_eq!(ranges(&only(answer)), [(1, 1)]);
+    assert!(world.partitions.is_quiet());
 }
