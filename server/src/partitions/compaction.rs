@@ -207,8 +207,7 @@ impl Partitions {
 
     pub(super) fn name_of(&self, id: PartitionId) -> String {
         let topic = self.image().topic_by_id(id.topic);
-        let name = topic.map_or_else(|| id.topic.to_string(), |topic| topic.name.to_string());
-        format!("{name}-{}", id.index)
+        topic.map_or_else(|| id.named(&id.topic.to_string()), |topic| id.named(&topic.name))
     }
 }
 

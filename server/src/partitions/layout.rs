@@ -12,8 +12,15 @@ use std::path::PathBuf;
 pub const TOPICS: &str = "topics";
 pub const RECOVERY_POINTS: &str = "recovery-points";
 
+impl PartitionId {
+    /// The name of the partition of a topic with this name, such as `orders-3`.
+    pub fn named(self, topic: &str) -> String {
+        format!("{topic}-{}", self.index)
+    }
+}
+
 pub fn directory(id: PartitionId) -> PathBuf {
-    PathBuf::from(TOPICS).join(format!("{}-{}", id.topic, id.index))
+    PathBuf::from(TOPICS).join(id.named(&id.topic.to_string()))
 }
 
 /// The partition of a directory; None for any other name.

@@ -21,7 +21,7 @@ impl Partitions {
     /// The files that are lost, in words: how many, and the first of them.
     pub(crate) fn files_trouble(&self) -> Option<String> {
         let ((id, _), what) = self.looks.lost.first_key_value()?;
-        let (name, count) = (self.name(*id), self.looks.lost());
+        let (name, count) = (self.name_of(*id), self.looks.lost());
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
@@ -88,7 +88,7 @@ impl Partitions {
         let is_active = partition.log.active_segment() == *base_offset;
         partition.is_lost = is_active && what.is_some() || partition.is_lost && !is_active;
         let (refuses, has_lost_writes) = (partition.is_lost, partition.has_lost_writes);
-        let name = self.name(id);
+        let name = self.name_of(id);
         match (what, self.looks.lost.contains_key(&place)) {
             (Some(what), false) => {
                 let consequence = consequence(refuses);
@@ -137,12 +137,6 @@ impl Partitions {
         let last = self.partitions.last_key_value().map(|(id, _)| *id);
         self.looks.after.take_if(|(id, _)| Some(*id) == last);
         None
-    }
-
-    /// The name of a partition.
-    fn name(&self, id: PartitionId) -> String {
-        let topic = self.image().topic_by_id(id.topic);
-        topic.map_or_else(String::new, |topic| format!("{}-{}", topic.name, id.index))
     }
 }
 

@@ -62,10 +62,9 @@ impl Partitions {
         why: &PartitionError,
     ) {
         error!(
-            "{}-{} is offline; all others are served: in {}, {why}. See muster log verify {data}, \
-             and muster log recover {data} for the loss and the possible repair",
-            topic.name,
-            id.index,
+            "{} is offline; all others are served: in {}, {why}. See muster log verify {data}, and \
+             muster log recover {data} for the loss and the possible repair",
+            id.named(&topic.name),
             data.join(layout::directory(id)).display(),
             data = data.display(),
         );

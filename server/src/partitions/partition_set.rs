@@ -159,7 +159,7 @@ impl Partitions {
             for id in self.led(topic) {
                 let point = points.get(&id).copied();
                 let is_there = point.is_some() || there.contains(&id);
-                let name = format!("{}-{}", topic.name, id.index);
+                let name = id.named(&topic.name);
                 let found =
                     is_there.then(|| load::read(data, id, &name, point, times.wall)).transpose();
                 match found {

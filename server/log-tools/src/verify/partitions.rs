@@ -54,7 +54,7 @@ pub(super) fn verify(
 
 fn partition_name(image: &ClusterImage, id: PartitionId) -> Option<String> {
     let topic = image.topic_by_id(id.topic)?;
-    (0..topic.partitions).contains(&id.index).then(|| format!("{}-{}", topic.name, id.index))
+    (0..topic.partitions).contains(&id.index).then(|| id.named(&topic.name))
 }
 
 /// Checks the files of recovery points.
