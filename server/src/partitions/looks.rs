@@ -25,6 +25,16 @@ impl Partitions {
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
+    /// Notes, and counts, that the file of a segment is lost. False if this was known.
+    pub(super) fn note_lost(&mut self, place: (PartitionId, i64), what: String) -> bool {
+        let is_new = !self.looks.lost.contains_key(&place);
+        if is_new {
+            self.io.counters.files_lost += 1;
+            self.looks.lost.insert(place, what);
+        }
+        is_new
+    }
+
     /// Whether the file of a segment is known to be lost.
     pub(super) fn is_known_lost(&self, id: PartitionId, base_offset: i64) -> bool {
         self.looks.lost.contains_key(&(id, base_offset))
@@ -93,10 +103,9 @@ impl Partitions {
             (Some(what), false) => {
                 let consequence = consequence(refuses);
                 error!(target: "damage", "{name}: {what}. {consequence}");
-                self.io.counters.files_lost += 1;
-                self.looks.lost.insert(place, what);
+                self.note_lost(place, what);
             }
-            (None, true) if is_active && has_lost_writes => {}
+            (None, true) if has_lost_writes => {}
             (None, true) => {
                 info!(target: "damage", "{name}: {path} is no longer lost");
                 self.looks.lost.remove(&place);

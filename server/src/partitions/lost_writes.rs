@@ -26,14 +26,13 @@ impl Partitions {
         let (is_first, LostWrite { segment, from }) =
             (!partition.has_lost_writes, lost(&partition.log));
         let waiting = partition.lost_write(from, &mut self.io);
+        let is_new = self.note_lost((id, segment), reason.to_owned());
+        if is_first || is_new {
+            let consequence = "Produces are refused until the next start, which needs the file";
+            error!(target: "damage", "{}: {reason}. {consequence}", self.name_of(id));
+        }
         let topic = self.image().topic_by_id(id.topic).map(|topic| topic.name.clone());
         let topic = topic.unwrap_or_default();
-        if is_first {
-            let consequence = "Produces are refused until the next start, which needs the file";
-            error!(target: "damage", "{topic}-{}: {reason}. {consequence}", id.index);
-            self.io.counters.files_lost += 1;
-            self.looks.lost.entry((id, segment)).or_insert_with(|| reason.to_owned());
-        }
         for produce in waiting {
             self.produce_lost(produce, (id, &topic), out);
         }

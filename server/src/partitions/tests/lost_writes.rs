@@ -128,3 +128,21 @@ fn a_batch_that_is_written_wakes_its_readers_while_a_later_one_is_lost() {
     assert_eq!(ranges(&only(answer)), [(1, 1)]);
     assert!(world.partitions.is_quiet());
 }
+
+/// A look has found it first.
+#[test]
+fn a_lost_file_is_counted_once() {
+    let (mut world, _, _) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    world.partitions.stop_upkeep();
+    world.partitions.config.state_check_max_bytes_per_second = 1;
+    world.config.state_check_max_bytes_per_second = 1;
+    world.pass(2_000);
+    assert_eq!(world.partitions.io.counters.files_lost, 1);
+    world.sync_all();
+    world.pass(2_000);
+    assert_eq!(world.partitions.io.counters.files_lost, 1);
+    let trouble = world.partitions.files_trouble().unwrap();
+    assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
+    assert_eq!(world.partitions.looks.lost(), 1);
+    assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
+}
