@@ -79,8 +79,10 @@ pub(crate) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Makes a hard link to a file, and creates the directory for it.
+/// Makes a hard link to a file, and creates the directory for it. Without the file it creates
+/// nothing.
 pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
+    fs::symlink_metadata(path)?;
     name.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::hard_link(path, name)
 }

@@ -120,11 +120,11 @@ impl OfflineLog {
                 Some(FileDone::Read { token, data: bytes })
             }
             FileOp::Truncate { file, len } => self.file(file)?.set_len(len).map(|()| None)?,
-            FileOp::Rename { from, to } => {
+            FileOp::Rename { token, from, to } => {
                 let to = data.join(to);
                 fs::rename(data.join(from), &to)?;
                 directories::sync_name(&to)?;
-                None
+                token.map(|token| FileDone::Renamed { token })
             }
             FileOp::RemoveFile { path } => match fs::remove_file(data.join(path)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

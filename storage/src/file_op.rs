@@ -73,11 +73,12 @@ impl OpenMode {
 /// A `Close` may follow operations on its file that are still in progress; they are completed. A
 /// `Sync` covers the writes to its file that were requested before it.
 ///
-/// Paths are relative to the data directory. Only `Write`, `Read`, `Sync` and `Look` have a
-/// completion: one [`FileDone`] each. All operations except `Write`, `Read` and `Sync` take effect
-/// in the order of their requests; a slow disk may delay them. Dependent operations wait:
-/// operations on a file wait for its open and its truncation. A rename waits for writes and syncs
-/// of all files in its directory, because a file may be acknowledged only under its name.
+/// Paths are relative to the data directory. Only `Write`, `Read`, `Sync`, `Look` and a `Rename`
+/// with a token have a completion: one [`FileDone`] each. All operations except `Write`, `Read` and
+/// `Sync` take effect in the order of their requests; a slow disk may delay them. Dependent
+/// operations wait: operations on a file wait for its open and its truncation. A rename waits for
+/// writes and syncs of all files in its directory, because a file may be acknowledged only under
+/// its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
     /// Opens a file for reading and writing. If the file or its directory is missing, they are
@@ -113,8 +114,10 @@ pub enum FileOp {
         len: u64,
     },
     /// Replaces the file at `to` (if any), durably and atomically. A process that has the replaced
-    /// file open can still read it.
+    /// file open can still read it. With a token the file at `from` may be gone: then the rename
+    /// completes with [`FileDone::Lost`].
     Rename {
+        token: Option<FileToken>,
         from: PathBuf,
         to: PathBuf,
     },
@@ -185,8 +188,8 @@ pub enum FileDone {
     NoSpace {
         token: FileToken,
     },
-    /// The file could not be opened for a write or sync; nothing was done. Only for files for which
-    /// [`OpenMode::may_be_lost`] holds.
+    /// The file could not be opened for a write or sync, or is not there to be renamed; nothing was
+    /// done. Only for files for which [`OpenMode::may_be_lost`] holds, and renames with a token.
     Lost {
         token: FileToken,
         reason: String,
@@ -201,6 +204,9 @@ pub enum FileDone {
         reason: String,
     },
     Synced {
+        token: FileToken,
+    },
+    Renamed {
         token: FileToken,
     },
     /// The length of the file. None if the path leads to no file, or to a file other than the open
@@ -220,6 +226,7 @@ impl FileDone {
         | Self::Read { token, .. }
         | Self::ReadFailed { token, .. }
         | Self::Synced { token }
+        | Self::Renamed { token }
         | Self::Looked { token, .. }) = self;
         *token
     }

@@ -90,8 +90,9 @@ impl HeldFiles {
         ops.push(FileOp::RemoveFile { path: dir.join(name) });
     }
 
-    /// Removes a segment whose file name is about to be reused. If the segment is held, it is
-    /// renamed to `aside` and removed later.
+    /// Removes a segment whose file name is about to be reused. If the segment is held, it is first
+    /// kept as `aside`, and that is removed later. A file that is gone is not kept: what was to be
+    /// sent of it is not sent.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,
@@ -107,7 +108,8 @@ impl HeldFiles {
         }) else {
             return ops.push(FileOp::RemoveFile { path: from });
         };
-        ops.push(FileOp::Rename { from, to: dir.join(&aside) });
+        ops.push(FileOp::Keep { path: from.clone(), name: dir.join(&aside) });
+        ops.push(FileOp::RemoveFile { path: from });
         held.name.clone_from(&aside);
         log.push_back((key.segment, aside));
     }
@@ -197,9 +199,9 @@ mod tests {
         held.hold(key(3), dir, "3.log");
         held.replace_segment(key(3), dir, ("3.log", "3.old".into()), &mut ops);
         held.replace_segment(key(4), dir, ("4.log", "4.old".into()), &mut ops);
-        let [rename, remove] = &ops[..] else { panic!("{ops:?}") };
-        assert_eq!(*rename, FileOp::Rename { from: "d/3.log".into(), to: "d/3.old".into() });
-        assert_eq!(*remove, FileOp::RemoveFile { path: "d/4.log".into() });
+        let kept = FileOp::Keep { path: "d/3.log".into(), name: "d/3.old".into() };
+        let removed = |path: &str| FileOp::RemoveFile { path: path.into() };
+        assert_eq!(ops, [kept, removed("d/3.log"), removed("d/4.log")]);
         assert_eq!(held.path(key(3)), Some("d/3.old".into()));
         ops.clear();
         assert_eq!(held.release(key(3), &mut ops), [key(3)]);

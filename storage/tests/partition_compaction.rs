@@ -5,10 +5,12 @@
 mod common;
 
 use common::compacting::{Compacting, Made, value_of};
-use common::partition::{World, small_config};
+use common::partition::{World, place, small_config};
 use muster_codec::record_batch::{Batch, BatchHeader, Batches, Compression};
 use muster_storage::partition_log::{CompactionEnd, LastOfProducer};
 use muster_storage::{Find, TopicConfig};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 const DAY: i64 = 86_400_000;
 
@@ -290,6 +292,72 @@ fn a_pass_ends_if_its_segments_are_removed() {
     assert!(world.all_records().iter().all(|(offset, ..)| *offset >= 3));
 }
 
+/// The first segment is being sent while compaction replaces it.
+#[test]
+fn a_held_segment_that_lost_its_name_is_replaced() {
+    let mut world = world();
+    for round in 0..3 {
+        world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
+        world.seal();
+    }
+    let range = world.range(0, 1_000).unwrap();
+    world.log.hold(&range, &mut world.files);
+    let mut pass = world.begin(0).unwrap();
+    let path = world.path(0);
+    // Its records were read, and its name is lost before it is replaced.
+    while !world.disk.live.keys().any(|it| it.ends_with("compacted.new")) {
+        assert_eq!(world.step(&mut pass), None);
+    }
+    world.close_files();
+    world.disk.live.remove(&path).unwrap();
+    world.disk.durable.remove(&path).unwrap();
+    let end = loop {
+        if let Some(end) = world.step(&mut pass) {
+            break end;
+        }
+    };
+    assert!(matches!(end, CompactionEnd::Done(_)), "{end:?}");
+    let left = records(&mut world);
+    assert!(left.contains(&read(4, "a", "2")) && !left.contains(&read(0, "a", "0")), "{left:?}");
+    let mut ops = Vec::new();
+    world.files.release(range.file, &mut ops);
+    world.perform(ops);
+    assert!(world.disk.live.keys().all(|it| !it.to_string_lossy().ends_with(".replaced")));
+}
+
+/// The directory is moved away before each slice in turn.
+#[test]
+fn a_pass_whose_directory_was_moved_away_ends_and_makes_no_other_one() {
+    let (dir, elsewhere) = (place().dir, PathBuf::from("elsewhere"));
+    let mut ends = BTreeSet::new();
+    for moment in 0.. {
+        let mut world = world();
+        for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
+            world.append(Made::of(&[(key, Some(value))]).batch());
+        }
+        world.seal();
+        let expected = [read(1, "b", "1"), read(2, "a", "2")];
+        let mut pass = world.begin(0).unwrap();
+        let early = (0..moment).find_map(|_| world.step(&mut pass));
+        if early.is_some() {
+            break;
+        }
+        world.disk.move_away(&dir, &elsewhere);
+        let end = loop {
+            if let Some(end) = world.step(&mut pass) {
+                break end;
+            }
+        };
+        assert_eq!(world.disk.dir(&dir), BTreeMap::new(), "{moment}: {end:?}");
+        ends.insert(format!("{end:?}").chars().take(4).collect::<String>());
+        world.disk.move_away(&elsewhere, &dir);
+        world.reopen_stored().unwrap();
+        let left = records(&mut world);
+        assert!(expected.iter().all(|it| left.contains(it)), "{moment}: {left:?}");
+    }
+    assert_eq!(ends.into_iter().collect::<Vec<_>>(), ["Done", "Lost"]);
+}
+
 #[test]
 fn readers_of_a_replaced_segment_see_its_old_bytes_or_begin_again() {
     let mut world = world();
@@ -318,7 +386,7 @@ fn readers_of_a_replaced_segment_see_its_old_bytes_or_begin_again() {
     let mut ops = Vec::new();
     world.files.release(range.file, &mut ops);
     world.perform(ops);
-    let names: Vec<_> = world.disk.dir(&common::partition::place().dir).into_keys().collect();
+    let names: Vec<_> = world.disk.dir(&place().dir).into_keys().collect();
     assert!(names.iter().all(|name| name.ends_with(".log")), "{names:?}");
 
     let muster_storage::Found::Batch(place) = search.look(&data).unwrap() else { panic!() };

@@ -407,9 +407,10 @@ impl Disk {
             }
             FileOp::Sync { token, .. } => return Some(FileDone::Synced { token }),
             FileOp::Truncate { file, len } => self.file(file).0.truncate(len),
-            FileOp::Rename { from, to } => {
+            FileOp::Rename { token, from, to } => {
                 let file = self.files.remove(&from).expect("a file to rename");
                 self.files.insert(to, file);
+                return token.map(|token| FileDone::Renamed { token });
             }
             FileOp::RemoveFile { path } => drop(self.files.remove(&path)),
             FileOp::MoveDir { from, .. } => self.files.retain(|file, _| !file.starts_with(&from)),
@@ -417,7 +418,10 @@ impl Disk {
                 let len = self.files.get(&path).map(SparseFile::len);
                 return Some(FileDone::Looked { token, len });
             }
-            FileOp::Keep { .. } => {}
+            FileOp::Keep { path, name } => {
+                let kept = self.files.get(&path).cloned();
+                self.files.extend(kept.map(|file| (name, file)));
+            }
             FileOp::RemoveDir { path } => self.files.retain(|file, _| !file.starts_with(&path)),
         }
         None

@@ -151,10 +151,14 @@ fn recovery_needs_no_block_that_is_older_than_its_snapshot() {
     has_all(&Server::start(data.path(), 1, &[]), 2_000);
 }
 
-/// Produces a record, and returns the error code.
+/// Produces a small record, and returns the error code.
 fn refused(client: &mut Client) -> i16 {
+    refused_value(client, b"b")
+}
+
+fn refused_value(client: &mut Client, value: &[u8]) -> i16 {
     let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&b"b"[..])));
+    builder.append(0, &(&b"key"[..], Some(value)));
     let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
     let partition_data = vec![PartitionProduceData { index: 0, records }];
     let topic = TopicProduceData { name: "orders".into(), partition_data, ..Default::default() };
@@ -229,6 +233,38 @@ fn a_segment_that_lost_its_name_is_not_made_again() {
     let server = Server::start(data.path(), 1, &[unwatched]);
     assert_eq!(fetched(&mut server.client(0), "orders", 2), (0, Some(2)));
     assert_eq!(produce(&mut server.client(0), "orders", b"a"), Some(3));
+}
+
+/// The next record needs a new segment.
+#[test]
+fn a_directory_that_was_moved_away_is_not_made_again() {
+    let configs = ["log.segment.bytes=1048576", "state.check.max.bytes.per.second=0"];
+    let data = tempfile::tempdir().unwrap();
+    let mut server = filled(data.path(), &configs).0;
+    for offset in 0..3 {
+        assert_eq!(produce(&mut server.client(0), "orders", &[1; 250_000]), Some(offset));
+    }
+    assert!(server.stop().success());
+    let mut server = Server::start(data.path(), 1, &configs);
+    let mut client = server.client(0);
+    assert_eq!(produce(&mut client, "orders", b"a"), Some(3));
+    let topics = fs::read_dir(data.path().join("topics")).unwrap();
+    let of_partition = topics.map(|it| it.unwrap().path()).find(|it| it.is_dir()).unwrap();
+    let elsewhere = data.path().join("elsewhere");
+    fs::rename(&of_partition, &elsewhere).unwrap();
+    for _ in 0..2 {
+        assert_eq!(refused_value(&mut client, &[1; 500_000]), KAFKA_STORAGE_ERROR);
+    }
+    server.says("Produces are refused until the next start");
+    assert_eq!(refused(&mut client), KAFKA_STORAGE_ERROR);
+    assert!(server.stop().success() && !of_partition.exists());
+    let mut server = Server::start(data.path(), 1, &configs);
+    server.says("orders-0 is offline");
+    assert!(server.stop().success() && !of_partition.exists());
+    fs::rename(&elsewhere, &of_partition).unwrap();
+    let server = Server::start(data.path(), 1, &configs);
+    assert_eq!(fetched(&mut server.client(0), "orders", 2), (0, Some(2)));
+    assert_eq!(produce(&mut server.client(0), "orders", &[1; 500_000]), Some(4));
 }
 
 /// The server itself reads old segments again.

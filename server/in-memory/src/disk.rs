@@ -57,7 +57,12 @@ impl Disk {
                 let is_it = |found: &&File| file.is_none_or(|file| Rc::ptr_eq(&file.0, &found.0));
                 return CallDone::Looked(Ok(found.filter(is_it).map(|it| it.0.borrow().len())));
             }
-            // No caller requests a backup or reads a kept file.
+            // No part of this server reads what is kept in the trash.
+            Call::Keep { path, name } if path.parent() == name.parent() => {
+                let kept = self.files.get(&path).cloned();
+                self.files.extend(kept.map(|file| (name, file)));
+            }
+            // No caller requests a backup.
             Call::Keep { .. } | Call::Link(_) => {}
             Call::Close { file } => drop(file),
         }

@@ -114,11 +114,15 @@ impl Directory {
                 truncated.map_err(|error| failed("truncate a log", Path::new(""), &error))?;
             }
             Call::Rename { from, to } => {
-                let (from, to) = (data.join(from), data.join(to));
+                let (old, to) = (data.join(&from), data.join(to));
                 let replaced = freeing.hold(&to);
-                let renamed = fs::rename(&from, &to).and_then(|()| directories::sync_name(&to));
-                renamed.map_err(|error| failed("rename", &from, &error))?;
-                freeing.free(replaced);
+                match fs::rename(&old, &to).and_then(|()| directories::sync_name(&to)) {
+                    Ok(()) => freeing.free(replaced),
+                    Err(error) if is_absent(&error) && data.exists() => {
+                        return Ok(CallDone::NotRenamed { from, error });
+                    }
+                    Err(error) => return Err(failed("rename", &old, &error)),
+                }
             }
             Call::RemoveFile { path } => {
                 let path = data.join(path);

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 pub(super) enum Purpose {
     Open(FileId),
     Truncate(FileId),
-    /// A rename or another change of a name.
-    Name {
-        is_rename: bool,
-    },
+    /// A rename, with the token of its completion.
+    Rename(Option<FileToken>),
+    /// Another change of a name.
+    Name,
     /// A look at a path. `file` is the id of the file that should be there, if that file is open
     /// when the look begins.
     Look {
@@ -68,7 +68,7 @@ impl<F: Descriptor> Calls<F> {
 
     /// Adds a call, which begins with [`Self::begin_next`].
     pub(super) fn push(&mut self, purpose: Purpose, call: Call<F>, now: i64) {
-        let is_rename = matches!(purpose, Purpose::Name { is_rename: true });
+        let is_rename = matches!(purpose, Purpose::Rename(_));
         self.renames += usize::from(is_rename);
         self.last_rename += u64::from(is_rename);
         for directory in directories(&call).into_iter().flatten() {
@@ -123,7 +123,7 @@ impl<F: Descriptor> Calls<F> {
     pub(super) fn ended(&mut self, now: i64) -> Option<Purpose> {
         let (purpose, directories) = self.under_way.pop_front()?;
         self.begun_at = now;
-        let is_rename = matches!(purpose, Purpose::Name { is_rename: true });
+        let is_rename = matches!(purpose, Purpose::Rename(_));
         self.renames -= usize::from(is_rename);
         self.closes -= usize::from(purpose == Purpose::Close);
         for directory in directories.into_iter().flatten() {

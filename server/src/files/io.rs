@@ -107,6 +107,11 @@ pub enum CallDone<F> {
     Opened(F),
     /// A file that must exist could not be opened.
     NotOpened(io::Error),
+    /// There was no file to rename.
+    NotRenamed {
+        from: PathBuf,
+        error: io::Error,
+    },
     /// The length of the file; None if the path leads to no file, or not to the open file.
     Looked(io::Result<Option<u64>>),
     /// The result of any other call.

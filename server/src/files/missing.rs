@@ -1,11 +1,12 @@
 //! Files that must exist but cannot be opened, for example because they were removed. The
-//! operations that wait for such a file fail; the next operation tries again.
+//! operations that wait for such a file fail; the next operation tries again. And files that are
+//! gone when they are renamed.
 
 use super::calls::Purpose;
 use super::lane::Waiting;
 use super::slices::GivenUp;
-use super::{Call, CallEnd, FileError, FileIo, Files, PartsTo};
-use muster_storage::FileId;
+use super::{Call, CallDone, CallEnd, FileError, FileIo, Files, PartsTo};
+use muster_storage::{FileDone, FileId, FileToken};
 
 impl<I: FileIo> Files<I> {
     /// A file could not be opened: fails the operations that wait for it.
@@ -41,5 +42,20 @@ impl<I: FileIo> Files<I> {
         lane.open_again();
         let (path, mode) = (lane.path().clone(), lane.mode());
         self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
+    }
+}
+
+/// The completion of a rename, if it has one.
+pub(super) fn renamed<F>(
+    token: Option<FileToken>,
+    done: CallDone<F>,
+) -> Result<Option<FileDone>, FileError> {
+    let CallDone::NotRenamed { from, error } = done else {
+        return Ok(token.map(|token| FileDone::Renamed { token }));
+    };
+    let reason = format!("could not rename {}: {error}", from.display());
+    match token {
+        Some(token) => Ok(Some(FileDone::Lost { token, reason })),
+        None => Err(FileError(reason)),
     }
 }

@@ -26,6 +26,7 @@ use crate::stall::FilesStanding;
 use calls::{Calls, Purpose};
 use hashbrown::HashMap;
 use lane::{Lane, Waiting};
+use missing::renamed;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
 use std::path::PathBuf;
@@ -126,7 +127,9 @@ impl<I: FileIo> Files<I> {
             | FileOp::Write { file, .. }
             | FileOp::Read { file, .. }
             | FileOp::Sync { file, .. } => self.perform_on(io, file, op)?,
-            FileOp::Rename { from, to } => self.change_name(io, Call::Rename { from, to }),
+            FileOp::Rename { token, from, to } => {
+                self.push_call(io, Purpose::Rename(token), Call::Rename { from, to });
+            }
             FileOp::RemoveFile { path } => self.change_name(io, Call::RemoveFile { path }),
             FileOp::RemoveDir { path } => self.change_name(io, Call::RemoveDir { path }),
             FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
@@ -174,13 +177,14 @@ impl<I: FileIo> Files<I> {
                     self.lane_mut(file)?.opened(opened);
                     self.start_waiting(io, vec![file])?;
                 }
-                CallDone::Looked(_) | CallDone::Done => {}
+                CallDone::Looked(_) | CallDone::NotRenamed { .. } | CallDone::Done => {}
             },
             Some(Purpose::Truncate(file)) => {
                 self.lane_mut(file)?.truncated();
                 self.start_waiting(io, vec![file])?;
             }
-            Some(Purpose::Name { is_rename: true }) => {
+            Some(Purpose::Rename(token)) => {
+                ends.extend(renamed(token, done)?.map(CallEnd::Done));
                 let held = std::mem::take(&mut self.held);
                 self.start_waiting(io, held)?;
             }
@@ -193,7 +197,7 @@ impl<I: FileIo> Files<I> {
                     }));
                 }
             }
-            Some(Purpose::Name { is_rename: false } | Purpose::Close) | None => {}
+            Some(Purpose::Name | Purpose::Close) | None => {}
         }
         self.begin_calls(io);
         Ok(ends)
@@ -343,8 +347,7 @@ impl<I: FileIo> Files<I> {
     }
 
     fn change_name(&mut self, io: &mut I, call: Call<I::File>) {
-        let is_rename = matches!(call, Call::Rename { .. });
-        self.push_call(io, Purpose::Name { is_rename }, call);
+        self.push_call(io, Purpose::Name, call);
     }
 
     fn push_call(&mut self, io: &mut I, purpose: Purpose, call: Call<I::File>) {

@@ -149,6 +149,9 @@ impl Story {
                 CallDone::NotOpened(std::io::ErrorKind::NotFound.into())
             }
             Call::Open { path, .. } => CallDone::Opened(Open(Rc::new(path.display().to_string()))),
+            Call::Rename { from, .. } if from.starts_with("gone") => {
+                CallDone::NotRenamed { from, error: std::io::ErrorKind::NotFound.into() }
+            }
             Call::Look { file, .. } => CallDone::Looked(Ok(file.map(|_| 4_096))),
             _ => CallDone::Done,
         };
@@ -219,13 +222,13 @@ fn changes_wait_for_the_rename_of_a_file_beside_theirs_and_reads_do_not() {
     story.disk.cached = vec!["a/1", "b/1"];
     story.open(A, "a/1");
     story.open(B, "b/1");
-    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/3".into() });
+    story.perform(FileOp::Rename { token: None, from: "a/2".into(), to: "a/3".into() });
     story.write(A);
     story.read(A);
     story.send(&[A]);
     story.write(B);
     story.started(&["rename a/2 a/3", "read a/1", "send a/1", "write b/1"]);
-    story.perform(FileOp::Rename { from: "a/4".into(), to: "a/5".into() });
+    story.perform(FileOp::Rename { token: None, from: "a/4".into(), to: "a/5".into() });
     story.write(A);
     story.ends();
     story.started(&["rename a/4 a/5", "write a/1"]);
@@ -239,11 +242,11 @@ fn changes_do_not_wait_for_a_rename_that_was_requested_after_them() {
     let mut story = Story::new();
     story.disk.cached = vec!["a/1"];
     story.open(A, "a/1");
-    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/3".into() });
+    story.perform(FileOp::Rename { token: None, from: "a/2".into(), to: "a/3".into() });
     story.write(A);
     story.close(A);
     story.open(A, "a/4");
-    story.perform(FileOp::Rename { from: "a/5".into(), to: "a/6".into() });
+    story.perform(FileOp::Rename { token: None, from: "a/5".into(), to: "a/6".into() });
     story.started(&["rename a/2 a/3"]);
     story.ends();
     story.started(&["write a/1", "open a/4", "rename a/5 a/6"]);
@@ -364,7 +367,7 @@ fn a_look_follows_the_changes_of_names_before_it_and_knows_the_open_file() {
     let mut story = Story::new();
     story.disk.cached = vec!["a/1"];
     story.open(A, "a/1");
-    story.perform(FileOp::Rename { from: "a/2".into(), to: "a/1".into() });
+    story.perform(FileOp::Rename { token: None, from: "a/2".into(), to: "a/1".into() });
     let look = |token, file| FileOp::Look { token: FileToken(token), path: "a/1".into(), file };
     story.perform(look(7, Some(A)));
     story.perform(look(8, None));
@@ -449,6 +452,20 @@ fn operations_on_a_file_that_is_gone_fail_and_the_next_one_tries_again() {
     story.started(&["open b/1"]);
     assert_eq!(story.all_ends(), []);
     story.started(&["read b/1"]);
+}
+
+#[test]
+fn a_rename_with_a_token_completes_even_if_the_file_is_gone() {
+    let mut story = Story::new();
+    let mut rename = |token, from: &str| {
+        story.perform(FileOp::Rename { token, from: from.into(), to: "a/2".into() });
+        story.all_ends()
+    };
+    let token = FileToken(1);
+    assert_eq!(rename(None, "a/1"), []);
+    assert_eq!(rename(Some(token), "a/1"), [CallEnd::Done(FileDone::Renamed { token })]);
+    let reason = "could not rename gone/1: entity not found".to_owned();
+    assert_eq!(rename(Some(token), "gone/1"), [CallEnd::Done(FileDone::Lost { token, reason })]);
 }
 
 #[test]

@@ -59,6 +59,7 @@ impl LogReads {
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
             | FileDone::NoSpace { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Lost { .. } => {
                 unreachable!("the log is only read here")
             }

@@ -109,7 +109,7 @@ impl Partitions {
         self.io.files.close(FILE, &mut out.ops);
         let [path, aside] = layout::recovery_points(self.shard());
         out.ops.push(if has_space {
-            FileOp::Rename { from: aside, to: path }
+            FileOp::Rename { token: None, from: aside, to: path }
         } else {
             warn!("no space left for {}: the old file stays", path.display());
             FileOp::RemoveFile { path: aside }

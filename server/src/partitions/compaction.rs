@@ -8,7 +8,7 @@ use crate::clock::Times;
 use crate::config::{TopicConfig, topic_compaction};
 use muster_storage::limits::COMPACTION_SLICE_BYTES;
 use muster_storage::partition_log::{Cleanable, Compacted, Compaction, CompactionEnd, Slice};
-use muster_storage::{CompactionConfig, FileDone, Pace};
+use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
 use std::collections::BTreeSet;
 use tracing::{debug, error, warn};
 
@@ -107,12 +107,18 @@ impl Partitions {
                 let rate = running.config.io_bytes_per_second;
                 self.compactor.pace.pay(now, bytes, rate);
             }
-            Slice::End(end) => return self.compaction_ended(now, &running, end),
+            Slice::End(end) => return self.compaction_ended(now, &running, end, out),
         }
         self.compactor.running = Some(running);
     }
 
-    fn compaction_ended(&mut self, now: i64, running: &Running, end: CompactionEnd) {
+    fn compaction_ended(
+        &mut self,
+        now: i64,
+        running: &Running,
+        end: CompactionEnd,
+        out: &mut Effects,
+    ) {
         let backed_off = now.saturating_add(running.config.backoff_ms.max(1));
         let name = self.name_of(running.id);
         match end {
@@ -129,6 +135,12 @@ impl Partitions {
                 if !std::mem::replace(&mut self.compactor.is_disk_full, true) {
                     warn!("the disk is full: {name} is not compacted now; attempts come later");
                 }
+                self.compactor.check_at = backed_off;
+            }
+            CompactionEnd::Lost { reason } => {
+                // Nothing of what was appended is known to be lost.
+                let of = |log: &PartitionLog| log.lost_sync(log.active_segment());
+                self.lost_write(running.id, of, &reason, out);
                 self.compactor.check_at = backed_off;
             }
             CompactionEnd::Damaged { suspect, reason } => {
@@ -165,7 +177,8 @@ impl Partitions {
         let (mut is_point_late, mut unsynced) = (false, None);
         self.compactor.are_any = false;
         for (id, partition) in &mut self.partitions {
-            if !partition.config.cleanup_policy.compact || self.compactor.damaged.contains(id) {
+            let is_left_out = partition.has_lost_writes || self.compactor.damaged.contains(id);
+            if !partition.config.cleanup_policy.compact || is_left_out {
                 continue;
             }
             self.compactor.are_any = true;

@@ -91,6 +91,7 @@ impl Partitions {
             FileDone::Written { .. }
             | FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Synced { .. } => return,

@@ -296,6 +296,7 @@ impl Partitions {
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::NoSpace { .. } => None,
         };
         match job {
@@ -339,6 +340,7 @@ impl Partitions {
             FileDone::Synced { .. } => self.checkpoint.advanced(),
             FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Looked { .. } => {}

@@ -246,6 +246,7 @@ impl PartitionLog {
             }
             FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::Looked { .. } => {}

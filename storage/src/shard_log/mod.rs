@@ -251,6 +251,7 @@ impl ShardLog {
             | FileDone::ReadFailed { .. }
             | FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Looked { .. } => {
                 unreachable!("only compaction reads, and only its writes may fail")
             }
@@ -404,7 +405,7 @@ impl ShardLog {
         | Step::Header { segment, .. }
         | Step::Recycle { segment, .. }) = step;
         if let Step::Recycle { from, .. } = step {
-            ops.push(FileOp::Rename { from: self.path(from), to: self.path(segment) });
+            ops.push(FileOp::Rename { token: None, from: self.path(from), to: self.path(segment) });
         }
         let file = self.file(segment, ops);
         ops.push(match step {

@@ -135,7 +135,11 @@ impl SnapshotWriter {
             State::Whole(header) if flushed >= header.newest => {
                 ops.push(FileOp::Close { file: self.config.file });
                 let from = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
-                ops.push(FileOp::Rename { from, to: self.config.dir.join(SNAPSHOT_FILE_NAME) });
+                ops.push(FileOp::Rename {
+                    token: None,
+                    from,
+                    to: self.config.dir.join(SNAPSHOT_FILE_NAME),
+                });
                 self.reset();
                 return Some(SnapshotNews::Written(header));
             }

@@ -85,13 +85,17 @@ impl Disk {
                 let path = &self.open[&file].0;
                 self.live.get_mut(path).unwrap().resize(len as usize, 0);
             }
-            FileOp::Rename { from, to } => {
+            FileOp::Rename { token, from, to } => {
                 let is_open = |path| self.open.values().any(|(open, _)| open == path);
                 assert!(!is_open(&from) && !is_open(&to), "{from:?} or {to:?} is open");
+                if let Some(token) = token.filter(|_| !self.live.contains_key(&from)) {
+                    return Some(FileDone::Lost { token, reason: "ENOENT".into() });
+                }
                 for files in [&mut self.live, &mut self.durable] {
                     let bytes = files.remove(&from).expect("a file to rename");
                     files.insert(to.clone(), bytes);
                 }
+                return token.map(|token| FileDone::Renamed { token });
             }
             FileOp::RemoveFile { path } => {
                 assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open");

@@ -10,7 +10,7 @@ const PIECE_BYTES: u64 = 4096;
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// A file as pieces; pieces of zeros are not stored.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct SparseFile {
     len: u64,
     pieces: BTreeMap<u64, Vec<u8>>,

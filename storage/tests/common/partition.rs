@@ -140,6 +140,13 @@ impl World {
         }
     }
 
+    /// Closes the files of the log, which opens them again.
+    pub fn close_files(&mut self) {
+        let mut ops = Vec::new();
+        self.log.close(&mut self.files, &mut ops);
+        self.perform(ops);
+    }
+
     pub fn retain(&mut self, now: i64) -> usize {
         let mut ops = Vec::new();
         let dropped = self.log.retain(now, &mut self.files, &mut ops);
@@ -216,7 +223,7 @@ impl World {
             let replaced = swap.replaced.iter().map(|name| dir.join(name));
             ops.extend(replaced.map(|path| FileOp::RemoveFile { path }));
             let to = dir.join(segment_file_name(swap.base_offset));
-            ops.push(FileOp::Rename { from: dir.join(swap.name), to });
+            ops.push(FileOp::Rename { token: None, from: dir.join(swap.name), to });
         }
         let left = names.iter().filter(|name| is_left_by_compaction(name));
         ops.extend(left.map(|name| FileOp::RemoveFile { path: dir.join(name) }));

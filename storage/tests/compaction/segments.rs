@@ -185,7 +185,7 @@ fn files_of_a_backup_are_not_reused() {
         for _ in 0..4 {
             for op in polled(&mut story) {
                 match op {
-                    FileOp::Rename { from, to } if to != story.path(1) => {
+                    FileOp::Rename { from, to, .. } if to != story.path(1) => {
                         assert!(!of_backup.contains_key(&from), "{}", from.display());
                         reused += usize::from(is_backed_up);
                     }

@@ -116,7 +116,9 @@ impl Disk {
         let (renamed, removed): (Vec<_>, Vec<_>) =
             gone.into_iter().partition(|path| path.extension().is_some_and(|it| it == SWAP));
         self.names.retain(|path, _| !removed.contains(path));
-        renamed.iter().for_each(|path| self.rename(path, &path.with_extension("")));
+        for path in renamed {
+            self.rename(&path, &path.with_extension(""));
+        }
     }
 
     /// Adds a durable file; one with this name is replaced.

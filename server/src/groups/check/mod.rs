@@ -258,6 +258,7 @@ impl LogCheck {
             | FileDone::Synced { .. }
             | FileDone::Looked { .. }
             | FileDone::NoSpace { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Lost { .. } => {
                 unreachable!("the check reads only")
             }

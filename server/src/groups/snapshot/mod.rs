@@ -101,7 +101,7 @@ impl Snapshots {
     pub(super) fn put_aside(&self) -> Option<FileOp> {
         let (from, to) =
             (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
-        self.is_there.then_some(FileOp::Rename { from, to })
+        self.is_there.then_some(FileOp::Rename { token: None, from, to })
     }
 
     /// Makes one due that begins from now on.

@@ -1,8 +1,10 @@
 //! Compaction of the partitions of a topic with `cleanup.policy=compact`.
 
+use super::super::{PartitionId, layout};
 use super::support::*;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::{BatchBuilder, Batches};
+use std::path::Path;
 
 /// A topic that is compacted, with small segments.
 fn compacted() -> World {
@@ -96,4 +98,26 @@ fn damage_that_compaction_meets_is_refused_to_readers() {
     assert_eq!(error(world.fetch(0, 2).error_code), ErrorCode::CorruptMessage);
     assert_eq!(world.fetch(0, 1).error_code, 0);
     assert_eq!(world.fetch(0, 3).error_code, 0);
+}
+
+/// The directory is moved away while compaction writes a new segment.
+#[test]
+fn a_partition_that_is_lost_during_compaction_is_the_only_one_that_stops() {
+    let mut world = compacted();
+    for _ in 0..12 {
+        world.append(0, &keyed("a", 0));
+    }
+    let is_written = |world: &World| world.disk.live.keys().any(|it| it.ends_with("compacted.new"));
+    while !is_written(&world) {
+        world.pass(20_000);
+    }
+    let directory = layout::directory(PartitionId { topic: topic_id(), index: 0 });
+    world.disk.move_away(&directory, Path::new("elsewhere"));
+    compact(&mut world);
+    assert_eq!(world.segments(0), [""; 0], "the directory is not made again");
+    let trouble = world.partitions.files_trouble().unwrap();
+    assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
+    let answer = world.produce(0, &keyed("a", 0));
+    assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
+    assert_eq!(world.append(1, &keyed("a", 0)), 0);
 }

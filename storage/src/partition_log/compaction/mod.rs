@@ -93,6 +93,10 @@ pub enum CompactionEnd {
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
+    /// The directory, or the new segment, is gone. The log may lack what it was to contain.
+    Lost {
+        reason: String,
+    },
     /// A segment could not be read, or its content is not what was written.
     Damaged {
         /// The position of an unreadable batch, or a position near it.
@@ -115,6 +119,9 @@ pub struct Compacted {
 #[derive(Debug)]
 pub struct Compaction {
     pass: Pass,
+    /// A durable new segment whose file is being renamed to end with [`SWAP_SUFFIX`], and the
+    /// indexes of its sources.
+    swap: Option<(Box<Output>, Range<usize>)>,
     failed: Option<CompactionEnd>,
     dropped_markers: Vec<i64>,
 }
@@ -135,6 +142,11 @@ pub fn is_left_by_compaction(name: &str) -> bool {
     let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
     name == ASIDE_FILE_NAME
         || replaced.is_some_and(|(segment, _)| segment_name::number_of(segment).is_some())
+}
+
+/// The name of a completed new segment before it replaces others.
+fn swap_name(output: &Output) -> String {
+    format!("{}{SWAP_SUFFIX}", segment_file_name(output.base_offset()))
 }
 
 impl Compaction {
@@ -160,8 +172,9 @@ impl Compaction {
                 self.failed = Some(CompactionEnd::Damaged { suspect, reason });
             }
             FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
+            FileDone::Lost { reason, .. } => self.failed = Some(CompactionEnd::Lost { reason }),
             FileDone::Written { .. }
-            | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Synced { .. }
             | FileDone::Looked { .. } => {}
         }
@@ -210,7 +223,7 @@ impl PartitionLog {
         let segment_bytes = self.config.segment_bytes;
         let pass =
             Pass::new(rules, sources, self.clean_to.max(self.log_start_offset), segment_bytes);
-        Compaction { pass, failed: None, dropped_markers: Vec::new() }
+        Compaction { pass, swap: None, failed: None, dropped_markers: Vec::new() }
     }
 
     /// Runs one slice of a pass. If the slice requests a file operation, it has the caller's
@@ -224,6 +237,9 @@ impl PartitionLog {
     ) -> Slice {
         if let Some(end) = compaction.failed.take() {
             return self.end_compaction(end, files, ops);
+        }
+        if let Some(swap) = compaction.swap.take() {
+            return self.replace(compaction, swap, token, files, ops);
         }
         let work = match compaction.pass.work() {
             Ok(work) => work,
@@ -257,14 +273,12 @@ impl PartitionLog {
                 ops.push(FileOp::Sync { token, file });
                 Slice::Wait { bytes: 0 }
             }
-            Work::Swap(mut output, sources) => {
-                let dropped = std::mem::take(&mut output.dropped_markers);
-                if self.swap(*output, &compaction.pass.sources()[sources], files, ops) {
-                    compaction.dropped_markers.extend(dropped);
-                    Slice::Pause
-                } else {
-                    self.end_compaction(CompactionEnd::Overtaken, files, ops)
-                }
+            Work::Swap(output, sources) => {
+                let name = ASIDE_FILE_NAME.to_owned();
+                files.close(self.key(ASIDE_KEY), ops);
+                self.rename(name, swap_name(&output), token, ops);
+                compaction.swap = Some((output, sources));
+                Slice::Wait { bytes: 0 }
             }
             Work::End(compacted) => {
                 self.clean_to = self.clean_to.max(compaction.pass.noted_to());
@@ -283,33 +297,39 @@ impl PartitionLog {
         Slice::End(end)
     }
 
-    /// Replaces segments by a completed, durable one. If one of the segments was removed in the
-    /// meantime, returns false and replaces nothing.
-    fn swap(
+    /// Replaces segments by the new one, whose file has its swap name. If one of the segments was
+    /// removed in the meantime, replaces nothing and ends the pass.
+    fn replace(
         &mut self,
-        output: Output,
-        sources: &[Source],
+        compaction: &mut Compaction,
+        (mut output, sources): (Box<Output>, Range<usize>),
+        token: FileToken,
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
-    ) -> bool {
-        let Some(range) = self.range_of(sources) else { return false };
+    ) -> Slice {
+        let (dir, swap) = (self.place.dir.clone(), swap_name(&output));
+        let Some(range) = self.range_of(&compaction.pass.sources()[sources]) else {
+            ops.push(FileOp::RemoveFile { path: dir.join(swap) });
+            return self.end_compaction(CompactionEnd::Overtaken, files, ops);
+        };
+        compaction.dropped_markers.append(&mut output.dropped_markers);
         let mut segment = output.into_segment(self.segments[range.start].created_at());
         segment.file = self.next_file;
         self.next_file += 1;
-        let dir = &self.place.dir;
-        let name = segment_file_name(segment.base_offset);
-        let swap = dir.join(format!("{name}{SWAP_SUFFIX}"));
-        files.close(self.key(ASIDE_KEY), ops);
-        ops.push(FileOp::Rename { from: dir.join(ASIDE_FILE_NAME), to: swap.clone() });
         for old in &self.segments[range.clone()] {
             let name = segment_file_name(old.base_offset);
             let aside = format!("{name}.{}{REPLACED_SUFFIX}", old.file);
-            files.replace_segment(self.key(old.file), dir, (&name, aside), ops);
+            files.replace_segment(self.key(old.file), &dir, (&name, aside), ops);
         }
-        ops.push(FileOp::Rename { from: swap, to: dir.join(name) });
+        self.rename(swap, segment_file_name(segment.base_offset), token, ops);
         self.forget_recent(segment.base_offset..segment.next_offset);
         self.segments.splice(range, [segment]);
-        true
+        Slice::Wait { bytes: 0 }
+    }
+
+    fn rename(&self, from: String, to: String, token: FileToken, ops: &mut Vec<FileOp>) {
+        let dir = &self.place.dir;
+        ops.push(FileOp::Rename { token: Some(token), from: dir.join(from), to: dir.join(to) });
     }
 
     /// The indexes of the sources in the list of segments; None if one of them is missing.

@@ -284,6 +284,7 @@ impl ShardLog {
             }
             FileDone::Written { .. }
             | FileDone::Lost { .. }
+            | FileDone::Renamed { .. }
             | FileDone::Synced { .. }
             | FileDone::Looked { .. } => {}
         }
@@ -436,7 +437,7 @@ impl ShardLog {
         }
         self.close(ASIDE, ops);
         self.keep_replaced(sequence, last_sequence, ops);
-        ops.push(FileOp::Rename { from: self.path(ASIDE), to: self.path(sequence) });
+        ops.push(FileOp::Rename { token: None, from: self.path(ASIDE), to: self.path(sequence) });
         for (partition, state) in self.partitions.iter_mut() {
             let entries = index.remove(&partition).unwrap_or_default();
             state.replace_index(sequence, last_sequence, entries);

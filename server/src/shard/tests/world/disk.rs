@@ -52,8 +52,10 @@ impl World {
             }
             FileOp::Sync { token, .. } => FileDone::Synced { token },
             FileOp::Truncate { file, len } => return self.open[&file].set_len(len).unwrap(),
-            FileOp::Rename { from, to } => {
-                return fs::rename(data.join(from), data.join(to)).unwrap();
+            FileOp::Rename { token, from, to } => {
+                fs::rename(data.join(from), data.join(to)).unwrap();
+                let Some(token) = token else { return };
+                FileDone::Renamed { token }
             }
             FileOp::RemoveFile { path } => return drop(fs::remove_file(data.join(path))),
             FileOp::MoveDir { from, to } => {
