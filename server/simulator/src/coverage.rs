@@ -121,6 +121,7 @@ seen! {
     LogCut "files of logs that were cut while they were served",
     LogNameLost "files of logs that lost their name while they were served",
     FileNameLost "files of partitions that lost their name while they were served",
+    DirectoryMoved "directories of partitions that were moved away while they were served",
     FileMissed "opens of files that had lost their name",
     LogRewritten "damaged logs that were rewritten",
     BatchFlipped "flipped bits of batches of user topics",

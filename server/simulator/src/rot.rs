@@ -7,7 +7,8 @@
 //! time later, in this process or in the next one.
 //!
 //! A segment of a user topic loses its name: its records are lost once the file is closed. The
-//! shard has to notice, must not make another file of this name, and must not leave a gap in it.
+//! shard has to notice, must not make another file of this name, and must not leave a gap in it. A
+//! whole directory is moved away, too, and must not be made again.
 
 use crate::disk::Inode;
 use crate::profile::{MS, SECOND};
@@ -27,6 +28,9 @@ pub(crate) const BATCH_CHANCE: f64 = 0.5;
 /// The share of those that take names of segments instead, and of the segments that lose theirs.
 pub(crate) const NAME_CHANCE: f64 = 0.3;
 pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
+
+/// The share of those in which the directory of a partition is moved away as a whole.
+pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 
 /// The bytes of a block's header that nothing reads: the version, and two zeros. The checksum does
 /// not cover them, so that a flip there damages nothing.
@@ -52,6 +56,8 @@ pub(crate) struct Rot {
     pub(crate) batches: Vec<DamagedBatch>,
     /// The segments of partitions that have lost their names while this process runs.
     pub(crate) names: Vec<LostName>,
+    /// The directories of partitions that were moved away meanwhile.
+    pub(crate) directories: Vec<PathBuf>,
 }
 
 /// A segment of a user topic that has lost its name.
@@ -119,7 +125,14 @@ impl Rot {
         let rots = random.chance(ROTTING_CHANCE) && !is_crowd;
         let every = random.pick(&[100 * MS, SECOND]);
         let every = if rots { every } else { 0 };
-        Self { random, every, logs: BTreeMap::new(), batches: Vec::new(), names: Vec::new() }
+        Self {
+            random,
+            every,
+            logs: BTreeMap::new(),
+            batches: Vec::new(),
+            names: Vec::new(),
+            directories: Vec::new(),
+        }
     }
 
     /// Whether a log is damaged, and not rewritten.
@@ -164,6 +177,7 @@ impl Rot {
     /// The process has ended: the damage of logs that it has not rewritten stays.
     pub(crate) fn process_ended(&mut self) {
         self.names.clear();
+        self.directories.clear();
         self.logs.retain(|_, log| !log.is_mended());
     }
 

@@ -6,7 +6,7 @@ use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, run};
 
 /// Coverage marks that a few seeds may miss; a thousand do not.
-const RARE: [Seen; 24] = [
+const RARE: [Seen; 25] = [
     Seen::OpenDeferred,
     Seen::FileBack,
     Seen::FileLost,
@@ -29,6 +29,7 @@ const RARE: [Seen; 24] = [
     Seen::BatchFlipped,
     Seen::BatchRefused,
     Seen::FileNameLost,
+    Seen::DirectoryMoved,
     Seen::FileMissed,
     Seen::LogNameLost,
 ];

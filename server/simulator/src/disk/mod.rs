@@ -19,7 +19,7 @@ pub(crate) use real::{Contents, scratch};
 use crate::random::Random;
 use file::{File, What};
 use muster_storage::OpenMode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The identity of a file, which stays when the file is renamed or removed.
@@ -34,6 +34,8 @@ pub(crate) struct Disk {
     removed: Vec<(PathBuf, Inode)>,
     /// New names that a power loss may take.
     created: Vec<PathBuf>,
+    /// Directories that somebody has moved away.
+    moved: BTreeSet<PathBuf>,
     last_change: u64,
     /// The size of the blocks that are written as a whole.
     pub(crate) block_bytes: usize,
@@ -47,6 +49,7 @@ impl Disk {
         if let Some(inode) = self.names.get(path) {
             return *inode;
         }
+        self.moved.retain(|directory| path.parent() != Some(directory));
         self.files.push(File { name: path.to_owned(), ..File::default() });
         let inode = Inode(self.files.len() - 1);
         self.names.insert(path.to_owned(), inode);
@@ -58,6 +61,12 @@ impl Disk {
             OpenMode::Existing => unreachable!("it is not there"),
         }
         inode
+    }
+
+    /// Whether a file can be opened in a mode.
+    pub(crate) fn opens(&self, path: &Path, mode: OpenMode) -> bool {
+        let is_moved = path.parent().is_some_and(|directory| self.moved.contains(directory));
+        self.has(path) || !mode.may_be_lost() || mode != OpenMode::Existing && !is_moved
     }
 
     /// Whether a file has this name.
@@ -157,12 +166,22 @@ impl Disk {
         rotten
     }
 
-    /// The file takes the place of another one of that name, as in POSIX.
-    pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
-        if let Some(inode) = self.names.remove(from) {
-            self.names.insert(to.to_owned(), inode);
-            to.clone_into(&mut self.files[inode.0].name);
-            self.sync_directory(to);
+    /// The file takes the place of another one of that name, as in POSIX. Returns whether there was
+    /// a file.
+    pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> bool {
+        let Some(inode) = self.names.remove(from) else { return false };
+        self.names.insert(to.to_owned(), inode);
+        to.clone_into(&mut self.files[inode.0].name);
+        self.sync_directory(to);
+        true
+    }
+
+    /// The file, if it is there, has another name beside its own.
+    pub(crate) fn keep(&mut self, path: &Path, name: &Path) {
+        if let Some(inode) = self.names.get(path).copied() {
+            self.names.insert(name.to_owned(), inode);
+            self.created.push(name.to_owned());
+            name.clone_into(&mut self.files[inode.0].name);
         }
     }
 

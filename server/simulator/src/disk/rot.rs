@@ -76,6 +76,14 @@ impl Disk {
         self.names.remove(path);
         self.created.retain(|created| created != path);
     }
+
+    /// A directory is moved away, durably.
+    pub(crate) fn move_away(&mut self, directory: &Path) {
+        self.names.retain(|path, _| path.parent() != Some(directory));
+        self.created.retain(|path| path.parent() != Some(directory));
+        self.removed.retain(|(path, _)| path.parent() != Some(directory));
+        self.moved.insert(directory.to_owned());
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::shard::Inbound;
 use super::{Fact, FileFact, Node};
 use crate::event::TimedEvent;
 use muster::files::{Call, CallDone};
+use muster::partitions::layout::TOPICS;
 use muster_faults::Fault;
 use muster_storage::OpenMode;
 use std::io::ErrorKind;
@@ -50,17 +51,26 @@ impl Node {
     /// The call takes effect.
     pub(crate) fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
-            Call::Open { path, mode: OpenMode::Existing } if !self.disk.has(&path) => {
+            Call::Open { path, mode } if !self.disk.opens(&path, mode) => {
                 self.show(shard, Fact::File(FileFact::Missed { path }));
                 return CallDone::NotOpened(ErrorKind::NotFound.into());
             }
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => self.disk.truncate(file.inode, len),
-            Call::Rename { from, to } => self.disk.rename(&from, &to),
+            Call::Rename { from, to } => {
+                // A shard's log does not rename a file that it needs and that has lost its name.
+                if !self.disk.rename(&from, &to) && from.starts_with(TOPICS) {
+                    let error = ErrorKind::NotFound.into();
+                    return CallDone::NotRenamed { from, error };
+                }
+            }
             Call::RemoveFile { path } => self.disk.remove_file(&path),
             Call::RemoveDir { path } => self.disk.remove_dir(&path),
             // No check reads the trash.
             Call::MoveDir { from, .. } => self.disk.remove_dir(&from),
+            Call::Keep { path, name } if path.parent() == name.parent() => {
+                self.disk.keep(&path, &name);
+            }
             Call::Keep { .. } => {}
             Call::Look { path, file } => {
                 let is_it = |inode| file.as_ref().is_none_or(|file| file.inode == inode);

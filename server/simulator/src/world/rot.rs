@@ -5,8 +5,8 @@ use crate::coverage::Seen;
 use crate::disk::Inode;
 use crate::event::TimedEvent;
 use crate::rot::{
-    BATCH_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM, LostName, NAME_CHANCE,
-    NAME_LOST_CHANCE, Snapshot, read_byte,
+    BATCH_CHANCE, DIRECTORY_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM,
+    LostName, NAME_CHANCE, NAME_LOST_CHANCE, Snapshot, read_byte,
 };
 use muster::partitions::layout::TOPICS;
 use muster::shard::log_directory;
@@ -92,6 +92,9 @@ impl World {
             self.node.disk().batches(is_wanted).into_iter().map(|it| it.0).collect();
         paths.dedup();
         let until = self.sim.now() + FOUND_MAX;
+        if self.rot.random.chance(DIRECTORY_CHANCE) {
+            return self.move_directory(paths, until);
+        }
         for path in paths {
             if self.rot.random.chance(NAME_LOST_CHANCE) {
                 self.node.disk_mut().lose(&path);
@@ -100,6 +103,19 @@ impl World {
                 self.rot.names.push(LostName { path, until });
             }
         }
+    }
+
+    /// The directory of one of these segments is moved away.
+    fn move_directory(&mut self, paths: Vec<PathBuf>, until: u64) {
+        let chosen = self.rot.random.below(paths.len() as u64) as usize;
+        let Some(directory) = paths.get(chosen).and_then(|it| it.parent()) else { return };
+        let directory = directory.to_owned();
+        self.node.disk_mut().move_away(&directory);
+        self.sim.saw(Seen::DirectoryMoved);
+        self.sim.note(format_args!("{} is moved away", directory.display()));
+        let moved = paths.into_iter().filter(|path| path.starts_with(&directory));
+        self.rot.names.extend(moved.map(|path| LostName { path, until }));
+        self.rot.directories.push(directory);
     }
 
     /// Checks, now and then, that the shards know of the names that were lost.
@@ -131,6 +147,9 @@ impl World {
         if self.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
             self.sim.violate(format_args!("{path} has lost its name, and is made again"));
+        } else if self.rot.directories.iter().any(|moved| path.starts_with(moved)) {
+            let path = path.display();
+            self.sim.violate(format_args!("the directory of {path} was moved, and is made again"));
         }
     }
 

@@ -97,7 +97,7 @@ impl World {
         self.judge_restarted();
         self.judge.expect_shards(started.len(), &self.config);
         self.sim.saw(Seen::StartCompared);
-        let spoiled = [Seen::MisdirectedWrite, Seen::FileNameLost];
+        let spoiled = [Seen::MisdirectedWrite, Seen::FileNameLost, Seen::DirectoryMoved];
         let is_intact = spoiled
             .iter()
             .all(|what| self.sim.count(*what) + self.node.coverage().count(*what) == 0);
