@@ -3,7 +3,7 @@
 use super::unserved::{Unserved, names, unserved};
 use super::value::{ConfigType, Valid};
 use super::{Config, Key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Lists all keys: those that muster obeys, with defaults and bounds; those without effect; and
@@ -21,7 +21,7 @@ pub fn help() -> String {
     inert.for_each(|key| line(key, &defaults, &mut out));
     out += "\nAccepted with any value, and without effect in muster:\n\n";
     let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for name in names() {
+    for name in names().collect::<BTreeSet<_>>() {
         match unserved(name, "anything") {
             Some(Unserved::Refused(missing)) => refused.entry(missing).or_default().push(name),
             Some(Unserved::WithoutEffect) | None => {

@@ -31,68 +31,40 @@ const DESCRIPTIONS: &str =
     "muster keeps the descriptions of topologies itself, without plug-ins of Java";
 const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
-/// Each row has the key, the missing feature (None if the key is harmless), and a value that does
-/// not use the feature. An empty value never does.
-const KEYS: &[(&str, Option<&str>, &str)] = &[
-    ("advertised.host.name", Some(OLD_ADDRESS), ""),
-    ("advertised.port", Some(OLD_ADDRESS), ""),
+/// The key, the missing feature (None if the key is harmless), and a value that does not use the
+/// feature. An empty value never does.
+type Row = (&'static str, Option<&'static str>, &'static str);
+
+/// Keys of Kafka 4.4.
+const KEYS: &[Row] = &[
     ("alter.config.policy.class.name", Some(POLICIES), ""),
-    ("auto.include.jmx.reporter", None, ""),
-    ("broker.id.generation.enable", None, ""),
     ("client.quota.callback.class", Some(QUOTA_CLASS), ""),
-    ("config.providers", Some(PROVIDERS), ""),
-    ("control.plane.listener.name", None, ""),
-    ("controlled.shutdown.max.retries", None, ""),
-    ("controlled.shutdown.retry.backoff.ms", None, ""),
     ("controller.performance.always.log.threshold.ms", None, ""),
     ("controller.performance.sample.period.ms", None, ""),
     ("cordoned.log.dirs", None, ""),
     ("create.topic.policy.class.name", Some(POLICIES), ""),
     ("delegation.token.expiry.check.interval.ms", None, ""),
     ("delegation.token.expiry.time.ms", None, ""),
-    ("delegation.token.master.key", Some(TOKENS), ""),
     ("delegation.token.max.lifetime.ms", None, ""),
     ("delegation.token.secret.key", Some(TOKENS), ""),
     ("early.start.listeners", None, ""),
-    ("eligible.leader.replicas.enable", None, ""),
-    ("eligible.leader.replicas.version", None, ""),
     ("follower.fetch.last.tiered.offset.enable", None, ""),
     ("follower.replication.throttled.rate", None, ""),
-    ("group.coordinator.new.enable", None, ""),
-    ("group.share.enable", None, ""),
-    ("group.share.max.groups", None, ""),
     ("group.share.persister.class.name", None, ""),
     ("group.streams.topology.description.plugin.class", Some(DESCRIPTIONS), ""),
-    ("group.version", None, ""),
-    ("host.name", Some(OLD_ADDRESS), ""),
-    ("inter.broker.protocol.version", None, ""),
     ("internal.metadata.delete.delay.millis", None, ""),
     ("internal.metadata.log.segment.bytes", None, ""),
     ("internal.metadata.max.batch.size.in.bytes", None, ""),
     ("kafka.metrics.polling.interval.secs", None, ""),
     ("kafka.metrics.reporters", None, ""),
-    ("kraft.version", None, ""),
     ("leader.replication.throttled.rate", None, ""),
-    ("log.message.downconversion.enable", None, ""),
-    ("log.message.format.version", None, ""),
-    ("log.message.timestamp.difference.max.ms", None, ""),
     ("metadata.log.dir", None, ""),
     ("metric.reporters", None, ""),
-    ("offsets.commit.required.acks", None, ""),
-    ("password.encoder.cipher.algorithm", None, ""),
-    ("password.encoder.iterations", None, ""),
-    ("password.encoder.key.length", None, ""),
-    ("password.encoder.keyfactory.algorithm", None, ""),
-    ("password.encoder.old.secret", None, ""),
-    ("password.encoder.secret", None, ""),
-    ("port", Some(OLD_ADDRESS), ""),
     (
         "principal.builder.class",
         Some(PRINCIPALS),
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     ),
-    ("quota.consumer.default", Some(OLD_QUOTAS), "9223372036854775807"),
-    ("quota.producer.default", Some(OLD_QUOTAS), "9223372036854775807"),
     ("remote.fetch.max.wait.ms", None, ""),
     ("remote.list.offsets.request.timeout.ms", None, ""),
     ("remote.log.index.file.cache.total.size.bytes", None, ""),
@@ -124,7 +96,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("remote.log.storage.system.enable", Some(TIERED), "false"),
     ("replica.alter.log.dirs.io.max.bytes.per.second", None, ""),
     ("replica.selector.class", None, ""),
-    ("reserved.broker.max.id", None, ""),
     ("sasl.client.callback.handler.class", Some(SASL), ""),
     ("sasl.jaas.config", Some(SASL), ""),
     ("sasl.kerberos.kinit.cmd", Some(SASL), "/usr/bin/kinit"),
@@ -174,7 +145,6 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("security.inter.broker.protocol", None, ""),
     ("security.providers", Some(TLS), ""),
     ("server.max.startup.time.ms", None, ""),
-    ("share.version", None, ""),
     ("ssl.endpoint.identification.algorithm", None, ""),
     ("ssl.engine.factory.class", Some(TLS), ""),
     ("ssl.keymanager.algorithm", None, ""),
@@ -182,10 +152,48 @@ const KEYS: &[(&str, Option<&str>, &str)] = &[
     ("ssl.provider", Some(TLS), ""),
     ("ssl.secure.random.implementation", None, ""),
     ("ssl.trustmanager.algorithm", None, ""),
-    ("streams.version", None, ""),
-    ("transaction.version", None, ""),
     ("unstable.api.versions.enable", None, ""),
     ("unstable.feature.versions.enable", None, ""),
+];
+
+/// Keys of earlier versions of Kafka, of its feature levels and of plug-ins: Kafka 4.4 takes one as
+/// a name that it does not know.
+const FOREIGN: &[Row] = &[
+    ("advertised.host.name", Some(OLD_ADDRESS), ""),
+    ("advertised.port", Some(OLD_ADDRESS), ""),
+    ("auto.include.jmx.reporter", None, ""),
+    ("broker.id.generation.enable", None, ""),
+    ("config.providers", Some(PROVIDERS), ""),
+    ("control.plane.listener.name", None, ""),
+    ("controlled.shutdown.max.retries", None, ""),
+    ("controlled.shutdown.retry.backoff.ms", None, ""),
+    ("delegation.token.master.key", Some(TOKENS), ""),
+    ("eligible.leader.replicas.enable", None, ""),
+    ("eligible.leader.replicas.version", None, ""),
+    ("group.coordinator.new.enable", None, ""),
+    ("group.share.enable", None, ""),
+    ("group.share.max.groups", None, ""),
+    ("group.version", None, ""),
+    ("host.name", Some(OLD_ADDRESS), ""),
+    ("inter.broker.protocol.version", None, ""),
+    ("kraft.version", None, ""),
+    ("log.message.downconversion.enable", None, ""),
+    ("log.message.format.version", None, ""),
+    ("log.message.timestamp.difference.max.ms", None, ""),
+    ("offsets.commit.required.acks", None, ""),
+    ("password.encoder.cipher.algorithm", None, ""),
+    ("password.encoder.iterations", None, ""),
+    ("password.encoder.key.length", None, ""),
+    ("password.encoder.keyfactory.algorithm", None, ""),
+    ("password.encoder.old.secret", None, ""),
+    ("password.encoder.secret", None, ""),
+    ("port", Some(OLD_ADDRESS), ""),
+    ("quota.consumer.default", Some(OLD_QUOTAS), "9223372036854775807"),
+    ("quota.producer.default", Some(OLD_QUOTAS), "9223372036854775807"),
+    ("reserved.broker.max.id", None, ""),
+    ("share.version", None, ""),
+    ("streams.version", None, ""),
+    ("transaction.version", None, ""),
     ("unstable.metadata.versions.enable", None, ""),
 ];
 
@@ -228,12 +236,16 @@ fn of_listener(key: &str, value: &str) -> Option<Unserved> {
 }
 
 fn by_name(name: &str, value: &str) -> Option<Unserved> {
-    let at = KEYS.binary_search_by(|(key, ..)| (*key).cmp(name)).ok()?;
-    let (_, missing, harmless) = KEYS[at];
+    let (_, missing, harmless) = *row(KEYS, name).or_else(|| row(FOREIGN, name))?;
     let value = value.trim();
     let is_harmless = value.is_empty() || value.eq_ignore_ascii_case(harmless);
     let missing = missing.filter(|_| !is_harmless);
     Some(missing.map_or(Unserved::WithoutEffect, Unserved::Refused))
+}
+
+fn row(rows: &'static [Row], name: &str) -> Option<&'static Row> {
+    let at = rows.binary_search_by(|(key, ..)| (*key).cmp(name)).ok()?;
+    rows.get(at)
 }
 
 fn by_prefix(name: &str) -> Option<Unserved> {
@@ -243,7 +255,12 @@ fn by_prefix(name: &str) -> Option<Unserved> {
 
 /// All names, to suggest similar ones.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().map(|(name, ..)| *name)
+    KEYS.iter().chain(FOREIGN).map(|(name, ..)| *name)
+}
+
+/// Whether Kafka 4.4 takes a key as a name that it does not know.
+pub(super) fn is_foreign(name: &str) -> bool {
+    row(FOREIGN, name).is_some()
 }
 
 #[cfg(test)]
@@ -252,7 +269,8 @@ mod tests {
 
     #[test]
     fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
-        assert!(KEYS.is_sorted_by(|a, b| a.0 < b.0));
+        assert!([KEYS, FOREIGN].iter().all(|rows| rows.is_sorted_by(|a, b| a.0 < b.0)));
+        assert!(KEYS.iter().all(|(name, ..)| !is_foreign(name)));
         assert!(names().all(|name| Config::key(name).is_none()));
     }
 

@@ -3,7 +3,7 @@
 
 use super::ConfigType;
 use super::key::InvalidValue;
-use super::unserved::{OF_LISTENER, names};
+use super::unserved::{OF_LISTENER, is_foreign, names};
 use super::value::{ConfigValue, Invalid, Valid, at_least, has_duplicates, trimmed, words};
 
 /// A key that clients may alter in Kafka.
@@ -77,54 +77,12 @@ const ALTERABLE: &[Alterable] = &[
 
 const JMX_REPORTER: &str = "org.apache.kafka.common.metrics.JmxReporter";
 
-/// Keys of earlier versions of Kafka, of its feature levels and of plug-ins: Kafka 4.4 takes one as
-/// a name that it does not know.
-const FOREIGN: &[&str] = &[
-    "advertised.host.name",
-    "advertised.port",
-    "auto.include.jmx.reporter",
-    "broker.id.generation.enable",
-    "config.providers",
-    "control.plane.listener.name",
-    "controlled.shutdown.max.retries",
-    "controlled.shutdown.retry.backoff.ms",
-    "delegation.token.master.key",
-    "eligible.leader.replicas.enable",
-    "eligible.leader.replicas.version",
-    "group.coordinator.new.enable",
-    "group.share.enable",
-    "group.share.max.groups",
-    "group.version",
-    "host.name",
-    "inter.broker.protocol.version",
-    "kraft.version",
-    "log.message.downconversion.enable",
-    "log.message.format.version",
-    "log.message.timestamp.difference.max.ms",
-    "offsets.commit.required.acks",
-    "password.encoder.cipher.algorithm",
-    "password.encoder.iterations",
-    "password.encoder.key.length",
-    "password.encoder.keyfactory.algorithm",
-    "password.encoder.old.secret",
-    "password.encoder.secret",
-    "port",
-    "quota.consumer.default",
-    "quota.producer.default",
-    "reserved.broker.max.id",
-    "share.version",
-    "streams.version",
-    "transaction.version",
-    "unstable.metadata.versions.enable",
-];
-
 /// The type of a key that clients may alter, and that [`super::Config`] does not have: Kafka also
 /// takes names that it does not know, for plug-ins. None if the key cannot be altered.
 pub(super) fn alterable(name: &str) -> Option<ConfigType> {
-    let is_foreign = || FOREIGN.binary_search(&name).is_ok();
     let is_other = || !names().any(|it| it == name) && !name.starts_with(OF_LISTENER);
     let known = known(name).map(|it| it.config_type);
-    known.or_else(|| (is_foreign() || is_other()).then_some(ConfigType::Unknown))
+    known.or_else(|| (is_foreign(name) || is_other()).then_some(ConfigType::Unknown))
 }
 
 /// Whether clients may alter the key for one broker only.
@@ -164,10 +122,9 @@ mod tests {
     #[test]
     fn the_keys_are_in_order_and_none_is_one_that_muster_has() {
         assert!(ALTERABLE.is_sorted_by(|a, b| a.name < b.name));
-        assert!(FOREIGN.is_sorted_by(|a, b| a < b));
-        let all = ALTERABLE.iter().map(|it| it.name).chain(FOREIGN.iter().copied());
-        assert!(all.into_iter().all(|it| names().any(|name| name == it)));
-        assert!(FOREIGN.iter().all(|it| known(it).is_none() && Config::key(it).is_none()));
+        let is_known = |it: &Alterable| names().any(|name| name == it.name);
+        assert!(ALTERABLE.iter().all(|it| is_known(it) && !is_foreign(it.name)));
+        assert!(ALTERABLE.iter().all(|it| Config::key(it.name).is_none()));
     }
 
     #[test]
