@@ -1,7 +1,18 @@
 #  common.bash
 #
-#  What the checks of packages share. They set `binary` and `scratch`, which is theirs to remove.
+#  What the checks of packages share. They set `binary` and `scratch`, which is theirs to remove. And
+#  the tables of what is built: also for packaging/compile and packaging/release.
 passed=0 failed=0 skipped=0
+
+# The machine of each architecture as Rust and RPM name it, and the crate of each binary.
+readonly -A MACHINE=([amd64]=x86_64 [arm64]=aarch64) PROGRAMS=([muster]=muster [muster-load]=loadgen)
+
+# The Rust target of static binaries for an architecture; ends the script if there is none.
+target_of() {
+    local machine=${MACHINE[${1:-none}]-}
+    [[ -n $machine ]] || { echo "no such architecture: $1" >&2 && exit 2; }
+    target=$machine-unknown-linux-musl
+}
 
 expect() {
     local promise=$1
