@@ -5,10 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
+#: Kafka keeps descriptions of topologies by a plug-in alone, and has none of its own.
+TOPOLOGIES = ADAPTERS.parents[3] / "server/differential/plugin/Topologies.java"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: The server's own (KIP-848), by the names under which adapters know them.
 SERVER_SIDE = ("consumer-uniform", "consumer-range")
@@ -57,23 +59,28 @@ def protocols_of(assignor):
     return {"consumer" if part in SERVER_SIDE else "classic" for part in parts(assignor)}
 
 
+JAVA = Client(
+    "java",
+    "java",
+    "Client",
+    FOUR_ASSIGNORS + ("default",) + SERVER_SIDE
+    + ("default-to-consumer-uniform", "cooperative-sticky-to-consumer-range"),
+    idempotent=True,
+    transactional=True,
+    protocols=(("default", "range"),),
+    refusals=("SaslAuthenticationException", "SslAuthenticationException",
+              "SslAuthenticationException", "SaslAuthenticationException"),
+    share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT,
+    renews=True,
+)
+#: The version before: what it runs has to go on, and goes over to the newest one.
+OLDER_JAVA = replace(JAVA, name="java-4.3", kind="older-java")
+
 CLIENTS = {
     client.name: client
     for client in (
-        Client(
-            "java",
-            "java",
-            "Client",
-            FOUR_ASSIGNORS + ("default",) + SERVER_SIDE
-            + ("default-to-consumer-uniform", "cooperative-sticky-to-consumer-range"),
-            idempotent=True,
-            transactional=True,
-            protocols=(("default", "range"),),
-            refusals=("SaslAuthenticationException", "SslAuthenticationException",
-                      "SslAuthenticationException", "SaslAuthenticationException"),
-            share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT,
-            renews=True,
-        ),
+        JAVA,
+        OLDER_JAVA,
         Client("confluent-kafka", "python", "confluent_client.py",
                ("range", "roundrobin", "cooperative-sticky") + SERVER_SIDE
                + ("roundrobin-to-consumer-range",),
@@ -118,9 +125,9 @@ CLIENTS = {
 }
 
 
-def streams_command(cache, **properties):
-    """As `Client.command`: the program of Kafka Streams beside the Java adapter."""
-    (java, *words), environment = _launch_java(cache, "Counting")
+def streams_command(cache, client, **properties):
+    """As `Client.command`: the program of Kafka Streams beside the adapter of a Java client."""
+    (java, *words), environment = LAUNCHERS[client.kind](cache, "Counting")
     return [java, *(f"-D{name}={value}" for name, value in properties.items()), *words], environment
 
 
@@ -156,28 +163,44 @@ def install_go(cache):
 
 def install_java(cache):
     source = ADAPTERS / "java"
-    with renewed(cache / "java", sorted(source.iterdir())) as (target, needed):
+    of_tools = sorted(source.glob("tools/*.java"))  # in terms of the newest version
+    _install_java(cache / "java", [*sorted(source.glob("*.java")), *of_tools])
+
+
+def install_older_java(cache):
+    _install_java(cache / "older-java", sorted((ADAPTERS / "java").glob("*.java")), "-P", "older")
+
+
+def _install_java(place, programs, *profile):
+    pom = ADAPTERS / "java/pom.xml"
+    with renewed(place, [pom, *programs]) as (target, needed):
         if needed:
-            maven_jars(source / "pom.xml", target)
-            run("javac", "-cp", f"{target}/*", "-d", target, *source.glob("*.java"))
+            maven_jars(pom, target, *profile)
+            run("javac", "-cp", f"{target}/*", "-d", target, *programs)
 
 
-def maven_jars(pom, target):
+def maven_jars(pom, target, *profile):
     """Copies what a pom depends on into the target directory."""
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
-    run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *goal)
+    run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *profile, *goal)
 
 
 def install_kafka(cache):
     """Brings Apache Kafka and its tools into the cache; answers with their class path."""
     pom = Path(__file__).with_name("kafka-pom.xml")
-    with renewed(cache / "kafka", [pom]) as (target, needed):
+    with renewed(cache / "kafka", [pom, TOPOLOGIES]) as (target, needed):
         if needed:
             maven_jars(pom, target)
             # One logger only: the one that says nothing.
             for jar in [*target.glob("log4j-slf4j*-impl-*.jar"), *target.glob("slf4j-reload4j-*")]:
                 jar.unlink()
-    return f"{target}/*"
+            run("javac", "-cp", f"{target}/*", "-d", target, TOPOLOGIES)
+    return _class_path(target)
+
+
+def _class_path(target):
+    """The classes in a directory of the cache, and its jars."""
+    return f"{target}{os.pathsep}{target}/*"
 
 
 def install_kcat():
@@ -240,10 +263,13 @@ def _launch_go(cache, adapter):
     return [cache / "go" / adapter], {}
 
 
-def _launch_java(cache, adapter):
-    target = cache / "java"
+def _launch_java(cache, adapter, place="java"):
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    return ["java", *quick, "-cp", f"{target}{os.pathsep}{target}/*", adapter], {}
+    return ["java", *quick, "-cp", _class_path(cache / place), adapter], {}
+
+
+def _launch_older_java(cache, adapter):
+    return _launch_java(cache, adapter, "older-java")
 
 
 INSTALLERS = {
@@ -252,6 +278,7 @@ INSTALLERS = {
     "newer-node": install_node,
     "go": install_go,
     "java": install_java,
+    "older-java": install_older_java,
 }
 LAUNCHERS = {
     "python": _launch_python,
@@ -259,4 +286,5 @@ LAUNCHERS = {
     "newer-node": _launch_newer_node,
     "go": _launch_go,
     "java": _launch_java,
+    "older-java": _launch_older_java,
 }

@@ -168,12 +168,14 @@ class Muster(Spawned):
 
 
 class Kafka(Spawned):
-    """Apache Kafka in one process, broker and controller together."""
+    """Apache Kafka in one process, broker and controller together; with a plug-in that keeps the
+    descriptions of topologies, as muster does without one."""
 
     clean_statuses = (0, 143)  # the JVM ends with 128 + SIGTERM
 
     def __init__(self, class_path, directory, settings=SETTINGS):
-        super().__init__(directory, 1, settings)
+        plugin = "group.streams.topology.description.plugin.class=Topologies"
+        super().__init__(directory, 1, (*settings, plugin))
         self.class_path = class_path
 
     def start(self):

@@ -14,7 +14,7 @@ class Streams(Kills):
     is every count from 1 on, once and in order."""
 
     name = "streams"
-    clients = ("java",)
+    clients = ("java", "java-4.3")
     protocol = "classic"
     guarantee = "exactly_once_v2"
     joins = False  # each input with itself, too
@@ -22,12 +22,13 @@ class Streams(Kills):
     def start_processors(self):
         self.start_instance("state")
 
-    def start_instance(self, state):
-        """One with this state directory; answers with it."""
+    def start_instance(self, state, client=None, **properties):
+        """One with this state directory, of this case's client unless another is given; answers with
+        it."""
         name = f"streams-{len(self.processors)}"
-        command = streams_command(self.cache, **{
+        command = streams_command(self.cache, client or self.case.client, **{
             "group.protocol": self.protocol, "application.server": f"{name}:1",
-            "processing.guarantee": self.guarantee, "joins": str(self.joins).lower()})
+            "processing.guarantee": self.guarantee, "joins": str(self.joins).lower(), **properties})
         self.processors.append(self.start("process", name, self.case.directory / state,
                                           session_ms=KILL_SESSION_MS, command=command))
         return self.processors[-1]

@@ -16,13 +16,15 @@ SHARDS, RECORDS, PUSH_SECONDS = 2, 100, 60
 COMMAND = "org.apache.kafka.tools.ClientMetricsCommand"
 CONSUMER = "org_apache_kafka_consumer_"
 PRODUCER = "org_apache_kafka_producer_"
+OF_JAVA = {
+    CONSUMER + "fetch_manager_records_consumed_total": RECORDS,
+    CONSUMER + "coordinator_assigned_partitions": 12,
+    PRODUCER + "record_send_total": RECORDS,
+}
 #: By client: metrics that it pushes, each with the least value that it gets to.
 EXPECTED = {
-    "java": {
-        CONSUMER + "fetch_manager_records_consumed_total": RECORDS,
-        CONSUMER + "coordinator_assigned_partitions": 12,
-        PRODUCER + "record_send_total": RECORDS,
-    },
+    "java": OF_JAVA,
+    "java-4.3": OF_JAVA,
     "confluent-kafka": {
         CONSUMER + "coordinator_assigned_partitions": 12,
         # Counted from the first push on, when it is connected.

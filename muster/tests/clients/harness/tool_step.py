@@ -8,7 +8,7 @@ JAVA_TOOLS = {
     "api-versions": PACKAGE + "BrokerApiVersionsCommand",
     "client-metrics": PACKAGE + "ClientMetricsCommand",
     "cluster": PACKAGE + "ClusterTool",
-    "configs": "kafka.admin.ConfigCommand",
+    "configs": PACKAGE + "ConfigCommand",
     "console-consumer": PACKAGE + "consumer.ConsoleConsumer",
     "console-producer": PACKAGE + "ConsoleProducer",
     "console-share-consumer": PACKAGE + "consumer.ConsoleShareConsumer",
@@ -27,10 +27,10 @@ JAVA_TOOLS = {
     "application-reset": PACKAGE + "StreamsResetter",
     "share-groups": PACKAGE + "consumer.group.ShareGroupCommand",
     "share-perf": PACKAGE + "ShareConsumerPerformance",
-    "streams-application": "Tally",  # not Kafka's: adapters/java
+    "streams-application": "Tally",  # not Kafka's: adapters/java/tools
     "streams-groups": PACKAGE + "streams.StreamsGroupCommand",
     "topics": PACKAGE + "TopicCommand",
-    "transaction-holder": "Holder",  # not Kafka's: adapters/java
+    "transaction-holder": "Holder",  # not Kafka's: adapters/java/tools
     "transactions": PACKAGE + "TransactionsCommand",
     "verifiable-share-consumer": PACKAGE + "VerifiableShareConsumer",
 }
@@ -41,7 +41,8 @@ class Step:
     """One command.
 
     With `lines`, it continues in the background once it has printed this many. One that prints the
-    same for each broker is `per_broker`: equal lines count once. `bootstrap` is the server's listener.
+    same for each broker is `per_broker`: equal lines count once. `into` names a file in `{dir}` that
+    gets the output, too. `bootstrap` is the server's listener.
     """
 
     tool: str
@@ -49,6 +50,7 @@ class Step:
     stdin: str = ""
     lines: int = 0
     per_broker: bool = False
+    into: str = ""
     bootstrap: str = "bootstrap"
 
     def __str__(self):

@@ -1,7 +1,7 @@
 """Programs that copy and count with the libraries for it: Kafka Streams in Java, Faust and Quix Streams
 in Python; and Spark, which copies."""
 
-from harness.clients import install, maven_jars, renewed, streams_command
+from harness.clients import JAVA, install, maven_jars, renewed, streams_command
 from harness.processes import Adapter
 from harness.story import SESSION_MS
 from stories.install import PINS, PROGRAMS, install_from_pypi
@@ -19,7 +19,7 @@ class Streams(CopyAndCount):
 
     def start_tool(self):
         properties = {"processing.guarantee": "at_least_once", "copies": "true"}
-        command = streams_command(self.cache, **properties)
+        command = streams_command(self.cache, JAVA, **properties)
         state = self.case.directory / "state"
         arguments = ["process", self.server.bootstrap, self.topic, "streams-app", state, SESSION_MS]
         self.tool = Adapter(self.clock, command, arguments, self.case.directory / "streams.log")

@@ -1,9 +1,11 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeStreamsGroupsOptions;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
@@ -18,11 +20,13 @@ import org.apache.kafka.streams.kstream.Materialized;
 /**
  * A Kafka Streams application for `tools`: a streams group (KIP-1071) that counts the events of a
  * topic by their first letters, with a repartition topic and a changelog. It prints a line once all
- * events are counted and committed. SIGTERM ends it.
+ * events are counted and committed, and the group has its description. SIGTERM ends it.
  */
 final class Tally {
     private static final String STORE = "tallies";
     private static final int PARTITIONS = 2;
+    private static final DescribeStreamsGroupsOptions WITH_DESCRIPTION =
+        new DescribeStreamsGroupsOptions().includeTopologyDescription(true);
 
     private Tally() {}
 
@@ -68,9 +72,10 @@ final class Tally {
     private static boolean isSettled(Admin admin, String topic, String application, long events)
             throws InterruptedException {
         try {
-            var described = admin.describeStreamsGroups(java.util.List.of(application));
+            var described = admin.describeStreamsGroups(List.of(application), WITH_DESCRIPTION);
             var group = described.describedGroups().get(application).get();
             return group.groupState() == GroupState.STABLE
+                && group.topologyDescription().isPresent()
                 && committed(admin, application, topic) == events
                 && committed(admin, application, application + "-by-letter-repartition") == events;
         } catch (ExecutionException notYet) {
