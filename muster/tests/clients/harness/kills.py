@@ -42,6 +42,7 @@ class Kills(Story):
     """Subclasses start processors, say what is killed, and what output the inputs have."""
 
     occasion = "kills"
+    others = ()  # clients beside that of the case
     control = stream = None  # until there is one
     create_input = "create"
 

@@ -138,10 +138,10 @@ class Adapter:
     def resume(self):
         self.process.send_signal(signal.SIGCONT)
 
-    def leave(self):
+    def leave(self, command="leave"):
         """Asks for a polite end and waits for it."""
         self.expected_to_end = True
-        self.ask("leave", "left")
+        self.ask(command, "left")
         self._end()
         with self.clock.changed:
             self.partitions = set()

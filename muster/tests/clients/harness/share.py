@@ -63,7 +63,7 @@ class ShareStory(Story):
         self.configure("share.auto.offset.reset=earliest")
 
     def configure(self, *words):
-        self.control.ask(f"share_configure {' '.join(words)}", "configured")
+        self.control.ask(f"configure_group {' '.join(words)}", "configured")
 
     def produce(self, count):
         self.control.ask(f"produce {self.next_id} {count}", "produced", 60)

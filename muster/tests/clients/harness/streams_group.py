@@ -4,6 +4,7 @@ the end each instance knows which one has a key (interactive queries). And an ap
 from a classic group to a streams group and back."""
 
 from collections import Counter
+from itertools import chain
 
 from harness.kills import Output
 from harness.streams import GROUPS, Streams
@@ -40,6 +41,20 @@ class Instances(Streams):
     def ask_instance(self, instance, question):
         """None while its stores move."""
         return instance.ask(question, question)[question]
+
+    def settled_owners(self, meanwhile=lambda: None):
+        """The groups of ids of each instance, once each has some and together they have all; meanwhile
+        records arrive."""
+        owners = {}
+
+        def have_all():
+            meanwhile()
+            owners.update((it.name, self.ask_instance(it, "own")) for it in self.present.values())
+            answers = owners.values()
+            return all(answers) and sorted(chain(*answers)) == list(range(GROUPS))
+
+        self.until_read(have_all, "all instances have work")
+        return owners
 
 
 class StreamsGroup(Instances):

@@ -4,7 +4,6 @@ pauses meanwhile: to be compared with `--server kafka`."""
 import statistics
 import time
 from collections import Counter, defaultdict
-from itertools import chain
 
 from harness.streams import COUNTS, GROUPS
 from harness.streams_group import Instances
@@ -36,7 +35,7 @@ class StreamsResume(Instances):
         self.until_read(lambda: arrivals.of(lost, since=arrivals.began), "the work is taken over")
         self.waits.append(max(arrivals.times[group][0] for group in lost) - arrivals.began)
         kept = {group for groups in owners.values() for group in groups}
-        self.settled_owners(arrivals)
+        self.settled_owners(arrivals.look)
         settled = time.monotonic()
         self.until_read(lambda: arrivals.of(kept, since=settled), "all work continues")
         self.pauses.append(max(arrivals.longest_gap(group) for group in kept))
@@ -57,21 +56,6 @@ class StreamsResume(Instances):
 
     def each_input_counts_once(self):
         """Not with this guarantee."""
-
-    def settled_owners(self, arrivals=None):
-        """The groups of ids of each instance, once each has some and together they have all; meanwhile
-        records arrive."""
-        owners = {}
-
-        def have_all():
-            if arrivals:
-                arrivals.look()
-            owners.update((it.name, self.ask_instance(it, "own")) for it in self.present.values())
-            answers = owners.values()
-            return all(answers) and sorted(chain(*answers)) == list(range(GROUPS))
-
-        self.until_read(have_all, "all instances have work")
-        return owners
 
     def figures(self):
         waits, pauses = (spread(seconds) for seconds in (self.waits, self.pauses))

@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -80,7 +81,8 @@ public final class Client {
                 case "committed" -> committed(topic);
                 case "committed_of" -> committed(words[1]);
                 case "group_state" -> groupState();
-                case "share_configure", "share_state", "share_offsets", "share_queue" ->
+                case "streams_group" -> streamsGroup();
+                case "configure_group", "share_state", "share_offsets", "share_queue" ->
                     share(words);
                 case "share_letters" -> letters(words[1]);
                 case "dump" -> dump();
@@ -190,10 +192,22 @@ public final class Client {
         }
     }
 
+    /** The epochs of a streams group and of its static members. */
+    private void streamsGroup() throws Exception {
+        try (Admin admin = Admin.create(Events.quick(common()))) {
+            var found = admin.describeStreamsGroups(List.of(group)).describedGroups().get(group).get();
+            String members = found.members().stream().filter(it -> it.instanceId().isPresent())
+                .map(it -> "\"" + it.instanceId().get() + "\":" + it.memberEpoch())
+                .collect(Collectors.joining(",", "{", "}"));
+            Events.emit("streams_group", ",\"state\":\"" + found.groupState() + "\",\"epoch\":"
+                + found.groupEpoch() + ",\"members\":" + members);
+        }
+    }
+
     private void share(String[] words) throws Exception {
         try (Admin admin = Admin.create(Events.quick(common()))) {
             switch (words[0]) {
-                case "share_configure" -> ShareAdmin.configure(
+                case "configure_group" -> ShareAdmin.configure(
                     admin, group, Arrays.asList(words).subList(1, words.length));
                 case "share_state" -> ShareAdmin.state(admin, group);
                 case "share_queue" -> ShareAdmin.createQueue(admin, words[1]);

@@ -1,3 +1,7 @@
+import static org.apache.kafka.streams.CloseOptions.GroupMembershipOperation.LEAVE_GROUP;
+import static org.apache.kafka.streams.CloseOptions.GroupMembershipOperation.REMAIN_IN_GROUP;
+
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -45,6 +49,8 @@ import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
  * <p>Commands: "owners" prints the instance that counts each group of ids, and its standbys, as the
  * application knows them from the group. "own" prints the groups of ids that this instance counts,
  * and "counts" the counts in its own stores. The property application.server names the instance.
+ * "remain" ends the instance but not its membership, which it has by the property group.instance.id;
+ * any other line ends both.
  */
 final class Counting {
     private static final int GROUPS = 50;
@@ -60,6 +66,7 @@ final class Counting {
     private final String application;
     private final String stateDirectory;
     private final String sessionMs;
+    private volatile boolean remains;
 
     private Counting(String[] args) {
         bootstrap = args[1];
@@ -73,7 +80,7 @@ final class Counting {
         new Counting(args).run();
     }
 
-    private void run() throws InterruptedException {
+    private void run() throws InterruptedException, IOException {
         CountDownLatch ended = new CountDownLatch(1);
         KafkaStreams streams = new KafkaStreams(topology(), config());
         streams.setUncaughtExceptionHandler(error -> {
@@ -88,24 +95,33 @@ final class Counting {
         });
         AtomicBoolean leaving = Events.leaving(question -> answer(streams, question));
         streams.start();
+        Events.emit("version", ",\"version\":\"" + version() + "\"");
         while (!leaving.get() && ended.getCount() > 0) {
             Thread.sleep(50);
         }
         CloseOptions leave = CloseOptions.timeout(Duration.ofSeconds(20))
-            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP);
+            .withGroupMembershipOperation(remains ? REMAIN_IN_GROUP : LEAVE_GROUP);
         if (!streams.close(leave) || !leaving.get()) {
             System.exit(1);
         }
         Events.emit("left", "");
     }
 
-    private static boolean answer(KafkaStreams streams, String question) {
+    /** The version of Kafka Streams. */
+    private static String version() throws IOException {
+        Properties versions = new Properties();
+        versions.load(KafkaStreams.class.getResourceAsStream("/kafka/kafka-streams-version.properties"));
+        return versions.getProperty("version");
+    }
+
+    private boolean answer(KafkaStreams streams, String question) {
         try {
             switch (question) {
                 case "owners" -> Events.emit("owners", ",\"owners\":" + owners(streams));
                 case "own" -> Events.emit("own", ",\"own\":" + own(streams));
                 case "counts" -> Events.emit("counts", ",\"counts\":" + counts(streams));
                 default -> {
+                    remains = question.equals("remain");
                     return false;
                 }
             }
@@ -202,6 +218,10 @@ final class Counting {
         config.put("auto.offset.reset", "earliest");
         config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, protocol);
         config.put(StreamsConfig.APPLICATION_SERVER_CONFIG, System.getProperty("application.server", ""));
+        String instance = System.getProperty("group.instance.id");
+        if (instance != null) {
+            config.put("group.instance.id", instance);
+        }
         if (protocol.equals("classic")) {
             config.put("session.timeout.ms", sessionMs);
             config.put("heartbeat.interval.ms", "300");
