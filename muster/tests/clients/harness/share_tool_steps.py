@@ -1,6 +1,6 @@
 """The steps of `tools` for share groups: all that Kafka's tools have about them."""
 
-from harness.tool_step import EndBackground, Step
+from harness.tool_step import EndBackground, Step, WriteFile
 
 JOBS = "--topic jobs --group crew"
 PRINT = ("--formatter-property print.key=true --formatter-property print.offset=true "
@@ -126,6 +126,44 @@ ALIVE = [
     *REFUSED,
     EndBackground(),
 ]
+RESET = "--reset-offsets --group crew"
+TO_AN_OFFSET = [
+    Step("share-groups", f"{RESET} --topic jobs --to-offset 7 --dry-run"),
+    Step("share-groups", f"{RESET} --topic jobs:0 --to-offset 7 --execute"),
+    OFFSETS,
+    Step("share-groups", f"{RESET} --topic jobs --to-offset 4000 --execute"),
+    OFFSETS,
+    Step("share-groups", f"{RESET} --topic jobs --to-offset -1 --execute"),
+    Step("share-groups", f"{RESET} --topic jobs --to-offset soon --execute"),
+    Step("share-groups", f"{RESET} --topic jobs --to-offset 5 --to-current --execute"),
+    Step("share-groups", f"{RESET} --topic jobs --to-offset 12 --execute"),
+    Step("share-groups", f"{RESET} --topic jobs --to-current --dry-run"),
+    Step("share-groups", f"{RESET} --all-topics --to-current --execute"),
+    Step("share-groups", f"{RESET} --topic missing --to-current --execute"),
+    OFFSETS,
+]
+# What one tool has exported sets offsets again: of the same group, and of another that does not exist.
+FROM_FILES = [
+    Step("share-groups", f"{RESET} --all-topics --to-current --dry-run --export", into="crew.csv"),
+    Step("share-groups", f"{RESET} --topic jobs --to-latest --execute --export", into="latest.csv"),
+    OFFSETS,
+    Step("share-groups", f"{RESET} --from-file {{dir}}/crew.csv --dry-run"),
+    Step("share-groups", f"{RESET} --from-file {{dir}}/crew.csv --execute"),
+    OFFSETS,
+    Step("share-groups", f"{RESET} --from-file {{dir}}/none.csv --execute"),
+    WriteFile("strange.csv", "missing,0,3\njobs,0,3\n"),
+    Step("share-groups", f"{RESET} --from-file {{dir}}/strange.csv --execute"),
+    WriteFile("broken.csv", "jobs,zero,3\n"),
+    Step("share-groups", f"{RESET} --from-file {{dir}}/broken.csv --execute"),
+    OFFSETS,
+    Step("consumer-groups", "--reset-offsets --group former --topic jobs --to-offset 6 --execute"),
+    Step("consumer-groups", "--reset-offsets --group former --all-topics --to-current --dry-run "
+                            "--export", into="former.csv"),
+    Step("share-groups", "--reset-offsets --group successor --from-file {dir}/former.csv --execute"),
+    Step("share-groups", "--describe --group successor --offsets --verbose"),
+    Step("share-groups", "--delete --group successor"),
+    Step("consumer-groups", "--delete --group former"),
+]
 EMPTY = [
     *LISTED,
     *DESCRIBED,
@@ -152,6 +190,8 @@ EMPTY = [
                          "--execute"),
     Step("share-groups", "--reset-offsets --group crew --topic jobs --execute"),
     Step("share-groups", "--reset-offsets --all-groups --topic jobs --to-latest --execute"),
+    *TO_AN_OFFSET,
+    *FROM_FILES,
     # A group that is made by its offsets, and a topic that it did not have.
     Step("topics", "--create --topic chores --partitions 3"),
     produce(0, 9, "chores"),

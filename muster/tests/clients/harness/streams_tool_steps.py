@@ -32,9 +32,12 @@ DESCRIBED = [
     Step("streams-groups", f"--describe {GROUP} --members --verbose"),
     Step("streams-groups", f"--describe {GROUP} --state"),
     Step("streams-groups", f"--describe {GROUP} --state --verbose"),
+    Step("streams-groups", f"--describe {GROUP} --topology"),
+    Step("streams-groups", f"--describe {GROUP} --topology --verbose"),
     Step("streams-groups", "--describe --all-groups"),
     Step("streams-groups", "--describe --all-groups --members"),
     Step("streams-groups", "--describe --all-groups --state"),
+    Step("streams-groups", "--describe --all-groups --topology"),
 ]
 OFFSETS = Step("streams-groups", f"--describe {GROUP} --offsets --verbose")
 REFUSED = [
@@ -50,6 +53,9 @@ ABSENT = [
     Step("streams-groups", "--describe --group absent --members"),
     Step("streams-groups", "--describe --group absent --state"),
     Step("streams-groups", "--describe --group absent --offsets"),
+    Step("streams-groups", "--describe --group absent --topology"),
+    Step("streams-groups", "--describe --group absent --topology --state"),
+    Step("streams-groups", "--describe --all-groups --topology"),
     Step("streams-groups", "--delete --group absent"),
     Step("streams-groups", "--delete-offsets --group absent --input-topic events"),
     Step("streams-groups", "--reset-offsets --group absent --input-topic events --to-latest "
@@ -69,8 +75,15 @@ CONFIGS = [
     Step("configs", f"{SET} streams.assignment.interval.ms=20000"),
     Step("configs", f"{SET} streams.initial.rebalance.delay.ms=-1"),
     Step("configs", f"{SET} streams.no.such.key=1"),
+    Step("configs", f"{SET} streams.assignor.name=sticky,streams.num.warmup.replicas=3"),
+    Step("configs", f"{SET} streams.assignor.name=missing"),
+    Step("configs", f"{SET} streams.rack.aware.assignment.tags=[zone,zone]"),
+    Step("configs", f"{SET} streams.num.warmup.replicas=21"),
+    Step("configs", f"{SET} streams.task.offset.interval.ms=1"),
+    Step("configs", f"{SET} streams.acceptable.recovery.lag=-1"),
     Step("configs", "--alter --entity-type groups --entity-name tally --delete-config "
-                    "streams.session.timeout.ms,streams.num.standby.replicas"),
+                    "streams.session.timeout.ms,streams.num.standby.replicas,"
+                    "streams.num.warmup.replicas"),
     Step("configs", "--describe --entity-type groups --entity-name tally"),
 ]
 # An application is there, in the background.
@@ -96,6 +109,9 @@ EMPTY = [
     Step("streams-groups", f"--reset-offsets {GROUP} --input-topic events:7 --to-latest --execute"),
     Step("streams-groups", f"--reset-offsets {GROUP} --input-topic missing --to-latest --execute"),
     Step("streams-groups", f"--reset-offsets {GROUP} --input-topic events --execute"),
+    Step("streams-groups", f"--reset-offsets {GROUP} --all-input-topics --to-current --dry-run --export",
+         into="tally.csv"),
+    Step("streams-groups", f"--reset-offsets {GROUP} --from-file {{dir}}/tally.csv --dry-run"),
     Step("streams-groups", f"--delete-offsets {GROUP} --input-topic events:1"),
     OFFSETS,
     Step("streams-groups", f"--delete-offsets {GROUP} --input-topic missing"),
@@ -112,6 +128,7 @@ REMOVED = [
     Step("streams-groups", "--list"),
     Step("topics", "--list --exclude-internal"),
     Step("streams-groups", f"--describe {GROUP}"),
+    Step("streams-groups", f"--describe {GROUP} --topology"),
     Step("streams-groups", "--delete --all-groups"),
     Step("topics", "--delete --topic events"),
 ]

@@ -76,8 +76,8 @@ class ServedCertificate:
 @dataclass(frozen=True)
 class Log:
     """Stops the server; what kafka-dump-log reads of one of its internal topics, which comes from
-    `muster log export` or is Kafka's own. With `newest` of each key the last record alone. Steps of
-    another kind cannot follow."""
+    `muster log export` or is Kafka's own. With `newest` of each key the last record alone, and none of
+    what is deleted: both servers drop it some time. Steps of another kind cannot follow."""
 
     topic: str
     decoder: str
