@@ -1,25 +1,22 @@
 //! Replays a transcript with a coordinator, and compares the outcomes with Kafka's.
 
+mod losses;
+
 use crate::argued::Argued;
 use crate::counts::Counts;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
-use crate::outcome::{Outcome, Pending, kafka_records, kafka_written, unanswered, without_missing};
-use crate::placement;
+use crate::outcome::{Outcome, Pending, kafka_written, unanswered, without_missing};
 use crate::rivals::Rivals;
 use crate::scope::{Asked, Scope, group_of};
 use crate::tasks;
 use crate::transactional;
 use crate::transcript::{Line, Transcript};
 use crate::votes::Votes;
-use muster_codec::ApiKey;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// UNKNOWN_SERVER_ERROR
-const UNKNOWN: i64 = -1;
 
 /// NOT_COORDINATOR
 const MOVED: i64 = 16;
@@ -160,203 +157,6 @@ impl Replay {
         self.report.counts.requests += 1;
         self.pending.insert(asked.id.clone(), asked);
         true
-    }
-
-    /// Leaves out groups whose append failed, until the next load.
-    fn lose_failed_append(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        if !self.append_fails {
-            return;
-        }
-        // If there were two writes at the same time, only one of them may have failed.
-        let written = |key| kafka.records.get(key).map_or(0, Vec::len);
-        let failed = muster.records.iter().filter(|(key, records)| written(key) < records.len());
-        let lost: BTreeSet<String> = failed.map(|((_, group), _)| group.clone()).collect();
-        self.append_fails = lost.is_empty() && kafka_records(line).next().is_none();
-        let unrecorded = self.scope.unrecorded().filter(|_| !lost.is_empty());
-        let lost: BTreeSet<String> = unrecorded.map(str::to_owned).chain(lost.clone()).collect();
-        for group in &self.written_with(&lost) {
-            self.report.argued.meet("failed-append");
-            self.scope.lose(group, "failed-append");
-            if let Some(muster) = subject.muster() {
-                muster.take_back(group);
-                muster.lose(group);
-            }
-        }
-        self.drop_pending();
-        kafka.narrow(&self.scope, &self.pending);
-        muster.narrow(&self.scope, &self.pending);
-    }
-
-    /// These groups, and all groups of the same requests: a request's write fails as a whole.
-    fn written_with(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
-        let writes = self.pending.values().filter(|asked| !asked.reads());
-        let of_them = writes.filter(|asked| asked.groups.iter().any(|it| groups.contains(it)));
-        of_them.flat_map(|asked| &asked.groups).chain(groups).cloned().collect()
-    }
-
-    /// Leaves out a group for which muster answers without an error, and Kafka with one: a group to
-    /// be converted, or a streams group with endpoints.
-    fn lose_unserved(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        let id = line.input["id"].as_str().unwrap_or_default();
-        let code = |outcome: &Outcome| outcome.answers.get(id)?["errorCode"].as_i64();
-        let differs = code(kafka) == Some(UNKNOWN) && code(muster).unwrap_or(0) == 0;
-        let is_gone =
-            |record: &Value| record["type"] == "GROUP_METADATA" && record["value"].is_null();
-        let converts = muster.records.values().flatten().any(is_gone);
-        let beats = line.input["api"] == "StreamsGroupHeartbeat";
-        let difference = if beats { "unready-endpoints" } else { "partition-gone" };
-        let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
-        if differs && (converts || beats) {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose(difference, [group.to_owned()], subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
-        }
-    }
-
-    /// Leaves out a group in which Kafka bumps the epoch at each heartbeat of a member, or has
-    /// forgotten a member's target.
-    fn lose_tied(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        let tied = self.votes.tied(line, kafka, muster).map(|group| ("assignor-tie", group));
-        let is_muster = subject.muster().is_some();
-        let rival = || self.rivals.differing(line, kafka, muster).filter(|_| is_muster);
-        if let Some((difference, group)) = tied.or_else(|| Some(("target-at-hand", rival()?))) {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose(difference, [group.to_owned()], subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
-        }
-        self.votes.observe(line);
-        self.rivals.observe(line);
-    }
-
-    /// Leaves out groups whose partitions Kafka assigned by chance.
-    fn lose_misplaced(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        if subject.muster().is_none() {
-            return;
-        }
-        let mut lost = BTreeMap::new();
-        for ((at, group), records) in &kafka.records {
-            let ours = muster.records.get(&(*at, group.clone())).filter(|ours| *ours != records);
-            let chance = ours.and_then(|ours| placement::chance(&line.input, records, ours));
-            lost.extend(chance.map(|difference| (group.clone(), difference)));
-        }
-        for (group, difference) in lost {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(&group));
-            self.lose(difference, [group], subject);
-        }
-        kafka.narrow(&self.scope, &self.pending);
-        muster.narrow(&self.scope, &self.pending);
-    }
-
-    /// Leaves out groups in which Kafka fences a member by a timer of before it became classic.
-    fn lose_fenced_late(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        let only_kafkas = kafka.records.keys().filter(|key| !muster.records.contains_key(key));
-        let late = only_kafkas.filter(|(_, group)| self.downgraded.contains(group));
-        let late: BTreeSet<String> = late.map(|(_, group)| group.clone()).collect();
-        if line.input["op"] == "advance" && subject.muster().is_some() && !late.is_empty() {
-            self.lose("stale-timer", late, subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
-        }
-        if line.input["op"] == "reload" {
-            self.downgraded.clear();
-        }
-        let is_classic = |record: &&Value| record["type"] == "GROUP_METADATA";
-        let records = kafka_records(line).collect::<Vec<_>>();
-        let consumer_gone = |group: &str| {
-            records.iter().any(|record| {
-                record["type"] == "CONSUMER_GROUP_METADATA"
-                    && record["value"].is_null()
-                    && group_of(record) == group
-            })
-        };
-        let classic = records.iter().copied().filter(is_classic).map(group_of);
-        let downgraded = classic.filter(|group| consumer_gone(group)).map(str::to_owned);
-        self.downgraded.extend(downgraded.collect::<Vec<_>>());
-    }
-
-    /// Leaves out a group that gets a request while its record is not committed.
-    fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
-        let Some(asked) = self.scope.ask(line).filter(|asked| !asked.reads()) else { return };
-        let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
-        let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
-        let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
-        self.lose("held-group", groups, subject);
-    }
-
-    /// Leaves out a group whose record is now committed: Kafka's state has the commit's time.
-    fn observe_flight(&mut self, line: &Line, subject: &mut impl Subject) {
-        let op = line.input["op"].as_str();
-        if !self.held || matches!(op, Some("commit" | "topics")) {
-            let landed = std::mem::take(&mut self.in_flight);
-            self.lose("held-group", landed, subject);
-        }
-        if op == Some("reload") {
-            self.in_flight.clear();
-        }
-        let joins = line.input["api"] == "JoinGroup";
-        let metadata = |record: &&Value| joins || record["type"] == "GROUP_METADATA";
-        let records = kafka_records(line).filter(metadata);
-        let groups = records.map(|record| group_of(record).to_owned());
-        self.in_flight.extend(groups.filter(|_| self.held));
-    }
-
-    /// Leaves out an empty modern group that a classic member with an id joins: Kafka forgets it.
-    fn lose_vanished(&mut self, line: &Line, subject: &mut impl Subject) {
-        let body = &line.input["body"];
-        let is_join = line.input["api"] == "JoinGroup" && body["memberId"] != "";
-        let group = body["groupId"].as_str().unwrap_or_default();
-        let is_empty = |muster: &mut Muster| muster.is_empty_modern_group(group);
-        if is_join && self.scope.has(group) && subject.muster().is_some_and(is_empty) {
-            self.lose("vanished-group", [group.to_owned()], subject);
-        }
-    }
-
-    fn lose(
-        &mut self,
-        difference: &'static str,
-        groups: impl IntoIterator<Item = String>,
-        subject: &mut impl Subject,
-    ) {
-        for group in groups {
-            self.report.argued.meet(difference);
-            self.scope.lose(&group, difference);
-            if let Some(muster) = subject.muster() {
-                muster.lose(&group);
-            }
-        }
-        self.drop_pending();
     }
 
     /// Takes over Kafka's records for the logs of lost groups.
