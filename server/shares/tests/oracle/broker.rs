@@ -91,8 +91,17 @@ impl Broker {
         }
     }
 
-    /// Applies an operation, and compares the outcome with Kafka's.
-    pub fn apply(&mut self, line: &Line) -> Check {
+    /// Applies an operation, and compares the outcome with Kafka's. Returns the intended
+    /// difference, if there is one after which the run cannot continue.
+    pub fn apply(&mut self, line: &Line) -> Result<Option<Difference>, String> {
+        let before = self.shown.clone();
+        match self.compared(line) {
+            Ok(()) => Ok(None),
+            Err(what) => self.explained(&before, &line.output).map(Some).ok_or(what),
+        }
+    }
+
+    fn compared(&mut self, line: &Line) -> Check {
         let (op, out) = (&line.input, &line.output);
         self.answers.clear();
         self.changes.clear();

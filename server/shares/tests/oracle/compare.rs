@@ -95,9 +95,7 @@ impl Broker {
                     partition.parse().unwrap(),
                 ));
             } else {
-                let at = self.at(state);
-                let key = SharePartitionKey::new(text(&state["group"]), at.topic_id, at.partition);
-                self.shown.insert(key, Shown::read(state));
+                self.shown.insert(self.key_of(state), Shown::read(state));
             }
             self.counts.states += 1;
         }
@@ -110,6 +108,44 @@ impl Broker {
             }
         }
         Ok(())
+    }
+
+    /// The intended difference that explains why muster's outcome is not Kafka's. `before` is what
+    /// Kafka had before the operation.
+    pub fn explained(
+        &self,
+        before: &BTreeMap<SharePartitionKey, Shown>,
+        out: &Value,
+    ) -> Option<Difference> {
+        if out["message"].as_str().is_some_and(|it| it.starts_with("Cannot invoke")) {
+            return Some(Difference::Exception);
+        }
+        let states = list(&out["states"]).iter().filter(|it| it.get("closed").is_none());
+        let explained = |it: &Value| {
+            let key = self.key_of(it);
+            let ours = ours(&self.open.get(&key)?.partition);
+            let (before, after) = (before.get(&key)?, Shown::read(it));
+            if it.get("gap").is_some() && after.is_done_before(&ours) {
+                return Some(Difference::HoleStays);
+            }
+            explained(before, &after)
+        };
+        states.filter_map(explained).next()
+    }
+
+    fn key_of(&self, shown: &Value) -> SharePartitionKey {
+        let at = self.at(shown);
+        SharePartitionKey::new(text(&shown["group"]), at.topic_id, at.partition)
+    }
+}
+
+fn explained(before: &Shown, after: &Shown) -> Option<Difference> {
+    if after.starts_before(before) {
+        Some(Difference::StartGoesBack)
+    } else if after.is_acquired_across_start() && !before.is_acquired_across_start() {
+        Some(Difference::BeforeStart)
+    } else {
+        None
     }
 }
 

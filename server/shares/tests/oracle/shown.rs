@@ -34,6 +34,26 @@ impl Shown {
         }
         Self { start: int(&state["start"]), end: int(&state["end"]), runs }
     }
+
+    /// Whether only the start offset differs, and records are done from this one to the other.
+    pub fn is_done_before(&self, other: &Self) -> bool {
+        let is_open = |it: &&Run| it.last >= other.start;
+        let is_done = |it: &Run| matches!(&*it.state, "ARCHIVED" | "ACKNOWLEDGED");
+        self.starts_before(other)
+            && self.end == other.end
+            && self.runs.iter().filter(is_open).eq(other.runs.iter().filter(is_open))
+            && self.runs.iter().filter(|it| !is_open(it)).all(is_done)
+    }
+
+    pub fn starts_before(&self, other: &Self) -> bool {
+        self.start < other.start
+    }
+
+    /// Whether one run of acquired records begins before the start offset, and ends after it.
+    pub fn is_acquired_across_start(&self) -> bool {
+        let across = |it: &Run| it.first < self.start && self.start <= it.last;
+        self.runs.iter().any(|it| it.lock.is_some() && across(it))
+    }
 }
 
 pub fn ours(partition: &SharePartition) -> Shown {

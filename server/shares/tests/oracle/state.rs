@@ -32,8 +32,7 @@ pub struct Coordinator {
     began: i64,
     pub now: i64,
     /// The log since it was last pruned.
-    log: Vec<ShareRecord<'static>>,
-    log_start: i64,
+    log: Vec<Logged>,
     was_held: bool,
     append_fails: bool,
     /// The answers that wait for a commit, by request.
@@ -44,6 +43,13 @@ pub struct Coordinator {
     kafka_wrote: BTreeSet<SharePartitionKey>,
     /// muster's records in the current operation.
     written: Vec<ShareRecord<'static>>,
+}
+
+#[derive(Debug)]
+struct Logged {
+    record: ShareRecord<'static>,
+    /// The end of Kafka's batch; its greatest value for records of muster that are not compared.
+    batch_end: i64,
 }
 
 #[derive(Debug)]
@@ -84,7 +90,6 @@ impl Coordinator {
             began: int(&op["now"]),
             now: int(&op["now"]),
             log: Vec::new(),
-            log_start: 0,
             was_held: false,
             append_fails: false,
             waiting: BTreeMap::new(),
@@ -150,29 +155,34 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Drops whole batches: the oracle shows the records of a batch in another order than its log
+    /// has them.
     pub fn prune(&mut self, out: &Value) {
-        let Some(start) = out["pruned"].as_i64() else { return };
-        let gone = usize::try_from(start - self.log_start).unwrap();
-        self.log.drain(..gone);
-        self.log_start = start;
+        let start = out["pruned"].as_i64();
+        self.log.retain(|it| start.is_none_or(|start| it.batch_end > start));
     }
 
     pub fn reload(&mut self) {
         self.states = States::new(self.config.updates_per_snapshot);
-        self.log.iter().for_each(|record| self.states.replay(record));
+        self.log.iter().for_each(|it| self.states.replay(&it.record));
     }
 
     /// Appends and replays a record. If the oracle's log failed, this fails too, unless the failure
     /// was for a job of Kafka. Returns false if it failed.
     pub fn append(&mut self, record: ShareRecord<'static>) -> bool {
-        if std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(&key_of(&record)) {
+        if self.has_failed(&key_of(&record)) {
             return false;
         }
         let record = through_bytes(&record);
         self.states.replay(&record);
         self.written.push(record.clone());
-        self.log.push(record);
+        self.log.push(Logged { record, batch_end: i64::MAX });
         true
+    }
+
+    /// Whether the next append of the oracle fails, and is that of this share partition.
+    fn has_failed(&mut self, key: &SharePartitionKey) -> bool {
+        std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(key)
     }
 
     /// The next time after `after` at which cold share partitions get a snapshot.
@@ -196,49 +206,46 @@ impl Coordinator {
         }
     }
 
-    /// muster's records of this operation must be Kafka's, except for intended differences.
+    /// muster's records of this operation must be Kafka's, except for intended differences. The log
+    /// takes Kafka's.
     fn compare_records(&mut self, out: &Value, which: impl Fn(&Value) -> bool) -> Check {
         let mut ours = std::mem::take(&mut self.written);
+        self.log.truncate(self.log.len() - ours.len());
         let batches = list(&out["batches"]).iter().filter(|batch| which(batch));
-        let kafkas = batches.flat_map(|batch| list(&batch["records"]));
-        for kafkas in kafkas.map(record) {
+        let kafkas = batches.flat_map(|batch| {
+            let records = list(&batch["records"]);
+            let end = int(&batch["offset"]) + i64::try_from(records.len()).unwrap();
+            records.iter().map(move |it| (record(it), end))
+        });
+        for (kafkas, batch_end) in kafkas {
             let key = key_of(&kafkas);
             let at = ours.iter().position(|it| key_of(it) == key);
             match at.map(|at| ours.remove(at)) {
                 Some(ours) if ours == kafkas => self.records += 1,
-                other => self.take_kafkas(kafkas, other.as_ref())?,
+                other => self.take_kafkas(&kafkas, other.as_ref())?,
             }
+            self.log.push(Logged { record: kafkas, batch_end });
         }
-        for record in ours {
-            if !self.differing.contains(&key_of(&record)) {
-                return Err(format!("only muster wrote {record:?}"));
-            }
-            let at = self.log.iter().rposition(|it| *it == record).unwrap();
-            self.log.remove(at);
+        match ours.iter().find(|it| !self.differing.contains(&key_of(it))) {
+            Some(record) => Err(format!("only muster wrote {record:?}")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Adopts Kafka's record for a share partition that differs intentionally.
     fn take_kafkas(
         &mut self,
-        kafkas: ShareRecord<'static>,
+        kafkas: &ShareRecord<'static>,
         ours: Option<&ShareRecord<'_>>,
     ) -> Check {
-        let key = key_of(&kafkas);
+        let key = key_of(kafkas);
         if !self.differing.contains(&key) {
             return Err(format!("muster wrote {ours:?}\n  Kafka wrote  {kafkas:?}"));
         }
         if matches!(kafkas.value, ShareValue::Snapshot(_) | ShareValue::Deleted) {
             self.differing.remove(&key);
         }
-        if let Some(ours) = ours {
-            let at = self.log.iter().rposition(|it| it == ours).unwrap();
-            self.log[at] = kafkas.clone();
-        } else {
-            self.log.push(kafkas.clone());
-        }
-        self.states.replay(&kafkas);
+        self.states.replay(kafkas);
         Ok(())
     }
 
@@ -258,24 +265,25 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Each state must be in Kafka's dump. A dump names topics, not ids. A topic that was created
+    /// again may have two states: the old one stays if its end cannot be appended.
     fn compare_dump(&self, out: &Value) -> Check {
-        let kafkas: BTreeMap<_, _> =
-            list(&out["coordinator"]).iter().map(|it| (self.dumped_key(it), it.clone())).collect();
-        let ours = self.states.iter().map(|(key, state)| (key.clone(), self.dumped(key, state)));
-        let ours: BTreeMap<_, _> = ours.collect();
-        let keys: BTreeSet<_> = ours.keys().chain(kafkas.keys()).collect();
-        for key in keys.into_iter().filter(|key| !self.differing.contains(key)) {
-            if ours.get(key) != kafkas.get(key) {
-                let (ours, kafkas) = (ours.get(key), kafkas.get(key));
-                return Err(format!("muster holds {ours:?}\n  Kafka holds  {kafkas:?}"));
-            }
+        let mut kafkas: Vec<&Value> = list(&out["coordinator"]).iter().collect();
+        for (key, state) in self.states.iter().filter(|(key, _)| !self.differing.contains(key)) {
+            let ours = self.dumped(key, state);
+            let at = kafkas.iter().position(|it| **it == ours);
+            kafkas.remove(at.ok_or_else(|| format!("Kafka does not hold {ours}"))?);
         }
-        Ok(())
+        let differs = |it: &&Value| self.differing.iter().any(|key| self.is_dumped_as(key, it));
+        match kafkas.into_iter().find(|it| !differs(it)) {
+            Some(kafkas) => Err(format!("only Kafka holds {kafkas}")),
+            None => Ok(()),
+        }
     }
 
-    fn dumped_key(&self, state: &Value) -> SharePartitionKey {
-        let topic_id = self.world.id(text(&state["topic"]));
-        SharePartitionKey::new(text(&state["group"]), topic_id, int32(&state["partition"]))
+    fn is_dumped_as(&self, key: &SharePartitionKey, dumped: &Value) -> bool {
+        let of_key = (&*key.group_id, self.world.name(key.topic_id), key.partition);
+        of_key == (text(&dumped["group"]), text(&dumped["topic"]), int32(&dumped["partition"]))
     }
 
     fn dumped(&self, key: &SharePartitionKey, state: &State) -> Value {
@@ -343,7 +351,7 @@ impl Coordinator {
             Some(record) => Ok(self.answered(record, json!({}))),
             None => {
                 // Kafka resets the state. Its snapshot ends the difference at once.
-                if !std::mem::take(&mut self.append_fails) {
+                if !self.has_failed(key) {
                     self.argued.note(Difference::InitializedAgain);
                     self.differing.insert(key.clone());
                 }
