@@ -100,9 +100,10 @@ pub(crate) fn target_value(partitions: Partitions) -> ConsumerGroupTargetAssignm
     ConsumerGroupTargetAssignmentMemberValue { topic_partitions: topics.collect() }
 }
 
-/// The partitions of a member's target.
+/// The partitions of a member's target. Kafka's assignor for share groups leaves topics without
+/// partitions in it.
 pub(crate) fn target_part(value: &ConsumerGroupTargetAssignmentMemberValue) -> Partitions {
-    let topics = value.topic_partitions.iter();
+    let topics = value.topic_partitions.iter().filter(|it| !it.partitions.is_empty());
     let topics =
         topics.map(|it| KeyPartitions { key: it.topic_id, partitions: it.partitions.clone() });
     topics.collect()
