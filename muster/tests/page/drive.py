@@ -72,15 +72,45 @@ class Story:
             ratio = browser.evaluate(CONTRAST)
             self.check(ratio >= 4.5, f"{name}, {scheme}: contrast {ratio}")
             browser.picture(self.pictures / f"{name}-{scheme}.png")
-        browser.width(390)
-        too_wide = browser.evaluate(
-            "document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        browser.picture(self.pictures / f"{name}-narrow.png")
-        self.check(too_wide <= 0, f"{name}: too wide by {too_wide}")
+        for width in [390, 500, 1900]:
+            browser.width(width)
+            too_wide = browser.evaluate(
+                "document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            browser.picture(self.pictures / f"{name}-{width}.png")
+            self.check(too_wide <= 0, f"{name}, {width} wide: too wide by {too_wide}")
         browser.width(1280)
 
+    def overview(self, address: str) -> None:
+        browser = self.browser
+        browser.open(address)
+        browser.until(DRAWN.format("overview"))
+        words = browser.evaluate("document.querySelector('#view').innerText")
+        for part in ["No trouble. The 2 shards serve clients.", "Version 0.", "orders"]:
+            self.check(part in words, f"{part!r} is there")
+        heads = browser.evaluate("[...document.querySelectorAll('th')].map(it => it.textContent).join()")
+        self.check(heads.startswith("Group,Lag,"), f"lag comes second: {heads}")
+        self.is_sound("overview")
+        # What a shard says of itself is shown, and is no markup.
+        browser.evaluate("""(() => {
+          const there = window.fetch;
+          window.fetch = async (path, options) => {
+            const answer = await there(path, options);
+            if (!path.endsWith("/shards")) return answer;
+            const body = await answer.json();
+            body.shards[1].obstacles = ["<b>the disk</b> does not answer"];
+            return new Response(JSON.stringify(body));
+          };
+        })()""")
+        trouble = "document.querySelector('.trouble.there')"
+        browser.until(trouble, "trouble is shown")
+        words = browser.evaluate(f"{trouble}.innerText")
+        self.check("Shard 1: <b>the disk</b> does not answer" in words, words)
+        first = browser.evaluate("document.querySelector('#view h2').nextElementSibling.className")
+        self.check(first == "trouble there", "trouble comes first")
+        self.is_sound("trouble")
+
     def shards(self, address: str) -> None:
-        self.browser.open(address)
+        self.browser.open(address + "#/shards")
         self.browser.until(DRAWN.format("shards"))
         self.check(self.browser.evaluate(ROWS) == 2, "two shards")
         self.browser.until("document.querySelector('meter')", "how busy a shard is")
@@ -127,7 +157,7 @@ class Story:
         browser.open(address + "#/group/readers")
         browser.until("document.querySelectorAll('svg rect').length >= 1", "a timeline")
         words = browser.evaluate("document.querySelector('#view').innerText")
-        for part in ["1 joined (m-1)", "consumer", "orders: 0–3", "Rebalances", "Commits"]:
+        for part in ["1 member joined (m-1)", "consumer", "orders: 0–3", "Rebalances", "Partitions"]:
             self.check(part in words, f"{part!r} is there")
         label = browser.evaluate("document.querySelector('svg').getAttribute('aria-label')")
         self.check("rebalances since" in label, label)
@@ -154,7 +184,7 @@ class Story:
     def policy(self, address: str) -> None:
         browser = self.browser
         browser.open(address)
-        browser.until(DRAWN.format("shards"))
+        browser.until(DRAWN.format("overview"))
         inline = "const it = document.createElement('script'); it.text = 'window.pwned = 1';"
         for attempt in [f"{inline} document.body.append(it)", "document.body.innerHTML = '<b>x</b>'"]:
             browser.evaluate("(() => { try { " + attempt + " } catch { } })()")
@@ -197,6 +227,7 @@ def main() -> None:
         browser = Browser(os.environ["CHROMIUM"], profile)
         try:
             story = Story(browser, pictures)
+            story.overview(address)
             story.shards(address)
             took = story.search(address, int(groups))
             story.keyboard(address)
