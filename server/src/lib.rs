@@ -32,7 +32,6 @@ pub mod host;
 mod http_agent;
 mod inquiry;
 mod key_fetcher;
-mod led;
 mod limit_gauges;
 mod limit_refusals;
 mod limits;

@@ -2,7 +2,6 @@
 //! ListGroups, ListTransactions.
 
 use crate::net::VisibleAt;
-use crate::placement::Coordinated;
 use muster_storage::LogPartition;
 
 /// A list that is under way, over coordinators with keys of the type `K`. `L` has its filters and
@@ -32,7 +31,7 @@ pub(crate) struct Visit {
     pub(crate) written: (LogPartition, u64),
 }
 
-impl<L, K: Coordinated> ListOverAll<L, K> {
+impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
     pub(crate) fn new(listing: L) -> Self {
         Self { listing, progress: Progress::After(None), visible_at: VisibleAt::Now }
     }

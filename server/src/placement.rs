@@ -3,7 +3,6 @@
 //! record: see [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;
-use std::fmt;
 
 /// The shard that decides changes of the cluster: its log has the cluster's records.
 pub const CONTROLLER: u32 = 0;
@@ -22,39 +21,6 @@ pub struct Slot(pub u32);
 /// with a slot: see [`Placement::slot_of_transactions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionsPartition(pub u32);
-
-/// A unit with a coordinator of its own: a slot, for its groups, or a partition of
-/// `__transaction_state`.
-pub trait Coordinated: Copy + Ord + fmt::Debug {
-    /// The units that a shard leads, in order.
-    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self>;
-
-    /// The index among the units of its shard.
-    fn place(self, placement: Placement) -> usize;
-}
-
-impl Coordinated for Slot {
-    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self> {
-        placement.slots_of(shard)
-    }
-
-    fn place(self, placement: Placement) -> usize {
-        (self.0 / placement.shards) as usize
-    }
-}
-
-impl Coordinated for TransactionsPartition {
-    fn led_by(placement: Placement, shard: u32) -> impl Iterator<Item = Self> {
-        placement.led_with_slots(shard, placement.transactions_partitions).map(Self)
-    }
-
-    fn place(self, placement: Placement) -> usize {
-        let slot = placement.slot_of_transactions(self);
-        let before = self.0 / placement.offsets_partitions;
-        let slots_of_shard = placement.slots_of(placement.shard_of(slot)).len();
-        before as usize * slots_of_shard + slot.place(placement)
-    }
-}
 
 /// The number of shards, of slots, and of partitions of the other internal topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,11 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn each_slot_has_one_leader_and_a_place_there() {
+    fn each_slot_has_one_leader() {
         for (shards, offsets_partitions) in [(1, 50), (3, 50), (50, 50), (64, 50), (2, 1)] {
             let placement = Placement::of_equal(shards, offsets_partitions);
-            let led = led::<Slot>(placement, |slot| placement.shard_of(slot));
-            assert_eq!(led, (0..offsets_partitions).map(Slot).collect::<Vec<_>>());
+            let mut all = Vec::new();
+            for shard in 0..shards {
+                let led: Vec<_> = placement.slots_of(shard).collect();
+                assert!(led.is_sorted() && led.iter().all(|it| placement.shard_of(*it) == shard));
+                all.extend(led);
+            }
+            all.sort_unstable();
+            assert!(all.into_iter().eq((0..offsets_partitions).map(Slot)), "{placement:?}");
         }
     }
 
@@ -211,24 +183,17 @@ mod tests {
                 transactions_partitions: transactions,
                 ..Placement::of_equal(shards, slots)
             };
-            let led = led(placement, |it| placement.transactions_shard(it));
-            assert_eq!(led, (0..transactions).map(TransactionsPartition).collect::<Vec<_>>());
-        }
-    }
-
-    /// The units that all shards lead, in order. Each is at its place there.
-    fn led<C: Coordinated>(placement: Placement, shard_of: impl Fn(C) -> u32) -> Vec<C> {
-        let mut led = Vec::new();
-        for shard in 0..placement.shards {
-            let of_shard: Vec<C> = C::led_by(placement, shard).collect();
-            assert!(of_shard.is_sorted());
-            for (place, it) in of_shard.iter().enumerate() {
-                assert_eq!((shard_of(*it), it.place(placement)), (shard, place), "{placement:?}");
+            let mut all = Vec::new();
+            for shard in 0..shards {
+                let led: Vec<_> = placement.led_with_slots(shard, transactions).collect();
+                let is_here =
+                    |it: &u32| placement.transactions_shard(TransactionsPartition(*it)) == shard;
+                assert!(led.is_sorted() && led.iter().all(is_here), "{placement:?}");
+                all.extend(led);
             }
-            led.extend(of_shard);
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..transactions), "{placement:?}");
         }
-        led.sort_unstable();
-        led
     }
 
     #[test]

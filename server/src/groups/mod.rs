@@ -34,6 +34,7 @@ mod events;
 mod faults;
 mod history;
 mod log;
+mod machine;
 mod not_restated;
 mod offset_producers;
 mod offset_questions;

@@ -2,10 +2,10 @@
 //! budget, and damage that one finds is known without asking each.
 
 use super::configs;
+use super::machine::GroupsMachine;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::inquiry::SurveyPlace;
-use crate::led::{Led, LedCoordinator};
 use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
 use muster_codec::Wall;
@@ -22,7 +22,8 @@ const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
 pub struct Slots {
-    led: Led<Coordinator>,
+    placement: Placement,
+    machines: muster_runtime::Slots<GroupsMachine>,
     budget: Budget,
     damage: Option<SnapshotDamage>,
     events: EventsOfSlots,
@@ -49,19 +50,6 @@ impl EventsOfSlots {
     }
 }
 
-impl LedCoordinator for Coordinator {
-    type Key = Slot;
-    type Held = Held;
-
-    fn held(&self) -> Held {
-        self.held()
-    }
-
-    fn next_deadline(&self) -> Option<i64> {
-        self.next_deadline()
-    }
-}
-
 /// A list of the groups of all slots that is under way.
 pub(crate) type ListingOfSlots = ListOverAll<Listing, Slot>;
 
@@ -69,9 +57,11 @@ impl Slots {
     /// Those of a shard, without groups.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let config = config.coordinator();
-        let led = Led::new(placement, shard, || Coordinator::new(config.clone()));
+        let indexes = placement.slots_of(shard).map(|slot| slot.0);
+        let new = || GroupsMachine { coordinator: Coordinator::new(config.clone()) };
+        let machines = muster_runtime::Slots::new(indexes, new);
         let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
-        Self { led, budget, damage: None, events }
+        Self { placement, machines, budget, damage: None, events }
     }
 
     /// Calls the coordinator of a slot, and notes its deadline, its part of the budget and damage.
@@ -83,8 +73,8 @@ impl Slots {
         slot: Slot,
         act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
     ) -> R {
-        let Self { led, budget, damage, events } = self;
-        led.on(slot, |coordinator, others| {
+        let Self { machines, budget, damage, events, .. } = self;
+        machines.on(slot.0, |GroupsMachine { coordinator }, others| {
             budget.others = others;
             let result = act(coordinator, budget);
             coordinator.settle(budget);
@@ -106,34 +96,44 @@ impl Slots {
         }
     }
 
+    /// The coordinator of a slot; None if another shard leads it.
+    fn coordinator(&self, slot: Slot) -> Option<&Coordinator> {
+        self.machines.get(slot.0).map(|it| &it.coordinator)
+    }
+
+    /// The coordinators, in the order of their slots.
+    fn coordinators(&self) -> impl Iterator<Item = &Coordinator> {
+        self.machines.machines().map(|it| &it.coordinator)
+    }
+
     /// Whether the shard leads a slot.
     pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.led.has(slot)
+        self.machines.has(slot.0)
     }
 
     /// The slots, in order.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Slot> {
-        self.led.keys()
+        self.machines.indexes().map(Slot)
     }
 
     /// The slot that follows another one; the first for None.
     pub(crate) fn next(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.led.next(slot)
+        self.machines.next(slot.map(|it| it.0)).map(Slot)
     }
 
     /// Like [`Self::next`], of those with groups.
     pub(crate) fn next_with_groups(&self, slot: Option<Slot>) -> Option<Slot> {
-        self.led.next_with(slot, |held| held.groups > 0)
+        self.machines.next_with(slot.map(|it| it.0), |held| held.groups > 0).map(Slot)
     }
 
     /// The slot of a group.
     pub(crate) fn slot_of(&self, group_id: &str) -> Slot {
-        self.led.placement().group_slot(group_id)
+        self.placement.group_slot(group_id)
     }
 
     /// The slot whose timer is due first, and when.
     pub(crate) fn next_deadline(&self) -> Option<(i64, Slot)> {
-        self.led.next_deadline()
+        self.machines.next_deadline().map(|(at, index)| (at, Slot(index)))
     }
 
     /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
@@ -180,23 +180,23 @@ impl Slots {
 
     /// Number of groups, loaded or not.
     pub fn groups(&self) -> usize {
-        self.led.held().groups
+        self.machines.held().groups
     }
 
     /// Number of unloaded groups.
     pub(crate) fn unloaded_groups(&self) -> usize {
-        self.led.coordinators().map(Coordinator::unloaded_groups).sum()
+        self.coordinators().map(Coordinator::unloaded_groups).sum()
     }
 
     /// Whether a group, or only its offsets, are unloaded.
     pub(crate) fn is_unloaded(&self, group_id: &str) -> bool {
-        let coordinator = self.led.get(self.slot_of(group_id));
+        let coordinator = self.coordinator(self.slot_of(group_id));
         coordinator.is_some_and(|it| it.is_unloaded(group_id))
     }
 
     /// The durable state of the loaded groups as the records that produce it, by group.
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
-        let of_slots = self.led.coordinators().flat_map(Coordinator::durable_records);
+        let of_slots = self.coordinators().flat_map(Coordinator::durable_records);
         let mut records: Vec<_> = of_slots.collect();
         records.sort_by(|one, other| one.group_id().cmp(other.group_id()));
         records
@@ -204,7 +204,7 @@ impl Slots {
 
     /// Like [`Self::durable_records`], with pending offsets: see [`Coordinator::durable_state`].
     pub fn durable_state(&self) -> Vec<(Option<Producer>, GroupRecord<'_>)> {
-        self.led.coordinators().flat_map(Coordinator::durable_state).collect()
+        self.coordinators().flat_map(Coordinator::durable_state).collect()
     }
 
     /// See [`Coordinator::fingerprint`].
@@ -221,7 +221,7 @@ impl Slots {
 
     /// The rebalance of a group that is under way.
     pub(crate) fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
-        self.led.get(self.slot_of(group_id))?.rebalance_under_way(group_id)
+        self.coordinator(self.slot_of(group_id))?.rebalance_under_way(group_id)
     }
 
     /// Groups with their offsets from a place on, up to some `room`; and the place of the next.
@@ -234,7 +234,7 @@ impl Slots {
         let first = || self.next_with_groups(None).map(|slot| (slot, None));
         let mut place = from.or_else(first);
         while let Some((slot, after)) = place.take_if(|_| room > 0) {
-            let coordinator = self.led.get(slot);
+            let coordinator = self.coordinator(slot);
             let last = coordinator.and_then(|it| it.survey(after.as_deref(), &mut room, &mut page));
             let next = || self.next_with_groups(Some(slot)).map(|slot| (slot, None));
             place = last.map(|last| (slot, Some(last))).or_else(next);
@@ -271,12 +271,12 @@ impl Slots {
 
     /// A part of a group, at a time of the groups.
     pub(crate) fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
-        self.led.get(self.slot_of(&asked.group_id))?.view(asked, now)
+        self.coordinator(self.slot_of(&asked.group_id))?.view(asked, now)
     }
 
     /// The part of the shared limits that all of them hold.
     pub(crate) fn held(&self) -> Held {
-        self.led.held()
+        self.machines.held()
     }
 
     /// The difference between the bytes that addresses pay for and those that exist: for checks.
@@ -288,18 +288,18 @@ impl Slots {
 
     /// The numbers of all of them, for metrics.
     pub(crate) fn counters(&self) -> Counters {
-        let of_each = self.led.coordinators().map(Coordinator::counters);
+        let of_each = self.coordinators().map(Coordinator::counters);
         of_each.fold(Counters::default(), |a, b| a + b)
     }
 
     /// When the rebalance began that has been under way for longest, in the groups' time.
     pub(crate) fn oldest_rebalance_began_ms(&self) -> Option<i64> {
-        self.led.coordinators().filter_map(Coordinator::oldest_rebalance_began_ms).min()
+        self.coordinators().filter_map(Coordinator::oldest_rebalance_began_ms).min()
     }
 
     /// The sizes of the state of all of them.
     pub(crate) fn counts(&self) -> Counts {
-        let of_each = self.led.coordinators().map(Coordinator::counts);
+        let of_each = self.coordinators().map(Coordinator::counts);
         of_each.fold(Counts::default(), |a, b| a + b)
     }
 

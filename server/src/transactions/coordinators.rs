@@ -3,10 +3,10 @@
 
 use super::Inputs;
 use super::limits::{ID_BYTES_MAX, ID_SHARE, IDS_MAX};
+use super::machine::IdsMachine;
 use super::topics::TopicsOf;
 use crate::config::Config;
 use crate::groups::TransactionCoordinators;
-use crate::led::{Led, LedCoordinator};
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
 use crate::placement::{Placement, TransactionsPartition};
@@ -19,48 +19,37 @@ use std::ops::Range;
 /// The coordinators of the partitions that a shard leads.
 #[derive(Debug)]
 pub(crate) struct Coordinators {
-    led: Led<Coordinator>,
+    placement: Placement,
+    machines: muster_runtime::Slots<IdsMachine>,
     shares: Shares,
     /// The partitions with ids of a snapshot: no other can be damaged.
     opened: Vec<TransactionsPartition>,
 }
 
-impl LedCoordinator for Coordinator {
-    type Key = TransactionsPartition;
-    type Held = Held;
-
-    fn held(&self) -> Held {
-        self.held()
-    }
-
-    fn next_deadline(&self) -> Option<i64> {
-        self.next_deadline()
-    }
-}
-
 impl Coordinators {
     /// Those of a shard, without ids. `epoch` is higher than that of any that these partitions had.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
-        let new = || Coordinator::new(config.transactions(), epoch);
-        let (led, shares) = (Led::new(placement, shard, new), Shares::new(ID_SHARE));
-        Self { led, shares, opened: Vec::new() }
+        let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
+        let new = || IdsMachine { coordinator: Coordinator::new(config.transactions(), epoch) };
+        let machines = muster_runtime::Slots::new(indexes, new);
+        Self { placement, machines, shares: Shares::new(ID_SHARE), opened: Vec::new() }
     }
 
     /// Whether the shard leads a partition.
     pub(crate) fn has(&self, partition: TransactionsPartition) -> bool {
-        self.led.has(partition)
+        self.machines.has(partition.0)
     }
 
     /// Adds the use of the limits of transactional ids.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
-        let Held { ids, id_bytes } = self.led.held();
+        let Held { ids, id_bytes } = self.machines.held();
         gauges.set(Limit::TransactionalIds, ids, IDS_MAX);
         gauges.set(Limit::TransactionalIdBytes, id_bytes, ID_BYTES_MAX);
     }
 
     /// The partitions, in order.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = TransactionsPartition> {
-        self.led.keys()
+        self.machines.indexes().map(TransactionsPartition)
     }
 
     /// The partition that follows one; the first for None.
@@ -68,12 +57,17 @@ impl Coordinators {
         &self,
         partition: Option<TransactionsPartition>,
     ) -> Option<TransactionsPartition> {
-        self.led.next(partition)
+        self.machines.next(partition.map(|it| it.0)).map(TransactionsPartition)
     }
 
     /// The coordinator of a partition.
     pub(super) fn of(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
-        self.led.get(partition)
+        self.machines.get(partition.0).map(|it| &it.coordinator)
+    }
+
+    /// The coordinators, in the order of their partitions.
+    fn coordinators(&self) -> impl Iterator<Item = &Coordinator> {
+        self.machines.machines().map(|it| &it.coordinator)
     }
 
     /// Begins with the ids of a partition in a snapshot, at `place` with the checksum of its end.
@@ -91,8 +85,9 @@ impl Coordinators {
             return Err("it has transactional ids of a partition that another shard has");
         }
         self.opened.push(partition);
-        let open = |it: &mut Coordinator, _| it.open_snapshot(bytes, place, crc, position);
-        self.led.on(partition, open)
+        self.machines.on(partition.0, |IdsMachine { coordinator }, _| {
+            coordinator.open_snapshot(bytes, place, crc, position)
+        })
     }
 
     /// Applies a record of the log.
@@ -119,53 +114,54 @@ impl Coordinators {
         record: &TransactionRecord<'_>,
         position: u64,
     ) {
-        self.led.on(partition, |coordinator, _| coordinator.replay(record, position));
+        self.machines.on(partition.0, |it, _| it.coordinator.replay(record, position));
     }
 
     /// Whether no transaction of these partitions may have lost writes, up to the last record.
     pub(super) fn are_settled(&self) -> bool {
-        self.led.coordinators().all(|it| it.lost_writes_settled_at().is_some())
+        self.coordinators().all(|it| it.lost_writes_settled_at().is_some())
     }
 
     /// Replaces the configs.
     pub(super) fn set_config(&mut self, config: &Config) {
         let config = config.transactions();
-        self.led.each(|coordinator| coordinator.set_config(config.clone()));
+        self.machines.each(|it| it.coordinator.set_config(config.clone()));
     }
 
     /// Producer ids have come.
     pub(super) fn producer_ids_arrived(&mut self) {
-        self.led.each(|coordinator| coordinator.producer_ids_arrived());
+        self.machines.each(|it| it.coordinator.producer_ids_arrived());
     }
 
     /// The partition whose timer is due first, and when.
     pub(super) fn next_deadline(&self) -> Option<(i64, TransactionsPartition)> {
-        self.led.next_deadline()
+        let next = self.machines.next_deadline();
+        next.map(|(at, index)| (at, TransactionsPartition(index)))
     }
 
     /// All ids, as the records that produce them, by partition.
     pub(crate) fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
-        self.led.coordinators().flat_map(Coordinator::durable_records).collect()
+        self.coordinators().flat_map(Coordinator::durable_records).collect()
     }
 
     /// The ids of the producers with open transactions.
     pub(crate) fn open_producers(&self) -> impl Iterator<Item = i64> {
-        self.led.coordinators().flat_map(Coordinator::open_producers)
+        self.coordinators().flat_map(Coordinator::open_producers)
     }
 
     /// The ids with a record after a position.
     pub(crate) fn written_after(&self, position: u64) -> impl Iterator<Item = &str> {
-        self.led.coordinators().flat_map(move |it| it.written_after(position))
+        self.coordinators().flat_map(move |it| it.written_after(position))
     }
 
     /// Number of ids that are not loaded.
     pub(crate) fn unloaded_ids(&self) -> usize {
-        self.led.coordinators().map(Coordinator::unloaded_ids).sum()
+        self.coordinators().map(Coordinator::unloaded_ids).sum()
     }
 
     /// Number of transactional ids.
     pub(crate) fn ids(&self) -> usize {
-        self.led.held().ids
+        self.machines.held().ids
     }
 
     /// Calls the coordinator of a partition.
@@ -175,14 +171,14 @@ impl Coordinators {
         inputs: &mut Inputs<'_>,
         act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
     ) -> R {
-        let Self { led, shares, .. } = self;
-        let topics = TopicsOf { image: inputs.image, placement: led.placement() };
+        let Self { placement, machines, shares, .. } = self;
+        let topics = TopicsOf { image: inputs.image, placement: *placement };
         let (now, wall) = (inputs.times.now, inputs.times.wall);
         let progress = inputs.log.log().progress_of(partition.log_partition());
         let position = progress.accepted() + 1;
         let producer_ids = &mut *inputs.producer_ids;
         let errors = &mut *inputs.errors;
-        led.on(partition, |coordinator, others| {
+        machines.on(partition.0, |IdsMachine { coordinator }, others| {
             let gate = &mut Gate { others, shares, now, refused: None };
             let topics = &topics;
             let mut context =
@@ -199,15 +195,16 @@ impl TransactionCoordinators for Coordinators {
         &self,
         partition: Option<TransactionsPartition>,
     ) -> Option<TransactionsPartition> {
-        self.led.next_with(partition, |held| held.ids > 0)
+        let next = self.machines.next_with(partition.map(|it| it.0), |held| held.ids > 0);
+        next.map(TransactionsPartition)
     }
 
     fn coordinator(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
-        self.led.get(partition)
+        self.of(partition)
     }
 
     fn damage(&self) -> Option<&'static str> {
-        let mut opened = self.opened.iter().filter_map(|partition| self.led.get(*partition));
+        let mut opened = self.opened.iter().filter_map(|partition| self.of(*partition));
         opened.find_map(Coordinator::damage)
     }
 }

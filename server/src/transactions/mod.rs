@@ -25,6 +25,7 @@ mod coordinators;
 mod limits;
 mod links;
 mod listing;
+mod machine;
 mod post;
 mod questions;
 mod requests;

@@ -1,0 +1,17 @@
+//! The contract of a state machine.
+
+use std::ops::{Add, Sub};
+
+/// The replicated state of one partition of an internal topic: a function of the records that it
+/// replayed. It has no clock, performs no I/O and sends nothing.
+pub trait Machine: 'static {
+    /// The amounts that a machine uses of the limits that all machines of its topic on a shard
+    /// share.
+    type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
+
+    /// The amounts that the machine uses now.
+    fn held(&self) -> Self::Held;
+
+    /// The time at which the machine's next timer is due.
+    fn next_deadline(&self) -> Option<i64>;
+}

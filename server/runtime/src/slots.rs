@@ -1,0 +1,116 @@
+//! The machines of one topic on a shard: one for each partition that the shard leads. Also tracks
+//! the sum of what they hold and their earliest deadline, without asking each machine.
+
+use crate::Machine;
+use std::collections::BTreeSet;
+
+/// The machines of the partitions of one topic that a shard leads, by the index of the partition.
+#[derive(Debug)]
+pub struct Slots<M: Machine> {
+    /// The place in `all` of each partition, by index; [`NOT_LED`] for those of other shards.
+    places: Vec<u32>,
+    /// In the order of the indexes.
+    all: Vec<Entry<M>>,
+    held: M::Held,
+    /// The next deadline of each machine that has one.
+    deadlines: BTreeSet<(i64, u32)>,
+}
+
+/// The place of partitions that the shard does not lead.
+const NOT_LED: u32 = u32::MAX;
+
+/// A machine, with its use of the limits and its deadline after the last call.
+#[derive(Debug)]
+struct Entry<M: Machine> {
+    index: u32,
+    machine: M,
+    held: M::Held,
+    deadline: Option<i64>,
+}
+
+impl<M: Machine> Slots<M> {
+    /// Makes the machines of the partitions with these indexes, which ascend. They use nothing of
+    /// the limits yet, and have no deadline.
+    pub fn new(indexes: impl IntoIterator<Item = u32>, new: impl Fn() -> M) -> Self {
+        let (mut places, mut all) = (Vec::new(), Vec::new());
+        for index in indexes {
+            assert!(places.len() <= index as usize, "the indexes ascend");
+            places.resize(index as usize, NOT_LED);
+            places.push(all.len() as u32);
+            all.push(Entry { index, machine: new(), held: M::Held::default(), deadline: None });
+        }
+        Self { places, all, held: M::Held::default(), deadlines: BTreeSet::new() }
+    }
+
+    /// Calls the machine of a partition. `act` also gets what the other machines use of the limits.
+    /// Afterwards notes the machine's own use and its deadline.
+    ///
+    /// # Panics
+    /// The shard does not lead the partition: see [`Self::has`].
+    pub fn on<R>(&mut self, index: u32, act: impl FnOnce(&mut M, M::Held) -> R) -> R {
+        let place = self.places[index as usize] as usize;
+        let Entry { machine, held, deadline, .. } = &mut self.all[place];
+        let others = self.held - *held;
+        let result = act(machine, others);
+        *held = machine.held();
+        self.held = others + *held;
+        let next = machine.next_deadline();
+        if next != *deadline {
+            deadline.map(|at| self.deadlines.remove(&(at, index)));
+            next.map(|at| self.deadlines.insert((at, index)));
+            *deadline = next;
+        }
+        result
+    }
+
+    /// Calls all machines, in the order of their partitions.
+    pub fn each(&mut self, mut act: impl FnMut(&mut M)) {
+        for place in 0..self.all.len() {
+            let index = self.all[place].index;
+            self.on(index, |machine, _| act(machine));
+        }
+    }
+
+    /// The machine of a partition; None if another shard leads it.
+    pub fn get(&self, index: u32) -> Option<&M> {
+        let place = *self.places.get(index as usize)?;
+        self.all.get(place as usize).map(|it| &it.machine)
+    }
+
+    /// Whether the shard leads the partition.
+    pub fn has(&self, index: u32) -> bool {
+        self.get(index).is_some()
+    }
+
+    /// The indexes, in order.
+    pub fn indexes(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.all.iter().map(|it| it.index)
+    }
+
+    /// The machines, in the order of their partitions.
+    pub fn machines(&self) -> impl Iterator<Item = &M> {
+        self.all.iter().map(|it| &it.machine)
+    }
+
+    /// The partition that follows another one which the shard leads; the first for None.
+    pub fn next(&self, after: Option<u32>) -> Option<u32> {
+        self.next_with(after, |_| true)
+    }
+
+    /// Like [`Self::next`], but skips partitions for whose machines `holds` is false.
+    pub fn next_with(&self, after: Option<u32>, holds: impl Fn(M::Held) -> bool) -> Option<u32> {
+        let place = after.map_or(0, |index| self.places[index as usize] as usize + 1);
+        let mut rest = self.all.get(place..).unwrap_or_default().iter();
+        rest.find(|it| holds(it.held)).map(|it| it.index)
+    }
+
+    /// The time of the first timer that is due, and its partition.
+    pub fn next_deadline(&self) -> Option<(i64, u32)> {
+        self.deadlines.first().copied()
+    }
+
+    /// The amounts that all machines use together.
+    pub fn held(&self) -> M::Held {
+        self.held
+    }
+}

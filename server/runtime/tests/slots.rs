@@ -1,0 +1,92 @@
+//! The machines of a topic, with a toy: a sum that has a timer once it is odd.
+
+use muster_runtime::{Machine, Slots};
+
+#[derive(Debug, Default)]
+struct Sum(i64);
+
+impl Machine for Sum {
+    type Held = i64;
+
+    fn held(&self) -> i64 {
+        self.0
+    }
+
+    fn next_deadline(&self) -> Option<i64> {
+        (self.0 % 2 == 1).then_some(self.0)
+    }
+}
+
+/// Those of partitions 1, 4 and 6.
+fn slots() -> Slots<Sum> {
+    Slots::new([1, 4, 6], Sum::default)
+}
+
+fn add(slots: &mut Slots<Sum>, index: u32, amount: i64) -> i64 {
+    slots.on(index, |sum, others| {
+        sum.0 += amount;
+        others
+    })
+}
+
+#[test]
+fn a_machine_is_found_by_its_index_and_others_are_not_there() {
+    let mut slots = slots();
+    add(&mut slots, 4, 2);
+    let sums = [0, 1, 2, 4, 5, 6, 7, u32::MAX].map(|index| slots.get(index).map(|sum| sum.0));
+    assert_eq!(sums, [None, Some(0), None, Some(2), None, Some(0), None, None]);
+    assert!(slots.has(6) && !slots.has(5));
+    assert!(slots.indexes().eq([1, 4, 6]) && slots.machines().map(|it| it.0).eq([0, 2, 0]));
+}
+
+#[test]
+fn a_call_gets_what_the_others_hold_and_the_sum_follows_it() {
+    let mut slots = slots();
+    assert_eq!(
+        [(1, 10), (4, 200), (6, 3_000)].map(|(at, by)| add(&mut slots, at, by)),
+        [0, 10, 210]
+    );
+    assert_eq!(add(&mut slots, 4, -100), 3_010);
+    assert_eq!(slots.held(), 3_110);
+    slots.each(|sum| sum.0 = 1);
+    assert_eq!(slots.held(), 3);
+}
+
+#[test]
+fn the_first_of_all_deadlines_is_known_after_each_call() {
+    let mut slots = slots();
+    assert_eq!(slots.next_deadline(), None);
+    let steps = [(6, 9, Some((9, 6))), (4, 9, Some((9, 4))), (1, 7, Some((7, 1)))];
+    for (index, amount, first) in steps {
+        add(&mut slots, index, amount);
+        assert_eq!(slots.next_deadline(), first);
+    }
+    for (index, first) in [(1, Some((9, 4))), (4, Some((9, 6))), (6, None)] {
+        add(&mut slots, index, 1);
+        assert_eq!(slots.next_deadline(), first);
+    }
+}
+
+#[test]
+fn the_partition_that_follows_is_the_next_one_that_holds_enough() {
+    let mut slots = slots();
+    assert_eq!(
+        [None, Some(1), Some(4), Some(6)].map(|at| slots.next(at)),
+        [Some(1), Some(4), Some(6), None]
+    );
+    add(&mut slots, 6, 2);
+    let holding = |at| slots.next_with(at, |held| held > 0);
+    assert_eq!([None, Some(4), Some(6)].map(holding), [Some(6), Some(6), None]);
+}
+
+#[test]
+fn a_topic_of_which_the_shard_leads_nothing_is_empty() {
+    let slots = Slots::new([], Sum::default);
+    assert_eq!((slots.next(None), slots.has(0), slots.held()), (None, false, 0));
+}
+
+#[test]
+#[should_panic(expected = "the indexes ascend")]
+fn indexes_that_do_not_ascend_are_refused() {
+    Slots::new([2, 1], Sum::default);
+}
