@@ -6,5 +6,5 @@
 mod machine;
 mod slots;
 
-pub use machine::Machine;
+pub use machine::{Machine, Unlimited};
 pub use slots::Slots;

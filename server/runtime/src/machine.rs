@@ -15,3 +15,23 @@ pub trait Machine: 'static {
     /// The time at which the machine's next timer is due.
     fn next_deadline(&self) -> Option<i64>;
 }
+
+/// The amounts of machines whose topic has no limits.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unlimited;
+
+impl Add for Unlimited {
+    type Output = Self;
+
+    fn add(self, _: Self) -> Self {
+        self
+    }
+}
+
+impl Sub for Unlimited {
+    type Output = Self;
+
+    fn sub(self, _: Self) -> Self {
+        self
+    }
+}

@@ -92,6 +92,12 @@ impl<M: Machine> Slots<M> {
         self.all.iter().map(|it| &it.machine)
     }
 
+    /// The machines from the partition with an index on, with their own indexes.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, &M)> {
+        let place = self.all.partition_point(|it| it.index < first);
+        self.all[place..].iter().map(|it| (it.index, &it.machine))
+    }
+
     /// The partition that follows another one which the shard leads; the first for None.
     pub fn next(&self, after: Option<u32>) -> Option<u32> {
         self.next_with(after, |_| true)

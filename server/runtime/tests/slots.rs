@@ -36,6 +36,9 @@ fn a_machine_is_found_by_its_index_and_others_are_not_there() {
     let sums = [0, 1, 2, 4, 5, 6, 7, u32::MAX].map(|index| slots.get(index).map(|sum| sum.0));
     assert_eq!(sums, [None, Some(0), None, Some(2), None, Some(0), None, None]);
     assert!(slots.has(6) && !slots.has(5));
+    for (first, found) in [(0, &[1, 4, 6][..]), (4, &[4, 6]), (5, &[6]), (7, &[])] {
+        assert!(slots.from(first).map(|(index, _)| index).eq(found.iter().copied()));
+    }
     assert!(slots.indexes().eq([1, 4, 6]) && slots.machines().map(|it| it.0).eq([0, 2, 0]));
 }
 

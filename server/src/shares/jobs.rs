@@ -76,8 +76,7 @@ impl SlotStates {
 
     /// The first slot with states from one on.
     fn next_with_some(&self, from: Slot) -> Option<(Slot, &States)> {
-        let mut slots = self.states.range(from..);
-        slots.find(|(_, states)| !states.is_empty()).map(|(slot, states)| (*slot, states))
+        self.from(from).find(|(_, states)| !states.is_empty())
     }
 
     /// Deletes the next states whose topics are gone; returns where to continue.

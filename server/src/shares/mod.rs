@@ -26,6 +26,7 @@ mod counters;
 mod fetching;
 mod jobs;
 mod letters;
+mod machine;
 mod opening;
 mod requests;
 mod starts;

@@ -3,6 +3,7 @@
 use super::SlotStates;
 use crate::inquiry::{ShareStart, SharesPlace};
 use crate::partitions::PartitionId;
+use crate::placement::Slot;
 use muster_shares::{SharePartitionKey, State, States};
 use std::sync::Arc;
 
@@ -20,12 +21,12 @@ impl SlotStates {
     ) -> (Vec<ShareStart>, Option<SharesPlace>) {
         let (first, mut after) = from.unwrap_or_default();
         let mut rows: Vec<ShareStart> = Vec::new();
-        for (slot, states) in self.states.range(first..) {
+        for (slot, states) in self.from(first) {
             let after = after.take();
             let mut last = after.clone();
             for group in states.groups_after(after.as_deref()) {
                 if rows.len() >= count {
-                    return (rows, Some((*slot, last)));
+                    return (rows, Some((slot, last)));
                 }
                 rows.extend(of_group(states, group, end));
                 last = rows.last().map(|row| Arc::clone(&row.group));
@@ -36,7 +37,7 @@ impl SlotStates {
 
     /// The first share partitions of a group.
     pub(crate) fn starts_of(&self, group: &str, count: usize, end: &EndOf<'_>) -> Vec<ShareStart> {
-        let all = self.states.values().flat_map(|states| of_group(states, group, end));
+        let all = self.from(Slot(0)).flat_map(|(_, states)| of_group(states, group, end));
         all.take(count).collect()
     }
 }
@@ -66,7 +67,7 @@ fn row(key: &SharePartitionKey, state: &State, end: &EndOf<'_>) -> ShareStart {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::placement::{Placement, Slot};
+    use crate::placement::Placement;
     use muster_codec::Uuid;
     use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 

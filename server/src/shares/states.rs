@@ -4,6 +4,7 @@
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use super::jobs::Jobs;
+use super::machine::StatesMachine;
 use super::opening::topic_partition;
 use super::partition_id;
 use crate::clock::Times;
@@ -13,17 +14,17 @@ use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::records::ShareRecord;
+use muster_runtime::Slots;
 use muster_shares::state::StoredEnds;
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tracing::warn;
 
 /// The share state of a shard.
 #[derive(Debug)]
 pub(crate) struct SlotStates {
-    /// The states in each slot that the shard leads.
-    pub(super) states: BTreeMap<Slot, States>,
+    machines: Slots<StatesMachine>,
     pub(super) jobs: Jobs,
     /// `share.coordinator.cold.partition.snapshot.interval.ms`
     pub(super) cold_ms: i64,
@@ -33,9 +34,10 @@ impl SlotStates {
     /// Without any share partition yet.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
-        let states = placement.slots_of(shard).map(|slot| (slot, States::new(updates)));
+        let indexes = placement.slots_of(shard).map(|slot| slot.0);
+        let new = || StatesMachine { states: States::new(updates) };
         Self {
-            states: states.collect(),
+            machines: Slots::new(indexes, new),
             jobs: Jobs::default(),
             cold_ms: config.share_coordinator_cold_partition_snapshot_interval_ms.into(),
         }
@@ -43,7 +45,17 @@ impl SlotStates {
 
     /// The states of the share partitions of a slot; None if another shard leads it.
     pub(crate) fn of(&self, slot: Slot) -> Option<&States> {
-        self.states.get(&slot)
+        self.machines.get(slot.0).map(|it| &it.states)
+    }
+
+    /// The states in each slot, from one on.
+    pub(super) fn from(&self, first: Slot) -> impl Iterator<Item = (Slot, &States)> {
+        self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.states))
+    }
+
+    /// All states, by slot.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
+        self.machines.machines().flat_map(|it| it.states.iter())
     }
 
     /// Reads the states of a slot from a snapshot. Returns the end of the log as they have it.
@@ -51,17 +63,7 @@ impl SlotStates {
     /// # Errors
     /// They are damaged, or the slot is another shard's.
     pub(crate) fn open(&mut self, slot: Slot, bytes: &[u8]) -> Result<StoredEnds, DecodeError> {
-        self.led(slot)?.read_chunks(bytes)
-    }
-
-    fn led(&mut self, slot: Slot) -> Result<&mut States, DecodeError> {
-        let foreign = "state of share partitions of a slot that another shard has";
-        self.states.get_mut(&slot).ok_or(DecodeError::InvalidBatch(foreign))
-    }
-
-    /// All states, by slot.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SharePartitionKey, &State)> {
-        self.states.values().flat_map(States::iter)
+        self.on(slot, |states| states.read_chunks(bytes))?
     }
 
     /// Applies a record of the log.
@@ -73,8 +75,15 @@ impl SlotStates {
         slot: Slot,
         record: &ShareRecord<'_>,
     ) -> Result<(), DecodeError> {
-        self.led(slot)?.replay(record);
-        Ok(())
+        self.on(slot, |states| states.replay(record))
+    }
+
+    fn on<R>(&mut self, slot: Slot, act: impl FnOnce(&mut States) -> R) -> Result<R, DecodeError> {
+        if !self.machines.has(slot.0) {
+            let foreign = "state of share partitions of a slot that another shard has";
+            return Err(DecodeError::InvalidBatch(foreign));
+        }
+        Ok(self.machines.on(slot.0, |it, _| act(&mut it.states)))
     }
 
     /// Forgets the records that logs have lost; called before clients are served. Returns the
@@ -87,8 +96,8 @@ impl SlotStates {
     ) -> BTreeSet<PartitionId> {
         let end = |at| partitions.share_end(partition_id(at));
         let of_slot =
-            |(slot, states): (&Slot, &States)| (*slot, states.without_lost(end, times.wall));
-        let lost: Vec<_> = self.states.iter().map(of_slot).collect();
+            |(slot, states): (Slot, &States)| (slot, states.without_lost(end, times.wall));
+        let lost: Vec<_> = self.from(Slot(0)).map(of_slot).collect();
         let mut waiting = BTreeSet::new();
         for (slot, records) in lost {
             for record in records {
@@ -117,8 +126,8 @@ impl SlotStates {
         records: &[ShareRecord<'_>],
     ) -> Result<u64, AppendError> {
         let position = log.append_share(slot, now, records)?;
-        let states = self.states.get_mut(&slot);
-        states.into_iter().for_each(|it| records.iter().for_each(|record| it.replay(record)));
+        self.machines
+            .on(slot.0, |it, _| records.iter().for_each(|record| it.states.replay(record)));
         Ok(position)
     }
 }
