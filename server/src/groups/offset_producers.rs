@@ -12,8 +12,8 @@ use muster_transactions::partition::{End, PartitionTransactions, Saved};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Producers of a shard that are kept without an open transaction. One that is forgotten is asked
-/// about again, and a marker that is repeated ends nothing.
+/// Producers without an open transaction that are kept in all slots of the server together. One
+/// that is forgotten is asked about again, and a marker that is repeated ends nothing.
 const IDLE_MAX: usize = 100_000;
 
 /// Aborted transactions that are kept of each slot, for readers of `__consumer_offsets`. The oldest
@@ -24,16 +24,30 @@ const ABORTED_MAX: usize = 4_096;
 const FORGOTTEN_OF_A_CALL: usize = 16;
 
 /// The producers by slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OffsetProducers {
+    /// The most producers of a slot that are kept without an open transaction. Each slot has the
+    /// same part, whatever slots are on its shard: its state depends on its own records only.
+    idle_max: usize,
     slots: BTreeMap<Slot, PartitionTransactions>,
     /// When each wrote last.
     written_at: BTreeMap<(Slot, i64), i64>,
     /// Those without an open transaction, by the time of their last marker.
-    idle: BTreeSet<(i64, Slot, i64)>,
+    idle: BTreeMap<Slot, BTreeSet<(i64, i64)>>,
 }
 
 impl OffsetProducers {
+    /// Without any, in one of `slots` slots of the server.
+    pub(crate) fn new(slots: u32) -> Self {
+        let idle_max = (IDLE_MAX / slots.max(1) as usize).max(1);
+        Self {
+            idle_max,
+            slots: BTreeMap::new(),
+            written_at: BTreeMap::new(),
+            idle: BTreeMap::new(),
+        }
+    }
+
     /// Begins a slot with what a snapshot has of it.
     ///
     /// # Errors
@@ -59,7 +73,7 @@ impl OffsetProducers {
                 let EndTxnMarker { outcome, coordinator_epoch } = marker;
                 let end = End { producer, outcome, version: 0, coordinator_epoch };
                 self.marked(header.max_timestamp, slot, &end, offset, None);
-                self.expire(i64::MIN);
+                self.expire(slot, i64::MIN);
             }
         } else if header.is_transactional() && header.records_count > 0 {
             self.of(slot).appended(producer, offset, None);
@@ -71,9 +85,11 @@ impl OffsetProducers {
     /// All of the log is replayed. Producers without an open transaction are forgotten: a snapshot
     /// does not have them.
     pub(crate) fn loaded(&mut self) {
-        for (_, slot, id) in std::mem::take(&mut self.idle) {
-            self.written_at.remove(&(slot, id));
-            self.of(slot).forget(id);
+        for (slot, idle) in std::mem::take(&mut self.idle) {
+            for (_, id) in idle {
+                self.written_at.remove(&(slot, id));
+                self.of(slot).forget(id);
+            }
         }
     }
 
@@ -112,7 +128,8 @@ impl OffsetProducers {
     /// Offsets were written in a transaction.
     pub(super) fn wrote(&mut self, now: i64, slot: Slot, producer_id: i64) {
         if let Some(before) = self.written_at.insert((slot, producer_id), now) {
-            self.idle.remove(&(before, slot, producer_id));
+            let idle = self.idle.get_mut(&slot);
+            idle.map(|idle| idle.remove(&(before, producer_id)));
         }
     }
 
@@ -130,7 +147,7 @@ impl OffsetProducers {
         of_slot.keep_aborted(ABORTED_MAX);
         let id = end.producer.id;
         self.wrote(now, slot, id);
-        self.idle.insert((now, slot, id));
+        self.idle.entry(slot).or_default().insert((now, id));
     }
 
     /// The slot can be read up to `end`. Returns the last stable offset.
@@ -147,14 +164,19 @@ impl OffsetProducers {
         Some((found.first_offset, producer_id))
     }
 
-    /// Forgets some producers whose last marker is from this time or before, or which are too many.
-    pub(super) fn expire(&mut self, until: i64) {
-        for _ in 0..FORGOTTEN_OF_A_CALL {
-            let Some((since, slot, id)) = self.idle.first().copied() else { return };
-            if since > until && self.idle.len() <= IDLE_MAX {
-                return;
-            }
-            self.idle.pop_first();
+    /// Forgets some producers of a slot whose last marker is from this time or before, or which are
+    /// too many.
+    pub(super) fn expire(&mut self, slot: Slot, until: i64) {
+        let Some(idle) = self.idle.get_mut(&slot) else { return };
+        let mut forgotten = Vec::new();
+        while let Some((since, id)) = idle.first().copied()
+            && (since <= until || idle.len() > self.idle_max)
+            && forgotten.len() < FORGOTTEN_OF_A_CALL
+        {
+            idle.pop_first();
+            forgotten.push(id);
+        }
+        for id in forgotten {
             self.written_at.remove(&(slot, id));
             self.of(slot).forget(id);
         }
@@ -192,5 +214,37 @@ impl OffsetProducers {
     /// See [`PartitionTransactions::is_unanswered`].
     pub(super) fn is_unanswered(&self, slot: Slot, producer_id: i64) -> bool {
         self.slots.get(&slot).is_some_and(|it| it.is_unanswered(producer_id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_codec::record_batch::TransactionOutcome;
+
+    #[test]
+    fn each_slot_keeps_its_own_part_of_idle_producers_and_forgets_the_oldest() {
+        let mut producers = OffsetProducers::new((IDLE_MAX / 2) as u32);
+        let known = |producers: &OffsetProducers, slot| -> Vec<i64> {
+            producers.describe(slot).into_iter().map(|it| it.producer_id).collect()
+        };
+        for (at, id) in [(1, 7), (2, 8), (3, 9)] {
+            for slot in [Slot(0), Slot(5)] {
+                let producer = Producer { id, epoch: 0 };
+                producers.appended(at, slot, producer, at, Stamp::default());
+                let end = End {
+                    producer,
+                    outcome: TransactionOutcome::Commit,
+                    version: 0,
+                    coordinator_epoch: 0,
+                };
+                producers.marked(at, slot, &end, at, None);
+            }
+        }
+        producers.expire(Slot(5), i64::MIN);
+        assert_eq!(known(&producers, Slot(5)), [8, 9]);
+        assert_eq!(known(&producers, Slot(0)), [7, 8, 9], "another slot's markers change nothing");
+        producers.expire(Slot(0), 2);
+        assert_eq!(known(&producers, Slot(0)), [9]);
     }
 }

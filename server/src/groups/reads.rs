@@ -123,7 +123,7 @@ mod tests {
     fn committed_records_end_at_the_last_stable_offset_and_name_what_was_aborted() {
         let [aborted, open, dropped] = [7, 8, 9].map(|id| Producer { id, epoch: 0 });
         let outcome = TransactionOutcome::Abort;
-        let mut producers = OffsetProducers::default();
+        let mut producers = OffsetProducers::new(1);
         for (at, producer) in [(0, dropped), (1, aborted), (4, open)] {
             producers.appended(0, SLOT, producer, at, Stamp::default());
         }

@@ -170,7 +170,7 @@ impl Groups {
         let offset = self.log.end_offset(slot);
         self.log.end_transaction(slot, now, producer, marker);
         self.producers.marked(now, slot, end, offset, stamp);
-        self.producers.expire(now.saturating_sub(self.producer_expiration_ms));
+        self.producers.expire(slot, now.saturating_sub(self.producer_expiration_ms));
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl Start {
     pub(super) fn new(common: &Common, number: u32) -> Self {
         Self {
             slots: Slots::new(&common.config, common.placement, number),
-            producers: OffsetProducers::default(),
+            producers: OffsetProducers::new(common.placement.offsets_partitions),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
             shares: SlotStates::new(&common.config, common.placement, number),
             image: ClusterImage::new(&common.config),
