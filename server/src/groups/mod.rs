@@ -80,7 +80,6 @@ use muster_coordinator::RequestId;
 use muster_faults::Fault;
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
-pub(crate) use offset_producers::OffsetProducers;
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use requests::LateAnswer;
@@ -104,7 +103,6 @@ pub(crate) struct Groups {
     log: GroupLog,
     /// Requests for several groups of which some wait for the leaders of partitions.
     late: HashMap<RequestId, LateAnswer>,
-    producers: OffsetProducers,
     /// `producer.id.expiration.ms`.
     producer_expiration_ms: i64,
     /// `transaction.partition.verification.enable`.
@@ -134,7 +132,6 @@ pub(crate) struct Setup {
     /// The config of file and command line.
     pub(crate) config: Arc<Config>,
     pub(crate) slots: Slots,
-    pub(crate) producers: OffsetProducers,
     pub(crate) log: ShardLog,
     pub(crate) cut_bytes: usize,
     /// The damage of the log that is older than the snapshot, and is to be rewritten.
@@ -178,7 +175,6 @@ impl Groups {
             placement,
             config: common,
             open_bytes_max: setup.open_bytes_max,
-            producers: setup.producers,
             producer_expiration_ms: config.producer_id_expiration_ms.into(),
             verifies: config.transaction_partition_verification_enable,
             questions: OffsetQuestions::new(setup.first_number),
@@ -319,8 +315,8 @@ impl Groups {
         } else if self.check.owns(done.token()) {
             self.check.done(&mut self.log, now, done);
         } else {
-            let (_, log) = self.log.parts();
-            return match self.reads.take(log, &self.producers, done) {
+            let (slots, log) = self.log.parts();
+            return match self.reads.take((&*slots, log), done) {
                 Ok((token, batches)) => Completed::Read(token, batches),
                 Err(done) => Completed::Other(done),
             };
@@ -337,16 +333,20 @@ impl Groups {
 
     /// The ends up to which [`Self::moved`] can be read: all records, and committed ones.
     pub(crate) fn moved_ends(&mut self) -> Vec<(LogPartition, i64, i64)> {
-        let Self { log, producers, .. } = self;
-        let ends = log.moved().iter().map(|partition| {
-            let end = log.log().high_watermark(*partition);
-            let stable = match InternalTopic::of(*partition) {
-                InternalTopic::ConsumerOffsets => producers.flushed(Slot(partition.index), end),
+        let Self { log, .. } = self;
+        let ends = (0..log.moved().len()).map(|at| {
+            let partition = log.moved()[at];
+            let end = log.log().high_watermark(partition);
+            let slot = Slot(partition.index);
+            let stable = match InternalTopic::of(partition) {
+                InternalTopic::ConsumerOffsets => {
+                    log.parts().0.on_producers(slot, |it| it.flushed(end))
+                }
                 InternalTopic::Cluster
                 | InternalTopic::TransactionState
                 | InternalTopic::ShareState => end,
             };
-            (*partition, end, stable)
+            (partition, end, stable)
         });
         ends.collect()
     }
@@ -399,7 +399,7 @@ impl Groups {
         let events = self.log.parts().0.take_events();
         self.events.take(turn, self.shard, events);
         self.poll_log(turn);
-        self.snapshots.turn((&mut self.log, &self.producers), turn, &mut self.ops);
+        self.snapshots.turn(&mut self.log, turn, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);
         self.request_ops(out);
     }
@@ -481,6 +481,9 @@ impl Groups {
 
     /// The transactions with pending offsets, each with the offset of the first, for checks.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> {
-        self.producers.places().map(|(slot, it, first)| (slot, (it.id, it.epoch), first))
+        let all = self.slots().producers_from(Slot(0));
+        all.flat_map(|(slot, producers)| {
+            producers.places().map(move |(it, first)| (slot, (it.id, it.epoch), first))
+        })
     }
 }

@@ -1,8 +1,7 @@
-//! The producers of transactions with offsets in the slots of a shard: which may write and which
-//! markers are stale, by the rules of partitions. Offsets are those of the slot's partition of
+//! The producers of transactions with offsets in a slot: which may write and which markers are
+//! stale, by the rules of partitions. Offsets are those of the slot's partition of
 //! `__consumer_offsets`.
 
-use crate::placement::Slot;
 use muster_codec::DecodeError;
 use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::{Batch, EndTxnMarker, NO_SEQUENCE, NO_TIMESTAMP};
@@ -10,7 +9,6 @@ use muster_storage::ShardLog;
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, PartitionTransactions, Saved};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 /// Producers without an open transaction that are kept in all slots of the server together. One
 /// that is forgotten is asked about again, and a marker that is repeated ends nothing.
@@ -23,39 +21,38 @@ const ABORTED_MAX: usize = 4_096;
 /// Producers that are forgotten at once.
 const FORGOTTEN_OF_A_CALL: usize = 16;
 
-/// The producers by slot.
+/// The producers of a slot.
 #[derive(Debug)]
-pub(crate) struct OffsetProducers {
-    /// The most producers of a slot that are kept without an open transaction. Each slot has the
-    /// same part, whatever slots are on its shard: its state depends on its own records only.
+pub(super) struct OffsetProducers {
+    /// The most producers that are kept without an open transaction. Each slot has the same part,
+    /// whatever slots are on its shard: its state depends on its own records only.
     idle_max: usize,
-    slots: BTreeMap<Slot, PartitionTransactions>,
+    transactions: PartitionTransactions,
     /// When each wrote last.
-    written_at: BTreeMap<(Slot, i64), i64>,
+    written_at: BTreeMap<i64, i64>,
     /// Those without an open transaction, by the time of their last marker.
-    idle: BTreeMap<Slot, BTreeSet<(i64, i64)>>,
+    idle: BTreeSet<(i64, i64)>,
 }
 
 impl OffsetProducers {
     /// Without any, in one of `slots` slots of the server.
-    pub(crate) fn new(slots: u32) -> Self {
-        let idle_max = (IDLE_MAX / slots.max(1) as usize).max(1);
+    pub(super) fn new(slots: u32) -> Self {
         Self {
-            idle_max,
-            slots: BTreeMap::new(),
+            idle_max: (IDLE_MAX / slots.max(1) as usize).max(1),
+            transactions: PartitionTransactions::default(),
             written_at: BTreeMap::new(),
-            idle: BTreeMap::new(),
+            idle: BTreeSet::new(),
         }
     }
 
-    /// Begins a slot with what a snapshot has of it.
+    /// Begins with what a snapshot has of the slot.
     ///
     /// # Errors
     /// Bytes that [`Self::write_snapshot`] did not write.
-    pub(crate) fn open_snapshot(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), DecodeError> {
+    pub(super) fn open_snapshot(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let Saved { transactions, written_at } = Saved::read(bytes)?;
-        self.slots.insert(slot, transactions);
-        self.written_at.extend(written_at.into_iter().map(|(id, at)| ((slot, id), at)));
+        self.transactions = transactions;
+        self.written_at.extend(written_at);
         Ok(())
     }
 
@@ -63,7 +60,7 @@ impl OffsetProducers {
     ///
     /// # Errors
     /// A marker that this version cannot read.
-    pub(crate) fn replay(&mut self, slot: Slot, batch: &Batch<'_>) -> Result<(), DecodeError> {
+    pub(super) fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
         let header = &batch.header;
         let (id, epoch) = (header.producer_id, header.producer_epoch);
         let (producer, offset) = (Producer { id, epoch }, header.base_offset);
@@ -72,122 +69,100 @@ impl OffsetProducers {
                 let Some(marker) = EndTxnMarker::of_record(&record?)? else { continue };
                 let EndTxnMarker { outcome, coordinator_epoch } = marker;
                 let end = End { producer, outcome, version: 0, coordinator_epoch };
-                self.marked(header.max_timestamp, slot, &end, offset, None);
-                self.expire(slot, i64::MIN);
+                self.marked(header.max_timestamp, &end, offset, None);
+                self.expire(i64::MIN);
             }
         } else if header.is_transactional() && header.records_count > 0 {
-            self.of(slot).appended(producer, offset, None);
-            self.wrote(header.max_timestamp, slot, id);
+            self.transactions.appended(producer, offset, None);
+            self.wrote(header.max_timestamp, id);
         }
         Ok(())
     }
 
     /// All of the log is replayed. Producers without an open transaction are forgotten: a snapshot
     /// does not have them.
-    pub(crate) fn loaded(&mut self) {
-        for (slot, idle) in std::mem::take(&mut self.idle) {
-            for (_, id) in idle {
-                self.written_at.remove(&(slot, id));
-                self.of(slot).forget(id);
-            }
+    pub(super) fn loaded(&mut self) {
+        for (_, id) in std::mem::take(&mut self.idle) {
+            self.written_at.remove(&id);
+            self.transactions.forget(id);
         }
     }
 
-    /// The slot that follows another one, of those that a snapshot has something of; the first for
-    /// None.
-    pub(super) fn next_with_some(&self, slot: Option<Slot>) -> Option<Slot> {
-        let after = slot.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut slots = self.slots.range((after, Bound::Unbounded));
-        slots.find(|(_, it)| !it.is_settled()).map(|(slot, _)| *slot)
+    /// Whether a snapshot has nothing of the slot.
+    pub(super) fn is_settled(&self) -> bool {
+        self.transactions.is_settled()
     }
 
-    /// Writes the open and the aborted transactions of a slot.
-    pub(super) fn write_snapshot(&self, slot: Slot, out: &mut Vec<u8>) {
-        let written_at = |id| self.written_at.get(&(slot, id)).copied().unwrap_or(NO_TIMESTAMP);
-        self.slots.get(&slot).into_iter().for_each(|it| it.write_snapshot(written_at, out));
+    /// Writes the open and the aborted transactions.
+    pub(super) fn write_snapshot(&self, out: &mut Vec<u8>) {
+        let written_at = |id| self.written_at.get(&id).copied().unwrap_or(NO_TIMESTAMP);
+        self.transactions.write_snapshot(written_at, out);
     }
 
-    /// The transactions of a slot.
-    pub(super) fn of(&mut self, slot: Slot) -> &mut PartitionTransactions {
-        self.slots.entry(slot).or_default()
+    /// Their transactions.
+    pub(super) fn transactions(&mut self) -> &mut PartitionTransactions {
+        &mut self.transactions
     }
 
     /// A record was written at `first_offset`, which opened a transaction.
     pub(super) fn appended(
         &mut self,
         now: i64,
-        slot: Slot,
         producer: Producer,
         first_offset: i64,
         stamp: Stamp,
     ) {
-        self.of(slot).appended(producer, first_offset, Some(stamp));
-        self.wrote(now, slot, producer.id);
+        self.transactions.appended(producer, first_offset, Some(stamp));
+        self.wrote(now, producer.id);
     }
 
     /// Offsets were written in a transaction.
-    pub(super) fn wrote(&mut self, now: i64, slot: Slot, producer_id: i64) {
-        if let Some(before) = self.written_at.insert((slot, producer_id), now) {
-            let idle = self.idle.get_mut(&slot);
-            idle.map(|idle| idle.remove(&(before, producer_id)));
+    pub(super) fn wrote(&mut self, now: i64, producer_id: i64) {
+        if let Some(before) = self.written_at.insert(producer_id, now) {
+            self.idle.remove(&(before, producer_id));
         }
     }
 
     /// A marker was written.
-    pub(super) fn marked(
-        &mut self,
-        now: i64,
-        slot: Slot,
-        end: &End,
-        offset: i64,
-        stamp: Option<Stamp>,
-    ) {
-        let of_slot = self.of(slot);
-        of_slot.marked(end, offset, stamp);
-        of_slot.keep_aborted(ABORTED_MAX);
+    pub(super) fn marked(&mut self, now: i64, end: &End, offset: i64, stamp: Option<Stamp>) {
+        self.transactions.marked(end, offset, stamp);
+        self.transactions.keep_aborted(ABORTED_MAX);
         let id = end.producer.id;
-        self.wrote(now, slot, id);
-        self.idle.entry(slot).or_default().insert((now, id));
+        self.wrote(now, id);
+        self.idle.insert((now, id));
     }
 
     /// The slot can be read up to `end`. Returns the last stable offset.
-    pub(super) fn flushed(&mut self, slot: Slot, end: i64) -> i64 {
-        let Some(of_slot) = self.slots.get_mut(&slot) else { return end };
-        of_slot.high_watermark_is(end);
-        of_slot.last_stable_offset(end, ShardLog::LOG_START_OFFSET)
+    pub(super) fn flushed(&mut self, end: i64) -> i64 {
+        self.transactions.high_watermark_is(end);
+        self.transactions.last_stable_offset(end, ShardLog::LOG_START_OFFSET)
     }
 
     /// The aborted transaction that a batch is of: its first offset and its producer.
-    pub(super) fn aborted(&self, slot: Slot, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
-        let mut all = self.slots.get(&slot)?.aborted(offset, offset + 1);
+    pub(super) fn aborted(&self, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
+        let mut all = self.transactions.aborted(offset, offset + 1);
         let found = all.find(|it| it.producer_id == producer_id)?;
         Some((found.first_offset, producer_id))
     }
 
-    /// Forgets some producers of a slot whose last marker is from this time or before, or which are
-    /// too many.
-    pub(super) fn expire(&mut self, slot: Slot, until: i64) {
-        let Some(idle) = self.idle.get_mut(&slot) else { return };
-        let mut forgotten = Vec::new();
-        while let Some((since, id)) = idle.first().copied()
-            && (since <= until || idle.len() > self.idle_max)
-            && forgotten.len() < FORGOTTEN_OF_A_CALL
-        {
-            idle.pop_first();
-            forgotten.push(id);
-        }
-        for id in forgotten {
-            self.written_at.remove(&(slot, id));
-            self.of(slot).forget(id);
+    /// Forgets some producers whose last marker is from this time or before, or which are too many.
+    pub(super) fn expire(&mut self, until: i64) {
+        for _ in 0..FORGOTTEN_OF_A_CALL {
+            let Some((since, id)) = self.idle.first().copied() else { return };
+            if since > until && self.idle.len() <= self.idle_max {
+                return;
+            }
+            self.idle.pop_first();
+            self.written_at.remove(&id);
+            self.transactions.forget(id);
         }
     }
 
-    /// The producers of a slot, for DescribeProducers.
-    pub(super) fn describe(&self, slot: Slot) -> Vec<DescribedProducer> {
-        let Some(of_slot) = self.slots.get(&slot) else { return Vec::new() };
+    /// All of them, for DescribeProducers.
+    pub(super) fn describe(&self) -> Vec<DescribedProducer> {
         let describe = |Producer { id, epoch }| {
-            let (coordinator_epoch, current_txn_start_offset) = of_slot.describe(id);
-            let last_timestamp = self.written_at.get(&(slot, id)).copied();
+            let (coordinator_epoch, current_txn_start_offset) = self.transactions.describe(id);
+            let last_timestamp = self.written_at.get(&id).copied();
             DescribedProducer {
                 producer_id: id,
                 producer_epoch: epoch.into(),
@@ -197,23 +172,22 @@ impl OffsetProducers {
                 current_txn_start_offset,
             }
         };
-        of_slot.known().map(describe).collect()
+        self.transactions.known().map(describe).collect()
     }
 
-    /// The open transactions, each with its slot.
-    pub(super) fn open(&self) -> impl Iterator<Item = (Slot, Producer)> {
-        self.slots.iter().flat_map(|(slot, it)| it.open().map(move |producer| (*slot, producer)))
+    /// Those with an open transaction.
+    pub(super) fn open(&self) -> impl Iterator<Item = Producer> {
+        self.transactions.open()
     }
 
-    /// The same with their first offsets, for checks.
-    pub(super) fn places(&self) -> impl Iterator<Item = (Slot, Producer, i64)> {
-        let first = |slot, id| self.slots.get(&slot).map_or(-1, |it| it.describe(id).1);
-        self.open().map(move |(slot, producer)| (slot, producer, first(slot, producer.id)))
+    /// The same with the first offsets of their transactions, for checks.
+    pub(super) fn places(&self) -> impl Iterator<Item = (Producer, i64)> {
+        self.open().map(|producer| (producer, self.transactions.describe(producer.id).1))
     }
 
     /// See [`PartitionTransactions::is_unanswered`].
-    pub(super) fn is_unanswered(&self, slot: Slot, producer_id: i64) -> bool {
-        self.slots.get(&slot).is_some_and(|it| it.is_unanswered(producer_id))
+    pub(super) fn is_unanswered(&self, producer_id: i64) -> bool {
+        self.transactions.is_unanswered(producer_id)
     }
 }
 
@@ -223,28 +197,22 @@ mod tests {
     use muster_codec::record_batch::TransactionOutcome;
 
     #[test]
-    fn each_slot_keeps_its_own_part_of_idle_producers_and_forgets_the_oldest() {
+    fn idle_producers_that_are_too_many_or_too_old_are_forgotten_from_the_oldest_on() {
         let mut producers = OffsetProducers::new((IDLE_MAX / 2) as u32);
-        let known = |producers: &OffsetProducers, slot| -> Vec<i64> {
-            producers.describe(slot).into_iter().map(|it| it.producer_id).collect()
+        let known = |producers: &OffsetProducers| -> Vec<i64> {
+            producers.describe().into_iter().map(|it| it.producer_id).collect()
         };
+        let outcome = TransactionOutcome::Commit;
         for (at, id) in [(1, 7), (2, 8), (3, 9)] {
-            for slot in [Slot(0), Slot(5)] {
-                let producer = Producer { id, epoch: 0 };
-                producers.appended(at, slot, producer, at, Stamp::default());
-                let end = End {
-                    producer,
-                    outcome: TransactionOutcome::Commit,
-                    version: 0,
-                    coordinator_epoch: 0,
-                };
-                producers.marked(at, slot, &end, at, None);
-            }
+            let producer = Producer { id, epoch: 0 };
+            producers.appended(at, producer, at, Stamp::default());
+            let end = End { producer, outcome, version: 0, coordinator_epoch: 0 };
+            producers.marked(at, &end, at, None);
         }
-        producers.expire(Slot(5), i64::MIN);
-        assert_eq!(known(&producers, Slot(5)), [8, 9]);
-        assert_eq!(known(&producers, Slot(0)), [7, 8, 9], "another slot's markers change nothing");
-        producers.expire(Slot(0), 2);
-        assert_eq!(known(&producers, Slot(0)), [9]);
+        assert_eq!(known(&producers), [7, 8, 9]);
+        producers.expire(i64::MIN);
+        assert_eq!(known(&producers), [8, 9]);
+        producers.expire(2);
+        assert_eq!(known(&producers), [9]);
     }
 }

@@ -2,6 +2,7 @@
 //! whether the producer may write (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The
 //! request is kept as it came, and read again when the verdict is there: topics may have changed.
 
+use super::offset_producers::OffsetProducers;
 use super::{Groups, Inputs};
 use crate::cluster::ClusterImage;
 use crate::dispatch::group_apis::{self, Destination};
@@ -131,11 +132,13 @@ impl Groups {
             }
         };
         let is_asked = txn_offset_commit_question(caller.api_version).is_asked(self.verifies);
-        let refused = match self.producers.of(slot).may_append(producer) {
+        let may_append =
+            self.slots_mut().on_producers(slot, |it| it.transactions().may_append(producer));
+        let refused = match may_append {
             Append::Now => None,
             _ if !has_group => None,
             // Until the report is answered; some clients take CONCURRENT_TRANSACTIONS for fatal.
-            _ if self.producers.is_unanswered(slot, producer.id) => {
+            _ if self.is_unanswered_in(slot, producer.id) => {
                 Some(ErrorCode::CoordinatorLoadInProgress)
             }
             Append::Refuse(error) => Some(error),
@@ -158,7 +161,7 @@ impl Groups {
             }
         };
         let Some(refused) = refused else {
-            self.producers.wrote(inputs.times.now, slot, producer.id);
+            self.slots_mut().on_producers(slot, |it| it.wrote(inputs.times.now, producer.id));
             self.log.coordinate(slot, inputs, caller, request, absent, &mut take);
             return None;
         };
@@ -189,7 +192,8 @@ impl Groups {
         let (now, before) = (inputs.times.now, self.log.end_offset(slot));
         self.answer(inputs.again(), &asked, admitted, &mut take);
         if admitted.is_err() || !self.wrote(now, slot, producer, before, verdict.stamp) {
-            self.producers.of(slot).refused(producer, verdict.number);
+            let number = verdict.number;
+            self.slots_mut().on_producers(slot, |it| it.transactions().refused(producer, number));
         }
     }
 
@@ -204,7 +208,7 @@ impl Groups {
     ) -> bool {
         let has_written = self.log.end_offset(slot) > before;
         if has_written {
-            self.producers.appended(now, slot, producer, before, stamp);
+            self.slots_mut().on_producers(slot, |it| it.appended(now, producer, before, stamp));
         }
         has_written
     }
@@ -239,7 +243,7 @@ impl Groups {
         let asked =
             Asked { slot, producer, request, version, client_id, client_host, address, body };
         let number = self.questions.insert(asked);
-        self.producers.of(slot).ask(producer, number);
+        self.slots_mut().on_producers(slot, |it| it.transactions().ask(producer, number));
         Question {
             // The slots of messages are the shards: see `crate::cluster::transaction_slot`.
             slot: self.shard,
@@ -255,7 +259,9 @@ impl Groups {
     fn admit(&mut self, asked: &Asked, verdict: &Verdict) -> Result<(), ErrorCode> {
         let Asked { slot, producer, .. } = *asked;
         verdict.on(OFFSETS_TOPIC, slot.0 as i32)?;
-        match self.producers.of(slot).admit(producer, verdict.number, verdict.stamp) {
+        let Verdict { number, stamp, .. } = *verdict;
+        let admit = |it: &mut OffsetProducers| it.transactions().admit(producer, number, stamp);
+        match self.slots_mut().on_producers(slot, admit) {
             Err(ErrorCode::InvalidTxnState) if Fault::StaleYes.is_injected() => Ok(()),
             admitted => admitted,
         }

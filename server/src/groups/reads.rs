@@ -2,6 +2,7 @@
 //! which the partitions request them here.
 
 use super::offset_producers::OffsetProducers;
+use super::slots::Slots;
 use crate::partitions::{LogBatches, LogRead};
 use crate::placement::Slot;
 use crate::topics::InternalTopic;
@@ -38,8 +39,7 @@ impl LogReads {
     /// The completion belongs to no read of the log.
     pub(super) fn take(
         &mut self,
-        log: &mut ShardLog,
-        producers: &OffsetProducers,
+        (slots, log): (&Slots, &mut ShardLog),
         done: FileDone,
     ) -> Result<(FileToken, Batches), FileDone> {
         let token = done.token();
@@ -51,6 +51,7 @@ impl LogReads {
             FileDone::Read { data, .. } => {
                 let mut batches = Vec::new();
                 let extracted = plan.extract(&data, &mut batches);
+                let producers = slots.producers(Slot(read.partition.index));
                 let batches = extracted.map(|()| as_asked(batches, read, producers));
                 batches.map_err(|error| error.to_string())
             }
@@ -71,12 +72,11 @@ impl LogReads {
 /// The batches, for a read of committed records up to the last stable offset and with the aborted
 /// transactions that they are of. Others are not named: compaction may have dropped their markers,
 /// at which a client ends to skip the records of a producer.
-fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: &OffsetProducers) -> LogBatches {
+fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: Option<&OffsetProducers>) -> LogBatches {
     let topic = InternalTopic::of(read.partition);
     let Some(stable) = read.stable.filter(|_| topic == InternalTopic::ConsumerOffsets) else {
         return LogBatches { bytes, aborted: Vec::new() };
     };
-    let slot = Slot(read.partition.index);
     let (mut aborted, mut end) = (BTreeSet::new(), 0);
     let mut batches = record_batch::Batches::new(&bytes);
     while let Some(Ok(batch)) = batches.next()
@@ -85,7 +85,9 @@ fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: &OffsetProducers) -> L
         end = batches.consumed();
         let header = &batch.header;
         if header.is_transactional() && !header.is_control() {
-            aborted.extend(producers.aborted(slot, header.producer_id, header.base_offset));
+            let of_batch =
+                |it: &OffsetProducers| it.aborted(header.producer_id, header.base_offset);
+            aborted.extend(producers.and_then(of_batch));
         }
     }
     bytes.truncate(end);
@@ -125,24 +127,24 @@ mod tests {
         let outcome = TransactionOutcome::Abort;
         let mut producers = OffsetProducers::new(1);
         for (at, producer) in [(0, dropped), (1, aborted), (4, open)] {
-            producers.appended(0, SLOT, producer, at, Stamp::default());
+            producers.appended(0, producer, at, Stamp::default());
         }
         for (at, producer) in [(2, aborted), (3, dropped)] {
             let end = End { producer, outcome, version: 0, coordinator_epoch: 0 };
-            producers.marked(0, SLOT, &end, at, None);
+            producers.marked(0, &end, at, None);
         }
-        assert_eq!(producers.flushed(SLOT, 2), 0, "no marker can be read");
-        assert_eq!(producers.flushed(SLOT, 3), 0, "one marker can be read");
-        assert_eq!(producers.flushed(SLOT, 6), 4);
+        assert_eq!(producers.flushed(2), 0, "no marker can be read");
+        assert_eq!(producers.flushed(3), 0, "one marker can be read");
+        assert_eq!(producers.flushed(6), 4);
         let marker = EndTxnMarker { outcome, coordinator_epoch: 0 };
         let marker = marker.batch(aborted.id, aborted.epoch, 0);
         let stable = [batch(1, Some(aborted)), marker.to_vec()].concat();
         let all = [stable.clone(), batch(4, Some(open)), batch(5, None)].concat();
-        let committed = as_asked(all.clone(), read(Some(4)), &producers);
+        let committed = as_asked(all.clone(), read(Some(4)), Some(&producers));
         assert_eq!(committed.bytes, stable);
         let named = committed.aborted.iter().map(|it| (it.producer_id, it.first_offset));
         assert_eq!(named.collect::<Vec<_>>(), [(7, 1)], "not those of which nothing is left");
-        let any = as_asked(all.clone(), read(None), &producers);
+        let any = as_asked(all.clone(), read(None), Some(&producers));
         assert_eq!((any.bytes, any.aborted.len()), (all, 0));
     }
 }

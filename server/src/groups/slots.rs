@@ -3,13 +3,15 @@
 
 use super::configs;
 use super::machine::GroupsMachine;
+use super::offset_producers::OffsetProducers;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::inquiry::SurveyPlace;
 use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
-use muster_codec::Wall;
+use muster_codec::record_batch::Batch;
 use muster_codec::records::GroupRecord;
+use muster_codec::{DecodeError, Wall};
 use muster_coordinator::{
     Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, GroupAsked, GroupView,
     GroupsPage, Held, Listing, Producer, Rebalance, SnapshotDamage, Topics,
@@ -58,7 +60,10 @@ impl Slots {
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let config = config.coordinator();
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
-        let new = || GroupsMachine { coordinator: Coordinator::new(config.clone()) };
+        let new = || GroupsMachine {
+            coordinator: Coordinator::new(config.clone()),
+            producers: OffsetProducers::new(placement.offsets_partitions),
+        };
         let machines = muster_runtime::Slots::new(indexes, new);
         let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
         Self { placement, machines, budget, damage: None, events }
@@ -74,7 +79,7 @@ impl Slots {
         act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
     ) -> R {
         let Self { machines, budget, damage, events, .. } = self;
-        machines.on(slot.0, |GroupsMachine { coordinator }, others| {
+        machines.on(slot.0, |GroupsMachine { coordinator, .. }, others| {
             budget.others = others;
             let result = act(coordinator, budget);
             coordinator.settle(budget);
@@ -99,6 +104,60 @@ impl Slots {
     /// The coordinator of a slot; None if another shard leads it.
     fn coordinator(&self, slot: Slot) -> Option<&Coordinator> {
         self.machines.get(slot.0).map(|it| &it.coordinator)
+    }
+
+    /// The producers of transactions with offsets in a slot; None if another shard leads it.
+    pub(super) fn producers(&self, slot: Slot) -> Option<&OffsetProducers> {
+        self.machines.get(slot.0).map(|it| &it.producers)
+    }
+
+    /// Those of all slots from one on.
+    pub(super) fn producers_from(
+        &self,
+        first: Slot,
+    ) -> impl Iterator<Item = (Slot, &OffsetProducers)> {
+        self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.producers))
+    }
+
+    /// Begins the producers of a slot with what a snapshot has of them.
+    ///
+    /// # Errors
+    /// They are damaged, or the slot is another shard's.
+    pub(crate) fn open_producers(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), DecodeError> {
+        self.led_producers(slot, |it| it.open_snapshot(bytes))
+    }
+
+    /// Applies a batch of the log to the producers of a slot.
+    ///
+    /// # Errors
+    /// A marker that this version cannot read, or the slot is another shard's.
+    pub(crate) fn replay_producer(
+        &mut self,
+        slot: Slot,
+        batch: &Batch<'_>,
+    ) -> Result<(), DecodeError> {
+        self.led_producers(slot, |it| it.replay(batch))
+    }
+
+    fn led_producers(
+        &mut self,
+        slot: Slot,
+        act: impl FnOnce(&mut OffsetProducers) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        if !self.has(slot) {
+            let foreign = "records of a partition that another shard has";
+            return Err(DecodeError::InvalidBatch(foreign));
+        }
+        self.on_producers(slot, act)
+    }
+
+    /// Calls the producers of a slot that the shard leads.
+    pub(super) fn on_producers<R>(
+        &mut self,
+        slot: Slot,
+        act: impl FnOnce(&mut OffsetProducers) -> R,
+    ) -> R {
+        self.machines.on(slot.0, |it, _| act(&mut it.producers))
     }
 
     /// The coordinators, in the order of their slots.
@@ -144,6 +203,7 @@ impl Slots {
 
     /// All records of the log are replayed: sessions and deadlines start.
     pub(crate) fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
+        self.machines.each(|it| it.producers.loaded());
         self.each(|coordinator| coordinator.loaded(now, wall, topics));
     }
 

@@ -35,7 +35,9 @@ impl Groups {
         let position = self.log.append(slot, now, producer, records).unwrap();
         if let Some(Producer { id, epoch }) = producer {
             let producer = message::Producer { id, epoch };
-            self.producers.appended(now, slot, producer, before, Stamp::default());
+            self.slots_mut().on_producers(slot, |it| {
+                it.appended(now, producer, before, Stamp::default());
+            });
         }
         position
     }
@@ -53,19 +55,20 @@ impl Groups {
         let of_end = message::Producer { id: producer.id, epoch: producer.epoch };
         let end = End { producer: of_end, outcome, version: 0, coordinator_epoch };
         let offset = self.log.end_offset(slot);
-        self.producers.marked(now, slot, &end, offset, None);
+        self.slots_mut().on_producers(slot, |it| it.marked(now, &end, offset, None));
         self.log.end_transaction(slot, now, producer, marker)
     }
 
     /// The last stable offset of a slot.
     pub(crate) fn stable_offset(&mut self, slot: Slot) -> i64 {
         let end = self.log.log().high_watermark(slot.log_partition());
-        self.producers.flushed(slot, end)
+        self.slots_mut().on_producers(slot, |it| it.flushed(end))
     }
 
     /// The first offset of the aborted transaction that a record of a producer is part of.
     pub(crate) fn aborted_at(&self, slot: Slot, producer_id: i64, offset: i64) -> Option<i64> {
-        self.producers.aborted(slot, producer_id, offset).map(|(first, _)| first)
+        let producers = self.slots().producers(slot)?;
+        producers.aborted(producer_id, offset).map(|(first, _)| first)
     }
 
     /// Whether the running check has given up on a log that it could not read.

@@ -2,6 +2,7 @@
 //! one in a slot, and what becomes of those that a crash has left open.
 
 use super::Groups;
+use super::offset_producers::OffsetProducers;
 use crate::partitions::OffsetTransactions;
 use crate::placement::{Slot, TransactionsPartition};
 use muster_codec::ErrorCode;
@@ -10,7 +11,7 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::{OFFSETS_TOPIC, ShareRecord, TransactionRecord};
 use muster_storage::AppendError;
 use muster_transactions::PartitionSet;
-use muster_transactions::message::{FromSlot, Marker, OpenIn, Reported, Stamp};
+use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp};
 use muster_transactions::partition::{End, Marking};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -103,7 +104,7 @@ impl Groups {
     /// The transactions with pending offsets, for a report. Those whose offsets are not durable yet
     /// are among them: the marker follows them in the log.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
-        self.producers.open().map(|(slot, producer)| {
+        self.open().map(|(slot, producer)| {
             let (topic, partition) = (OFFSETS_TOPIC.into(), slot.0 as i32);
             OpenIn { producer, topic, partition }
         })
@@ -113,7 +114,7 @@ impl Groups {
     /// one of these partitions: then the marker of an earlier commit may be missing.
     pub(crate) fn is_unanswered(&self, partitions: &PartitionSet, producer_id: i64) -> bool {
         let mut slots = self.slots_named(partitions).into_iter();
-        slots.any(|slot| self.producers.is_unanswered(slot, producer_id))
+        slots.any(|slot| self.is_unanswered_in(slot, producer_id))
     }
 
     /// A coordinator has answered the report of these transactions.
@@ -123,7 +124,10 @@ impl Groups {
             let Some(fate) = known.get(producer).copied() else { continue };
             let Some(slot) = self.slot_at(*partition) else { continue };
             let stamp = reported.stamp;
-            if let Some(end) = self.producers.of(slot).reported(*producer, fate, stamp) {
+            let end = self
+                .slots_mut()
+                .on_producers(slot, |it| it.transactions().reported(*producer, fate, stamp));
+            if let Some(end) = end {
                 self.mark_unanswered(now, slot, &end, Some(stamp));
             }
         }
@@ -132,9 +136,9 @@ impl Groups {
     /// Aborts the transactions that no coordinator knows. `coordinator_epoch` is higher than that
     /// of any marker before.
     pub(crate) fn abort_unknown(&mut self, now: i64, coordinator_epoch: i32) {
-        let all: Vec<_> = self.producers.open().collect();
+        let all: Vec<_> = self.open().collect();
         for (slot, producer) in all {
-            if self.producers.is_unanswered(slot, producer.id) {
+            if self.is_unanswered_in(slot, producer.id) {
                 let end = End::abort_of(producer, coordinator_epoch);
                 self.mark_unanswered(now, slot, &end, None);
             }
@@ -159,7 +163,7 @@ impl Groups {
         end: &End,
         stamp: Option<Stamp>,
     ) -> Result<(), ErrorCode> {
-        match self.producers.of(slot).may_mark(end, stamp) {
+        match self.slots_mut().on_producers(slot, |it| it.transactions().may_mark(end, stamp)) {
             Marking::Stale => return Ok(()),
             Marking::Refuse(error) => return Err(error),
             Marking::Write => {}
@@ -169,9 +173,23 @@ impl Groups {
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let offset = self.log.end_offset(slot);
         self.log.end_transaction(slot, now, producer, marker);
-        self.producers.marked(now, slot, end, offset, stamp);
-        self.producers.expire(slot, now.saturating_sub(self.producer_expiration_ms));
+        let expired = now.saturating_sub(self.producer_expiration_ms);
+        self.slots_mut().on_producers(slot, |it| {
+            it.marked(now, end, offset, stamp);
+            it.expire(expired);
+        });
         Ok(())
+    }
+
+    /// The open transactions, each with its slot.
+    fn open(&self) -> impl Iterator<Item = (Slot, Producer)> {
+        let all = self.slots().producers_from(Slot(0));
+        all.flat_map(|(slot, it)| it.open().map(move |producer| (slot, producer)))
+    }
+
+    /// Whether no coordinator has answered the report of a transaction of a producer in a slot.
+    pub(super) fn is_unanswered_in(&self, slot: Slot, producer_id: i64) -> bool {
+        self.slots().producers(slot).is_some_and(|it| it.is_unanswered(producer_id))
     }
 
     /// The slots of this shard that a set names as partitions of `__consumer_offsets`.
@@ -196,7 +214,8 @@ impl OffsetTransactions for Groups {
 
     fn describe(&self, partition: i32) -> Vec<DescribedProducer> {
         let slot = self.slot_at(partition);
-        slot.map(|slot| self.producers.describe(slot)).unwrap_or_default()
+        let producers = slot.and_then(|slot| self.slots().producers(slot));
+        producers.map(OffsetProducers::describe).unwrap_or_default()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
 use crate::config::compaction;
 use crate::controller::{Controller, ToController};
-use crate::groups::{Groups, OffsetProducers, Setup, Slots};
+use crate::groups::{Groups, Setup, Slots};
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
 use crate::net::Clients;
@@ -45,7 +45,6 @@ pub struct Loaded {
     number: u32,
     common: Common,
     slots: Slots,
-    producers: OffsetProducers,
     transactions: Coordinators,
     shares: SlotStates,
     recovered: Recovered,
@@ -109,8 +108,7 @@ fn load_by(
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, mut producers, transactions, shares, mut image, mut recovered, .. } = start;
-    producers.loaded();
+    let Start { slots, transactions, shares, mut image, mut recovered, .. } = start;
     let cluster = (number == CONTROLLER).then_some(topics::CLUSTER);
     recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
     if let Some(known) = common.known_log(number).filter(|_| !accepts_loss) {
@@ -138,7 +136,6 @@ fn load_by(
         number,
         common: common.clone(),
         slots,
-        producers,
         transactions,
         shares,
         recovered,
@@ -255,7 +252,6 @@ impl Loaded {
             placement,
             config: Arc::clone(&self.common.config),
             slots: self.slots,
-            producers: self.producers,
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             damage,

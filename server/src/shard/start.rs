@@ -4,7 +4,7 @@
 use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
-use crate::groups::{OffsetProducers, Slots, TransactionCoordinators, read_cluster};
+use crate::groups::{Slots, TransactionCoordinators, read_cluster};
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shares::SlotStates;
 use crate::topics::{self, InternalTopic};
@@ -43,7 +43,6 @@ impl From<LoadError> for Unusable {
 /// The state of a shard while its log is read.
 pub(super) struct Start {
     pub(super) slots: Slots,
-    pub(super) producers: OffsetProducers,
     pub(super) transactions: Coordinators,
     pub(super) shares: SlotStates,
     pub(super) image: ClusterImage,
@@ -69,7 +68,6 @@ impl Start {
     pub(super) fn new(common: &Common, number: u32) -> Self {
         Self {
             slots: Slots::new(&common.config, common.placement, number),
-            producers: OffsetProducers::new(common.placement.offsets_partitions),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
             shares: SlotStates::new(&common.config, common.placement, number),
             image: ClusterImage::new(&common.config),
@@ -133,7 +131,7 @@ impl Start {
         if from.is_some_and(|from| found.position <= from) {
             return Ok(());
         }
-        self.producers.replay(Slot(index), &found.batch)
+        self.slots.replay_producer(Slot(index), &found.batch)
     }
 
     /// The position up to which all operations of a partition are in the snapshot.
@@ -281,7 +279,7 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
     for SlotIndex { slot, index, .. } in &offset_transactions {
         let what = SnapshotRefusal::Damaged("the transactions in a slot");
         let bytes = index.of_file(file).ok_or_else(|| unusable(&what))?;
-        let opened = start.producers.open_snapshot(Slot(*slot), bytes);
+        let opened = start.slots.open_producers(Slot(*slot), bytes);
         opened.map_err(|error| unusable(&error))?;
     }
     for SlotIndex { slot, index, .. } in &slots {

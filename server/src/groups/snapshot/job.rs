@@ -65,7 +65,7 @@ impl Job {
     /// Writes some of the present stage; returns the next one, or None after the last.
     pub(super) fn write_some(
         &mut self,
-        (log, producers): (&mut GroupLog, &OffsetProducers),
+        log: &mut GroupLog,
         turn: &TurnEnd<'_>,
         config: &Config,
         writer: &mut SnapshotWriter,
@@ -91,8 +91,8 @@ impl Job {
             Stage::IdsOf(row, walk) => {
                 self.write_ids(turn.transactions, row, walk, position, writer)?
             }
-            Stage::OffsetTransactions(slot) => match producers.next_with_some(slot) {
-                Some(slot) => {
+            Stage::OffsetTransactions(slot) => match next_with_producers(slots, slot) {
+                Some((slot, producers)) => {
                     let row = row(slot.0, position);
                     self.offset_transactions.push(write_transactions(producers, row, writer));
                     Stage::OffsetTransactions(Some(slot))
@@ -229,6 +229,12 @@ fn row(slot: u32, position: u64) -> SlotIndex {
     SlotIndex { slot, from: position, newest: position, index: Part::default() }
 }
 
+/// The slot with producers for a snapshot that follows another one; the first for None.
+fn next_with_producers(slots: &Slots, after: Option<Slot>) -> Option<(Slot, &OffsetProducers)> {
+    let first = after.map_or(0, |Slot(slot)| slot + 1);
+    slots.producers_from(Slot(first)).find(|(_, it)| !it.is_settled())
+}
+
 /// Writes the transactions in the slot of a row.
 fn write_transactions(
     producers: &OffsetProducers,
@@ -236,7 +242,7 @@ fn write_transactions(
     writer: &mut SnapshotWriter,
 ) -> SlotIndex {
     let (at, mut out) = (writer.body_end(), Vec::new());
-    producers.write_snapshot(Slot(row.slot), &mut out);
+    producers.write_snapshot(&mut out);
     let index = Part::of(at, &out);
     writer.body().extend(out);
     SlotIndex { index, ..row }

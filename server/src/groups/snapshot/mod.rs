@@ -8,7 +8,6 @@ pub(crate) use job::read_cluster;
 use super::TurnEnd;
 use super::counters::SnapshotCounters;
 use super::log::GroupLog;
-use super::offset_producers::OffsetProducers;
 use crate::config::Config;
 use job::Job;
 use muster_storage::snapshot::{
@@ -119,12 +118,7 @@ impl Snapshots {
 
     /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
     /// called after the log's own poll, when a block has usually just ended.
-    pub(super) fn turn(
-        &mut self,
-        (log, producers): (&mut GroupLog, &OffsetProducers),
-        turn: &TurnEnd<'_>,
-        ops: &mut Vec<FileOp>,
-    ) {
+    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
         let written = log.log().written_bytes();
         if log.log().is_at_block_end() {
             if self.is_due(turn.now, written, log.log().dropped_position()) {
@@ -132,7 +126,7 @@ impl Snapshots {
             }
             while self.may_write_slice(turn, written) {
                 self.pace.sliced(turn.now, written);
-                self.write_slice((log, producers), turn, ops);
+                self.write_slice(log, turn, ops);
             }
         }
         if let Some(news) = self.writer.poll(log.log().progress().flushed(), ops) {
@@ -227,12 +221,7 @@ impl Snapshots {
 
     /// Writes the next slice. No operation is open in the log, so the slice has the state at the
     /// last position of a block.
-    fn write_slice(
-        &mut self,
-        (log, producers): (&mut GroupLog, &OffsetProducers),
-        turn: &TurnEnd<'_>,
-        ops: &mut Vec<FileOp>,
-    ) {
+    fn write_slice(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
@@ -240,7 +229,7 @@ impl Snapshots {
             if writer.body_end() >= until {
                 break;
             }
-            match job.write_some((log, producers), turn, &self.config, writer) {
+            match job.write_some(log, turn, &self.config, writer) {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
                 Err(error) => {
