@@ -3,15 +3,10 @@
 use crate::disk::Crash;
 use crate::net::{LinkId, NetEvent};
 
-/// `life` counts the incarnations of the server process: events of an earlier one have no effect.
 #[derive(Debug)]
 pub(crate) enum TimedEvent {
-    /// A shard's turn.
-    Turn { life: u32, shard: u32 },
-    /// A file operation of a shard ends.
-    FileDone { life: u32, operation: u64 },
-    /// A call of the file system takes effect.
-    CallDone { life: u32, call: u64 },
+    /// An event of the machine that the server runs on.
+    Machine(MachineEvent),
     /// An event of a connection.
     Net(NetEvent),
     /// The client learns that the connection is gone.
@@ -24,15 +19,28 @@ pub(crate) enum TimedEvent {
     Member { member: u32, armed: u64 },
     /// The timer of a raw client.
     Client { client: u32, armed: u64 },
-    /// A fault, drawn by the profile's weights.
-    Fault,
-    /// A file changes without a write.
-    Rot,
     /// A member starts or stops.
     Churn,
     /// The server starts.
     Start,
-    /// The server process with this `life` ends in this way.
+    /// Looks whether all is as it should be.
+    Check,
+}
+
+/// `life` counts the incarnations of the server process: events of an earlier one have no effect.
+#[derive(Debug)]
+pub(crate) enum MachineEvent {
+    /// A shard's turn.
+    Turn { life: u32, shard: u32 },
+    /// A file operation of a shard ends.
+    FileDone { life: u32, operation: u64 },
+    /// A call of the file system takes effect.
+    CallDone { life: u32, call: u64 },
+    /// A fault, drawn by the profile's weights.
+    Fault,
+    /// A file changes without a write.
+    Rot,
+    /// The server process ends in this way.
     Crash { life: u32, how: Crash },
     /// A failed shard is loaded again.
     Reload { life: u32, shard: u32 },
@@ -40,8 +48,12 @@ pub(crate) enum TimedEvent {
     StopOverdue { life: u32 },
     /// The disk has room again.
     RoomAgain,
-    /// Looks whether all is as it should be.
-    Check,
+}
+
+impl From<MachineEvent> for TimedEvent {
+    fn from(event: MachineEvent) -> Self {
+        Self::Machine(event)
+    }
 }
 
 impl From<NetEvent> for TimedEvent {

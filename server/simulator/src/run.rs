@@ -2,7 +2,7 @@
 
 use crate::coverage::Coverage;
 use crate::options::Options;
-use crate::world::World;
+use crate::world::{Machine, World};
 use muster_counters::Totals;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -35,8 +35,18 @@ pub struct Outcome {
 
 /// Runs a seed. A panic, of the server or of the simulator, is a violation.
 pub fn run(seed: u64, options: Options) -> Outcome {
-    listen_to_panics();
     let mut world = World::new(seed, options);
+    let outcome = finish(seed, &mut world);
+    Outcome {
+        images: world.images_tried(),
+        refused: world.has_refused(),
+        counters: world.node().counters().clone(),
+        ..outcome
+    }
+}
+
+fn finish<M: Machine>(seed: u64, world: &mut World<M>) -> Outcome {
+    listen_to_panics();
     let panicked = catch_unwind(AssertUnwindSafe(|| world.run())).is_err();
     let mut violation = world.sim().violation().map(str::to_owned);
     if panicked {
@@ -55,10 +65,10 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         steps: world.sim().steps(),
         micros: world.sim().now(),
         starts: world.node().life(),
-        images: world.images_tried(),
-        refused: world.has_refused(),
+        images: 0,
+        refused: false,
         coverage: world.coverage(),
-        counters: world.node().counters().clone(),
+        counters: Totals::default(),
     }
 }
 

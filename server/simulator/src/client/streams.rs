@@ -2,8 +2,6 @@
 
 use crate::random::Random;
 use loadgen::plan::{InternalTopic, StreamsPlan, Subtopology, Topology};
-use muster::cluster::ClusterImage;
-use muster_coordinator::Topics as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,13 +51,16 @@ pub(super) fn internal_topics(group: u32) -> [String; 2] {
     ["changelog", "repartition"].map(|kind| format!("group-{group}-{kind}"))
 }
 
-/// The state of the topics of a topology.
-pub(crate) fn readiness(topology: &Topology, image: &ClusterImage) -> Readiness {
+/// The state of the topics of a topology; `partitions` is how many each topic has that is there.
+pub(crate) fn readiness(
+    topology: &Topology,
+    partitions: impl Fn(&str) -> Option<i32>,
+) -> Readiness {
     let mut is_lacking = false;
     let mut written = BTreeMap::new();
     let mut tasks = 0;
     for subtopology in &topology.subtopologies {
-        let sources = subtopology.sources.iter().map(|name| image.partitions(name));
+        let sources = subtopology.sources.iter().map(|name| partitions(name));
         let Some(sources) = sources.collect::<Option<Vec<i32>>>() else {
             return Readiness::Hindered;
         };
@@ -67,7 +68,7 @@ pub(crate) fn readiness(topology: &Topology, image: &ClusterImage) -> Readiness 
         let count = sources.into_iter().chain(read.copied()).max().unwrap_or(0);
         let internal = subtopology.changelogs.iter().chain(&subtopology.repartitions);
         for topic in internal {
-            match image.partitions(&topic.name) {
+            match partitions(&topic.name) {
                 None => is_lacking = true,
                 Some(there) if there == count => {}
                 Some(_) => return Readiness::Hindered,

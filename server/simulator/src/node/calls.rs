@@ -4,7 +4,7 @@
 use super::operation::{Calling, OpenFile};
 use super::shard::Inbound;
 use super::{Fact, FileFact, Node};
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use muster::files::{Call, CallDone};
 use muster::partitions::layout::TOPICS;
 use muster_faults::Fault;
@@ -31,7 +31,7 @@ impl Node {
         }
         self.process.calls.insert(number, Calling { shard, call, at });
         let life = self.process.life;
-        self.plan(at, TimedEvent::CallDone { life, call: number });
+        self.plan(at, MachineEvent::CallDone { life, call: number });
     }
 
     /// The call of a shard that takes effect next, now. None if it does not yet, or its process has
@@ -41,7 +41,7 @@ impl Node {
             return None;
         }
         if let Some(until) = self.hangs_on() {
-            self.plan(until, TimedEvent::CallDone { life, call: number });
+            self.plan(until, MachineEvent::CallDone { life, call: number });
             return None;
         }
         let Calling { shard, call, .. } = self.process.calls.remove(&number)?;

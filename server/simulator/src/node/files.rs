@@ -4,7 +4,7 @@ use super::operation::{Doing, Ended, EndedOperation, OpenFile, Operation, Outcom
 use super::shard::Inbound;
 use super::{Fact, FileFact, Node, Write};
 use crate::coverage::Seen;
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use crate::net::LinkId;
 use muster::files::{Call, CallDone, FileError, FileIo, PartsTo};
 use muster::reactor::Completion;
@@ -146,7 +146,7 @@ impl Node {
         self.process.next_operation += 1;
         self.process.operations.insert(number, operation);
         let life = self.process.life;
-        self.plan(at, TimedEvent::FileDone { life, operation: number });
+        self.plan(at, MachineEvent::FileDone { life, operation: number });
     }
 
     /// The time when an operation ends: not before those of the same file that it overlaps. A sync
@@ -176,7 +176,7 @@ impl Node {
             return None;
         }
         if let Some(until) = self.hangs_on() {
-            self.plan(until, TimedEvent::FileDone { life, operation: number });
+            self.plan(until, MachineEvent::FileDone { life, operation: number });
             return None;
         }
         let operation = self.process.operations.remove(&number)?;
@@ -232,7 +232,7 @@ impl Node {
         let (file, token, shard) = (operation.file.clone(), operation.token, operation.shard);
         operation.is_early = true;
         self.process.operations.insert(number, operation);
-        self.plan(self.now + EARLY_BY, TimedEvent::FileDone { life, operation: number });
+        self.plan(self.now + EARLY_BY, MachineEvent::FileDone { life, operation: number });
         let ended = Ended { file, token, outcome: Outcome::Written(Ok(())) };
         self.enqueue(shard, Inbound::File(ended));
     }

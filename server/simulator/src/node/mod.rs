@@ -28,7 +28,7 @@ pub(crate) use turn::{Due, Turn};
 
 use crate::coverage::{Coverage, Seen};
 use crate::disk::{Crash, Disk};
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use crate::net::LinkId;
 use crate::profile::{DiskProfile, Profile};
 use crate::random::{Random, Salt};
@@ -358,7 +358,7 @@ impl Node {
     }
 
     /// Plans an event.
-    fn plan(&mut self, at: u64, event: TimedEvent) {
+    fn plan(&mut self, at: u64, event: MachineEvent) {
         self.effects.push_back(Effect::Planned { at, event });
     }
 

@@ -4,7 +4,7 @@
 use super::Node;
 use super::shard::{Failing, Inbound, Running, SimShard};
 use crate::coverage::Seen;
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use crate::profile::SECOND;
 use crate::random::SeededIds;
 use crate::records::RecordBytes;
@@ -73,7 +73,7 @@ impl Node {
         let is_busy = shard.running().reactor.is_busy();
         if !is_busy && !std::mem::replace(&mut shard.is_loading, true) {
             let pause = self.faults.skewed(0, LOAD_MAX);
-            self.plan(self.now + pause, TimedEvent::Reload { life, shard: number });
+            self.plan(self.now + pause, MachineEvent::Reload { life, shard: number });
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::shard::{Running, is_recovering};
 use super::{BEGINNING_MS, Fact, Node, RunQueues};
 use crate::coverage::Seen;
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use crate::profile::MS;
 use muster::files::FileError;
 use muster::reactor::Next;
@@ -145,7 +145,7 @@ impl Node {
         let Some(shard) = self.process.shard(number) else { return };
         if !shard.is_stopped && shard.turn_at.is_none_or(|planned| at < planned) {
             shard.turn_at = Some(at);
-            self.plan(at, TimedEvent::Turn { life, shard: number });
+            self.plan(at, MachineEvent::Turn { life, shard: number });
         }
     }
 }

@@ -30,14 +30,14 @@ impl World {
     /// Damages a copy of the directory from which the server is about to start; a start from the
     /// copy must be refused.
     pub(super) fn judge_refusals(&mut self, path: &Path) -> Result<(), String> {
-        if self.rot.is_outstanding() {
+        if self.inside.rot.is_outstanding() {
             return Ok(());
         }
-        if !self.node.ends_are_known() || !self.images.random().chance(JUDGED_CHANCE) {
+        if !self.node.ends_are_known() || !self.inside.images.random().chance(JUDGED_CHANCE) {
             return Ok(());
         }
         let all = [Damage::Missing, Damage::LastBlockGone, Damage::LastBlockRotten];
-        let random = self.images.random();
+        let random = self.inside.images.random();
         let damage = random.pick(&all);
         let shard = random.below(u64::from(self.node.shards_on_disk())) as u32;
         let copy = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;

@@ -1,26 +1,22 @@
 //! The effects of a node on the network and on the judge.
 
-use super::World;
-use crate::coverage::Seen;
+use super::{Machine, World};
 use crate::event::TimedEvent;
 use crate::net::LinkId;
-use crate::node::{Effect, Node};
+use crate::node::Effect;
 
-impl World {
+impl<M: Machine> World<M> {
     /// Lets the node act, and carries out the effects.
-    pub(super) fn on_node<T>(&mut self, act: impl FnOnce(&mut Node) -> T) -> T {
+    pub(super) fn on_node<T>(&mut self, act: impl FnOnce(&mut M) -> T) -> T {
         let done = act(&mut self.node);
         while let Some(effect) = self.node.next_effect() {
             self.carry_out(effect);
         }
-        // The disk has all writes of a turn: their images are judged once all of them are noted.
-        for (shard, path, number) in std::mem::take(&mut self.written) {
-            self.judge_images(shard, &path, Seen::ImageInWrite, Some(number));
-        }
+        M::acted(self);
         done
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn carry_out(&mut self, effect: Effect<M::Fact>) {
         match effect {
             Effect::Planned { at, event } => self.sim.at(at, event),
             Effect::Sent { shard, link, bytes, is_whole } => {
@@ -39,7 +35,7 @@ impl World {
                 let at = self.network.close(link, self.sim.now());
                 self.sim.at(at, TimedEvent::Lost { link });
             }
-            Effect::Showed { shard, fact } => self.judge_fact(shard, fact),
+            Effect::Showed { shard, fact } => M::judge_fact(self, shard, fact),
         }
     }
 
@@ -61,9 +57,7 @@ impl World {
             }
             return;
         };
-        self.judge_answer(shard, &asked, &frame);
-        self.judge_access(shard, id, &asked, &frame);
-        self.judge_throttling(shard, id, &asked, &frame);
+        M::judge_answer(self, shard, id, &asked, &frame);
         self.network.link_mut(id).keep_answer(asked, frame);
     }
 

@@ -86,7 +86,7 @@ impl World {
             () if from.ends_with(SNAPSHOT_FILE_NAME) => Seen::SnapshotFailed,
             () => Seen::Recycled,
         });
-        self.rot.renamed(shard, from, to);
+        self.inside.rot.renamed(shard, from, to);
         self.judge_images(shard, from, Seen::ImageOfNames, None);
     }
 }

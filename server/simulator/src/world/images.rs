@@ -22,25 +22,25 @@ impl World {
     /// write that may be there in part.
     pub(super) fn judge_images(&mut self, shard: u32, file: &Path, what: Seen, torn: Option<u64>) {
         let directory = log_directory(self.node.shards_on_disk(), shard);
-        if !file.starts_with(&directory) || !self.images.is_wanted() {
+        if !file.starts_with(&directory) || !self.inside.images.is_wanted() {
             return;
         }
         // A log with a misdirected write may be refused.
-        let is_damaged = self.rot.is_outstanding();
+        let is_damaged = self.inside.rot.is_outstanding();
         let is_misdirected = self.node.coverage().count(Seen::MisdirectedWrite) > 0;
         if is_misdirected || self.sim.is_violated() || is_damaged {
             return;
         }
         let doubts = self.node.disk().doubts(&directory);
-        let before = self.images.tried();
-        for image in doubts.images(torn, self.images.random()) {
+        let before = self.inside.images.tried();
+        for image in doubts.images(torn, self.inside.images.random()) {
             if let Err(found) = self.judge_image(shard, &directory, &doubts, &image) {
                 let (what, image) = (what.text(), doubts.text(&image));
                 self.sim.violate(format_args!("{what}, {}: {found}; {image}", file.display()));
                 break;
             }
         }
-        let tried = self.images.tried() - before;
+        let tried = self.inside.images.tried() - before;
         self.sim.add(what, tried);
         self.count_images_in(shard, &directory, tried);
     }
@@ -54,11 +54,11 @@ impl World {
         other_shards: u32,
         others: &Contents,
     ) -> Result<(), String> {
-        if !self.images.are_wanted() {
+        if !self.inside.images.are_wanted() {
             return Ok(());
         }
         for _ in 0..LEFTOVERS {
-            let (mut disk, random) = (Disk::default(), self.images.random());
+            let (mut disk, random) = (Disk::default(), self.inside.images.random());
             disk.keep_and_add_some(kept.clone(), others.clone(), other_shards, random);
             let place = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
             disk.write_out(place.path()).map_err(|error| error.to_string())?;
@@ -71,7 +71,7 @@ impl World {
                 self.judge_start_from_image(number as u32, started)?;
             }
         }
-        self.images.add_tried(LEFTOVERS);
+        self.inside.images.add_tried(LEFTOVERS);
         self.sim.add(Seen::ImageInReshard, LEFTOVERS);
         Ok(())
     }
@@ -106,10 +106,10 @@ impl World {
             key.update(path.as_os_str().as_encoded_bytes());
             key.update(&hash.to_le_bytes());
         }
-        if !self.images.is_new(key.digest()) {
+        if !self.inside.images.is_new(key.digest()) {
             return Ok(());
         }
-        let data = self.images.put(&files).map_err(|error| error.to_string())?;
+        let data = self.inside.images.put(&files).map_err(|error| error.to_string())?;
         let started = self.node.try_out(|node| node.load_one(&data, shard));
         let started = started.map_err(|what| what.replace(&*data.to_string_lossy(), ""))?;
         self.judge_start_from_image(shard, &started)

@@ -3,7 +3,7 @@
 use super::World;
 use crate::coverage::Seen;
 use crate::disk::{Crash, Disk, scratch};
-use crate::event::TimedEvent;
+use crate::event::{MachineEvent, TimedEvent};
 use crate::node::{SimShard, StartedShard};
 use crate::profile::SECOND;
 use muster_coordinator::Topics as _;
@@ -36,8 +36,7 @@ impl World {
                 self.sim.after(pause, TimedEvent::Start);
             }
             Err(reason) if wrote_astray => {
-                self.sim.note(format_args!("refused, for a write went astray: {reason}"));
-                self.refused = true;
+                self.refuse(&reason);
             }
             Err(reason) => self.sim.violate(format_args!("the server does not start: {reason}")),
         }
@@ -55,7 +54,8 @@ impl World {
 
     fn start_in(&mut self, path: &Path, wanted: u32) -> Result<Option<Started>, String> {
         let rotten = self.profile.faults.rotten_snapshot_chance;
-        if self.is_chaos() && self.node.faults().chance(rotten) && !self.rot.is_outstanding() {
+        if self.is_chaos() && self.node.faults().chance(rotten) && !self.inside.rot.is_outstanding()
+        {
             self.node.rot_snapshot();
         }
         self.node.open_directory(path)?;
@@ -106,7 +106,7 @@ impl World {
 
     fn begin_life(&mut self, started: Started, directory: TempDir) {
         let boot = self.node.faults().skewed(1_000, 2 * SECOND);
-        self.rot.process_began(self.sim.now());
+        self.inside.rot.process_began(self.sim.now());
         self.judge.watch_all(started.iter().map(|it| it.shard.inspect().image().version()));
         let refused = self.on_node(|node| node.begin_life(started, directory, boot));
         for (number, error) in refused {
@@ -123,14 +123,14 @@ impl World {
     /// Crashes this process after some time, if it still runs then.
     fn plan_crash(&mut self, delay: u64, how: Crash) {
         let life = self.node.life();
-        self.sim.after(delay, TimedEvent::Crash { life, how });
+        self.sim.after(delay, MachineEvent::Crash { life, how });
     }
 
     fn next_shards(&mut self) -> u32 {
         let shards = self.node.shards_on_disk();
         let chance = self.profile.faults.reshard_chance;
         match self.is_chaos() && self.node.faults().chance(chance) {
-            true if self.rot.is_outstanding() => shards,
+            true if self.inside.rot.is_outstanding() => shards,
             true => self.node.faults().between(1, 3) as u32,
             false => shards,
         }
@@ -149,7 +149,7 @@ impl World {
     }
 
     pub(crate) fn crash_at(&mut self, life: u32, how: Crash) {
-        if self.node.lives(life) && !self.rot.forbids_kill() {
+        if self.node.lives(life) && !self.inside.rot.forbids_kill() {
             self.crash(how);
         }
     }
@@ -167,11 +167,6 @@ impl World {
         self.judge_crash();
         self.end_process(how);
         self.start_later();
-    }
-
-    fn start_later(&mut self) {
-        let pause = self.node.faults().skewed(1_000, 3 * SECOND);
-        self.sim.after(pause, TimedEvent::Start);
     }
 
     fn count_crash(&mut self, how: Crash) {
@@ -210,7 +205,7 @@ impl World {
         }
         self.sim.note(format_args!("is asked to stop"));
         let life = self.node.life();
-        self.sim.after(STOP_MAX, TimedEvent::StopOverdue { life });
+        self.sim.after(STOP_MAX, MachineEvent::StopOverdue { life });
         self.on_node(|node| node.stop());
     }
 
@@ -220,7 +215,7 @@ impl World {
             return;
         }
         if self.sim.now() < overdue {
-            self.sim.at(overdue, TimedEvent::StopOverdue { life });
+            self.sim.at(overdue, MachineEvent::StopOverdue { life });
         } else {
             let seconds = STOP_MAX / SECOND;
             self.sim.violate(format_args!("a clean stop takes more than {seconds} s"));
@@ -230,12 +225,12 @@ impl World {
     /// Called when a shard has stopped cleanly. With the last of them the process ends.
     pub(super) fn stopped(&mut self, number: u32) {
         self.sim.note(format_args!("shard {number} stopped"));
-        self.process_ends |= self.node.stopped(number);
+        self.inside.process_ends |= self.node.stopped(number);
     }
 
     /// Called after the turn in which the last shard stopped: ends the process.
     pub(crate) fn end_cleanly(&mut self) {
-        if std::mem::take(&mut self.process_ends) && self.node.is_up() {
+        if std::mem::take(&mut self.inside.process_ends) && self.node.is_up() {
             self.sim.saw(Seen::CleanStop);
             self.judge_clean_stop();
             self.node.record_ends();

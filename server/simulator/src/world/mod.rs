@@ -10,6 +10,7 @@ mod effects;
 mod files;
 mod images;
 mod lifecycle;
+mod node;
 mod pauses;
 mod reload;
 mod rot;
@@ -18,44 +19,137 @@ mod tests;
 mod turns;
 
 use crate::client::{Raw, TopicCreator};
-use crate::coverage::Seen;
-use crate::disk::Crash;
-use crate::event::TimedEvent;
-use crate::images::Images;
+use crate::coverage::{Coverage, Seen};
+use crate::event::{MachineEvent, TimedEvent};
 use crate::judge::Judge;
-use crate::net::{NetEvent, Network};
-use crate::node::Node;
+use crate::net::{Asked, LinkId, NetEvent, Network};
+use crate::node::{Effect, Node};
 use crate::options::Options;
 use crate::profile::{MS, Profile, SECOND};
 use crate::random::{Random, Salt};
-use crate::rot::Rot;
 use crate::sim::Sim;
 use clients::Clients;
+use loadgen::topics::Topic;
 use muster::config::Config;
-use std::path::PathBuf;
+use muster::placement::Placement;
 use std::sync::Arc;
 
+
+/// The parts of which a run is made.
+struct Setup {
+    profile: Profile,
+    config: Arc<Config>,
+    options: Options,
+}
+
+impl Setup {
+    /// # Panics
+    /// If the configs of the profile contradict each other.
+    fn new(profile: Profile, options: Options) -> Self {
+        match Config::load("", &profile.configs) {
+            Ok(config) => Self { profile, config: Arc::new(config), options },
+            Err(error) => panic!("the profile's configs: {error}"),
+        }
+    }
+}
+
 /// The state of a run.
-pub(crate) struct World {
+pub(crate) struct World<M: Machine = Node> {
     profile: Profile,
     config: Arc<Config>,
     sim: Sim,
     network: Network,
-    node: Node,
-    /// The last shard has stopped cleanly in this event.
-    process_ends: bool,
+    node: M,
+    inside: M::Inside,
     clients: Clients,
     judge: Judge,
-    /// The writes that were requested in this turn: the shard, the file and the number of each.
-    written: Vec<(u32, PathBuf, u64)>,
-    /// The server refused to start, as it had to.
-    refused: bool,
     /// Once faults have ended: the time after which requests that are sent must be answered, and
     /// groups may be found settled.
     calm_since: Option<u64>,
-    images: Images,
-    rot: Rot,
     phase: Phase,
+}
+
+/// The machine that the server runs on, simulated or real, and what its kind adds to a run.
+/// Functions that take the world may change all of it.
+pub(crate) trait Machine: Sized {
+    /// The state that only a world with this kind of machine has.
+    type Inside;
+    /// A fact about a shard that the judge sees.
+    type Fact;
+
+    /// The next event, at its time. None ends the run, for it is violated.
+    fn next_event(world: &mut World<Self>) -> Option<TimedEvent>;
+    /// An event of the machine.
+    fn handle(world: &mut World<Self>, event: MachineEvent);
+    /// Called after each event.
+    fn handled(world: &mut World<Self>);
+    /// Called when the machine has acted and its effects are carried out.
+    fn acted(world: &mut World<Self>);
+
+    /// Starts the process, unless it runs.
+    fn start(world: &mut World<Self>);
+    /// Ends the process as hard as can be; it starts again a little later.
+    fn crash(world: &mut World<Self>);
+    /// Plans the first faults.
+    fn plan_faults(world: &mut World<Self>);
+    /// Ends all faults. Requests that are sent after `calm_since` have to be answered.
+    fn calm(world: &mut World<Self>, calm_since: u64);
+
+    /// All groups have settled: what was held back comes now.
+    fn rests(world: &mut World<Self>);
+
+    /// Shows the judge a fact.
+    fn judge_fact(world: &mut World<Self>, shard: u32, fact: Self::Fact);
+    /// Judges an answer that leaves a shard.
+    fn judge_answer(world: &mut World<Self>, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]);
+    /// Judges what is due now and then.
+    fn judge_now(world: &mut World<Self>);
+    /// Judges what is due now and then once all goes well.
+    fn judge_calm(world: &mut World<Self>);
+    /// Judges what the last start finds. Returns whether it has come.
+    fn judge_last_start(world: &mut World<Self>) -> bool;
+    /// Whether nothing is left that a fault has done.
+    fn has_recovered(world: &World<Self>) -> bool;
+    /// The states of share groups, for a violation.
+    fn share_states(world: &World<Self>) -> String;
+
+    /// Whether the process runs and serves.
+    fn is_up(&self) -> bool;
+    /// The number of processes so far.
+    fn life(&self) -> u32;
+    /// Whether a shard may accept connections.
+    fn listens(&self, shard: u32) -> bool;
+    /// The port of the first shard; the others follow.
+    fn first_port(&self) -> u16;
+    /// The shard of each group, transaction and partition.
+    fn placement(&self) -> Placement;
+    /// The time from which on all shards run and handle their input; None while they do not.
+    fn runs_since(&self) -> Option<u64>;
+    /// The end of the last pause; it may be over.
+    fn stands_until(&self) -> u64;
+    /// When a shard was loaded last; zero if it never was.
+    fn loaded_at(&self, shard: u32) -> u64;
+    /// The topics that all shards know; None if they differ.
+    fn topics(&self) -> Option<Vec<Topic>>;
+    /// The numbers of partitions of topics; None if no shard runs.
+    fn partitions(&self) -> Option<impl Fn(&str) -> Option<i32>>;
+    /// The random numbers by which things go wrong.
+    fn faults(&mut self) -> &mut Random;
+    /// The marks that the machine reached.
+    fn coverage(&self) -> &Coverage;
+
+    /// A client connects to a shard, and shows this principal.
+    fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>);
+    /// Bytes of a client arrive.
+    fn receive(&mut self, link: LinkId, bytes: Vec<u8>);
+    /// The client reads this much of the output.
+    fn taken(&mut self, link: LinkId, bytes: usize);
+    /// A client sends nothing more.
+    fn input_ended(&mut self, link: LinkId);
+    /// A client has closed its connection.
+    fn ended(&mut self, link: LinkId);
+    /// The oldest effect that was not taken yet.
+    fn next_effect(&mut self) -> Option<Effect<Self::Fact>>;
 }
 
 /// How far a run has come.
@@ -94,32 +188,19 @@ const DRAIN_MAX: u64 = 300 * SECOND;
 /// report that its offsets are gone, and the topic is noted as deleted no longer.
 const AFTERMATH: u64 = SECOND;
 
-impl World {
-    /// # Panics
-    /// If the configs of the profile contradict each other.
-    pub(crate) fn new(seed: u64, options: Options) -> Self {
-        Self::with_profile(seed, Profile::new(seed), options)
-    }
-
-    fn with_profile(seed: u64, profile: Profile, options: Options) -> Self {
-        let config = match Config::load("", &profile.configs) {
-            Ok(config) => Arc::new(config),
-            Err(error) => panic!("the profile's configs: {error}"),
-        };
+impl<M: Machine> World<M> {
+    fn with_machine(seed: u64, setup: Setup, node: M, inside: M::Inside) -> Self {
+        let Setup { profile, config, options } = setup;
         let of = |salt| Random::new(seed, salt);
         Self {
             sim: Sim::new(options),
             network: Network::new(profile.network.clone(), of(Salt::Network)),
-            node: Node::new(seed, &profile, config.clone(), options.fault),
+            node,
+            inside,
             config,
-            process_ends: false,
             clients: Clients::new(of(Salt::Clients), of(Salt::Members)),
             judge: Judge::default(),
-            written: Vec::new(),
-            refused: false,
             calm_since: None,
-            images: Images::new(options.images_every, of(Salt::Images)),
-            rot: Rot::new(of(Salt::Rot), profile.is_crowd()),
             phase: Phase::CreatingTopics,
             profile,
         }
@@ -128,7 +209,7 @@ impl World {
     /// Runs to the end, or to the first violation.
     pub(crate) fn run(&mut self) {
         self.begin_run();
-        while !self.sim.is_violated() && !self.refused && self.phase != Phase::Over {
+        while !self.sim.is_violated() && self.phase != Phase::Over {
             self.advance();
         }
     }
@@ -137,24 +218,14 @@ impl World {
         &self.sim
     }
 
-    pub(crate) fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &M {
         &self.node
-    }
-
-    /// The number of crash images from which a server was started.
-    pub(crate) fn images_tried(&self) -> u64 {
-        self.images.tried()
-    }
-
-    /// Whether the server refused to start, as it had to.
-    pub(crate) fn has_refused(&self) -> bool {
-        self.refused
     }
 
     /// Starts the server, and the client that creates the topics.
     fn begin_run(&mut self) {
         self.sim.note(format_args!("{:?}", self.profile.clone()));
-        self.start();
+        M::start(self);
         let creator = TopicCreator::new(self.topic_plans(), self.share_groups());
         let client = self.clients.add([Raw::TopicCreator(creator)].into_iter());
         self.arm_client(client);
@@ -162,10 +233,9 @@ impl World {
 
     /// Handles the next event, at its time.
     pub(crate) fn advance(&mut self) {
-        let Some(event) = self.sim.next_event() else { return };
-        self.node.advance(self.sim.now());
+        let Some(event) = M::next_event(self) else { return };
         self.handle(event);
-        self.end_cleanly();
+        M::handled(self);
     }
 
     pub(crate) fn is_chaos(&self) -> bool {
@@ -178,26 +248,18 @@ impl World {
 
     fn handle(&mut self, event: TimedEvent) {
         match event {
-            TimedEvent::Turn { life, shard } => self.turn(life, shard),
-            TimedEvent::FileDone { life, operation } => self.file_done(life, operation),
-            TimedEvent::CallDone { life, call } => self.call_done(life, call),
+            TimedEvent::Machine(event) => M::handle(self, event),
             TimedEvent::Net(event) => self.handle_net(event),
             TimedEvent::Lost { link } => self.lose(link),
             TimedEvent::Ended { link } => self.ended(link),
             TimedEvent::Expired { link, correlation } => self.expired(link, correlation),
             TimedEvent::Member { member, armed } => self.wake_member(member, armed),
             TimedEvent::Client { client, armed } => self.wake_client(client, armed),
-            TimedEvent::Fault => self.fault(),
-            TimedEvent::Rot => self.rot(),
             TimedEvent::Churn => self.churn(),
             TimedEvent::Start => {
-                self.start();
+                M::start(self);
                 self.last_start();
             }
-            TimedEvent::Crash { life, how } => self.crash_at(life, how),
-            TimedEvent::Reload { life, shard } => self.reload(life, shard),
-            TimedEvent::StopOverdue { life } => self.stop_overdue(life),
-            TimedEvent::RoomAgain => self.node.set_disk_full(false),
             TimedEvent::Check => self.check(),
         }
     }
@@ -211,69 +273,27 @@ impl World {
         }
     }
 
-    pub(crate) fn plan_faults(&mut self) {
-        self.plan_fault();
-        self.plan_rot();
-    }
-
     fn plan_fault(&mut self) {
         let pause = self.node.faults().between(0, 2 * self.profile.faults.every);
-        self.sim.after(pause, TimedEvent::Fault);
+        self.sim.after(pause, MachineEvent::Fault);
     }
 
-    fn fault(&mut self) {
-        if !self.is_chaos() {
-            return;
-        }
-        self.plan_fault();
-        let faults = self.profile.faults.clone();
-        let ends = faults.kill + faults.power_loss + faults.clean_stop;
-        let of_time = faults.pause + faults.clock + faults.hang;
-        let drawn =
-            self.node.faults().below(ends + faults.disk_full + of_time + faults.failed_shard);
-        if let Some(drawn) = drawn.checked_sub(ends + faults.disk_full) {
-            if drawn < faults.pause {
-                self.pause_process();
-            } else if drawn < faults.pause + faults.hang {
-                self.hang_disk();
-            } else if drawn < of_time {
-                self.set_clock();
-            } else {
-                self.fail_shard();
-            }
-        } else if drawn < faults.disk_full {
-            self.sim.note(format_args!("the disk is full"));
-            self.sim.saw(Seen::FullDisk);
-            self.node.set_disk_full(true);
-            let pause = self.node.faults().between(0, 10 * SECOND);
-            self.sim.after(pause, TimedEvent::RoomAgain);
-        } else if drawn < faults.disk_full + faults.clean_stop {
-            if !self.rot.is_outstanding() {
-                self.stop_cleanly();
-            }
-        } else if !self.rot.forbids_kill() {
-            let how = self.crash_kind();
-            self.crash(how);
-        }
-    }
-
-    pub(crate) fn crash_kind(&mut self) -> Crash {
-        let faults = &self.profile.faults;
-        let (kill, all) = (faults.kill, faults.kill + faults.power_loss);
-        if self.node.faults().below(all) < kill { Crash::Kill } else { Crash::PowerLoss }
+    /// Starts the process a little later.
+    fn start_later(&mut self) {
+        let pause = self.node.faults().skewed(1_000, 3 * SECOND);
+        self.sim.after(pause, TimedEvent::Start);
     }
 
     fn check(&mut self) {
         self.sim.after(CHECK_EVERY, TimedEvent::Check);
-        self.judge_damaged_batches();
-        self.judge_lost_names();
+        M::judge_now(self);
         let now = self.sim.now();
         match self.phase {
             Phase::Chaos(until) if now >= until || self.sim.steps() >= self.profile.chaos_steps => {
                 self.calm_down();
             }
             Phase::Calm(until) | Phase::Changed(until) => {
-                self.judge_open_transactions();
+                M::judge_calm(self);
                 self.check_calm(until);
             }
             Phase::Resting(until) => self.check_resting(until),
@@ -291,13 +311,11 @@ impl World {
         self.network.calm();
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
-        self.node.calm_disk();
-        self.node.end_failures();
         // Requests under way may still suffer from earlier faults.
         let patience = clients.request_timeout + clients.rebalance_timeout;
         let calm_since = now + patience + 2 * self.profile.disk.slow + START_MAX;
         self.calm_since = Some(calm_since);
-        self.node.end_late_verdicts(calm_since);
+        M::calm(self, calm_since);
     }
 
     fn check_calm(&mut self, until: u64) {
@@ -314,7 +332,7 @@ impl World {
                 self.count_streams_groups();
                 self.phase = Phase::Resting(now + self.profile.patience() + DRAIN_MAX);
                 self.wake_sharers();
-                self.on_node(Node::release_verdicts);
+                M::rests(self);
             }
             Some(unrest) if now > until && !self.change_half_rebalanced() => {
                 self.sim.violate(format_args!("does not settle: {unrest}"));
@@ -326,7 +344,7 @@ impl World {
     fn check_resting(&mut self, until: u64) {
         let (now, undrained) = (self.sim.now(), self.undrained());
         if now > until && !undrained.is_empty() {
-            let groups = format!("{undrained:?}: {}", self.share_states());
+            let groups = format!("{undrained:?}: {}", M::share_states(self));
             return self.sim.violate(format_args!("share groups have not done all: {groups}"));
         }
         if undrained.is_empty() && self.is_answered() {
@@ -358,8 +376,7 @@ impl World {
 
     /// After the last start, compares the state of the server with all that was answered.
     fn last_start(&mut self) {
-        if self.phase == Phase::Last && self.node.is_up() {
-            self.judge_rest();
+        if self.phase == Phase::Last && M::judge_last_start(self) {
             self.phase = Phase::Over;
         }
     }

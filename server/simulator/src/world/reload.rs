@@ -15,7 +15,7 @@ impl World {
         let number = self.node.faults().below(shards) as u32;
         let with_mail = number == CONTROLLER && self.node.faults().chance(0.7);
         let fails = if with_mail { Failing::WithOwnMail } else { Failing::Soon };
-        if !self.rot.is_outstanding() && self.node.fail_shard(number, fails) {
+        if !self.inside.rot.is_outstanding() && self.node.fail_shard(number, fails) {
             self.on_node(|node| node.wake_shard(number));
         }
     }
@@ -23,7 +23,7 @@ impl World {
     /// Makes the shard that has throttled a connection fail in its next turn, now and then.
     pub(crate) fn fail_throttling(&mut self, shard: u32) {
         let may_fail = self.is_chaos() && self.profile.faults.failed_shard > 0;
-        let may_fail = may_fail && !self.rot.is_outstanding();
+        let may_fail = may_fail && !self.inside.rot.is_outstanding();
         if may_fail && self.node.faults().chance(0.05) {
             self.node.fail_shard(shard, Failing::Soon);
         }
@@ -65,8 +65,7 @@ impl World {
             Ok(()) => self.on_node(|node| node.wake_shard(number)),
             // It may have started from a snapshot before, and now it reads all of its log.
             Err(reason) if self.node.coverage().count(Seen::MisdirectedWrite) > 0 => {
-                self.sim.note(format_args!("refused, for a write went astray: {reason}"));
-                self.refused = true;
+                self.refuse(&reason);
             }
             Err(reason) => {
                 self.sim.violate(format_args!("shard {number} is not loaded again: {reason}"));

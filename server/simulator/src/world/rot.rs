@@ -3,7 +3,7 @@
 use super::World;
 use crate::coverage::Seen;
 use crate::disk::Inode;
-use crate::event::TimedEvent;
+use crate::event::MachineEvent;
 use crate::rot::{
     BATCH_CHANCE, DIRECTORY_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM,
     LostName, NAME_CHANCE, NAME_LOST_CHANCE, Snapshot, read_byte,
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 impl World {
     pub(crate) fn plan_rot(&mut self) {
-        let every = self.rot.every;
+        let every = self.inside.rot.every;
         if every > 0 {
-            let pause = self.rot.random.between(0, 2 * every);
-            self.sim.after(pause, TimedEvent::Rot);
+            let pause = self.inside.rot.random.between(0, 2 * every);
+            self.sim.after(pause, MachineEvent::Rot);
         }
     }
 
@@ -30,16 +30,16 @@ impl World {
         if !self.node.is_up() || self.node.is_stopping() {
             return;
         }
-        if self.rot.random.chance(BATCH_CHANCE) {
+        if self.inside.rot.random.chance(BATCH_CHANCE) {
             return self.damage_batch();
         }
         if self.node.has_rotten_snapshot() {
             return;
         }
-        let number = self.rot.random.below(u64::from(self.node.shard_count())) as u32;
+        let number = self.inside.rot.random.below(u64::from(self.node.shard_count())) as u32;
         let shard = &self.node.shard(number);
         let is_whole = shard.inspect().progress().flushed() > 0;
-        if !is_whole || shard.is_failing() || self.rot.logs.contains_key(&number) {
+        if !is_whole || shard.is_failing() || self.inside.rot.logs.contains_key(&number) {
             return;
         }
         let before = shard.inspect().log_damage();
@@ -57,7 +57,7 @@ impl World {
             is_compacted: false,
             until,
         };
-        self.rot.logs.insert(number, log);
+        self.inside.rot.logs.insert(number, log);
     }
 
     /// Flips a bit of a batch of a topic that ordinary producers write to, or takes the names of
@@ -70,7 +70,7 @@ impl World {
             directory.is_some_and(|it| ids.iter().any(|id| it.starts_with(&format!("{id}-"))))
         };
         let batches = self.node.disk().batches(is_wanted);
-        let random = &mut self.rot.random;
+        let random = &mut self.inside.rot.random;
         let chosen = random.below(batches.len() as u64) as usize;
         let Some((path, inode, place)) = batches.into_iter().nth(chosen) else { return };
         if random.chance(NAME_CHANCE) {
@@ -83,7 +83,7 @@ impl World {
         self.sim.saw(Seen::BatchFlipped);
         self.sim.note(format_args!("Flip at byte {at} of {}", path.display()));
         let until = self.sim.now() + FOUND_MAX;
-        self.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
+        self.inside.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
     }
 
     /// Some of the segments with batches lose their names.
@@ -92,37 +92,37 @@ impl World {
             self.node.disk().batches(is_wanted).into_iter().map(|it| it.0).collect();
         paths.dedup();
         let until = self.sim.now() + FOUND_MAX;
-        if self.rot.random.chance(DIRECTORY_CHANCE) {
+        if self.inside.rot.random.chance(DIRECTORY_CHANCE) {
             return self.move_directory(paths, until);
         }
         for path in paths {
-            if self.rot.random.chance(NAME_LOST_CHANCE) {
+            if self.inside.rot.random.chance(NAME_LOST_CHANCE) {
                 self.node.disk_mut().lose(&path);
                 self.sim.saw(Seen::FileNameLost);
                 self.sim.note(format_args!("{} loses its name", path.display()));
-                self.rot.names.push(LostName { path, until });
+                self.inside.rot.names.push(LostName { path, until });
             }
         }
     }
 
     /// The directory of one of these segments is moved away.
     fn move_directory(&mut self, paths: Vec<PathBuf>, until: u64) {
-        let chosen = self.rot.random.below(paths.len() as u64) as usize;
+        let chosen = self.inside.rot.random.below(paths.len() as u64) as usize;
         let Some(directory) = paths.get(chosen).and_then(|it| it.parent()) else { return };
         let directory = directory.to_owned();
         self.node.disk_mut().move_away(&directory);
         self.sim.saw(Seen::DirectoryMoved);
         self.sim.note(format_args!("{} is moved away", directory.display()));
         let moved = paths.into_iter().filter(|path| path.starts_with(&directory));
-        self.rot.names.extend(moved.map(|path| LostName { path, until }));
-        self.rot.directories.push(directory);
+        self.inside.rot.names.extend(moved.map(|path| LostName { path, until }));
+        self.inside.rot.directories.push(directory);
     }
 
     /// Checks, now and then, that the shards know of the names that were lost.
     pub(crate) fn judge_lost_names(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
-        for mut lost in std::mem::take(&mut self.rot.names) {
+        for mut lost in std::mem::take(&mut self.inside.rot.names) {
             let shards = self.node.shards().iter();
             let is_unknown = shards.map(|it| it.inspect()).any(|it| it.serves_unlooked(&lost.path));
             // Compaction may have put another file in its place.
@@ -138,16 +138,16 @@ impl World {
             if waits {
                 lost.until = lost.until.max(now + FOUND_MAX);
             }
-            self.rot.names.push(lost);
+            self.inside.rot.names.push(lost);
         }
     }
 
     /// A shard has made a file, whose name must not be one that was lost.
     pub(super) fn judge_new_file(&mut self, path: &Path) {
-        if self.rot.names.iter().any(|lost| lost.path == path) {
+        if self.inside.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
             self.sim.violate(format_args!("{path} has lost its name, and is made again"));
-        } else if self.rot.directories.iter().any(|moved| path.starts_with(moved)) {
+        } else if self.inside.rot.directories.iter().any(|moved| path.starts_with(moved)) {
             let path = path.display();
             self.sim.violate(format_args!("the directory of {path} was moved, and is made again"));
         }
@@ -157,7 +157,7 @@ impl World {
     pub(crate) fn judge_damaged_batches(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
-        for mut batch in std::mem::take(&mut self.rot.batches) {
+        for mut batch in std::mem::take(&mut self.inside.rot.batches) {
             let DamagedBatch { path, inode, start, bytes, at, .. } = &batch;
             let (len, is_refused) = (bytes.len() as u32, self.is_refused(path, *at as u64));
             let is_there = self.node.disk().look(path).is_some_and(|(it, _)| it == *inode)
@@ -173,7 +173,7 @@ impl World {
             if waits {
                 batch.until = batch.until.max(now + FOUND_MAX);
             }
-            self.rot.batches.push(batch);
+            self.inside.rot.batches.push(batch);
         }
     }
 
@@ -183,17 +183,17 @@ impl World {
 
     /// The process ends. If something acknowledged was in memory only, nothing more is judged.
     pub(super) fn end_rot(&mut self) {
-        if self.rot.forbids_kill() {
+        if self.inside.rot.forbids_kill() {
             self.sim.note(format_args!("a write has failed while a log was damaged"));
             self.sim.saw(Seen::DiedWithDamage);
-            self.refused = true;
+            self.end_refused();
         }
-        self.rot.process_ended();
+        self.inside.rot.process_ended();
     }
 
     /// Damages a file of the log of a shard, where it has a block.
     fn damage_log(&mut self, number: u32) -> Option<(Damage, PathBuf, Inode)> {
-        let random = &mut self.rot.random;
+        let random = &mut self.inside.rot.random;
         let segments =
             self.node.disk().segments(&log_directory(self.node.shards_on_disk(), number));
         let newest = segments.len().checked_sub(1)?;
@@ -219,7 +219,7 @@ impl World {
 
     /// Checks after a turn that the shard finds and mends the damage of its log in time.
     pub(crate) fn judge_rot(&mut self, number: u32) {
-        let Some(log) = self.rot.logs.get_mut(&number) else { return };
+        let Some(log) = self.inside.rot.logs.get_mut(&number) else { return };
         let now = self.sim.now();
         log.observe(self.node.shard(number).inspect().log_damage(), now);
         let is_in_place =
@@ -229,11 +229,11 @@ impl World {
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
             self.sim.add(Seen::LogRewritten, u64::from(log.is_rewritten));
-            self.rot.logs.remove(&number);
+            self.inside.rot.logs.remove(&number);
         } else if self.node.is_disk_stuck() {
             log.until = log.until.max(now + FOUND_MAX);
         } else if now > log.until && log.is_compacted && !log.is_found {
-            self.rot.logs.remove(&number);
+            self.inside.rot.logs.remove(&number);
         } else if now > log.until {
             let (path, what) = (log.path.display(), log.lacks());
             let what = format!("shard {number}: damage of {path} {what}");

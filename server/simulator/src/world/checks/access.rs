@@ -3,10 +3,10 @@
 use crate::client::{Raw, read_response};
 use crate::coverage::Seen;
 use crate::net::{Asked, LinkId, Owner};
-use crate::world::World;
+use crate::world::{Machine, World};
 use std::sync::Arc;
 
-impl World {
+impl<M: Machine> World<M> {
     /// The principal that a client shows in its certificate.
     pub(in crate::world) fn principal_of(&self, link: LinkId) -> Option<Arc<str>> {
         let Owner::Client(client) = self.network.link(link).owner() else { return None };
@@ -20,7 +20,9 @@ impl World {
             self.judge.note_book(self.sim.now(), granter.book().clone());
         }
     }
+}
 
+impl World {
     /// Checks the answer to a user when it leaves a shard.
     pub(crate) fn judge_access(&mut self, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(link).owner() else { return };

@@ -3,7 +3,7 @@
 use crate::client::{Delivery, Kind, Raw, TRANSACTED_PARTITIONS, Transactor};
 use crate::coverage::Seen;
 use crate::judge::Reported;
-use crate::world::World;
+use crate::world::{Machine, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records of the longest batch of a transactor, by which a limit may be exceeded.
@@ -12,7 +12,7 @@ const BATCH_MAX: i64 = 3;
 /// The longest time by which a lock outlasts its end: a shard handles its input first.
 const OVERDUE_MS: i64 = 10_000;
 
-impl World {
+impl<M: Machine> World<M> {
     /// Takes the reports of a client; `sent` is the time of the request whose answer they are.
     pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
         let Some(sharer) = self.clients.sharer_mut(client) else { return };
@@ -29,6 +29,35 @@ impl World {
         }
     }
 
+    /// The share groups that have not done all records yet; the members of the others end.
+    pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
+        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
+        let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
+        let mut done: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
+        for sharer in self.clients.raws().filter_map(Raw::as_sharer) {
+            let of_group = done.entry(sharer.group().to_owned()).or_default();
+            of_group.extend(sharer.done());
+            of_group.extend(sharer.unstarted().filter(|_| is_nothing_committed));
+        }
+        done.retain(|_, partitions| partitions.len() < TRANSACTED_PARTITIONS as usize);
+        for sharer in self.clients.sharers_mut() {
+            if !done.contains_key(sharer.group()) {
+                sharer.finish();
+            }
+        }
+        done.into_keys().collect()
+    }
+
+    /// Checks that the share groups have done all that was committed.
+    pub(super) fn wrong_deliveries(&self) -> Option<String> {
+        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
+        transactors
+            .map(Transactor::certain)
+            .find_map(|(id, end)| self.judge.check_all_delivered(id, end).err())
+    }
+}
+
+impl World {
     /// Checks the records in flight of a shard's share partitions: their number is bounded, locks
     /// end when they should, and a member that has acquired some has a session.
     pub(super) fn judge_shares(&mut self, number: u32) {
@@ -54,25 +83,6 @@ impl World {
         }
     }
 
-    /// The share groups that have not done all records yet; the members of the others end.
-    pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
-        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
-        let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
-        let mut done: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
-        for sharer in self.clients.raws().filter_map(Raw::as_sharer) {
-            let of_group = done.entry(sharer.group().to_owned()).or_default();
-            of_group.extend(sharer.done());
-            of_group.extend(sharer.unstarted().filter(|_| is_nothing_committed));
-        }
-        done.retain(|_, partitions| partitions.len() < TRANSACTED_PARTITIONS as usize);
-        for sharer in self.clients.sharers_mut() {
-            if !done.contains_key(sharer.group()) {
-                sharer.finish();
-            }
-        }
-        done.into_keys().collect()
-    }
-
     /// The share states of all shards, and what is in flight, for a violation.
     pub(in crate::world) fn share_states(&self) -> String {
         let shards = || self.node.shards().iter().map(|shard| shard.inspect());
@@ -81,14 +91,6 @@ impl World {
         let in_flight = shards().flat_map(|shard| shard.shares_in_flight());
         let in_flight = in_flight.map(|(key, run, _)| format!("{key:?} {run:?}\n"));
         states.chain(in_flight).collect()
-    }
-
-    /// Checks that the share groups have done all that was committed.
-    pub(super) fn wrong_deliveries(&self) -> Option<String> {
-        let transactors = self.clients.raws().filter_map(Raw::as_transactor);
-        transactors
-            .map(Transactor::certain)
-            .find_map(|(id, end)| self.judge.check_all_delivered(id, end).err())
     }
 }
 

@@ -12,11 +12,11 @@ mod turns;
 use crate::client::{Committer, Raw, member_group};
 use crate::coverage::{Coverage, Seen};
 use crate::net::Asked;
-use crate::world::World;
+use crate::world::{Machine, World};
 use loadgen::event::{Event, EventKind, OBSERVER, Stop};
 use loadgen::time::Time;
 
-impl World {
+impl<M: Machine> World<M> {
     /// The coverage of the run: the count of each coverage mark.
     pub(crate) fn coverage(&self) -> Coverage {
         let mut coverage = self.sim.coverage().clone();
@@ -60,6 +60,13 @@ impl World {
         }
     }
 
+    /// Notes that volatile state is gone, of which members are not notified.
+    pub(super) fn judge_restarted(&mut self) {
+        self.judge.note_restart(Time::from_micros(self.sim.now()));
+    }
+}
+
+impl World {
     /// Checks an answer when it leaves a shard.
     pub(crate) fn judge_answer(&mut self, shard: u32, asked: &Asked, frame: &[u8]) {
         if let Err(what) = self.judge.check_answer(shard, asked, frame) {
@@ -77,11 +84,6 @@ impl World {
                 self.judge_event(&Event { at, group, member: OBSERVER, kind });
             }
         }
-    }
-
-    /// Notes that volatile state is gone, of which members are not notified.
-    fn judge_restarted(&mut self) {
-        self.judge.note_restart(Time::from_micros(self.sim.now()));
     }
 
     /// Runs the checks that follow a turn of a shard.

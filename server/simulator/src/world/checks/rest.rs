@@ -2,20 +2,22 @@
 //! of crash images at any moment.
 
 use crate::client::Raw;
-use crate::disk::Crash;
 use crate::judge::Offsets;
 use crate::node::StartedShard;
 use crate::profile::SECOND;
-use crate::world::{Phase, World};
+use crate::records::RecordBytes;
+use crate::world::{Machine, Phase, World};
 use loadgen::plan::GroupIndex;
+use muster::cluster::ClusterImage;
 use muster::placement::CONTROLLER;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The time without loads of shards after which coordinators have answered all reports.
 const SETTLED_AFTER: u64 = 5 * SECOND;
 
-impl World {
+impl<M: Machine> World<M> {
     /// The reason why the groups have not settled; None if they have.
     pub(crate) fn unrest(&self) -> Option<String> {
         let unsettled = self.unsettled();
@@ -48,36 +50,32 @@ impl World {
 
     /// Whether the server runs, no raw client waits, and all damage was found.
     pub(in crate::world) fn is_at_rest(&self) -> bool {
-        self.is_answered() && self.rot.is_over()
+        self.is_answered() && M::has_recovered(self)
     }
 
     /// The last power loss, after which all is compared.
     pub(in crate::world) fn crash_last(&mut self) {
-        self.judge_open_transactions();
+        M::judge_calm(self);
         self.phase = Phase::Last;
         self.calm_since = None;
-        self.crash(Crash::PowerLoss);
+        M::crash(self);
     }
 
-    /// Checks the state of the shards against the records of all raw clients.
-    pub(crate) fn judge_rest(&mut self) {
-        let offsets = Offsets::of(self.node.found());
+    /// Checks what a start has found, the records of groups and the images of the shards, against
+    /// the records of all raw clients.
+    pub(in crate::world) fn judge_rest(
+        &mut self,
+        records: &[RecordBytes],
+        images: &[Arc<ClusterImage>],
+    ) {
+        let offsets = Offsets::of(records);
         let mut books = self.clients.raws().flat_map(Raw::books);
         let wrong = books.find_map(|book| offsets.check(book).err());
         let of_admin = || {
             self.clients.raws().find_map(|raw| match raw {
-                Raw::Admin(admin) => {
-                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
-                    images.map(|image| admin.check(image)).find_map(Result::err)
-                }
-                Raw::Granter(granter) => {
-                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
-                    images.map(|image| granter.check(image)).find_map(Result::err)
-                }
-                Raw::Limiter(limiter) => {
-                    let images = self.node.shards().iter().map(|shard| shard.inspect().image());
-                    images.map(|image| limiter.check(image)).find_map(Result::err)
-                }
+                Raw::Admin(admin) => images.iter().find_map(|image| admin.check(image).err()),
+                Raw::Granter(granter) => images.iter().find_map(|image| granter.check(image).err()),
+                Raw::Limiter(limiter) => images.iter().find_map(|image| limiter.check(image).err()),
                 Raw::TopicCreator(_)
                 | Raw::User(_)
                 | Raw::Committer(_)
@@ -91,60 +89,20 @@ impl World {
                 | Raw::Hostile(_) => None,
             })
         };
-        let wrong = wrong.or_else(of_admin).or_else(|| self.left_of_deleted_topics());
+        let wrong =
+            wrong.or_else(of_admin).or_else(|| left_of_deleted_topics(records, images.first()?));
         if let Some(wrong) = wrong.or_else(|| self.wrong_deliveries()) {
             self.sim.violate(format_args!("at rest: {wrong}"));
         }
     }
 
-    /// Checks that each transaction that is open in a partition, or with pending offsets, has a
-    /// coordinator that will end it. Only after some time without a load: a coordinator may have
-    /// forgotten one until it is reported.
-    pub(crate) fn judge_open_transactions(&mut self) {
-        let runs_since = self.node.runs_since();
-        let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);
-        let open = if is_settled { self.without_coordinator() } else { None };
-        if let Some(open) = open {
-            self.sim.violate(format_args!("no coordinator has open what is open in {open}"));
-        }
-    }
-
-    fn without_coordinator(&self) -> Option<String> {
-        let shards = || self.node.shards().iter().map(|shard| shard.inspect());
-        let known: BTreeSet<i64> = shards().flat_map(|shard| shard.open_producers()).collect();
-        let mut of_groups = shards().flat_map(|shard| shard.open_transactions());
-        let of_groups = of_groups.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
-        if let Some((slot, producer, first)) = of_groups {
-            return Some(format!("{slot:?}: {producer:?} from {first} on"));
-        }
-        let mut in_partitions = shards().flat_map(|shard| shard.open_in_partitions());
-        let found = in_partitions.find(|open| !known.contains(&open.producer.id));
-        found.map(|open| format!("{open:?}"))
-    }
-
-    /// State that should have been forgotten.
-    fn left_of_deleted_topics(&self) -> Option<String> {
-        let shard = self.node.shards().first()?;
-        let image = shard.inspect().image();
-        if let Some((id, topic)) = image.deleted().next() {
-            return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));
-        }
-        self.node.found().iter().find_map(|(key, value)| {
-            match GroupRecord::read(key, value.as_deref()) {
-                Ok(Some(GroupRecord::OffsetCommit(key, Some(value))))
-                    if !value.topic_id.is_zero() && image.topic_by_id(value.topic_id).is_none() =>
-                {
-                    let OffsetCommitKey { group, topic, partition } = key;
-                    Some(format!("{group} has an offset of {topic}-{partition}, which was deleted"))
-                }
-                _ => None,
-            }
-        })
-    }
-
     /// Checks a shard that was started from a crash image against the records of the raw clients as
     /// they are at this moment.
-    pub(super) fn judge_books(&self, number: u32, started: &StartedShard) -> Result<(), String> {
+    pub(in crate::world) fn judge_books(
+        &self,
+        number: u32,
+        started: &StartedShard,
+    ) -> Result<(), String> {
         let offsets = Offsets::of(&started.records);
         let placement = self.node.placement();
         let books = self.clients.raws().flat_map(Raw::books);
@@ -176,4 +134,54 @@ impl World {
             | Raw::Hostile(_) => Ok(()),
         })
     }
+}
+
+impl World {
+    /// Like [`World::judge_rest`], of the last start.
+    pub(in crate::world) fn judge_found(&mut self) {
+        let images = self.node.shards().iter().map(|it| it.inspect().image().clone());
+        let (records, images) = (self.node.found().to_vec(), Vec::from_iter(images));
+        self.judge_rest(&records, &images);
+    }
+
+    /// Checks that each transaction that is open in a partition, or with pending offsets, has a
+    /// coordinator that will end it. Only after some time without a load: a coordinator may have
+    /// forgotten one until it is reported.
+    pub(crate) fn judge_open_transactions(&mut self) {
+        let runs_since = self.node.runs_since();
+        let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);
+        let open = if is_settled { self.without_coordinator() } else { None };
+        if let Some(open) = open {
+            self.sim.violate(format_args!("no coordinator has open what is open in {open}"));
+        }
+    }
+
+    fn without_coordinator(&self) -> Option<String> {
+        let shards = || self.node.shards().iter().map(|shard| shard.inspect());
+        let known: BTreeSet<i64> = shards().flat_map(|shard| shard.open_producers()).collect();
+        let mut of_groups = shards().flat_map(|shard| shard.open_transactions());
+        let of_groups = of_groups.find(|(_, (producer_id, _), _)| !known.contains(producer_id));
+        if let Some((slot, producer, first)) = of_groups {
+            return Some(format!("{slot:?}: {producer:?} from {first} on"));
+        }
+        let mut in_partitions = shards().flat_map(|shard| shard.open_in_partitions());
+        let found = in_partitions.find(|open| !known.contains(&open.producer.id));
+        found.map(|open| format!("{open:?}"))
+    }
+}
+
+/// State that should have been forgotten.
+fn left_of_deleted_topics(records: &[RecordBytes], image: &ClusterImage) -> Option<String> {
+    if let Some((id, topic)) = image.deleted().next() {
+        return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));
+    }
+    records.iter().find_map(|(key, value)| match GroupRecord::read(key, value.as_deref()) {
+        Ok(Some(GroupRecord::OffsetCommit(key, Some(value))))
+            if !value.topic_id.is_zero() && image.topic_by_id(value.topic_id).is_none() =>
+        {
+            let OffsetCommitKey { group, topic, partition } = key;
+            Some(format!("{group} has an offset of {topic}-{partition}, which was deleted"))
+        }
+        _ => None,
+    })
 }

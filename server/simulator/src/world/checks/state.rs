@@ -30,7 +30,7 @@ impl World {
             let place = format!("{offset} of {path}, which has {len_before} bytes");
             self.sim.violate(format_args!("a batch at {place}"));
         }
-        self.written.push((shard, path, *number));
+        self.inside.written.push((shard, path, *number));
     }
 
     /// Called when a write is durable: reads the block back from the disk.

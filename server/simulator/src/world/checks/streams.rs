@@ -3,12 +3,12 @@
 
 use crate::client::{Readiness, readiness};
 use crate::coverage::Seen;
-use crate::world::World;
+use crate::world::{Machine, World};
 use loadgen::event::EventKind;
 use loadgen::plan::{GroupIndex, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
-impl World {
+impl<M: Machine> World<M> {
     /// Expects of each streams group the tasks that it should have with the topics of now.
     pub(in crate::world) fn expect_tasks(&mut self) {
         for (group, readiness) in self.streams_groups() {
@@ -44,12 +44,11 @@ impl World {
     }
 
     fn streams_groups(&self) -> BTreeMap<GroupIndex, Readiness> {
-        let Some(shard) = self.node.shards().first() else { return BTreeMap::new() };
-        let image = shard.inspect().image();
+        let Some(partitions) = self.node.partitions() else { return BTreeMap::new() };
         let mut groups = BTreeMap::new();
         for group in self.clients.members().iter().map(|sim| &sim.member.plan().group) {
             if let Protocol::Streams(plan) = &group.protocol {
-                groups.entry(group.index).or_insert_with(|| readiness(&plan.topology, image));
+                groups.entry(group.index).or_insert_with(|| readiness(&plan.topology, &partitions));
             }
         }
         groups

@@ -4,7 +4,7 @@ use crate::client::{LIMITED, Raw, read_response};
 use crate::coverage::Seen;
 use crate::judge::throttling::{Answered, check_limited, check_produce};
 use crate::net::{Asked, LinkId, Owner};
-use crate::world::World;
+use crate::world::{Machine, World};
 use muster_codec::{ErrorCode, Response};
 
 /// The place of the quotas of each kind of client in [`LIMITED`].
@@ -15,7 +15,7 @@ const ADMIN: usize = 2;
 /// Clocks of shards count milliseconds.
 const MS: u64 = 1_000;
 
-impl World {
+impl<M: Machine> World<M> {
     /// The client id of a raw client: some have quotas.
     pub(crate) fn client_id(&self, client: u32) -> &'static str {
         limited(self.clients.raw(client)).map_or("raw", |at| LIMITED[at].client_id)
@@ -28,7 +28,9 @@ impl World {
             self.judge.used(shard).sent(now, bytes);
         }
     }
+}
 
+impl World {
     /// The answer to a client leaves a shard: not before the end of a throttle time, and with one
     /// that can be.
     pub(crate) fn judge_throttling(&mut self, shard: u32, id: LinkId, asked: &Asked, frame: &[u8]) {

@@ -43,7 +43,7 @@ impl World {
         match fact {
             FileFact::Opened { path, is_new } => {
                 self.sim.note(format_args!("shard {shard} opens {}", path.display()));
-                self.rot.opened(shard, &path);
+                self.inside.rot.opened(shard, &path);
                 if is_new {
                     self.judge_new_file(&path);
                     self.judge_images(shard, &path, Seen::ImageOfNames, None);
@@ -72,7 +72,7 @@ impl World {
             if !path.ends_with(SNAPSHOT_ASIDE_FILE_NAME) {
                 return self.sim.saw(Seen::NoSpaceCompaction);
             }
-            self.rot.no_space_for_snapshot();
+            self.inside.rot.no_space_for_snapshot();
             return self.sim.saw(Seen::NoSpaceSnapshot);
         }
         self.sim.saw(if is_full { Seen::NoSpaceWrite } else { Seen::FailedWrite });

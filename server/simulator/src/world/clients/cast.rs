@@ -6,13 +6,9 @@ use crate::client::{
     TopicPlan, Transactor, User, new_members,
 };
 use crate::event::TimedEvent;
-use crate::world::{CHECK_EVERY, Phase, World};
+use crate::world::{CHECK_EVERY, Machine, Phase, World};
 use loadgen::plan::Protocol;
-use loadgen::topics::Topic;
-use muster::cluster::ClusterImage;
-use muster_coordinator::Topics as _;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// A topic that never exists.
 const ABSENT: &str = "absent";
@@ -23,7 +19,7 @@ const GROUPS_OF_SEVERAL: u32 = 5;
 /// The consumers of a share group.
 const SHARERS_OF_GROUP: u32 = 3;
 
-impl World {
+impl<M: Machine> World<M> {
     pub(in crate::world) fn topic_plans(&mut self) -> Vec<TopicPlan> {
         let count = self.clients.cast_random.between(1, 4);
         let partitions_max = if self.profile.is_crowd() { 40 } else { 9 };
@@ -52,17 +48,13 @@ impl World {
             return;
         }
         // The image may still be on its way to some shards.
-        let Some(image) = self.common_image() else { return self.arm_client(0) };
+        let Some(mut found) = self.node.topics() else { return self.arm_client(0) };
         // The topics of transactions and of streams are left to the clients that use them.
         let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
-        let topics = || image.topics().filter(|topic| !is_left(&topic.name));
-        for topic in topics() {
-            self.clients.topics.learn(Topic {
-                name: Arc::from(topic.name.to_string()),
-                id: topic.id,
-                partitions: topic.partitions.unsigned_abs(),
-            });
-        }
+        found.retain(|topic| !is_left(&topic.name));
+        let topics: Vec<(String, i32)> =
+            found.iter().map(|it| (it.name.to_string(), it.partitions.cast_signed())).collect();
+        found.into_iter().for_each(|topic| _ = self.clients.topics.learn(topic));
         self.phase = Phase::Chaos(self.sim.now() + self.profile.chaos);
         let clients = self.profile.clients.clone();
         let random = &mut self.clients.cast_random;
@@ -75,8 +67,6 @@ impl World {
             TRANSACTED_PARTITIONS,
         );
         self.clients.members = members;
-        let topics: Vec<(String, i32)> =
-            topics().map(|topic| (topic.name.to_string(), topic.partitions)).collect();
         let deletes_in_parts = self.profile.sizes.cut_bytes.is_some();
         let committer = |number| {
             let topics = topics.iter().take(1 + number as usize % 2).cloned().collect();
@@ -140,14 +130,7 @@ impl World {
         }
         self.sim.after(CHECK_EVERY, TimedEvent::Check);
         self.sim.after(clients.churn_every, TimedEvent::Churn);
-        self.plan_faults();
-    }
-
-    /// The image of all shards; None if they have different topics, or none run.
-    fn common_image(&self) -> Option<Arc<ClusterImage>> {
-        let mut images = self.node.shards().iter().map(|shard| shard.inspect().image());
-        let first = images.next()?;
-        images.all(|image| image.version() == first.version()).then(|| first.clone())
+        M::plan_faults(self);
     }
 
     /// The share groups of the run.

@@ -3,15 +3,15 @@
 use crate::client::garbage;
 use crate::coverage::Seen;
 use crate::net::Owner;
-use crate::world::World;
+use crate::world::{Machine, World};
 
-impl World {
+impl<M: Machine> World<M> {
     /// Sends garbage, on a new connection or on one that may have half a request already.
     pub(super) fn act_hostile(&mut self, client: u32) {
         if !self.is_chaos() {
             return;
         }
-        let shard = self.clients.random.below(u64::from(self.node.shards_on_disk())) as u32;
+        let shard = self.clients.random.below(u64::from(self.node.placement().shards)) as u32;
         let link = match self.clients.raws[client as usize].links.first().copied() {
             Some(link) if self.clients.random.chance(0.5) => link,
             known => {

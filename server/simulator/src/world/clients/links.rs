@@ -5,7 +5,7 @@ use crate::coverage::Seen;
 use crate::disk::Crash;
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
-use crate::world::World;
+use crate::world::{Machine, World};
 use loadgen::member::Failure;
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) struct RequestFrame {
     pub(super) patience: u64,
 }
 
-impl World {
+impl<M: Machine> World<M> {
     /// Sends a request; the connection may break over it.
     pub(super) fn ask(&mut self, id: LinkId, request: RequestFrame) {
         let RequestFrame { api, version, token, correlation, frame, patience } = request;

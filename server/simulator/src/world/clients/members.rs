@@ -6,8 +6,7 @@ use super::links::RequestFrame;
 use crate::client::{ClassicId, SimMember, is_static_cooperative};
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
-use crate::node::FIRST_PORT;
-use crate::world::World;
+use crate::world::{Machine, World};
 use loadgen::event::{EventKind, Stop};
 use loadgen::member::{
     Answer, Context, Destination, Failure, Member, Outgoing, Output, Request, State,
@@ -17,7 +16,7 @@ use loadgen::time::Time;
 use loadgen::wire;
 use muster_codec::{ApiKey, DecodeError};
 
-impl World {
+impl<M: Machine> World<M> {
     pub(crate) fn start_member(&mut self, index: u32) {
         let sim = &mut self.clients.members[index as usize];
         if !sim.member.is_done() {
@@ -214,11 +213,12 @@ impl World {
         let owner = Owner::Member { member: index, life: sim.life };
         let shard = match to {
             Destination::Any => {
-                self.clients.random.below(u64::from(self.node.shards_on_disk())) as u32
+                self.clients.random.below(u64::from(self.node.placement().shards)) as u32
             }
             Destination::Node(node) | Destination::Leader(node) => {
-                let port = self.clients.nodes.address(node).map_or(FIRST_PORT, |(_, port)| port);
-                u32::from(port - FIRST_PORT)
+                let first = self.node.first_port();
+                let port = self.clients.nodes.address(node).map_or(first, |(_, port)| port);
+                u32::from(port - first)
             }
         };
         let link = self.network.connect(self.sim.queue(), owner, shard);

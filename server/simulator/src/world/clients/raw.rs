@@ -5,14 +5,14 @@ use crate::client::{NextRequest, Raw, Surroundings, read_response};
 use crate::event::TimedEvent;
 use crate::net::{Asked, LinkId, Owner};
 use crate::profile::MS;
-use crate::world::World;
+use crate::world::{Machine, World};
 use muster_codec::ApiKey;
 use muster_codec::header::RequestHeader;
 
 /// The pause between two requests at rest.
 const REST_PAUSE: u64 = 100 * MS;
 
-impl World {
+impl<M: Machine> World<M> {
     /// Sets the timer of a raw client's next request.
     pub(crate) fn arm_client(&mut self, client: u32) {
         self.arm_client_after(client, 0);
