@@ -34,4 +34,5 @@ mod trace;
 mod world;
 
 pub use options::Options;
-pub use run::{Outcome, run};
+pub use run::{Outcome, run, run_loopback};
+pub use world::Target;

@@ -127,6 +127,30 @@ impl Profile {
     pub(crate) fn new(seed: u64) -> Self {
         let random = &mut Random::new(seed, Salt::Profile);
         let length = length(seed, random);
+        Self::draw(random, length)
+    }
+
+    /// Clients for a real server: those of the same seed, but for what takes too long in real time
+    /// or cannot be judged from outside the server.
+    pub(crate) fn for_loopback(seed: u64) -> Self {
+        let random = &mut Random::new(seed, Salt::Profile);
+        // The same numbers are drawn, so that the rest is the same.
+        let _simulated = length(seed, random);
+        let mut profile = Self::draw(random, LOOPBACK);
+        // Only the image on which a shard decided shows whether it decided as it should.
+        (profile.clients.users, profile.clients.limiters) = (0, 0);
+        // Mail between shards waits for cores, and requests for a machine that is busy.
+        profile.turn_delay_max = profile.turn_delay_max.max(25 * MS);
+        profile.clients.request_timeout = 3 * SECOND;
+        (profile.disk.slow, profile.sizes) = (0, LogSizes::default());
+        // Only the log shows when an empty group was deleted, whose epochs then begin again.
+        let checks = "offsets.retention.check.interval.ms=";
+        profile.configs.retain(|config| !config.starts_with(checks));
+        profile.configs.extend([format!("{checks}3600000"), SEGMENTS.to_owned()]);
+        profile
+    }
+
+    fn draw(random: &mut Random, length: Length) -> Self {
         let clients = clients(random, length);
         let partitions = [1, 3, 8, 50];
         let offsets_partitions = random.pick(&partitions);
@@ -154,7 +178,7 @@ impl Profile {
         profile.restrict(random);
         profile.late_verdict_chance = random.pick(&[0.0, 0.1, 0.5]);
         profile.clients.limiters = random.pick(&[0, 1]);
-        profile.share(random);
+        profile.share(random, length);
         profile.stream(random);
         profile.partition_files = random.pick(&PARTITION_FILES);
         profile
@@ -173,7 +197,7 @@ impl Profile {
     }
 
     /// Share groups consume what transactors produce.
-    fn share(&mut self, random: &mut Random) {
+    fn share(&mut self, random: &mut Random, length: Length) {
         let clients = &mut self.clients;
         if clients.transactors > 0 {
             clients.sharers = random.pick(&[0, 1, 3, 6]);
@@ -186,7 +210,7 @@ impl Profile {
             ("group.share.heartbeat.interval.ms", heartbeat),
             ("group.share.assignment.interval.ms", random.pick(&[0, 1_000])),
             ("group.share.min.record.lock.duration.ms", 1_000),
-            ("group.share.record.lock.duration.ms", random.pick(&[1_000, 3_000, 10_000])),
+            ("group.share.record.lock.duration.ms", random.pick(&length.locks_ms)),
             ("group.share.delivery.count.limit", random.pick(&[2, 5, 10])),
             ("group.share.min.partition.max.record.locks", 100),
             ("group.share.partition.max.record.locks", random.pick(&[100, 2_000])),
@@ -260,21 +284,48 @@ struct Length {
     steps: u64,
     /// The factor of all timeouts of clients.
     timeouts: u64,
+    sessions: [u64; 3],
+    /// How long consumers of share groups have records for themselves.
+    locks_ms: [u64; 3],
     members: [u32; 4],
 }
 
-const SHORT: Length =
-    Length { chaos: 20 * SECOND, steps: 5_000, timeouts: 1, members: [0, 2, 4, 8] };
+const SHORT: Length = Length {
+    chaos: 20 * SECOND,
+    steps: 5_000,
+    timeouts: 1,
+    sessions: [SECOND, 2 * SECOND, 5 * SECOND],
+    locks_ms: [1_000, 3_000, 10_000],
+    members: [0, 2, 4, 8],
+};
 const LONG: Length =
-    Length { chaos: 60 * SECOND, steps: 100_000, timeouts: 6, members: [0, 4, 12, 30] };
-const MANY: Length =
-    Length { chaos: 60 * SECOND, steps: 300_000, timeouts: 6, members: [60, 100, 200, 300] };
+    Length { chaos: 60 * SECOND, steps: 100_000, timeouts: 6, members: [0, 4, 12, 30], ..SHORT };
+const MANY: Length = Length {
+    chaos: 60 * SECOND,
+    steps: 300_000,
+    timeouts: 6,
+    members: [60, 100, 200, 300],
+    ..SHORT
+};
 const CROWD: Length = Length {
     chaos: 15 * SECOND,
     steps: 100_000,
     timeouts: 6,
     members: [1_500, 1_500, 2_000, 3_000],
+    ..SHORT
 };
+
+/// In real time a run takes as long as the timeouts after which it settles. Longer ones only wait
+/// longer: no client does more in them.
+const LOOPBACK: Length = Length {
+    chaos: 8 * SECOND,
+    sessions: [SECOND, SECOND, 2 * SECOND],
+    locks_ms: [1_000, 1_000, 2_000],
+    ..SHORT
+};
+
+/// Segments of the log of a shard that a run fills.
+const SEGMENTS: &str = "offsets.topic.segment.bytes=1048576";
 
 /// One in this number of seeds has a crowd: it takes seconds, others take hundredths of one.
 const CROWD_EVERY: u64 = 1_000;
@@ -289,7 +340,7 @@ fn length(seed: u64, random: &mut Random) -> Length {
 }
 
 fn clients(random: &mut Random, length: Length) -> ClientProfile {
-    let session_timeout = length.timeouts * random.pick(&[SECOND, 2 * SECOND, 5 * SECOND]);
+    let session_timeout = length.timeouts * random.pick(&length.sessions);
     let heartbeat_interval = session_timeout / random.between(3, 6);
     ClientProfile {
         groups: random.between(1, 5) as u32,

@@ -38,10 +38,20 @@ impl<E> Queue<E> {
         self.heap.push(Entry { at: at.max(self.now), number: self.next, what: what.into() });
     }
 
+    /// The time of the next event.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.heap.peek().map(|entry| entry.at)
+    }
+
+    /// Advances time, perhaps beyond events that are due then.
+    pub(crate) fn advance(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
     /// The next event; time advances to it.
     pub(crate) fn pop(&mut self) -> Option<E> {
         let Entry { at, what, .. } = self.heap.pop()?;
-        self.now = at;
+        self.advance(at);
         Some(what)
     }
 }

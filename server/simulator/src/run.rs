@@ -2,9 +2,10 @@
 
 use crate::coverage::Coverage;
 use crate::options::Options;
-use crate::world::{Machine, World};
+use crate::world::{Loopback, Machine, Target, World};
 use muster_counters::Totals;
 use std::cell::RefCell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -33,6 +34,25 @@ pub struct Outcome {
     pub counters: Totals,
 }
 
+impl Outcome {
+    /// The outcome of a run that could not begin.
+    pub fn failed(seed: u64, error: &io::Error) -> Self {
+        Self {
+            seed,
+            violation: Some(format!("no run: {error}")),
+            last: Vec::new(),
+            hash: 0,
+            steps: 0,
+            micros: 0,
+            starts: 0,
+            images: 0,
+            refused: false,
+            coverage: Coverage::default(),
+            counters: Totals::default(),
+        }
+    }
+}
+
 /// Runs a seed. A panic, of the server or of the simulator, is a violation.
 pub fn run(seed: u64, options: Options) -> Outcome {
     let mut world = World::new(seed, options);
@@ -43,6 +63,15 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         counters: world.node().counters().clone(),
         ..outcome
     }
+}
+
+/// Runs the clients of a seed against a real server, in real time. The same seed gives the same
+/// clients, but not the same run. A panic of the simulator is a violation.
+///
+/// # Errors
+/// The machine gives no directory, no ports, or no sockets.
+pub fn run_loopback(seed: u64, target: &Target, options: Options) -> io::Result<Outcome> {
+    Ok(finish(seed, &mut World::<Loopback>::of(seed, target, options)?))
 }
 
 fn finish<M: Machine>(seed: u64, world: &mut World<M>) -> Outcome {

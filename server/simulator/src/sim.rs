@@ -34,6 +34,16 @@ impl Sim {
         self.queue.now()
     }
 
+    /// Advances the time, where it is not that of events alone.
+    pub(crate) fn advance(&mut self, now: u64) {
+        self.queue.advance(now);
+    }
+
+    /// The time of the next event.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.queue.next_at()
+    }
+
     /// Plans an event `delay` microseconds from now.
     pub(crate) fn after(&mut self, delay: u64, what: impl Into<TimedEvent>) {
         self.queue.after(delay, what);

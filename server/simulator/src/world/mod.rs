@@ -10,6 +10,7 @@ mod effects;
 mod files;
 mod images;
 mod lifecycle;
+mod loopback;
 mod node;
 mod pauses;
 mod reload;
@@ -34,6 +35,8 @@ use muster::config::Config;
 use muster::placement::Placement;
 use std::sync::Arc;
 
+pub(crate) use loopback::Loopback;
+pub use loopback::Target;
 
 /// The parts of which a run is made.
 struct Setup {
