@@ -40,6 +40,7 @@ mod listeners;
 mod log_exchange;
 mod log_tools;
 mod logging;
+mod loopback;
 mod metrics;
 mod operator;
 mod partitions_at_rest;

@@ -3,11 +3,12 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_faults::Fault;
 use simulator::coverage::{Coverage, Seen};
-use simulator::{Options, Outcome, run};
+use simulator::{Options, Outcome, Target, run, run_loopback};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,23 +21,25 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[derive(Debug, Parser)]
 #[command(name = "simulator", version)]
 struct Cli {
+    #[command(subcommand)]
+    server: Option<Server>,
     /// The number of seeds to run.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 1000)]
     seeds: u64,
     /// The first seed.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, global = true, value_name = "SEED", default_value_t = 0)]
     start: u64,
     /// Replays one seed, and prints all that happens in it.
-    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "start"])]
+    #[arg(long, global = true, value_name = "SEED", conflicts_with_all = ["seeds", "start"])]
     seed: Option<u64>,
     /// More steps than this in one run are a violation.
-    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 20_000_000)]
     steps: u64,
-    /// The number of threads; one for each core if it is not given.
-    #[arg(long, value_name = "N")]
+    /// The number of threads; one for each core if it is not given, and 16 for real servers.
+    #[arg(long, global = true, value_name = "N")]
     threads: Option<usize>,
     /// Continues after a violation, and lists all seeds that find one.
-    #[arg(long)]
+    #[arg(long, global = true)]
     keep_going: bool,
     /// Starts a server from each state in which a crash may leave the disk, at each change of the
     /// disk, or at each N-th.
@@ -49,6 +52,51 @@ struct Cli {
     #[arg(long)]
     list_faults: bool,
 }
+
+#[derive(Debug, Subcommand)]
+enum Server {
+    /// Has the clients of the seeds talk to real servers over loopback, in real time.
+    Loopback(Loopback),
+}
+
+#[derive(Debug, Args)]
+struct Loopback {
+    /// How the servers do I/O.
+    #[arg(long, value_name = "io_uring|poll")]
+    driver: String,
+    /// The binary of the server [default: `muster` beside this program].
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+}
+
+impl Cli {
+    fn run(&self, seed: u64, options: Options) -> Outcome {
+        let Some(Server::Loopback(loopback)) = &self.server else { return run(seed, options) };
+        let beside = || std::env::current_exe().map(|path| path.with_file_name("muster"));
+        let ran = loopback.server.clone().map_or_else(beside, Ok).and_then(|server| {
+            let target = Target { server, driver: loopback.driver.clone() };
+            run_loopback(seed, &target, options)
+        });
+        ran.unwrap_or_else(|error| Outcome::failed(seed, &error))
+    }
+
+    /// Runs with real servers mostly wait.
+    fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        let default = || if self.server.is_some() { LOOPBACK_THREADS } else { cores() };
+        self.threads.unwrap_or_else(default).max(1)
+    }
+
+    /// The arguments of the runs, to replay one of them.
+    fn arguments(&self) -> String {
+        match &self.server {
+            Some(Server::Loopback(loopback)) => format!("loopback --driver {} ", loopback.driver),
+            None => String::new(),
+        }
+    }
+}
+
+const LOOPBACK_THREADS: usize = 16;
 
 fn fault(name: &str) -> Result<Fault, String> {
     let names = || Vec::from_iter(Fault::ALL.iter().map(Fault::to_string)).join(", ");
@@ -67,14 +115,15 @@ fn main() -> ExitCode {
     }
     if let Some(seed) = cli.seed {
         let options = Options { prints: true, ..options(&cli) };
-        let outcome = run(seed, options);
+        let outcome = cli.run(seed, options);
         println!("{}", summary(&outcome));
         println!("it had {}", outcome.coverage);
         println!("its shards counted {}", outcome.counters);
         return exit_code(&cli, u64::from(outcome.violation.is_some()));
     }
     let totals = run_all(&cli);
-    match totals.runs >= ENOUGH_RUNS && cli.fault.is_none() && never_came(&cli, &totals.coverage) {
+    let is_enough = totals.runs >= ENOUGH_RUNS && cli.fault.is_none() && cli.server.is_none();
+    match is_enough && never_came(&cli, &totals.coverage) {
         true => ExitCode::FAILURE,
         false => exit_code(&cli, totals.violations),
     }
@@ -141,9 +190,8 @@ fn run_all(cli: &Cli) -> Totals {
     };
     shared.bar.enable_steady_tick(Duration::from_millis(200));
     let began = Instant::now();
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..cli.threads.unwrap_or_else(cores).max(1) {
+        for _ in 0..cli.threads() {
             scope.spawn(|| work(cli, &shared));
         }
     });
@@ -159,7 +207,7 @@ fn work(cli: &Cli, shared: &Shared) {
         if seed >= shared.end {
             break;
         }
-        let outcome = run(seed, options(cli));
+        let outcome = cli.run(seed, options(cli));
         shared.bar.inc(1);
         let mut totals = shared.totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.runs += 1;
@@ -194,7 +242,8 @@ fn report_violation(cli: &Cli, outcome: &Outcome, in_full: bool) {
         if cfg!(feature = "injected-faults") { " --features injected-faults" } else { "" };
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     println!(
-        "replay: cargo run{profile} -p simulator{features} -- --seed {}{fault}{images}",
+        "replay: cargo run{profile} -p simulator{features} -- {}--seed {}{fault}{images}",
+        cli.arguments(),
         outcome.seed
     );
 }
