@@ -12,7 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const SEEDS_AT_ONCE: u64 = 10;
 
 const ALL_AREAS: &str = "mixed,classic,static,offsets,consumer,regex,migration,both-static,\
-    both-offsets,txn-offsets,mixed-txn,streams,mixed-streams";
+    both-offsets,txn-offsets,mixed-txn,share,streams,streams-static,streams-config,mixed-streams,\
+    streams-topology,descriptions";
 
 /// The time spent on making a transcript with a difference smaller.
 const MINIMISING: Duration = Duration::from_secs(60);

@@ -353,8 +353,18 @@ class StreamsSim(MixedSim):
         self.op({"op": "group_config", "group": self.r.choice(self.groups), "configs": configs})
 
 
+class DescriptionsSim(Sim):
+    """Descriptions of topologies, with a plugin that never fails, waits or forgets."""
+
+    def __init__(self, oracle, area, seed, steps):
+        super().__init__(oracle, "streams-topology", seed, steps)
+
+    def op(self, op):
+        return {} if op["op"] == "topology_plugin" else super().op(op)
+
+
 SIMS = {"classic": ClassicSim, "static": ClassicSim, "offsets": ClassicSim, "mixed": MixedSim, "txn-offsets": TxnSim,
-        "mixed-txn": MixedTxnSim, "mixed-streams": StreamsSim}
+        "mixed-txn": MixedTxnSim, "mixed-streams": StreamsSim, "descriptions": DescriptionsSim}
 
 
 def main():

@@ -3,6 +3,7 @@
 
 mod argued;
 mod counts;
+mod descriptions;
 mod differential;
 mod forms;
 mod ids;

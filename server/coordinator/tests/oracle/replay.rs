@@ -4,6 +4,7 @@ mod losses;
 
 use crate::argued::Argued;
 use crate::counts::Counts;
+use crate::descriptions::Descriptions;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
@@ -59,6 +60,9 @@ pub fn replay(transcript: &Transcript, subject: &mut impl Subject) -> Report {
             muster.seek_id(number);
         }
         let step = catch_unwind(AssertUnwindSafe(|| replay.step(line, subject)));
+        replay.votes.observe(line);
+        replay.rivals.observe(line);
+        replay.descriptions.observe(line, &replay.scope);
         if let Err(what) = step.unwrap_or_else(|_| Err("panic".to_owned())) {
             replay.report.difference = Some(Difference { line: i + 1, what });
             break;
@@ -83,6 +87,7 @@ struct Replay {
     downgraded: BTreeSet<String>,
     votes: Votes,
     rivals: Rivals,
+    descriptions: Descriptions,
     report: Report,
 }
 
@@ -112,9 +117,12 @@ impl Replay {
         let was_held = self.held;
         self.held = line.input["commit"].as_bool().filter(|_| op == "hold").unwrap_or(self.held);
         let mut kafka = Outcome::of_kafka(line, &self.scope, &self.pending)?;
+        self.descriptions.narrow(&mut kafka, &self.pending);
         let asked = line.input["id"].as_str().and_then(|id| self.pending.get(id));
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
+        self.lose_undescribed(&mut kafka, &mut muster, subject);
+        self.lose_deleted(line, &mut kafka, &mut muster, subject);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
         self.lose_unserved(line, &mut kafka, &mut muster, subject);
         self.lose_tied(line, &mut kafka, &mut muster, subject);
@@ -147,6 +155,7 @@ impl Replay {
     fn ask(&mut self, line: &Line, subject: &mut impl Subject) -> bool {
         self.lose_in_flight(line, subject);
         self.lose_vanished(line, subject);
+        self.lose_to_plugin(line, subject);
         let Some(mut asked) = self.scope.ask(line) else {
             let difference = self.scope.why_not(line);
             self.report.argued.meet(difference.unwrap_or("a request that muster does not serve"));

@@ -76,6 +76,11 @@ impl Scope {
         self.lost.insert(group.to_owned(), difference);
     }
 
+    /// The groups that are not compared.
+    pub fn all_lost(&self) -> impl Iterator<Item = &str> {
+        self.lost.keys().map(String::as_str)
+    }
+
     /// The intended difference because of which a group is not compared.
     pub fn lost(&self, group: &str) -> Option<&'static str> {
         self.lost.get(group).copied()

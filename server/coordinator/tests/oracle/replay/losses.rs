@@ -14,6 +14,54 @@ use std::collections::{BTreeMap, BTreeSet};
 const UNKNOWN: i64 = -1;
 
 impl Replay {
+    /// Leaves out the groups of a request whose outcome Kafka's plugin for descriptions decides.
+    pub(super) fn lose_to_plugin(&mut self, line: &Line, subject: &mut impl Subject) {
+        let decided = self.descriptions.decided_by_plugin(line).into_iter();
+        let decided: Vec<String> = decided.filter(|it| self.scope.has(it)).collect();
+        self.lose("topology-plugin", decided, subject);
+    }
+
+    /// Leaves out groups that muster deletes before Kafka's plugin has deleted their descriptions.
+    pub(super) fn lose_undescribed(
+        &mut self,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        self.descriptions.narrow(muster, &self.pending);
+        for _ in 0..self.descriptions.adopt_asking(kafka, muster, &self.pending) {
+            self.report.argued.meet("description-asked");
+        }
+        if self.append_fails {
+            return;
+        }
+        for group in self.descriptions.deleted_early(kafka, muster) {
+            subject.muster().into_iter().for_each(|muster| muster.take_back(&group));
+            self.lose("topology-plugin", [group], subject);
+        }
+        kafka.narrow(&self.scope, &self.pending);
+        muster.narrow(&self.scope, &self.pending);
+    }
+
+    /// Leaves out a share group whose offsets were all deleted, and are to be deleted again.
+    pub(super) fn lose_deleted(
+        &mut self,
+        line: &Line,
+        kafka: &mut Outcome,
+        muster: &mut Outcome,
+        subject: &mut impl Subject,
+    ) {
+        let answers = line.output["response"]["responses"].as_array();
+        let deletes = answers.into_iter().flatten().any(|it| it["errorCode"] == 0);
+        let is_deletion = line.input["api"] == "DeleteShareGroupOffsets";
+        if is_deletion && !deletes && muster.records.is_empty() && !kafka.records.is_empty() {
+            let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
+            self.lose("deleted-offsets", [group.to_owned()], subject);
+            kafka.narrow(&self.scope, &self.pending);
+            muster.narrow(&self.scope, &self.pending);
+        }
+    }
+
     /// Leaves out groups whose append failed, until the next load.
     pub(super) fn lose_failed_append(
         &mut self,
@@ -96,8 +144,6 @@ impl Replay {
             kafka.narrow(&self.scope, &self.pending);
             muster.narrow(&self.scope, &self.pending);
         }
-        self.votes.observe(line);
-        self.rivals.observe(line);
     }
 
     /// Leaves out groups whose partitions Kafka assigned by chance.
