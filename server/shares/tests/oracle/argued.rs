@@ -12,8 +12,8 @@ pub enum Difference {
     /// Kafka: offsets without records, between those in flight, count as lag until the start offset
     /// has passed them and another change is written.
     WithoutRecords,
-    /// Kafka: a batch of the log with the start offset inside is acquired as a whole, if no batch in
-    /// flight has the start offset. The run ends.
+    /// Kafka: a batch of the log with the start offset inside is acquired as a whole, if no batch
+    /// in flight has the start offset. The run ends.
     BeforeStart,
     /// Kafka: once the log starts after all records in flight, the end of a lock on one of them
     /// sets the start offset back. The run ends.
