@@ -11,6 +11,7 @@ and regex members, groups that are converted between the protocols, offsets, req
 configs of groups, and topics that are created, extended and deleted. The area mixed-txn is mixed with producers that
 commit offsets in transactions. The area streams is gen.py's; mixed-streams has several streams groups with larger
 topologies, standbys, lost answers, commits of members that lag, and clients of the other protocols in the same groups.
+The area descriptions is gen.py's streams-topology, with a plugin that does not fail.
 """
 import os
 import sys
