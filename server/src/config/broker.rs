@@ -58,6 +58,8 @@ macro_rules! broker_configs {
             pub(super) of_listeners: OfListeners,
             /// Keys of features that muster does not have. They were set, and have no effect.
             pub(super) unserved: BTreeSet<String>,
+            /// Sizes of thread pools among them.
+            pub(super) unserved_threads: BTreeMap<&'static str, i64>,
             /// Keys that were set and promise what muster does not do, each with a line that says
             /// so.
             pub(super) promises: BTreeMap<String, String>,
@@ -74,6 +76,7 @@ macro_rules! broker_configs {
                     pinned: BTreeSet::new(),
                     of_listeners: OfListeners::default(),
                     unserved: BTreeSet::new(),
+                    unserved_threads: BTreeMap::new(),
                     promises: BTreeMap::new(),
                     served: None,
                 }

@@ -164,6 +164,7 @@ impl Config {
         match unserved::unserved(name, value) {
             Some(Unserved::WithoutEffect) => {
                 self.unserved.insert(name.to_owned());
+                self.keep_threads(name, value);
                 self.without_effect(name, value)
             }
             Some(Unserved::Refused(missing)) => Kind::Refused(missing),

@@ -52,7 +52,9 @@ impl Config {
             Layers { of_one: Some(after), ..before }
         };
         for (name, default) in UNSERVED_THREADS {
-            check_threads(name, before.number(name, *default), after.number(name, *default))?;
+            let threads =
+                |layers: Layers<'_>| self.unserved_number(layers, name).unwrap_or(*default);
+            check_threads(name, threads(before), threads(after))?;
         }
         let (before, after) = (before.config(self), after.config(self));
         for name in THREADS {
@@ -61,13 +63,27 @@ impl Config {
         check_dedupe_buffer(&before, &after)?;
         check_tiers(&before, &after)
     }
+
+    /// Keeps the size of a thread pool that muster does not have, for [`Self::check_step`].
+    pub(super) fn keep_threads(&mut self, name: &str, value: &str) {
+        let key = UNSERVED_THREADS.iter().find(|(key, _)| *key == name);
+        if let (Some((key, _)), Ok(threads)) = (key, value.trim().parse()) {
+            self.unserved_threads.insert(key, threads);
+        }
+    }
+
+    /// The size of a thread pool that muster does not have, unless it is the default.
+    fn unserved_number(&self, altered: Layers<'_>, name: &str) -> Option<i64> {
+        let altered = altered.text(name).filter(|_| !self.is_pinned(name));
+        let altered = altered.and_then(|text| text.trim().parse().ok());
+        altered.or_else(|| self.unserved_threads.get(name).copied())
+    }
 }
 
-impl Layers<'_> {
-    /// A number that [`Config`] does not have.
-    fn number(self, name: &str, default: i64) -> i64 {
-        let set = [self.of_one, self.of_all].into_iter().flatten().find_map(|it| it.get(name));
-        set.and_then(|text| text.trim().parse().ok()).unwrap_or(default)
+impl<'a> Layers<'a> {
+    fn text(self, name: &str) -> Option<&'a str> {
+        let mut layers = [self.of_one, self.of_all].into_iter().flatten();
+        layers.find_map(|it| it.get(name)).map(String::as_str)
     }
 
     fn config(self, base: &Config) -> Config {
@@ -87,9 +103,11 @@ fn check_threads(name: &str, before: i64, after: i64) -> Result<(), String> {
              the current value {before}"
         ))
     };
-    if after < before / 2 {
+    if after == before {
+        Ok(())
+    } else if after < before / 2 {
         refuse("be at least half")
-    } else if after > before * 2 {
+    } else if after > before.saturating_mul(2) {
         refuse("not be greater than double")
     } else {
         Ok(())

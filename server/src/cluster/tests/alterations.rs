@@ -62,6 +62,30 @@ fn a_value_of_a_brokers_config_is_taken_or_refused_as_in_kafka() {
 }
 
 #[test]
+fn threads_are_at_first_those_of_the_file() {
+    for key in ["num.io.threads", "remote.log.reader.threads"] {
+        let mut controller = Controller::with_topic("t1");
+        controller.config = Config::load(&format!("{key}=40"), &[]).unwrap();
+        let steps = [("81", false), ("19", false), ("80", true), ("39", false), ("40", true)];
+        for (value, is_taken) in steps {
+            let answer = controller.alter(BROKER, "", &[(key, SET, Some(value))]);
+            assert_eq!(answer.is_ok(), is_taken, "{key}={value}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_in_the_file_leaves_other_keys_alterable() {
+    for threads in ["-1", "0", "9223372036854775807"] {
+        let mut controller = Controller::with_topic("t1");
+        let text = format!("remote.log.reader.threads={threads}");
+        controller.config = Config::load(&text, &[]).unwrap();
+        let answer = controller.alter(BROKER, "", &[("num.io.threads", SET, Some("9"))]);
+        assert!(answer.is_ok(), "{threads}: {answer:?}");
+    }
+}
+
+#[test]
 fn threads_are_doubled_step_by_step() {
     for (key, steps) in [
         ("num.io.threads", &[("16", true), ("33", false), ("32", true), ("15", false)][..]),
