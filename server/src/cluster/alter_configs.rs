@@ -402,6 +402,10 @@ fn apply(
                 continue;
             }
             SET => value.to_owned(),
+            APPEND if resource_type == BROKER_RESOURCE && repeats(value) => {
+                let words = format!("Configuration '{name}' values must not be duplicated.");
+                return Err(invalid(words));
+            }
             operation => {
                 let list = list(describer, resource_type, before, name);
                 changed_list(&list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
@@ -430,8 +434,14 @@ fn list(
             None => describer.unserved(name)?,
         },
     };
-    let text = before.get(name).cloned().or(config.text).unwrap_or_default();
+    let text = before.get(name).cloned().or(config.text);
+    let text = text.unwrap_or_else(|| Config::default_of_unserved(name).to_owned());
     (config.config_type == ConfigType::List).then_some(text)
+}
+
+/// Whether a value has an item twice. Kafka refuses such an APPEND to a broker's config only.
+fn repeats(value: &str) -> bool {
+    items_of_operation(value).collect::<BTreeSet<_>>().len() < items_of_operation(value).count()
 }
 
 /// Applies APPEND or SUBTRACT to a list. Items are compared including blanks, as in Kafka. APPEND

@@ -248,6 +248,11 @@ impl Config {
         Self::is_of_one_broker(name) || unserved_alterable::is_of_one_broker(name)
     }
 
+    /// Kafka's default of a list that [`Config`] does not have.
+    pub(crate) fn default_of_unserved(name: &str) -> &'static str {
+        unserved_alterable::default_of(name)
+    }
+
     /// The type of a broker config that clients may alter.
     pub fn altered_type(name: &str) -> Option<ConfigType> {
         Self::key(name).map(|key| key.config_type).or_else(|| unserved_alterable::alterable(name))

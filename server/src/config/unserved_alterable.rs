@@ -13,15 +13,17 @@ struct Alterable {
     valid: Valid,
     /// Whether it is altered for one broker, and not for all.
     of_one_broker: bool,
+    /// Kafka's default of a list, to which clients append.
+    default: &'static str,
 }
 
 impl Alterable {
     const fn new(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
-        Self { name, config_type, valid, of_one_broker: false }
+        Self { name, config_type, valid, of_one_broker: false, default: "" }
     }
 
     const fn of_one_broker(name: &'static str, config_type: ConfigType, valid: Valid) -> Self {
-        Self { name, config_type, valid, of_one_broker: true }
+        Self { of_one_broker: true, ..Self::new(name, config_type, valid) }
     }
 
     fn check(&self, text: &str) -> Result<(), Invalid> {
@@ -48,7 +50,10 @@ const ALTERABLE: &[Alterable] = &[
     Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
     Alterable::new("leader.replication.throttled.rate", ConfigType::Long, at_least(0)),
     // The reporter that Kafka has; muster loads no class.
-    Alterable::new("metric.reporters", ConfigType::List, Valid::EachOneOf(&[JMX_REPORTER])),
+    Alterable {
+        default: JMX_REPORTER,
+        ..Alterable::new("metric.reporters", ConfigType::List, Valid::EachOneOf(&[JMX_REPORTER]))
+    },
     Alterable::new("remote.fetch.max.wait.ms", ConfigType::Int, at_least(1)),
     Alterable::new("remote.list.offsets.request.timeout.ms", ConfigType::Long, at_least(1)),
     Alterable::new("remote.log.index.file.cache.total.size.bytes", ConfigType::Long, at_least(1)),
@@ -88,6 +93,11 @@ pub(super) fn alterable(name: &str) -> Option<ConfigType> {
 /// Whether clients may alter the key for one broker only.
 pub(super) fn is_of_one_broker(name: &str) -> bool {
     known(name).is_some_and(|it| it.of_one_broker)
+}
+
+/// Kafka's default of a list that clients may alter.
+pub(super) fn default_of(name: &str) -> &'static str {
+    known(name).map_or("", |it| it.default)
 }
 
 /// Checks the value of a key that clients may alter.

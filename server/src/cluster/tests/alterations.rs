@@ -62,6 +62,30 @@ fn a_value_of_a_brokers_config_is_taken_or_refused_as_in_kafka() {
 }
 
 #[test]
+fn a_list_of_a_broker_is_appended_to_or_subtracted_from_as_in_kafka() {
+    let text = include_str!("list_alterations.tsv");
+    let (mut asked, mut wrong) = (0, Vec::new());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<_> = line.split('\t').collect();
+        let [key, broker, operation, error, values] = fields[..] else { panic!("{line}") };
+        let broker = if broker == "all" { "" } else { "0" };
+        let operation: i8 = operation.parse().unwrap();
+        for value in serde_json::from_str::<Vec<Option<&'static str>>>(values).unwrap() {
+            let mut controller = Controller::with_topic("t1");
+            let ops: &[Op] = &[(key, operation, value)];
+            let answer = controller.alter_all(&[(BROKER, broker, ops)], true).remove(0);
+            let ours = answer.as_ref().err().map_or(0, |(error, _)| error.code());
+            if ours.to_string() != error {
+                wrong.push(format!("{key} {operation} {value:?} of {broker:?}: {answer:?}"));
+            }
+            asked += 1;
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(asked, 192);
+}
+
+#[test]
 fn threads_are_at_first_those_of_the_file() {
     for key in ["num.io.threads", "remote.log.reader.threads"] {
         let mut controller = Controller::with_topic("t1");
