@@ -100,7 +100,12 @@ fn create_queue(server: &Server, partitions: i32) {
 /// The letters in a partition of the queue. Empty if the partition does not exist.
 fn letters(server: &Server, partition: i32) -> Vec<Letter> {
     let named = MetadataRequestTopic { name: Some(QUEUE.into()), ..Default::default() };
-    let request = MetadataRequest { topics: Some(vec![named]), ..Default::default() };
+    // A topic that this request creates would be no queue.
+    let request = MetadataRequest {
+        topics: Some(vec![named]),
+        allow_auto_topic_creation: false,
+        ..Default::default()
+    };
     let Response::Metadata(body) = server.client(0).call(9, request.into()) else { panic!() };
     let mut partitions = body.topics[0].partitions.iter();
     let Some(at) = partitions.find(|it| it.partition_index == partition) else { return Vec::new() };
@@ -350,4 +355,31 @@ fn each_rejected_record_has_a_letter_whenever_the_server_is_killed() {
     expected.sort_unstable();
     println!("the kills left {left} records archiving, and {} letters are there", found.len());
     assert_eq!(found, expected);
+}
+
+/// The server is killed while it creates the queue of the first letter, or before or after.
+#[test]
+fn a_rejected_record_has_a_letter_if_the_server_is_killed_while_it_creates_the_queue() {
+    const DELAYS_US: [u64; 6] = [0, 300, 1_000, 3_000, 10_000, 30_000];
+    for delay_us in DELAYS_US {
+        let data = tempfile::tempdir().unwrap();
+        let mut server = started(data.path(), &[AUTO_CREATE]);
+        set_queue(&server, false);
+        produce_records(&server, 1);
+        let mut member = Member::new(&server, "m");
+        assert_eq!(member.acquire(), [(0, 0, 1)]);
+        assert_eq!(member.acknowledge(&[(0, 0, REJECT)]), (0, Some(0)));
+        std::thread::sleep(Duration::from_micros(delay_us));
+        server.kill();
+        let server = server.restart();
+        let (written, archiving) = (letters(&server, 0).len(), archiving(&server).len());
+        // Two, if the kill came between the letter and the end of the record's archiving.
+        let expected = vec![Letter::of(0, 0, 1, REJECTED); written + archiving];
+        assert!(!expected.is_empty(), "killed after {delay_us} us: the record is forgotten");
+        let mut member = Member::new(&server, "m");
+        assert_eq!(member.peek(), [], "nothing of it is given out again");
+        archived_until(&server, 1);
+        println!("{delay_us} us: {written} letters were written, {archiving} were not");
+        assert_eq!(letters(&server, 0), expected);
+    }
 }
