@@ -62,4 +62,5 @@ mod telemetry;
 mod tls;
 mod transactional_offsets;
 mod transactions;
+mod upgrades;
 mod write_errors;

@@ -3,7 +3,6 @@
 
 mod coordinators;
 mod dead_letters;
-mod old_directory;
 
 use crate::support::{Client, Server, create_topic, produce, produce_to_all, topic_id};
 use muster_codec::messages::*;
@@ -11,19 +10,19 @@ use muster_codec::record_batch::Batches;
 use muster_codec::{ErrorCode, Response, Uuid};
 use std::time::{Duration, Instant};
 
-const TOPIC: &str = "jobs";
-const GROUP: &str = "workers";
+pub const TOPIC: &str = "jobs";
+pub const GROUP: &str = "workers";
 
-const ACCEPT: i8 = 1;
-const RELEASE: i8 = 2;
-const REJECT: i8 = 3;
+pub const ACCEPT: i8 = 1;
+pub const RELEASE: i8 = 2;
+pub const REJECT: i8 = 3;
 
 /// A wait of a test, in milliseconds. It is shorter than a lock. A test that waits for longer
 /// fails.
 const LONG_MS: i32 = 20_000;
 
 /// A member, and its session with the leader of a partition.
-struct Member {
+pub struct Member {
     client: Client,
     id: &'static str,
     topic_id: Uuid,
@@ -32,7 +31,7 @@ struct Member {
 }
 
 /// The first and last offset of acquired records, and their delivery count.
-type Acquired = (i64, i64, i16);
+pub type Acquired = (i64, i64, i16);
 
 /// The answer to a ShareFetch of one partition.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -44,7 +43,7 @@ struct Fetched {
 }
 
 impl Member {
-    fn new(server: &Server, id: &'static str) -> Self {
+    pub fn new(server: &Server, id: &'static str) -> Self {
         Self::of_partition(server.client(0), id, 0)
     }
 
@@ -75,7 +74,7 @@ impl Member {
     }
 
     /// Fetches, and waits for records.
-    fn acquire(&mut self) -> Vec<Acquired> {
+    pub fn acquire(&mut self) -> Vec<Acquired> {
         self.fetch(&[], LONG_MS).acquired
     }
 
@@ -107,7 +106,7 @@ impl Member {
     }
 
     /// The error code of a ShareAcknowledge as a whole, and that of the partition.
-    fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
+    pub fn acknowledge(&mut self, acknowledged: &[(i64, i64, i8)]) -> (i16, Option<i16>) {
         let partition = ShareAcknowledgePartition {
             partition_index: self.partition,
             acknowledgement_batches: batches(acknowledged),
@@ -172,7 +171,7 @@ fn initialize_partition(client: &mut Client, partition: i32, state_epoch: i32, s
     assert_eq!(answer.results[0].partitions[0].error_code, 0, "{answer:?}");
 }
 
-fn produce_records(server: &Server, count: usize) {
+pub fn produce_records(server: &Server, count: usize) {
     let mut client = server.client(0);
     for _ in 0..count {
         produce(&mut client, TOPIC, b"value").unwrap();
