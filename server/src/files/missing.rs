@@ -43,19 +43,19 @@ impl<I: FileIo> Files<I> {
         let (path, mode) = (lane.path().clone(), lane.mode());
         self.push_call(io, Purpose::Open(file), Call::Open { path, mode });
     }
-}
 
-/// The completion of a rename, if it has one.
-pub(super) fn renamed<F>(
-    token: Option<FileToken>,
-    done: CallDone<F>,
-) -> Result<Option<FileDone>, FileError> {
-    let CallDone::NotRenamed { from, error } = done else {
-        return Ok(token.map(|token| FileDone::Renamed { token }));
-    };
-    let reason = format!("could not rename {}: {error}", from.display());
-    match token {
-        Some(token) => Ok(Some(FileDone::Lost { token, reason })),
-        None => Err(FileError(reason)),
+    /// The completion of a rename, if it has one.
+    pub(super) fn renamed(
+        token: Option<FileToken>,
+        done: CallDone<I::File>,
+    ) -> Result<Option<FileDone>, FileError> {
+        let CallDone::NotRenamed { from, error } = done else {
+            return Ok(token.map(|token| FileDone::Renamed { token }));
+        };
+        let reason = format!("could not rename {}: {error}", from.display());
+        match token {
+            Some(token) => Ok(Some(FileDone::Lost { token, reason })),
+            None => Err(FileError(reason)),
+        }
     }
 }

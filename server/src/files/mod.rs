@@ -26,7 +26,6 @@ use crate::stall::FilesStanding;
 use calls::{Calls, Purpose};
 use hashbrown::HashMap;
 use lane::{Lane, Waiting};
-use missing::renamed;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use order::{Place, SyncOrder};
 use std::path::PathBuf;
@@ -184,7 +183,7 @@ impl<I: FileIo> Files<I> {
                 self.start_waiting(io, vec![file])?;
             }
             Some(Purpose::Rename(token)) => {
-                ends.extend(renamed(token, done)?.map(CallEnd::Done));
+                ends.extend(Self::renamed(token, done)?.map(CallEnd::Done));
                 let held = std::mem::take(&mut self.held);
                 self.start_waiting(io, held)?;
             }
