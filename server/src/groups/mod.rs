@@ -234,6 +234,8 @@ impl Groups {
         let now = std::mem::replace(&mut inputs.times.now, handled_until);
         let output = self.log.expire(slot, inputs.again());
         inputs.times.now = now;
+        let forgotten = now.saturating_sub(self.producer_expiration_ms);
+        self.slots_mut().on_producers(slot, |it| it.expire(forgotten));
         self.log.write(slot, inputs, output, take);
     }
 
