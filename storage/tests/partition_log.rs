@@ -274,7 +274,7 @@ fn the_number_of_open_files_is_limited() {
     assert!(world.files.is_empty() && world.disk.live.is_empty());
 }
 
-/// What a log is asked for after somebody has moved its directory away.
+/// Requests to a log whose directory was moved away.
 #[test]
 fn a_directory_that_was_moved_away_is_not_made_again() {
     type Step = fn(&mut World);

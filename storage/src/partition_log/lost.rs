@@ -3,7 +3,7 @@
 use super::{PartitionLog, SEQUENCE_MASK, SIDE_BIT, TOKEN_MASK, sync_count};
 use crate::file_op::FileToken;
 
-/// What a log has lost by a write or sync that found no file.
+/// The loss of a log by a write or sync that found no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostWrite {
     /// The base offset of the segment whose file it was. Stands for the newest segment if the file
@@ -15,7 +15,7 @@ pub struct LostWrite {
 }
 
 impl PartitionLog {
-    /// What is lost by the operation with a token of this log.
+    /// The loss by the operation with a token of this log.
     pub fn lost(&self, token: FileToken) -> LostWrite {
         let low = token.0 & TOKEN_MASK;
         if low & SIDE_BIT != 0 {
@@ -35,7 +35,7 @@ impl PartitionLog {
         }
     }
 
-    /// What is lost by a sync of a segment: none of the appended records.
+    /// The loss by a sync of a segment: none of the appended records.
     pub fn lost_sync(&self, segment: i64) -> LostWrite {
         LostWrite { segment, from: self.log_end_offset() }
     }

@@ -15,7 +15,7 @@ mod sparse;
 
 pub use sparse::SparseFile;
 
-use muster_storage::{FileDone, FileId, FileOp, OpenMode};
+use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,18 +85,7 @@ impl Disk {
                 let path = &self.open[&file].0;
                 self.live.get_mut(path).unwrap().resize(len as usize, 0);
             }
-            FileOp::Rename { token, from, to } => {
-                let is_open = |path| self.open.values().any(|(open, _)| open == path);
-                assert!(!is_open(&from) && !is_open(&to), "{from:?} or {to:?} is open");
-                if let Some(token) = token.filter(|_| !self.live.contains_key(&from)) {
-                    return Some(FileDone::Lost { token, reason: "ENOENT".into() });
-                }
-                for files in [&mut self.live, &mut self.durable] {
-                    let bytes = files.remove(&from).expect("a file to rename");
-                    files.insert(to.clone(), bytes);
-                }
-                return token.map(|token| FileDone::Renamed { token });
-            }
+            FileOp::Rename { token, from, to } => return self.rename(token, &from, to),
             FileOp::RemoveFile { path } => {
                 assert!(self.open.values().all(|(open, _)| *open != path), "{path:?} is open");
                 self.live.remove(&path);
@@ -122,6 +111,19 @@ impl Disk {
             }
         }
         None
+    }
+
+    fn rename(&mut self, token: Option<FileToken>, from: &Path, to: PathBuf) -> Option<FileDone> {
+        let is_open = |path| self.open.values().any(|(open, _)| open == path);
+        assert!(!is_open(from) && !is_open(&to), "{from:?} or {to:?} is open");
+        if let Some(token) = token.filter(|_| !self.live.contains_key(from)) {
+            return Some(FileDone::Lost { token, reason: "ENOENT".into() });
+        }
+        for files in [&mut self.live, &mut self.durable] {
+            let bytes = files.remove(from).expect("a file to rename");
+            files.insert(to.clone(), bytes);
+        }
+        token.map(|token| FileDone::Renamed { token })
     }
 
     /// Performs only the blocks of a write that `keeps` selects, as a power loss may.
@@ -156,7 +158,7 @@ impl Disk {
         }
     }
 
-    /// Somebody moves a directory, whose open files stay open. Opening a file at the old place
+    /// Moves a directory away, whose open files stay open. Opening a file at the old place
     /// creates nothing, unless the mode creates the directory.
     pub fn move_away(&mut self, from: &Path, to: &Path) {
         self.taken.remove(to);

@@ -34,7 +34,7 @@ pub(crate) struct Disk {
     removed: Vec<(PathBuf, Inode)>,
     /// New names that a power loss may take.
     created: Vec<PathBuf>,
-    /// Directories that somebody has moved away.
+    /// Directories that were moved away.
     moved: BTreeSet<PathBuf>,
     last_change: u64,
     /// The size of the blocks that are written as a whole.
