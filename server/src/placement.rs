@@ -163,14 +163,9 @@ mod tests {
     fn each_slot_has_one_leader() {
         for (shards, offsets_partitions) in [(1, 50), (3, 50), (50, 50), (64, 50), (2, 1)] {
             let placement = Placement::of_equal(shards, offsets_partitions);
-            let mut all = Vec::new();
-            for shard in 0..shards {
-                let led: Vec<_> = placement.slots_of(shard).collect();
-                assert!(led.is_sorted() && led.iter().all(|it| placement.shard_of(*it) == shard));
-                all.extend(led);
-            }
-            all.sort_unstable();
-            assert!(all.into_iter().eq((0..offsets_partitions).map(Slot)), "{placement:?}");
+            let led_by = |shard| placement.slots_of(shard).map(|slot| slot.0).collect();
+            let led = led(shards, led_by, |slot| placement.shard_of(Slot(slot)));
+            assert!(led.into_iter().eq(0..offsets_partitions), "{placement:?}");
         }
     }
 
@@ -183,17 +178,26 @@ mod tests {
                 transactions_partitions: transactions,
                 ..Placement::of_equal(shards, slots)
             };
-            let mut all = Vec::new();
-            for shard in 0..shards {
-                let led: Vec<_> = placement.led_with_slots(shard, transactions).collect();
-                let is_here =
-                    |it: &u32| placement.transactions_shard(TransactionsPartition(*it)) == shard;
-                assert!(led.is_sorted() && led.iter().all(is_here), "{placement:?}");
-                all.extend(led);
-            }
-            all.sort_unstable();
-            assert!(all.into_iter().eq(0..transactions), "{placement:?}");
+            let led_by = |shard| placement.led_with_slots(shard, transactions).collect();
+            let shard_of = |index| placement.transactions_shard(TransactionsPartition(index));
+            assert!(led(shards, led_by, shard_of).into_iter().eq(0..transactions), "{placement:?}");
         }
+    }
+
+    /// The units that all shards lead, in order. Each shard leads its own, which ascend.
+    fn led(
+        shards: u32,
+        led_by: impl Fn(u32) -> Vec<u32>,
+        shard_of: impl Fn(u32) -> u32,
+    ) -> Vec<u32> {
+        let mut all = Vec::new();
+        for shard in 0..shards {
+            let led = led_by(shard);
+            assert!(led.is_sorted() && led.iter().all(|it| shard_of(*it) == shard), "{led:?}");
+            all.extend(led);
+        }
+        all.sort_unstable();
+        all
     }
 
     #[test]
