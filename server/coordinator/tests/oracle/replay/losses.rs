@@ -36,11 +36,9 @@ impl Replay {
             return;
         }
         for group in self.descriptions.deleted_early(kafka, muster) {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(&group));
-            self.lose("topology-plugin", [group], subject);
+            self.take_back("topology-plugin", &group, subject);
         }
-        kafka.narrow(&self.scope, &self.pending);
-        muster.narrow(&self.scope, &self.pending);
+        self.narrow(kafka, muster);
     }
 
     /// Leaves out a share group whose offsets were all deleted, and are to be deleted again.
@@ -57,8 +55,7 @@ impl Replay {
         if is_deletion && !deletes && muster.records.is_empty() && !kafka.records.is_empty() {
             let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
             self.lose("deleted-offsets", [group.to_owned()], subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
+            self.narrow(kafka, muster);
         }
     }
 
@@ -89,8 +86,7 @@ impl Replay {
             }
         }
         self.drop_pending();
-        kafka.narrow(&self.scope, &self.pending);
-        muster.narrow(&self.scope, &self.pending);
+        self.narrow(kafka, muster);
     }
 
     /// These groups, and all groups of the same requests: a request's write fails as a whole.
@@ -119,10 +115,8 @@ impl Replay {
         let difference = if beats { "unready-endpoints" } else { "partition-gone" };
         let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
         if differs && (converts || beats) {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose(difference, [group.to_owned()], subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
+            self.take_back(difference, group, subject);
+            self.narrow(kafka, muster);
         }
     }
 
@@ -139,10 +133,8 @@ impl Replay {
         let is_muster = subject.muster().is_some();
         let rival = || self.rivals.differing(line, kafka, muster).filter(|_| is_muster);
         if let Some((difference, group)) = tied.or_else(|| Some(("target-at-hand", rival()?))) {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(group));
-            self.lose(difference, [group.to_owned()], subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
+            self.take_back(difference, group, subject);
+            self.narrow(kafka, muster);
         }
     }
 
@@ -164,11 +156,9 @@ impl Replay {
             lost.extend(chance.map(|difference| (group.clone(), difference)));
         }
         for (group, difference) in lost {
-            subject.muster().into_iter().for_each(|muster| muster.take_back(&group));
-            self.lose(difference, [group], subject);
+            self.take_back(difference, &group, subject);
         }
-        kafka.narrow(&self.scope, &self.pending);
-        muster.narrow(&self.scope, &self.pending);
+        self.narrow(kafka, muster);
     }
 
     /// Leaves out groups in which Kafka fences a member by a timer of before it became classic.
@@ -184,8 +174,7 @@ impl Replay {
         let late: BTreeSet<String> = late.map(|(_, group)| group.clone()).collect();
         if line.input["op"] == "advance" && subject.muster().is_some() && !late.is_empty() {
             self.lose("stale-timer", late, subject);
-            kafka.narrow(&self.scope, &self.pending);
-            muster.narrow(&self.scope, &self.pending);
+            self.narrow(kafka, muster);
         }
         if line.input["op"] == "reload" {
             self.downgraded.clear();
@@ -238,6 +227,19 @@ impl Replay {
         let is_empty = |muster: &mut Muster| muster.is_empty_modern_group(group);
         if is_join && self.scope.has(group) && subject.muster().is_some_and(is_empty) {
             self.lose("vanished-group", [group.to_owned()], subject);
+        }
+    }
+
+    /// Leaves out a group, without the records that muster wrote for it in this line.
+    fn take_back(&mut self, difference: &'static str, group: &str, subject: &mut impl Subject) {
+        subject.muster().into_iter().for_each(|muster| muster.take_back(group));
+        self.lose(difference, [group.to_owned()], subject);
+    }
+
+    /// Leaves out of both outcomes the groups that have left the comparison.
+    fn narrow(&self, kafka: &mut Outcome, muster: &mut Outcome) {
+        for outcome in [kafka, muster] {
+            outcome.narrow(&self.scope, &self.pending);
         }
     }
 
