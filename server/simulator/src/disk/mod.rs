@@ -14,7 +14,7 @@ mod rot;
 
 pub(crate) use crash::{Crash, CrashFaults};
 pub(crate) use image::{Doubts, Image};
-pub(crate) use real::{Contents, scratch};
+pub(crate) use real::{Contents, copied, scratch};
 
 use crate::random::Random;
 use file::{File, What};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// The extension of a compacted segment of a partition that has not got its final name yet.
 const SWAP: &str = "swap";
@@ -132,6 +133,26 @@ impl Disk {
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// A copy of a directory.
+///
+/// # Errors
+/// A file cannot be copied.
+pub(crate) fn copied(from: &Path) -> io::Result<TempDir> {
+    let copy = tempfile::tempdir_in(scratch())?;
+    copy_files(from, copy.path())?;
+    Ok(copy)
+}
+
+fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() { copy_files(&from, &to)? } else { _ = fs::copy(from, to)? }
+    }
+    Ok(())
 }
 
 fn is_of(path: &Path, shards: u32) -> bool {

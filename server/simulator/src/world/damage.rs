@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::coverage::Seen;
-use crate::disk::{Disk, scratch};
+use crate::disk::{Disk, copied};
 use crate::node::Node;
 use muster::shard::log_directory;
 use muster_storage::layout::Block;
@@ -40,8 +40,7 @@ impl World {
         let random = self.inside.images.random();
         let damage = random.pick(&all);
         let shard = random.below(u64::from(self.node.shards_on_disk())) as u32;
-        let copy = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
-        copy_all(path, copy.path()).map_err(|error| error.to_string())?;
+        let copy = copied(path).map_err(|error| error.to_string())?;
         let directory = copy.path().join(log_directory(self.node.shards_on_disk(), shard));
         if !do_damage(&directory, damage).map_err(|error| error.to_string())? {
             return Ok(());
@@ -56,15 +55,6 @@ impl World {
         }
         Ok(())
     }
-}
-
-fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
-    for (path, bytes) in Disk::contents_under(from)? {
-        let path = to.join(path);
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(path, bytes)?;
-    }
-    Ok(())
 }
 
 /// Damages a log; returns false if it has no block that could be damaged.

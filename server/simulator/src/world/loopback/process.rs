@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -194,18 +194,4 @@ fn topics_in(frame: &[u8]) -> Result<Vec<Topic>, String> {
         partitions: topic.partitions.len() as u32,
     };
     Ok(body.topics.iter().filter(|it| !it.is_internal).map(topic).collect())
-}
-
-/// Copies the files of a directory.
-///
-/// # Errors
-/// One cannot be copied.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() { copy(&from, &to)? } else { _ = std::fs::copy(from, to)? }
-    }
-    Ok(())
 }

@@ -1,11 +1,10 @@
 //! A world with a real server: what goes wrong with its process, and what can be judged from
 //! outside.
 
-use super::process::copy;
 use super::{Loopback, Target};
 use crate::client::read_response;
 use crate::coverage::{Coverage, Seen};
-use crate::disk::{Crash, scratch};
+use crate::disk::{Crash, copied};
 use crate::event::{MachineEvent, TimedEvent};
 use crate::judge::throttling::check_limited;
 use crate::net::{Asked, LinkId};
@@ -218,17 +217,16 @@ impl World<Loopback> {
 
     /// The shards as they start from a copy of the data directory.
     fn left_behind(&self) -> Result<Vec<StartedShard>, String> {
-        let copied = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         let data = self.node.process.data();
         if !self.node.has_served && !is_data_directory(&data) {
             return Ok(Vec::new());
         }
-        copy(&data, copied.path()).map_err(|error| error.to_string())?;
+        let copy = copied(&data).map_err(|error| error.to_string())?;
         let segment_bytes = Some(self.config.segment_bytes());
         let sizes = LogSizes { segment_bytes, ..LogSizes::default() };
         let profile = Profile { sizes, ..self.profile.clone() };
         let mut node = Node::new(0, &profile, self.config.clone(), self.inside.options.fault);
-        node.load_all(copied.path(), self.node.placement.shards)
+        node.load_all(copy.path(), self.node.placement.shards)
     }
 }
 
