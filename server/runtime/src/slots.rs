@@ -63,6 +63,11 @@ impl<M: Machine> Slots<M> {
         result
     }
 
+    /// Like [`Self::on`]; None, without a call, if another shard leads the partition.
+    pub fn on_led<R>(&mut self, index: u32, act: impl FnOnce(&mut M, M::Held) -> R) -> Option<R> {
+        self.has(index).then(|| self.on(index, act))
+    }
+
     /// Calls all machines, in the order of their partitions.
     pub fn each(&mut self, mut act: impl FnMut(&mut M)) {
         for place in 0..self.all.len() {

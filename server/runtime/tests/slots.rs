@@ -50,6 +50,8 @@ fn a_call_gets_what_the_others_hold_and_the_sum_follows_it() {
         [0, 10, 210]
     );
     assert_eq!(add(&mut slots, 4, -100), 3_010);
+    let mut others = |index| slots.on_led(index, |_, others| others);
+    assert_eq!([4, 5, 9].map(&mut others), [Some(3_010), None, None]);
     assert_eq!(slots.held(), 3_110);
     slots.each(|sum| sum.0 = 1);
     assert_eq!(slots.held(), 3);

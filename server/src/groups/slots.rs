@@ -93,6 +93,15 @@ impl Slots {
         })
     }
 
+    /// Like [`Self::on`]; None, without a call, if another shard leads the slot.
+    pub(crate) fn on_led<R>(
+        &mut self,
+        slot: Slot,
+        act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
+    ) -> Option<R> {
+        self.has(slot).then(|| self.on(slot, act))
+    }
+
     fn each(&mut self, mut act: impl FnMut(&mut Coordinator)) {
         let mut slot = self.next(None);
         while let Some(at) = slot {
@@ -144,11 +153,8 @@ impl Slots {
         slot: Slot,
         act: impl FnOnce(&mut OffsetProducers) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        if !self.has(slot) {
-            let foreign = "records of a partition that another shard has";
-            return Err(DecodeError::InvalidBatch(foreign));
-        }
-        self.on_producers(slot, act)
+        let foreign = DecodeError::InvalidBatch("records of a partition that another shard has");
+        self.machines.on_led(slot.0, |it, _| act(&mut it.producers)).ok_or(foreign)?
     }
 
     /// Calls the producers of a slot that the shard leads.
@@ -230,11 +236,10 @@ impl Slots {
             self.each(|coordinator| coordinator.set_config(of_all.clone()));
         }
         for group in changed.groups {
-            let slot = self.slot_of(group);
-            if self.has(slot) {
+            self.on_led(self.slot_of(group), |coordinator, _| {
                 let own = crate::config::group_overrides(config, image, group);
-                self.on(slot, |coordinator, _| coordinator.set_group_config(group, own));
-            }
+                coordinator.set_group_config(group, own);
+            });
         }
     }
 
@@ -270,8 +275,7 @@ impl Slots {
     /// See [`Coordinator::fingerprint`].
     pub fn fingerprint(&mut self, group_id: &str) -> Option<u64> {
         let slot = self.slot_of(group_id);
-        let is_led = self.has(slot);
-        is_led.then(|| self.on(slot, |coordinator, _| coordinator.fingerprint(group_id)))?
+        self.on_led(slot, |coordinator, _| coordinator.fingerprint(group_id))?
     }
 
     /// The events of groups since the last call.
@@ -370,10 +374,7 @@ impl Slots {
         of: impl FnOnce(&Coordinator, &str) -> usize,
     ) -> usize {
         let slot = self.slot_of(group_id);
-        if !self.has(slot) {
-            return 1;
-        }
-        self.on(slot, |coordinator, _| of(coordinator, group_id))
+        self.on_led(slot, |coordinator, _| of(coordinator, group_id)).unwrap_or(1)
     }
 
     /// Continues a list by about `count` groups and slots. Positions up to `flushed` are durable.

@@ -103,10 +103,12 @@ impl Start {
         let index = partition.index;
         match InternalTopic::of(partition) {
             InternalTopic::Cluster => records.try_for_each(|record| self.replay_cluster(&record?)),
-            InternalTopic::ConsumerOffsets if self.slots.has(Slot(index)) => {
-                self.slots.on(Slot(index), |coordinator, _| {
+            InternalTopic::ConsumerOffsets => {
+                let foreign = "records of a partition that another shard has";
+                let replayed = self.slots.on_led(Slot(index), |coordinator, _| {
                     coordinator.replay_batch(&batch.header, records, position)
-                })
+                });
+                replayed.ok_or(DecodeError::InvalidBatch(foreign))?
             }
             InternalTopic::TransactionState => {
                 let partition = TransactionsPartition(index);
@@ -114,9 +116,6 @@ impl Start {
             }
             InternalTopic::ShareState => {
                 records.try_for_each(|record| self.replay_share(Slot(index), &batch, &record?))
-            }
-            InternalTopic::ConsumerOffsets => {
-                Err(DecodeError::InvalidBatch("records of a partition that another shard has"))
             }
         }
     }
@@ -283,13 +282,11 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
         opened.map_err(|error| unusable(&error))?;
     }
     for SlotIndex { slot, index, .. } in &slots {
-        if !start.slots.has(Slot(*slot)) {
-            return Err(unusable(&"it has groups of a slot that another shard has"));
-        }
-        let opened = start.slots.on(Slot(*slot), |coordinator, _| {
+        let opened = start.slots.on_led(Slot(*slot), |coordinator, _| {
             coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc)
         });
-        opened.map_err(|damage| unusable(&damage))?;
+        let foreign = || unusable(&"it has groups of a slot that another shard has");
+        opened.ok_or_else(foreign)?.map_err(|damage| unusable(&damage))?;
     }
     for SlotIndex { slot, index, .. } in &shares {
         let what = SnapshotRefusal::Damaged("the share states of a slot");

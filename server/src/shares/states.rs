@@ -79,11 +79,9 @@ impl SlotStates {
     }
 
     fn on<R>(&mut self, slot: Slot, act: impl FnOnce(&mut States) -> R) -> Result<R, DecodeError> {
-        if !self.machines.has(slot.0) {
-            let foreign = "state of share partitions of a slot that another shard has";
-            return Err(DecodeError::InvalidBatch(foreign));
-        }
-        Ok(self.machines.on(slot.0, |it, _| act(&mut it.states)))
+        let foreign = "state of share partitions of a slot that another shard has";
+        let foreign = DecodeError::InvalidBatch(foreign);
+        self.machines.on_led(slot.0, |it, _| act(&mut it.states)).ok_or(foreign)
     }
 
     /// Forgets the records that logs have lost; called before clients are served. Returns the

@@ -100,11 +100,9 @@ impl Coordinators {
         record: &TransactionRecord<'_>,
         position: u64,
     ) -> Result<(), DecodeError> {
-        if !self.has(partition) {
-            return Err(DecodeError::InvalidBatch("ids of a partition that another shard has"));
-        }
-        self.apply(partition, record, position);
-        Ok(())
+        let foreign = DecodeError::InvalidBatch("ids of a partition that another shard has");
+        let replay = |it: &mut IdsMachine, _| it.coordinator.replay(record, position);
+        self.machines.on_led(partition.0, replay).ok_or(foreign)
     }
 
     /// Applies a record of a partition that the shard leads.
