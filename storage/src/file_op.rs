@@ -26,9 +26,16 @@ pub struct FileRange {
     pub len: u32,
 }
 
-/// The durability of writes to a file, and whether opening may create it.
+/// The way in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OpenMode {
+pub struct OpenMode {
+    pub writes: Writes,
+    pub creates: Creates,
+}
+
+/// The durability of writes to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
     /// Writes are whole blocks at block boundaries. A completed write is on stable storage (by
     /// O_DIRECT and O_DSYNC where the file system supports them). If opening creates the file, its
     /// directory is synced, too.
@@ -38,32 +45,43 @@ pub enum OpenMode {
     Aside,
     /// Writes go to the page cache, as Kafka's do.
     Cached,
-    /// Like `Cached`, but opening never creates the file. If it cannot be opened, reads complete
-    /// with [`FileDone::ReadFailed`], and writes and syncs with [`FileDone::Lost`]. The next
-    /// operation tries to open it again.
-    Existing,
-    /// Like `Cached`, but opening never creates the directory. If the directory does not exist,
-    /// operations complete as those of `Existing` do.
-    Added,
-    /// Like `Aside`, but opening never creates the directory, as with `Added`.
-    AddedAside,
+}
+
+/// The names that opening creates if they are missing. If what it does not create is missing, reads
+/// complete with [`FileDone::ReadFailed`], and writes and syncs with [`FileDone::Lost`]. The next
+/// operation tries to open the file again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Creates {
+    /// The file and its directory.
+    Directory,
+    /// The file, but not its directory.
+    File,
+    Nothing,
 }
 
 impl OpenMode {
+    /// The modes in which opening creates the file and its directory.
+    pub const DURABLE: Self = Self { writes: Writes::Durable, creates: Creates::Directory };
+    pub const ASIDE: Self = Self { writes: Writes::Aside, ..Self::DURABLE };
+    pub const CACHED: Self = Self { writes: Writes::Cached, ..Self::DURABLE };
+
+    /// The mode of a file in the page cache that opening never creates.
+    pub const EXISTING: Self = Self { creates: Creates::Nothing, ..Self::CACHED };
+
     /// Whether writes go to the page cache.
     pub fn is_cached(self) -> bool {
-        matches!(self, Self::Cached | Self::Existing | Self::Added)
+        self.writes == Writes::Cached
     }
 
     /// Whether a full disk fails only the write, and not the process.
     pub fn is_aside(self) -> bool {
-        matches!(self, Self::Aside | Self::AddedAside)
+        self.writes == Writes::Aside
     }
 
     /// Whether an absent file or directory fails only the operations on the file, and not the
     /// process.
     pub fn may_be_lost(self) -> bool {
-        matches!(self, Self::Existing | Self::Added | Self::AddedAside)
+        self.creates != Creates::Directory
     }
 }
 
@@ -81,8 +99,7 @@ impl OpenMode {
 /// its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
-    /// Opens a file for reading and writing. If the file or its directory is missing, they are
-    /// created, unless the mode forbids it.
+    /// Opens a file for reading and writing, and creates what the mode says.
     Open {
         file: FileId,
         path: PathBuf,

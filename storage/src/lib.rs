@@ -50,7 +50,9 @@ pub mod snapshot;
 mod topic_rules;
 
 pub use append_error::AppendError;
-pub use file_op::{FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode};
+pub use file_op::{
+    Creates, FileDone, FileId, FileKey, FileOp, FileRange, FileToken, OpenMode, Writes,
+};
 pub use log_partition::{LogPartition, PARTITIONS_MAX, UNPARTITIONED};
 pub use open_files::OpenFiles;
 pub use pace::Pace;

@@ -105,7 +105,7 @@ impl OpenFiles {
         let mut ids = Vec::with_capacity(keys.len());
         for key in keys {
             let Some(path) = self.held.path(*key) else { continue };
-            ids.push(self.open(*key, OpenMode::Existing, || path, ops));
+            ids.push(self.open(*key, OpenMode::EXISTING, || path, ops));
             self.keep_open(&[*key], true);
         }
         self.keep_open(keys, false);
@@ -203,7 +203,7 @@ mod tests {
 
     fn open(files: &mut OpenFiles, segment: u64) -> (FileId, usize) {
         let mut ops = Vec::new();
-        let file = files.open(key(segment), OpenMode::Cached, PathBuf::new, &mut ops);
+        let file = files.open(key(segment), OpenMode::CACHED, PathBuf::new, &mut ops);
         (file, ops.len())
     }
 

@@ -35,7 +35,7 @@ impl Disk {
     /// Executes a call.
     pub(crate) fn make(&mut self, call: Call<File>) -> CallDone<File> {
         match call {
-            Call::Open { path, mode: OpenMode::Existing } if !self.files.contains_key(&path) => {
+            Call::Open { path, mode: OpenMode::EXISTING } if !self.files.contains_key(&path) => {
                 return CallDone::NotOpened(ErrorKind::NotFound.into());
             }
             Call::Open { path, .. } => {

@@ -4,7 +4,7 @@
 use super::{Call, CallDone, FileError, Freeing};
 use crate::directories::{self, absent_is_fine};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
-use muster_storage::OpenMode;
+use muster_storage::{Creates, OpenMode, Writes};
 use muster_uring::{File, Waker};
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -73,12 +73,10 @@ impl Drop for Wake {
 /// Opens a file like [`Call::Open`] if this needs no disk: the file exists, and its name and inode
 /// are in the kernel's cache.
 pub(super) fn open_at_once(data: &Path, path: &Path, mode: OpenMode) -> Option<File> {
-    match mode {
-        OpenMode::Cached | OpenMode::Existing | OpenMode::Added => {
-            File::open_cached(&data.join(path))
-        }
+    match mode.writes {
+        Writes::Cached => File::open_cached(&data.join(path)),
         // Such opens are rare, and may have to create the file first.
-        OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => None,
+        Writes::Durable | Writes::Aside => None,
     }
 }
 
@@ -165,17 +163,17 @@ fn open(data: &Path, path: &Path, mode: OpenMode) -> io::Result<File> {
         fs::create_dir_all(directory)?;
     }
     let file = open_file(path, mode)?;
-    if mode == OpenMode::Durable && !existed {
+    if mode.writes == Writes::Durable && !existed {
         directories::sync_names(data, path)?;
     }
     Ok(file)
 }
 
 fn open_file(path: &Path, mode: OpenMode) -> io::Result<File> {
-    match mode {
-        OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => File::open_direct(path),
-        OpenMode::Cached | OpenMode::Added => File::open_buffered(path),
-        OpenMode::Existing => File::open_existing(path),
+    let creates = mode.creates != Creates::Nothing;
+    match mode.writes {
+        Writes::Durable | Writes::Aside => File::open_direct(path, creates),
+        Writes::Cached => File::open_buffered(path, creates),
     }
 }
 

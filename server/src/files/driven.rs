@@ -5,7 +5,7 @@ use super::caller::{Ended, open_at_once};
 use super::{Call, Caller, Descriptor, FileIo, Files, PartsTo};
 use hashbrown::HashMap;
 use muster_storage::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
-use muster_storage::{FileToken, OpenMode};
+use muster_storage::{FileToken, OpenMode, Writes};
 use muster_uring::{AlignedBuf, ConnId, Driver, Durability, File, Slice};
 use std::collections::VecDeque;
 use std::io;
@@ -111,9 +111,9 @@ impl<D: Driver> FileIo for DrivenIo<D> {
     fn write(&mut self, file: &File, mode: OpenMode, offset: u64, data: &[u8], token: FileToken) {
         let mut aligned = self.spare.pop().unwrap_or_default();
         aligned.extend_from_slice(data);
-        let durability = match mode {
-            OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => Durability::Durable,
-            OpenMode::Cached | OpenMode::Existing | OpenMode::Added => Durability::Cached,
+        let durability = match mode.writes {
+            Writes::Durable | Writes::Aside => Durability::Durable,
+            Writes::Cached => Durability::Cached,
         };
         self.driver.write(file, offset, aligned, durability, token.0);
     }
@@ -162,7 +162,7 @@ impl Descriptor for File {
 /// No file can be created in the directory.
 pub fn block_bytes(directory: &Path) -> io::Result<u32> {
     let path = directory.join(format!(".block-size-{:?}", std::thread::current().id()));
-    let block_bytes = File::open_direct(&path)?.block_bytes();
+    let block_bytes = File::open_direct(&path, true)?.block_bytes();
     std::fs::remove_file(&path)?;
     let (least, most) = (BLOCK_BYTES_MIN as usize, BLOCK_BYTES_MAX as usize);
     Ok(block_bytes.unwrap_or(most).clamp(least, most) as u32)

@@ -106,7 +106,7 @@ impl Story {
     }
 
     fn open(&mut self, file: FileId, path: &str) {
-        self.perform(FileOp::Open { file, path: path.into(), mode: OpenMode::Cached });
+        self.perform(FileOp::Open { file, path: path.into(), mode: OpenMode::CACHED });
     }
 
     fn close(&mut self, file: FileId) {
@@ -145,7 +145,7 @@ impl Story {
     /// Ends the next call. Returns what it completes.
     fn all_ends(&mut self) -> Vec<CallEnd<u32>> {
         let done = match self.disk.calls.pop_front().expect("a call is under way") {
-            Call::Open { path, mode: OpenMode::Existing } if path.starts_with("gone") => {
+            Call::Open { path, mode: OpenMode::EXISTING } if path.starts_with("gone") => {
                 CallDone::NotOpened(std::io::ErrorKind::NotFound.into())
             }
             Call::Open { path, .. } => CallDone::Opened(Open(Rc::new(path.display().to_string()))),
@@ -426,7 +426,7 @@ fn a_look_that_waits_keeps_no_file_from_being_closed() {
 #[test]
 fn operations_on_a_file_that_is_gone_fail_and_the_next_one_tries_again() {
     let mut story = Story::new();
-    let open = |path: &str| FileOp::Open { file: A, path: path.into(), mode: OpenMode::Existing };
+    let open = |path: &str| FileOp::Open { file: A, path: path.into(), mode: OpenMode::EXISTING };
     story.perform(open("gone/1"));
     story.read(A);
     story.write(A);
@@ -473,7 +473,7 @@ fn a_slice_with_a_file_that_is_gone_is_not_sent_and_keeps_no_file_open() {
     let mut story = Story::new();
     story.disk.cached = vec!["a/1"];
     story.open(A, "a/1");
-    story.perform(FileOp::Open { file: B, path: "gone/1".into(), mode: OpenMode::Existing });
+    story.perform(FileOp::Open { file: B, path: "gone/1".into(), mode: OpenMode::EXISTING });
     story.send(&[A, B]);
     story.close(A);
     story.started(&["open gone/1"]);

@@ -133,7 +133,7 @@ impl Partitions {
         });
         let [_, aside] = layout::recovery_points(self.shard());
         let (token, ops) = (self.io.token(), &mut out.ops);
-        let file = self.io.files.open(FILE, OpenMode::Aside, || aside, ops);
+        let file = self.io.files.open(FILE, OpenMode::ASIDE, || aside, ops);
         ops.push(FileOp::Write { token, file, offset, data });
         self.io.begin(token, Job::Checkpoint, ops);
         self.checkpoint.writing = Some(writing);

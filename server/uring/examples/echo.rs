@@ -162,7 +162,7 @@ struct Batch {
 impl Log {
     /// Creates a file full of zeros, so that later writes change no metadata.
     fn create(ring: &mut impl Driver, path: &Path) -> io::Result<Self> {
-        let file = File::open_direct(path)?;
+        let file = File::open_direct(path, true)?;
         let mut zeros = AlignedBuf::zeroed(1 << 20);
         for offset in (0..SEGMENT_BYTES).step_by(zeros.len()) {
             ring.write(&file, offset, zeros, Durability::Cached, 0);

@@ -29,40 +29,32 @@ struct Inner {
 }
 
 impl File {
-    /// Opens a file for reading and writing, and creates it if necessary. Bypasses the page cache
-    /// (O_DIRECT) if the file system supports that. Blocks.
+    /// Opens a file for reading and writing, and bypasses the page cache (O_DIRECT) if the file
+    /// system supports that. `creates` says whether a missing file is created. Blocks.
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn open_direct(path: &Path) -> io::Result<Self> {
-        let direct = open(path, true, libc::O_DIRECT);
-        match direct {
+    pub fn open_direct(path: &Path, creates: bool) -> io::Result<Self> {
+        match open(path, creates, libc::O_DIRECT) {
             // The file system has no direct I/O (tmpfs before Linux 6.6, for example).
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Self::open_buffered(path),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Self::open_buffered(path, creates)
+            }
             Err(error) => Err(error),
             Ok(file) => Ok(Self::new(direct_block_bytes(&file)?, file)),
         }
     }
 
-    /// Opens a file for reading and writing through the page cache, and creates it if necessary.
-    /// Blocks.
+    /// Like [`Self::open_direct`], but through the page cache.
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn open_buffered(path: &Path) -> io::Result<Self> {
-        Ok(Self::buffered(open(path, true, 0)?))
+    pub fn open_buffered(path: &Path, creates: bool) -> io::Result<Self> {
+        Ok(Self::buffered(open(path, creates, 0)?))
     }
 
-    /// Opens an existing file for reading and writing through the page cache. Blocks.
-    ///
-    /// # Errors
-    /// The errors of open(2).
-    pub fn open_existing(path: &Path) -> io::Result<Self> {
-        Ok(Self::buffered(open(path, false, 0)?))
-    }
-
-    /// Like [`Self::open_existing`], but does not block: None if the kernel cannot resolve the name
-    /// without the disk.
+    /// Like [`Self::open_buffered`] of a file that exists, but does not block: None if the kernel
+    /// cannot resolve the name without the disk.
     pub fn open_cached(path: &Path) -> Option<Self> {
         let path = CString::new(path.as_os_str().as_bytes()).ok()?;
         // SAFETY: all zeros is a valid open_how.

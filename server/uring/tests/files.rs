@@ -39,9 +39,9 @@ fn filled(byte: u8, len: usize) -> AlignedBuf {
     buf
 }
 
-fn round_trip<D: Made>(dir: &Path, open: fn(&Path) -> std::io::Result<File>) {
+fn round_trip<D: Made>(dir: &Path, open: fn(&Path, bool) -> std::io::Result<File>) {
     let mut ring = D::made();
-    let file = open(&dir.join("segment")).unwrap();
+    let file = open(&dir.join("segment"), true).unwrap();
     let block = file.block_bytes().unwrap_or(100);
     let writes = 50;
     for i in 0..writes {
@@ -118,10 +118,10 @@ fn a_full_device_is_an_error<D: Made>() {
 fn a_file_dropped_by_its_owner_stays_open_for_queued_operations<D: Made>() {
     let dir = tempfile::tempdir().unwrap();
     let mut ring = D::made();
-    let file = File::open_buffered(&dir.path().join("a")).unwrap();
+    let file = File::open_buffered(&dir.path().join("a"), true).unwrap();
     ring.write(&file, 0, filled(1, 10), Durability::Cached, 1);
     drop(file);
-    let other = File::open_buffered(&dir.path().join("b")).unwrap();
+    let other = File::open_buffered(&dir.path().join("b"), true).unwrap();
     assert!(matches!(next(&mut ring), Event::Written { result: Ok(()), .. }));
     assert_eq!(other.std().metadata().unwrap().len(), 0);
     assert_eq!(std::fs::read(dir.path().join("a")).unwrap(), [1; 10]);
@@ -131,7 +131,7 @@ fn a_file_dropped_by_its_owner_stays_open_for_queued_operations<D: Made>() {
 fn dropping_a_ring_waits_for_its_writes() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut ring = Ring::new(Config::default()).unwrap();
-    let file = File::open_direct(&dir.path().join("a")).unwrap();
+    let file = File::open_direct(&dir.path().join("a"), true).unwrap();
     for i in 0..32 {
         ring.write(&file, i << 16, filled(i as u8, 1 << 16), Durability::Durable, i);
     }

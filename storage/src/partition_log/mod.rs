@@ -49,7 +49,7 @@ pub use start_offset::{
     START_OFFSET_VERSION, new_start_offset, read_start_offset,
 };
 
-use crate::file_op::{FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
+use crate::file_op::{Creates, FileDone, FileId, FileKey, FileOp, FileToken, OpenMode};
 use crate::open_files::OpenFiles;
 use crate::segment_name;
 use read::RecentBatch;
@@ -433,9 +433,9 @@ impl PartitionLog {
         // If the file of a segment with records is gone, an empty file must not replace it. The
         // same is true of the directory: a new one would have only the newest records.
         let mode = match segment.size {
-            0 if self.has_directory => OpenMode::Added,
-            0 => OpenMode::Cached,
-            1.. => OpenMode::Existing,
+            0 if self.has_directory => OpenMode { creates: Creates::File, ..OpenMode::CACHED },
+            0 => OpenMode::CACHED,
+            1.. => OpenMode::EXISTING,
         };
         files.open(self.key(segment.file), mode, path, ops)
     }

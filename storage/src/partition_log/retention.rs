@@ -3,7 +3,7 @@
 use super::{
     PartitionLog, START_OFFSET_FILE, START_OFFSET_KEY, START_OFFSET_WRITE, segment_file_name,
 };
-use crate::file_op::{FileOp, OpenMode};
+use crate::file_op::{Creates, FileOp, OpenMode};
 use crate::open_files::OpenFiles;
 
 impl PartitionLog {
@@ -68,7 +68,8 @@ impl PartitionLog {
         }
         self.is_start_offset_writing = true;
         let path = || self.place.dir.join(START_OFFSET_FILE);
-        let file = files.open(self.key(START_OFFSET_KEY), OpenMode::Added, path, ops);
+        let mode = OpenMode { creates: Creates::File, ..OpenMode::CACHED };
+        let file = files.open(self.key(START_OFFSET_KEY), mode, path, ops);
         let token = self.token(START_OFFSET_WRITE);
         let (offset, data) = self.start_offset.set(self.wanted_start_offset);
         ops.push(FileOp::Write { token, file, offset, data });

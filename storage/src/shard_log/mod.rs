@@ -460,7 +460,7 @@ impl ShardLog {
     fn file(&mut self, segment: u64, ops: &mut Vec<FileOp>) -> FileId {
         let Self { files, config, .. } = self;
         let path = || segment_path(&config.dir, segment);
-        files.open(FileKey { log: 0, segment }, OpenMode::Durable, path, ops)
+        files.open(FileKey { log: 0, segment }, OpenMode::DURABLE, path, ops)
     }
 
     fn token(&self, kind: u64) -> FileToken {

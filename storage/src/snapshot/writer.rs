@@ -79,7 +79,7 @@ impl SnapshotWriter {
     pub fn begin(&mut self, ops: &mut Vec<FileOp>) {
         assert!(self.is_idle() && !self.is_writing, "one at a time");
         let path = self.config.dir.join(SNAPSHOT_ASIDE_FILE_NAME);
-        let (file, mode) = (self.config.file, OpenMode::Aside);
+        let (file, mode) = (self.config.file, OpenMode::ASIDE);
         ops.push(FileOp::RemoveFile { path: path.clone() });
         ops.push(FileOp::Open { file, path, mode });
         self.state = State::Filling;

@@ -15,7 +15,7 @@ mod sparse;
 
 pub use sparse::SparseFile;
 
-use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use muster_storage::{Creates, FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -199,9 +199,12 @@ impl Disk {
 
     /// Whether opening fails in this mode.
     fn is_missing(&self, path: &Path, mode: OpenMode) -> bool {
-        let is_taken = || self.taken.iter().any(|directory| path.starts_with(directory));
-        let needs_file = mode == OpenMode::Existing;
-        !self.live.contains_key(path) && mode.may_be_lost() && (needs_file || is_taken())
+        let is_created = match mode.creates {
+            Creates::Directory => true,
+            Creates::File => !self.taken.iter().any(|directory| path.starts_with(directory)),
+            Creates::Nothing => false,
+        };
+        !self.live.contains_key(path) && !is_created
     }
 
     /// Whether the operation's file could not be opened, and still does not exist.

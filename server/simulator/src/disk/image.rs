@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn writes_that_are_not_durable_are_there_in_every_combination() {
         let mut disk = Disk::default();
-        let inode = disk.open(&file("log"), OpenMode::Durable);
+        let inode = disk.open(&file("log"), OpenMode::DURABLE);
         (0..3).for_each(|at| {
             disk.write(inode, at, &[at as u8 + 1]);
         });
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_write_is_torn_at_the_borders_of_blocks() {
         let mut disk = Disk::default();
-        let inode = disk.open(&file("log"), OpenMode::Durable);
+        let inode = disk.open(&file("log"), OpenMode::DURABLE);
         let write = disk.write(inode, 0, &[7; 1024]);
         let found: BTreeSet<_> =
             states(&disk, Some(write)).into_iter().map(|files| files[0].1.clone()).collect();
@@ -248,9 +248,9 @@ mod tests {
     #[test]
     fn names_that_are_not_durable_are_there_or_not() {
         let mut disk = Disk::default();
-        disk.open(&file("kept"), OpenMode::Durable);
+        disk.open(&file("kept"), OpenMode::DURABLE);
         disk.remove_file(&file("kept"));
-        disk.open(&file("aside"), OpenMode::Aside);
+        disk.open(&file("aside"), OpenMode::ASIDE);
         assert_eq!(states(&disk, None).len(), 4, "each of both is there or not");
         disk.rename(&file("aside"), &file("new"));
         let only_new = vec![("new".to_owned(), Vec::new())];

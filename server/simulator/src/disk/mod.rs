@@ -18,7 +18,7 @@ pub(crate) use real::{Contents, copied, scratch};
 
 use crate::random::Random;
 use file::{File, What};
-use muster_storage::OpenMode;
+use muster_storage::{Creates, OpenMode, Writes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -53,12 +53,10 @@ impl Disk {
         self.files.push(File { name: path.to_owned(), ..File::default() });
         let inode = Inode(self.files.len() - 1);
         self.names.insert(path.to_owned(), inode);
-        match mode {
-            OpenMode::Durable => self.sync_directory(path),
-            OpenMode::Aside | OpenMode::Cached | OpenMode::Added | OpenMode::AddedAside => {
-                self.created.push(path.to_owned());
-            }
-            OpenMode::Existing => unreachable!("it is not there"),
+        assert!(mode.creates != Creates::Nothing, "it is not there");
+        match mode.writes {
+            Writes::Durable => self.sync_directory(path),
+            Writes::Aside | Writes::Cached => self.created.push(path.to_owned()),
         }
         inode
     }
@@ -66,7 +64,12 @@ impl Disk {
     /// Whether a file can be opened in a mode.
     pub(crate) fn opens(&self, path: &Path, mode: OpenMode) -> bool {
         let is_moved = path.parent().is_some_and(|directory| self.moved.contains(directory));
-        self.has(path) || !mode.may_be_lost() || mode != OpenMode::Existing && !is_moved
+        let is_created = match mode.creates {
+            Creates::Directory => true,
+            Creates::File => !is_moved,
+            Creates::Nothing => false,
+        };
+        self.has(path) || is_created
     }
 
     /// Whether a file has this name.
@@ -95,13 +98,9 @@ impl Disk {
 
     /// Completes a write.
     pub(crate) fn written(&mut self, inode: Inode, write: u64, mode: OpenMode) {
-        match mode {
-            OpenMode::Durable | OpenMode::Aside | OpenMode::AddedAside => {
-                self.files[inode.0].flushed(write);
-            }
-            OpenMode::Cached | OpenMode::Existing | OpenMode::Added => {
-                self.files[inode.0].done(write);
-            }
+        match mode.writes {
+            Writes::Durable | Writes::Aside => self.files[inode.0].flushed(write),
+            Writes::Cached => self.files[inode.0].done(write),
         }
     }
 

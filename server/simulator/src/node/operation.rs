@@ -2,7 +2,7 @@
 
 use crate::disk::Inode;
 use muster::files::{Call, Descriptor};
-use muster_storage::{FileToken, OpenMode};
+use muster_storage::{FileToken, OpenMode, Writes};
 use std::io;
 use std::rc::Rc;
 
@@ -110,7 +110,7 @@ impl EndedOperation {
 impl Operation {
     pub(super) fn is_durable_write(&self) -> bool {
         let is_write = matches!(self.doing, Doing::Write { .. });
-        is_write && self.fails.is_none() && self.file.mode == OpenMode::Durable
+        is_write && self.fails.is_none() && self.file.mode.writes == Writes::Durable
     }
 }
 

@@ -112,7 +112,7 @@ impl NamesCheck {
                 None => Stage::Idle,
             },
             Stage::Found(of) => {
-                ops.push(FileOp::Open { file, path: of.path.clone(), mode: OpenMode::Aside });
+                ops.push(FileOp::Open { file, path: of.path.clone(), mode: OpenMode::ASIDE });
                 ops.push(FileOp::Read { token, file, offset: 0, len: HEAD_BYTES });
                 Stage::ReadingHead(of)
             }

@@ -18,7 +18,7 @@ mod pass;
 use super::damaged_part::Suspect;
 use super::segment::Segment;
 use super::{ASIDE_KEY, PartitionLog, segment_file_name};
-use crate::file_op::{FileDone, FileId, FileOp, FileToken, OpenMode};
+use crate::file_op::{Creates, FileDone, FileId, FileOp, FileToken, OpenMode};
 use crate::open_files::OpenFiles;
 use crate::segment_name;
 use crate::shard_log::{ASIDE_FILE_NAME, CompactionConfig};
@@ -349,7 +349,8 @@ impl PartitionLog {
 
     fn aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(ASIDE_FILE_NAME);
-        files.open(self.key(ASIDE_KEY), OpenMode::AddedAside, path, ops)
+        let mode = OpenMode { creates: Creates::File, ..OpenMode::ASIDE };
+        files.open(self.key(ASIDE_KEY), mode, path, ops)
     }
 
     fn remove_aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) {

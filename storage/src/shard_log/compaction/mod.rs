@@ -478,7 +478,7 @@ impl ShardLog {
     fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
         let Self { files, config, .. } = self;
         let path = || segment_path(&config.dir, ASIDE);
-        files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::Aside, path, ops)
+        files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::ASIDE, path, ops)
     }
 
     fn close(&mut self, segment: u64, ops: &mut Vec<FileOp>) {

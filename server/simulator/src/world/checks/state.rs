@@ -5,8 +5,8 @@ use crate::judge::cut_conversions;
 use crate::node::{OpenFile, Reloaded, StartedShard, Write};
 use crate::world::World;
 use muster::partitions::layout::TOPICS;
-use muster_storage::OpenMode;
 use muster_storage::layout::BLOCK_MAGIC;
+use muster_storage::{OpenMode, Writes};
 use std::path::Path;
 
 impl World {
@@ -158,7 +158,7 @@ impl World {
 /// Whether a write to a file is that of a block of a shard's log.
 fn is_block(mode: OpenMode, path: &Path, data: &[u8]) -> bool {
     let is_block = data.starts_with(&BLOCK_MAGIC.to_be_bytes());
-    is_block && mode == OpenMode::Durable && is_in_log(path)
+    is_block && mode.writes == Writes::Durable && is_in_log(path)
 }
 
 fn is_in_log(path: &Path) -> bool {
