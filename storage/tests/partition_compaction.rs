@@ -325,6 +325,40 @@ fn a_held_segment_that_lost_its_name_is_replaced() {
     assert!(world.disk.live.keys().all(|it| !it.to_string_lossy().ends_with(".replaced")));
 }
 
+/// The new segment is removed before each slice in turn, while its file is closed.
+#[test]
+fn a_pass_whose_new_segment_was_removed_ends_and_drops_no_record() {
+    let expected = [read(1, "b", "1"), read(2, "a", "2")];
+    let mut lost = 0;
+    for moment in 0.. {
+        let mut world = world();
+        for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
+            world.append(Made::of(&[(key, Some(value))]).batch());
+        }
+        world.seal();
+        let mut pass = world.begin(0).unwrap();
+        let early = (0..moment).find_map(|_| world.step(&mut pass));
+        if early.is_some() {
+            break;
+        }
+        world.close_files();
+        let path = place().dir.join("compacted.new");
+        let was_there = world.disk.live.remove(&path).is_some();
+        world.disk.durable.remove(&path);
+        let end = loop {
+            if let Some(end) = world.step(&mut pass) {
+                break end;
+            }
+        };
+        assert_eq!(was_there, matches!(end, CompactionEnd::Lost { .. }), "{moment}: {end:?}");
+        lost += usize::from(was_there);
+        world.reopen_stored().unwrap();
+        let left = records(&mut world);
+        assert!(expected.iter().all(|it| left.contains(it)), "{moment}: {left:?}");
+    }
+    assert!(lost >= 2, "{lost}");
+}
+
 /// The directory is moved away before each slice in turn.
 #[test]
 fn a_pass_whose_directory_was_moved_away_ends_and_makes_no_other_one() {

@@ -260,15 +260,19 @@ impl PartitionLog {
                 Slice::Wait { bytes: len as usize }
             }
             Work::Write { offset, data } => {
-                if offset == 0 {
+                // Earlier bytes are not written again: the file must not be made again.
+                let creates = if offset == 0 {
                     self.remove_aside(files, ops);
-                }
-                let (file, bytes) = (self.aside(files, ops), data.len());
+                    Creates::File
+                } else {
+                    Creates::Nothing
+                };
+                let (file, bytes) = (self.aside(creates, files, ops), data.len());
                 ops.push(FileOp::Write { token, file, offset, data });
                 Slice::Wait { bytes }
             }
             Work::Sync { len } => {
-                let file = self.aside(files, ops);
+                let file = self.aside(Creates::Nothing, files, ops);
                 ops.push(FileOp::Truncate { file, len });
                 ops.push(FileOp::Sync { token, file });
                 Slice::Wait { bytes: 0 }
@@ -347,9 +351,9 @@ impl PartitionLog {
         segment.next_offset > self.clean_to
     }
 
-    fn aside(&self, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
+    fn aside(&self, creates: Creates, files: &mut OpenFiles, ops: &mut Vec<FileOp>) -> FileId {
         let path = || self.place.dir.join(ASIDE_FILE_NAME);
-        let mode = OpenMode { creates: Creates::File, ..OpenMode::ASIDE };
+        let mode = OpenMode { creates, ..OpenMode::ASIDE };
         files.open(self.key(ASIDE_KEY), mode, path, ops)
     }
 
