@@ -3,6 +3,7 @@
 
 use crate::support::offsets::{commit, committed};
 use crate::support::rules::{alice_reads_orders, all_acls, describe_configs};
+use crate::support::sessions::join_alone;
 use crate::support::streams::WORDS;
 use crate::support::transactional::{Producer, Version, settled, settled_offset};
 use crate::support::{Client, Server, create_topic, produce_to, rules};
@@ -29,8 +30,8 @@ pub fn fill(server: &Server) {
     let Response::CreateAcls(created) = response else { panic!("{response:?}") };
     assert_eq!(created.results[0].error_code, 0, "{created:?}");
 
-    let (member, generation) = join(&mut server.coordinator(CLASSIC));
-    commit_as(server, &member, generation, 11);
+    let member = join(&mut server.coordinator(CLASSIC));
+    commit_as(server, &member, 11);
     let mut client = server.coordinator(CONSUMERS);
     assert_eq!(beat(&mut client, 0), (0, FIRST_EPOCH));
     commit(server, "offsets-of-consumers", ORDERS, 0, 12);
@@ -40,6 +41,8 @@ pub fn fill(server: &Server) {
     assert_eq!(producer.commit(server, PENDING, 13), 0);
 }
 
+/// The generation of the classic group after its member has joined.
+const GENERATION: i32 = 1;
 /// The epoch of the consumer group's member.
 const FIRST_EPOCH: i32 = 2;
 
@@ -57,7 +60,7 @@ pub fn check(server: &Server) {
     assert_eq!(producer.send(server, 0, "next"), 0);
     assert_eq!(producer.commit(server, PENDING, 14), 0);
     assert_eq!(producer.end(server, true), 0);
-    commit_as(server, member, 1, 21);
+    commit_as(server, member, 21);
     check_again(server);
 }
 
@@ -83,40 +86,29 @@ pub fn check_again(server: &Server) {
     assert_eq!(acls.resources[0].acls[0].principal, "User:alice");
 }
 
-/// Joins as the only member. Returns its id and generation.
-fn join(client: &mut Client) -> (String, i32) {
-    let protocol = JoinGroupRequestProtocol { name: "range".into(), metadata: [1][..].into() };
-    let request = JoinGroupRequest {
-        group_id: CLASSIC.into(),
-        session_timeout_ms: 300_000,
-        rebalance_timeout_ms: 300_000,
-        protocol_type: "test".into(),
-        protocols: vec![protocol],
-        ..Default::default()
-    };
-    // The last version in which a member without an id does not have to join twice.
-    let Response::JoinGroup(joined) = client.call(3, request.into()) else { panic!() };
-    assert_eq!(joined.error_code, 0);
+/// Joins as the only member, and assigns to itself. Returns its id.
+fn join(client: &mut Client) -> String {
+    let member_id = join_alone(client, CLASSIC);
     let assignment = SyncGroupRequestAssignment {
-        member_id: joined.member_id.clone(),
+        member_id: member_id.clone().into(),
         assignment: [2][..].into(),
     };
     let request = SyncGroupRequest {
         group_id: CLASSIC.into(),
-        generation_id: joined.generation_id,
-        member_id: joined.member_id.clone(),
+        generation_id: GENERATION,
+        member_id: member_id.clone().into(),
         assignments: vec![assignment],
         ..Default::default()
     };
     let Response::SyncGroup(synced) = client.call(3, request.into()) else { panic!() };
     assert_eq!(synced.error_code, 0);
-    (joined.member_id.into_owned(), joined.generation_id)
+    member_id
 }
 
 fn classic_beat(server: &Server, member: &str) -> i16 {
     let request = HeartbeatRequest {
         group_id: CLASSIC.into(),
-        generation_id: 1,
+        generation_id: GENERATION,
         member_id: member.to_owned().into(),
         ..Default::default()
     };
@@ -126,7 +118,7 @@ fn classic_beat(server: &Server, member: &str) -> i16 {
 }
 
 /// Commits an offset as the member of the classic group.
-fn commit_as(server: &Server, member: &str, generation: i32, offset: i64) {
+fn commit_as(server: &Server, member: &str, offset: i64) {
     let partition = OffsetCommitRequestPartition {
         partition_index: 0,
         committed_offset: offset,
@@ -139,7 +131,7 @@ fn commit_as(server: &Server, member: &str, generation: i32, offset: i64) {
     };
     let request = OffsetCommitRequest {
         group_id: CLASSIC.into(),
-        generation_id_or_member_epoch: generation,
+        generation_id_or_member_epoch: GENERATION,
         member_id: member.to_owned().into(),
         topics: vec![topic],
         ..Default::default()
