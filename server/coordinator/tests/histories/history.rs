@@ -63,15 +63,21 @@ impl History {
         self.settle();
     }
 
+    /// A group notices changed topics with its next heartbeat. A round of heartbeats therefore
+    /// precedes the first look at the groups.
     fn settle(&mut self) {
-        let mut rounds = 0;
-        while !self.is_settled() {
-            assert!(rounds < SETTLING_ROUNDS, "not settled: {:?}", self.shard.witness.groups);
+        for _ in 0..SETTLING_ROUNDS {
             self.round();
             self.shard.advance(ROUND_MS);
             self.check_owned();
-            rounds += 1;
+            if self.is_settled() {
+                return self.stays_settled();
+            }
         }
+        panic!("not settled: {:?}", self.shard.witness.groups);
+    }
+
+    fn stays_settled(&mut self) {
         let settled = self.shard.log.len();
         self.round();
         let is_resolution =
