@@ -275,8 +275,9 @@ class Share(ShareStory):
         asked = self.control.say(f"produce {self.next_id} {LATE}")
         self.next_id += LATE
         self.clock.until(lambda: self.ledger.update().ended > before, "acknowledgements go on")
-        self.server.crash()
-        self.server.start()
+        with self.ledger.crash():
+            self.server.crash()
+            self.server.start()
         self.control.wait("produced", asked, "producing over the crash", 60)
         self.produce(HELD)
         self.drain()

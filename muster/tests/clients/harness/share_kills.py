@@ -45,8 +45,9 @@ class ShareKills(Kills, ShareStory):
             alive = [p for p in self.processors if not p.expected_to_end]
             self.random.choice(alive).kill()
             self.start_processor()
-        self.server.crash()
-        self.server.start()
+        with self.ledger.crash():
+            self.server.crash()
+            self.server.start()
         self.note(f"server killed, {self.ledger.update().ended} records had their end before")
 
     def committed_offsets_stand(self):

@@ -1,6 +1,7 @@
 """What became of each record of a share group, from what its members say."""
 
 from collections import defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.processes import Failure
@@ -16,6 +17,7 @@ class Delivery:
     member: str
     count: int
     verdict: str
+    restarts: int = 0  # of the server, before it
     answer: str = ""
 
     @property
@@ -35,19 +37,33 @@ class Ledger:
         self.ids = {}
         #: Members that acknowledge when all is done, which is no error below the start offset.
         self.late = set()
+        #: The numbers of reports before each crash of the server, and before the end of the start
+        #: that followed it.
+        self.crashes, self.restarts = [], []
         self.ended = 0  # deliveries with an end that was confirmed
 
     def update(self):
         with self.clock.changed:
             new = self.clock.reports[self.read:]
-        self.read += len(new)
         for adapter, event in new:
             match event["event"]:
                 case "acquired":
                     self._acquire(adapter.name, event["records"])
                 case "confirmed" | "refused":
                     self._answer(adapter.name, event)
+            self.read += 1
         return self
+
+    @contextmanager
+    def crash(self):
+        """Surrounds a crash of the server and the start after it."""
+        self._count(self.crashes)
+        yield
+        self._count(self.restarts)
+
+    def _count(self, times):
+        with self.clock.changed:
+            times.append(len(self.clock.reports))
 
     def _acquire(self, member, records):
         for id, partition, offset, count, verdict in records:
@@ -59,14 +75,21 @@ class Ledger:
             if last and last.count == count and last.verdict in ("renew", "hold"):
                 last.verdict = verdict  # which it says now of what it held
             else:
-                deliveries.append(Delivery(member, count, verdict))
+                restarts = self._passed(self.restarts)
+                deliveries.append(Delivery(member, count, verdict, restarts))
+
+    def _passed(self, times):
+        return sum(time <= self.read for time in times)
 
     def _answer(self, member, event):
         for partition, offset in event["records"]:
             mine = [d for d in self.deliveries[partition, offset] if d.member == member]
             if not mine:
                 raise Failure(f"{member} was answered about {partition, offset} without a delivery")
-            mine[-1].answer = "late" if member in self.late else event["event"]
+            # A server that has crashed does not know who held a record before. As with Kafka, it
+            # confirms what lies below the start offset, which another member may have moved.
+            is_late = member in self.late or mine[-1].restarts < self._passed(self.crashes)
+            mine[-1].answer = "late" if is_late else event["event"]
             self.ended += mine[-1].ended
 
     def held_by(self, member):
