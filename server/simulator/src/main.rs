@@ -3,7 +3,8 @@
 
 #![forbid(unsafe_code)]
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_faults::Fault;
 use simulator::coverage::{Coverage, Seen};
@@ -90,7 +91,10 @@ impl Cli {
     /// The arguments of the runs, to replay one of them.
     fn arguments(&self) -> String {
         match &self.server {
-            Some(Server::Loopback(loopback)) => format!("loopback --driver {} ", loopback.driver),
+            Some(Server::Loopback(Loopback { driver, server })) => {
+                let server = server.as_ref().map(|path| format!("--server {} ", path.display()));
+                format!("loopback --driver {driver} {}", server.unwrap_or_default())
+            }
             None => String::new(),
         }
     }
@@ -105,6 +109,10 @@ fn fault(name: &str) -> Result<Fault, String> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if cli.server.is_some() && (cli.crash_images.is_some() || cli.fault.is_some()) {
+        let reason = "--crash-images and --fault need a simulated server";
+        Cli::command().error(ErrorKind::ArgumentConflict, reason).exit();
+    }
     if cli.list_faults {
         Fault::ALL.iter().for_each(|fault| println!("{fault}"));
         return ExitCode::SUCCESS;

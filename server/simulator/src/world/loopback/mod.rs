@@ -36,7 +36,7 @@ pub(crate) struct Loopback {
     /// Whether any process has served: from then on there is a data directory.
     has_served: bool,
     is_paused: bool,
-    /// The end of the last pause of the process; it may be over.
+    /// The end of the last pause of the process, or of the run itself; it may be over.
     paused_until: u64,
     /// A clean stop was requested.
     is_stopping: bool,

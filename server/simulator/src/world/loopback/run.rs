@@ -29,6 +29,9 @@ const READY_EVERY: u64 = 5 * MS;
 const START_MAX: u64 = 60 * SECOND;
 const STOP_MAX: u64 = 60 * SECOND;
 
+/// A run that comes to an event later than this has stood still: the machine is busy.
+const LATE_MAX: u64 = 100 * MS;
+
 /// A crash at startup comes within this time.
 const CRASH_IN_START_MAX: u64 = 200 * MS;
 
@@ -113,6 +116,26 @@ impl World<Loopback> {
         }
         let now = self.node.tick();
         self.sim.advance(now);
+    }
+
+    /// Counts the time since `due` as a pause, if it is long. The clients have stood still in it,
+    /// and a busy machine may not have let the server run either.
+    fn note_lateness(&mut self, due: u64) {
+        let now = self.node.now;
+        let late = now.saturating_sub(due.max(self.node.paused_until));
+        if late <= LATE_MAX {
+            return;
+        }
+        self.sim.note(format_args!("the run stood still for {} ms", late / MS));
+        self.node.paused_until = now;
+        self.calm_since = self.calm_since.map(|since| since.max(now));
+        match &mut self.phase {
+            Phase::Calm(until)
+            | Phase::Changed(until)
+            | Phase::Resting(until)
+            | Phase::Answered(until) => *until += late,
+            Phase::CreatingTopics | Phase::Chaos(_) | Phase::Last | Phase::Over => {}
+        }
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -271,6 +294,7 @@ impl Machine for Loopback {
             let due = world.sim.next_at().unwrap_or(now);
             world.wait_for_sockets(due.min(world.node.next_look()).max(now));
             if world.sim.next_at().is_none_or(|at| at <= world.node.now) {
+                world.note_lateness(due);
                 return world.sim.next_event();
             }
         }
