@@ -1,4 +1,5 @@
-//! Coverage marks, counted: a simulator that never reaches a place proves nothing about it.
+//! Coverage marks with their counts. A simulator that never reaches a place proves nothing about
+//! it.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -142,12 +143,12 @@ seen! {
 }
 
 impl Seen {
-    /// Whether it comes only where crash images are tried: all from the first of them on.
+    /// Whether the mark is reached only by crash images, counted from the first image on.
     pub fn is_of_images(self) -> bool {
         self as usize >= Self::ImageInWrite as usize
     }
 
-    /// Whether a thousand runs may miss it: it comes once in ten thousand.
+    /// Whether a thousand runs may miss the mark, because only one run in ten thousand reaches it.
     pub fn is_chance(self) -> bool {
         matches!(self, Self::HalfRebalance | Self::DiedWithDamage)
     }

@@ -1,4 +1,4 @@
-//! The events of a run: a closed enum, so that no match forgets one.
+//! The events of a run: a closed enum, so that each match handles all events.
 
 use crate::disk::Crash;
 use crate::net::{LinkId, NetEvent};
@@ -9,9 +9,9 @@ pub(crate) enum TimedEvent {
     Machine(MachineEvent),
     /// An event of a connection.
     Net(NetEvent),
-    /// The client learns that the connection is gone.
+    /// A client is notified that its connection is gone.
     Lost { link: LinkId },
-    /// The server learns that the client is gone.
+    /// The server is notified that a client is gone.
     Ended { link: LinkId },
     /// A request was not answered in time.
     Expired { link: LinkId, correlation: i32 },
@@ -23,11 +23,12 @@ pub(crate) enum TimedEvent {
     Churn,
     /// The server starts.
     Start,
-    /// Looks whether all is as it should be.
+    /// Checks the state of the run.
     Check,
 }
 
-/// `life` counts the incarnations of the server process: events of an earlier one have no effect.
+/// An event of the machine. `life` counts the incarnations of the server process: events of an
+/// earlier incarnation have no effect.
 #[derive(Debug)]
 pub(crate) enum MachineEvent {
     /// A shard's turn.
@@ -46,7 +47,7 @@ pub(crate) enum MachineEvent {
     Reload { life: u32, shard: u32 },
     /// A clean stop took too long.
     StopOverdue { life: u32 },
-    /// The disk has room again.
+    /// The disk has free space again.
     RoomAgain,
 }
 

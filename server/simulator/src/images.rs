@@ -1,4 +1,5 @@
-//! The crash images of a run: on which occasions they are tried, and which were.
+//! The crash images of a run: the occasions on which images are tried, and the images that were
+//! tried.
 
 use crate::disk::scratch;
 use crate::random::Random;
@@ -11,12 +12,12 @@ use tempfile::TempDir;
 
 /// The images of a run.
 pub(crate) struct Images {
-    /// One in this number of occasions is taken; none if it is zero.
+    /// One in this number of occasions is used; zero means no occasion.
     every: u64,
     occasions: u64,
     random: Random,
     directory: Option<Directory>,
-    /// The images that were tried, by a hash of the files and of the state they are compared with.
+    /// The images that were tried, by a hash of their files and of the expected state.
     known: BTreeSet<u64>,
     tried: u64,
 }
@@ -41,12 +42,12 @@ impl Images {
         &mut self.random
     }
 
-    /// Whether any occasion is taken.
+    /// Whether images are tried at all.
     pub(crate) fn are_wanted(&self) -> bool {
         self.every > 0
     }
 
-    /// Whether this occasion is taken.
+    /// Whether images are tried on this occasion.
     pub(crate) fn is_wanted(&mut self) -> bool {
         self.occasions += 1;
         self.every > 0 && self.occasions.is_multiple_of(self.every)
@@ -61,14 +62,14 @@ impl Images {
         self.tried += count;
     }
 
-    /// Whether no image of this hash was tried: it is now.
+    /// Whether no image with this hash was tried before. Notes the hash.
     pub(crate) fn is_new(&mut self, hash: u64) -> bool {
         let is_new = self.known.insert(hash);
         self.tried += u64::from(is_new);
         is_new
     }
 
-    /// Makes a directory of exactly these files, each with its hash; returns its path.
+    /// Makes a directory with exactly these files, each with its hash; returns its path.
     ///
     /// # Errors
     /// The real file system fails.
@@ -89,7 +90,7 @@ impl Directory {
         Ok(Self { place: tempfile::tempdir_in(scratch())?, hashes: BTreeMap::new() })
     }
 
-    /// Makes the directory have exactly these files. Most are there already.
+    /// Changes the directory to contain exactly these files. Most files are there already.
     fn put(&mut self, files: &Files<'_>) -> io::Result<()> {
         let place = self.place.path();
         for gone in self.hashes.extract_if(.., |path, _| !files.contains_key(path.as_path())) {

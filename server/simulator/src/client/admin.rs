@@ -22,7 +22,7 @@ const DELETE: i8 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     number: u32,
-    /// How many partitions each topic may have, if it is there.
+    /// The numbers of partitions that each topic may have; None if it may not exist.
     topics: [BTreeSet<Option<i32>>; TOPICS],
     /// The configs that each group may have.
     configs: [BTreeSet<Option<String>>; GROUPS],
@@ -35,7 +35,7 @@ enum Doing {
     Create(usize, i32),
     Grow(usize, i32),
     Delete(usize),
-    /// No other client has the group, and has no members.
+    /// Commits an offset to a group that no other client uses, and that has no members.
     Commit(usize),
     Configure(usize, Option<String>),
 }
@@ -50,17 +50,17 @@ impl Admin {
         }
     }
 
-    /// The book if the server ended now: what is under way may have taken effect or not.
+    /// The book if the server ended now: the request under way may have taken effect, or not.
     pub(crate) fn interrupted(&self) -> Self {
         let mut book = self.clone();
         book.maybe(self.doing.clone());
         book
     }
 
-    /// Whether the cluster is one that may be.
+    /// Whether the cluster has one of the states that the client expects.
     ///
     /// # Errors
-    /// It contradicts earlier answers.
+    /// The cluster contradicts earlier answers.
     pub(crate) fn check(&self, image: &ClusterImage) -> Result<(), String> {
         for (at, possible) in self.topics.iter().enumerate() {
             let name = self.topic(at);
@@ -234,7 +234,7 @@ impl Admin {
             }
             (Doing::Delete(at), 0) => self.topics[at] = [None].into(),
             (Doing::Commit(_), 0) => {}
-            // The topic may be deleted, or the number of shards have changed.
+            // The topic may have been deleted, or the number of shards may have changed.
             (Doing::Commit(_), code)
                 if [unknown, ErrorCode::NotCoordinator.code()].contains(&code) => {}
             (Doing::Configure(at, value), 0) => self.configs[at] = [value].into(),
@@ -250,10 +250,10 @@ impl Admin {
                 self.topics[at].retain(|known| known.is_some_and(|it| it >= count));
                 is(!self.topics[at].is_empty(), "a topic has more partitions than it can")?;
             }
-            // It has a quota.
+            // The client has a quota.
             (Doing::Create(..) | Doing::Grow(..) | Doing::Delete(_), code)
                 if code == ErrorCode::ThrottlingQuotaExceeded.code() => {}
-            // The controller was loaded again: the change was made, or was not.
+            // The controller was loaded again: the change may have been made, or not.
             (doing, code) if code == ErrorCode::UnknownServerError.code() => self.maybe(doing),
             (doing, code) => return Err(format!("{doing:?} is refused with {code}")),
         }

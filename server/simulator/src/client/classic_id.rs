@@ -1,9 +1,10 @@
-//! The id of a member of a classic group, and whether its coordinator may lose it. As in Kafka, an
-//! id is in memory only until the assignment of a generation with it is written. A static member
-//! that joins during a rebalance replaces the id before it at once; if the coordinator is loaded
-//! again before the assignment, the former id is the valid one, and the new one is fenced.
+//! The id of a member of a classic group, and whether its coordinator may lose the id. As in Kafka,
+//! an id is only in memory until the assignment of a generation with this id is written. A static
+//! member that joins during a rebalance replaces its former id at once. If the coordinator is
+//! loaded again before the assignment is written, the former id is valid again, and the new id is
+//! fenced.
 //!
-//! A member of a consumer group has no such time: it is answered when its records are durable.
+//! A member of a consumer group has no such time: its answer waits until its records are durable.
 
 use loadgen::event::EventKind;
 use loadgen::member::State;
@@ -12,9 +13,9 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct ClassicId {
     id: Option<Arc<str>>,
-    /// When it sent its last JoinGroup.
+    /// When the member sent its last JoinGroup.
     asked_at: u64,
-    /// When it asked for its id, until it has an assignment with it.
+    /// When the member asked for its id, until it has an assignment with this id.
     unwritten_since: Option<u64>,
 }
 
@@ -39,13 +40,13 @@ impl ClassicId {
         }
     }
 
-    /// Whether it has an id that may not be durable.
+    /// Whether the member has an id that may not be durable.
     #[cfg(test)]
     pub(crate) fn is_unwritten(&self) -> bool {
         self.unwritten_since.is_some()
     }
 
-    /// Whether a coordinator that was loaded at this time may know a former id of the member only.
+    /// Whether a coordinator that was loaded at this time may know only a former id of the member.
     pub(crate) fn may_be_lost_at(&self, loaded_at: u64) -> bool {
         self.unwritten_since.is_some_and(|since| since <= loaded_at)
     }

@@ -1,6 +1,6 @@
-//! A client that commits offsets for a group of its own, reads them back, and deletes them. Each of
-//! its commits sets the same offset for all its partitions, so that an operation of which only a
-//! part took effect is noticed.
+//! A client that commits offsets for a group of its own, reads them back, and deletes them. Each
+//! commit sets the same offset for all its partitions. So the client notices an operation that took
+//! effect only in part.
 
 use super::{NextRequest, Surroundings};
 use crate::random::Random;
@@ -14,13 +14,13 @@ use muster_codec::messages::{
 use muster_codec::{ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 
-/// The committed state: an offset, for all partitions, or none.
+/// The committed state: one offset for all partitions, or no offset.
 type State = Option<i64>;
 
 /// The last version that has the retention time of offsets.
 const VERSION_WITH_RETENTION: i16 = 4;
 
-/// In all the metadata of one commit: with more the smallest logs could not take it.
+/// The limit on the metadata of one commit. Longer metadata would not fit in the smallest logs.
 const METADATA_BYTES_MAX: u64 = 40_000;
 
 #[derive(Debug, Clone)]
@@ -31,11 +31,12 @@ pub(crate) struct Committer {
     next: i64,
     /// The states that the server may hold.
     possible: BTreeSet<State>,
-    /// Those of them that may expire: they were committed with a retention time.
+    /// The possible states that may expire: they were committed with a retention time.
     expiring: BTreeSet<State>,
-    /// How often something did.
+    /// How often a state has expired.
     expired: u64,
-    /// A deletion is several operations, of which a crash may leave the first.
+    /// Whether a deletion consists of several operations, of which a crash may leave only the
+    /// first.
     deletes_in_parts: bool,
     doing: Doing,
 }
@@ -79,17 +80,17 @@ impl Committer {
         self.expired
     }
 
-    /// The book if the server ended now: what is under way may have taken effect or not.
+    /// The book if the server ended now: the request under way may have taken effect, or not.
     pub(crate) fn interrupted(&self) -> Self {
         let mut book = self.clone();
         book.maybe(self.doing);
         book
     }
 
-    /// An answer shows that the partitions have these.
+    /// Notes that an answer shows these states of the partitions.
     ///
     /// # Errors
-    /// That cannot be.
+    /// The states contradict earlier answers.
     pub(crate) fn check(&self, found: &[State]) -> Result<(), String> {
         let states: BTreeSet<State> = found.iter().copied().collect();
         let is_whole = found.len() as u64 == self.partitions();
@@ -106,7 +107,8 @@ impl Committer {
         }
     }
 
-    /// Whether partitions may have different states: those that a deletion has come to have none.
+    /// Whether the partitions may have these states at the same time. They may differ if a deletion
+    /// has removed the offsets of some partitions only.
     fn may_be_together(&self, states: &BTreeSet<State>) -> bool {
         let is_cut = self.deletes_in_parts && states.len() == 2 && states.contains(&None);
         states.len() == 1 || is_cut
@@ -185,7 +187,7 @@ impl Committer {
         }
     }
 
-    /// It may have taken effect or not.
+    /// Notes that a request may have taken effect, or not.
     fn maybe(&mut self, doing: Doing) {
         let _new = match doing {
             Doing::Nothing | Doing::Fetch => return,
@@ -217,7 +219,7 @@ impl Committer {
         self.offsets_fetched(response.error_code, found)
     }
 
-    /// The part of its group in an answer to a fetch.
+    /// Takes the group's part of the answer to a fetch.
     pub(super) fn group_fetched(
         &mut self,
         group: &OffsetFetchResponseGroup<'_>,
@@ -269,18 +271,19 @@ impl Committer {
         Ok(())
     }
 
-    /// A deletion of its group is about to be requested.
+    /// Called before a deletion of the group is requested.
     pub(super) fn begin_deletion(&mut self) {
         self.doing = Doing::DeleteGroup;
     }
 
-    /// The part of its group in an answer to a deletion.
+    /// Takes the group's part of the answer to a deletion.
     pub(super) fn group_deleted(&mut self, code: i16) -> Result<(), String> {
         self.doing = Doing::Nothing;
         self.deleted(code)
     }
 
-    /// The part of its group in an answer to DescribeGroups: it is there, unless it may be gone.
+    /// Takes the group's part of the answer to DescribeGroups: the group exists, unless it may have
+    /// been deleted.
     pub(super) fn described(&self, group: &DescribedGroup<'_>) -> Result<(), String> {
         let code = group.error_code;
         let is_gone = code == ErrorCode::GroupIdNotFound.code() || group.group_state == "Dead";
@@ -342,7 +345,7 @@ impl Committer {
         (version, OffsetFetchRequest { groups, ..Default::default() }.into())
     }
 
-    /// The part of its group in a fetch.
+    /// The group's part of a fetch.
     pub(super) fn fetched_group(&self) -> OffsetFetchRequestGroup<'static> {
         let topic = |(name, partitions): &(String, i32)| OffsetFetchRequestTopics {
             name: name.clone().into(),
@@ -367,10 +370,10 @@ impl Committer {
     }
 }
 
-/// The error code that all entries have.
+/// The error code of all entries.
 ///
 /// # Errors
-/// They have different ones.
+/// The entries have different codes.
 fn one_code(codes: impl Iterator<Item = i16>) -> Result<i16, String> {
     let codes: BTreeSet<i16> = codes.collect();
     match codes.len() {

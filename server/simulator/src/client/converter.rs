@@ -1,5 +1,5 @@
-//! A client with a group that is converted from one protocol to the other while it has members: a
-//! classic member joins, a consumer comes and goes, and the classic member is still there.
+//! A client with a group that is converted between the protocols while it has members: a classic
+//! member joins, a consumer joins and leaves, and the classic member stays.
 
 use super::{NextRequest, Surroundings};
 use muster_codec::consumer_protocol::{
@@ -71,8 +71,8 @@ impl Converter {
         NextRequest { shard: around.placement.group_shard(&self.group), version, request }
     }
 
-    /// The judge checks what answers report; here they only decide what is next. After an error,
-    /// and without an answer, the classic member joins again.
+    /// Chooses the next request by the answer; the judge checks the content of answers. After an
+    /// error, and without an answer, the classic member joins again.
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) {
         let step = std::mem::replace(&mut self.step, Step::Join);
         match response {

@@ -1,4 +1,4 @@
-//! A client that may do everything, and creates and deletes the ACLs of the users.
+//! A client with all permissions, which creates and deletes the ACLs of the users.
 
 use super::rules::{
     ALLOW, Book, DENY, EVERYONE, GROUP, LITERAL, OPERATIONS, PREFIXED, Rule, TOPIC,
@@ -58,15 +58,15 @@ impl Granter {
         &self.book
     }
 
-    /// The answered requests that created ACLs, and those that deleted some.
+    /// The numbers of answered requests that created ACLs, and of those that deleted ACLs.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.created, self.deleted]
     }
 
-    /// Whether the ACLs of the cluster are those that may be.
+    /// Whether the cluster has ACLs that the client expects.
     ///
     /// # Errors
-    /// They contradict earlier answers.
+    /// The ACLs contradict earlier answers.
     pub(crate) fn check(&self, image: &ClusterImage) -> Result<(), String> {
         self.book.check(&rules_of(image))
     }
@@ -109,7 +109,7 @@ impl Granter {
         }
     }
 
-    /// From now on the change may be made.
+    /// Notes that the change may be made from now on.
     fn begin(&mut self) {
         let Book { certain, possible } = &mut self.book;
         match &self.doing {
@@ -156,7 +156,7 @@ impl Granter {
         }
     }
 
-    /// Those that were deleted have to be among those that may have been there.
+    /// Notes deleted ACLs: each of them must have been possible before.
     fn deleted(&mut self, which: &Which, deleted: BTreeSet<Rule>) -> Result<(), String> {
         let possible = &mut self.book.possible;
         if let Some(rule) = deleted.iter().find(|it| !possible.contains(it) || !which.has(it)) {
@@ -173,7 +173,7 @@ pub(crate) fn rules_of(image: &ClusterImage) -> BTreeSet<Rule> {
     image.acls().iter().map(|(pattern, entry)| Rule::of(pattern, entry)).collect()
 }
 
-/// Whether a change was made; it may or may not be if the controller was loaded again.
+/// Whether a change was made. This is unknown if the controller was loaded again.
 fn is_made(codes: impl Iterator<Item = i16>, count: usize) -> Result<bool, String> {
     let codes: Vec<_> = codes.collect();
     match () {

@@ -33,14 +33,14 @@ pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How often more requests are sent at once than a connection may have in flight. It takes as
-/// long as all the rest together if it is not rare.
+/// How often a client sends more requests at once than a connection may have in flight. Rare,
+/// because such a burst takes as long as everything else together.
 const BURST_CHANCE: f64 = 0.02;
 
-/// How often something is asked that takes many slices to answer.
+/// How often a client requests an answer that takes many slices.
 const LONG_CHANCE: f64 = 0.05;
 
-/// A request that names much.
+/// A request that names many items.
 fn long(random: &mut Random) -> Vec<u8> {
     let count = random.between(20, 2_000);
     let names: Vec<Str<'static>> = (0..count).map(|at| format!("none-{at}").into()).collect();
@@ -68,7 +68,7 @@ fn long(random: &mut Random) -> Vec<u8> {
     frame(request.api_key() as i16, version, &body)
 }
 
-/// A number of requests for the versions of all APIs.
+/// This number of ApiVersions requests.
 fn burst(count: usize) -> Vec<u8> {
     frame(ApiKey::ApiVersions as i16, 0, &[]).repeat(count)
 }

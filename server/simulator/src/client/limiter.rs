@@ -1,4 +1,4 @@
-//! A client that sets and removes the quotas of others: of their bytes, and of changes of topics.
+//! A client that sets and removes the quotas of other clients: on bytes, and on changes of topics.
 
 use super::{NextRequest, Surroundings};
 use crate::random::Random;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 const VERSION: i16 = 1;
 
-/// The client ids with a quota each.
+/// The client ids with quotas.
 pub(crate) const LIMITED: [Limited; 3] = [
     Limited {
         client_id: "producer",
@@ -34,7 +34,7 @@ pub(crate) const LIMITED: [Limited; 3] = [
     },
 ];
 
-/// A client id, its quota and the values that it may have.
+/// A client id, its quota, and the values that the quota may have.
 pub(crate) struct Limited {
     pub(crate) client_id: &'static str,
     key: QuotaKey,
@@ -42,7 +42,7 @@ pub(crate) struct Limited {
     bounds: [u32; 2],
 }
 
-/// The value of each quota; None without one.
+/// The value of each quota; None if the client id has no quota.
 pub(crate) type Quotas = [Option<u32>; LIMITED.len()];
 
 #[derive(Debug)]
@@ -60,15 +60,15 @@ impl Limiter {
         Self { possible, doing: None, set: 0, removed: 0 }
     }
 
-    /// The answered requests that set a quota, and those that removed one.
+    /// The numbers of answered requests that set a quota, and of those that removed one.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.set, self.removed]
     }
 
-    /// Whether the quotas of the cluster are those that may be.
+    /// Whether the cluster has quotas that the client expects.
     ///
     /// # Errors
-    /// They contradict earlier answers.
+    /// The quotas contradict earlier answers.
     pub(crate) fn check(&self, image: &ClusterImage) -> Result<(), String> {
         let found = quotas_of(image);
         let wrong = |at: &usize| !self.possible[*at].contains(&found[*at]);
@@ -84,7 +84,7 @@ impl Limiter {
     pub(super) fn next_request(&mut self, around: &mut Surroundings<'_>) -> NextRequest {
         let random = &mut *around.random;
         let (at, value) = change(random);
-        // From now on the change may be made.
+        // The change may be made from now on.
         self.possible[at].insert(value);
         self.doing = Some((at, value));
         let entity = QuotaEntity {
@@ -117,7 +117,7 @@ impl Limiter {
                 *if value.is_some() { &mut self.set } else { &mut self.removed } += 1;
                 Ok(())
             }
-            // The controller was loaded again: the change was made, or was not.
+            // The controller was loaded again: the change may have been made, or not.
             Some(code) if code == ErrorCode::UnknownServerError.code() => Ok(()),
             code => Err(format!("a change of quotas is refused with {code:?}")),
         }

@@ -1,6 +1,7 @@
 //! A client that changes the topics of streams groups: their sources and their internal topics. It
-//! keeps no book of them; once all goes well, it creates the sources and deletes the internal
-//! topics, so that groups make these with the numbers of partitions that they need.
+//! keeps no book of its changes. When faults have ended, it creates the sources and deletes the
+//! internal topics. So the groups create the internal topics again, with the numbers of partitions
+//! that they need.
 
 use super::streams::{SOURCES, internal_topics};
 use super::{NextRequest, Surroundings};
@@ -18,7 +19,7 @@ pub(crate) struct Meddler {
     restored: Restored,
 }
 
-/// How far it has come, once all goes well.
+/// The client's progress after faults have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Restored {
     Nothing,
@@ -63,7 +64,8 @@ impl Meddler {
                 | ErrorCode::TopicAlreadyExists
                 | ErrorCode::UnknownTopicOrPartition,
             ) => Ok(true),
-            // It has a quota; or the controller was loaded again; or there are as many partitions.
+            // The client has a quota, the controller was loaded again, or the topic has this number
+            // of partitions.
             Some(
                 ErrorCode::ThrottlingQuotaExceeded
                 | ErrorCode::UnknownServerError
@@ -88,8 +90,8 @@ impl Meddler {
         }
     }
 
-    /// A step is done by a request of all topics. One that was sent before all went well may be
-    /// another one's.
+    /// A request for all topics completes a step. An answer to a request from before the end of
+    /// faults may belong to another step.
     fn come(
         &mut self,
         from: Restored,

@@ -20,14 +20,14 @@ use std::time::Duration;
 /// A member and its connections.
 pub(crate) struct SimMember {
     pub(crate) member: Member,
-    /// Counts the starts: an answer to an earlier life is dropped.
+    /// Counts the starts of the member. An answer to an earlier life is dropped.
     pub(crate) life: u32,
     pub(crate) links: Vec<(Destination, LinkId)>,
     pub(crate) versions: Versions,
     pub(crate) random: Random,
     /// The time of the current timer; timers with another time are out of date.
     pub(crate) armed: u64,
-    /// When it started.
+    /// When the member started.
     pub(crate) started_at: u64,
     pub(crate) id: ClassicId,
 }
@@ -184,7 +184,7 @@ pub(crate) fn is_static_cooperative(sim: &SimMember) -> bool {
     cooperative && plan.instance_id.is_some()
 }
 
-/// The highest version of each API that the members know: the server knows it, too.
+/// The highest version of each API that the members know. The server supports all of them.
 fn versions() -> Versions {
     let mut versions = Versions::default();
     for api in APIS {

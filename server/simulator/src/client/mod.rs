@@ -1,5 +1,5 @@
-//! The clients: members as muster-load has them, and raw clients that check their answers. They
-//! decide what is sent next; `world/clients` sends it.
+//! The clients: members of muster-load, and raw clients that check their answers. They decide which
+//! request is next; `world/clients` sends it.
 
 mod admin;
 mod classic_id;

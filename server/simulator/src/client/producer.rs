@@ -1,8 +1,8 @@
-//! A client that produces to topics that other clients create, grow and delete: writes to the page
-//! cache, and syncs after them. The records that a power loss may take are checked at the next
-//! startup: a partition that lacks records before its recovery point is offline, and a batch that
-//! was written in part is refused to readers. Now and then it fetches all partitions at once, which
-//! are more than a shard has files open.
+//! A client that produces to topics that other clients create, extend and delete. So records are
+//! written to the page cache, and synced later. The next startup checks the records that a power
+//! loss may take: if a partition lacks records before its recovery point, it is offline; a batch
+//! that was written only in part is refused to readers. Now and then the client fetches all
+//! partitions at once, which are more than a shard keeps files open.
 
 use super::{NextRequest, Surroundings};
 use muster_codec::messages::{
@@ -20,14 +20,14 @@ pub(crate) struct Producer {
 /// The last version of Produce, and of Fetch, in which a topic has its name instead of its id.
 const VERSION: i16 = 12;
 
-/// One in this number of requests is a fetch of all partitions.
+/// One in this number of requests fetches all partitions.
 const FETCH_EVERY: u64 = 4;
 
 /// Topics may have fewer partitions: some requests name one that does not exist.
 const PARTITIONS: u64 = 4;
 
-/// Days before the beginning of a run, so that it is not in the future however the wall clock is
-/// set.
+/// Days before the beginning of a run, so that the timestamp is never in the future, even if the
+/// wall clock is set back.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
 impl Producer {
@@ -58,7 +58,7 @@ impl Producer {
         NextRequest { shard, version: VERSION, request: request.into() }
     }
 
-    /// From the first record on; it does not wait for any.
+    /// A fetch of all partitions from the first record on, which does not wait for records.
     fn fetch_all(&self) -> FetchRequest<'static> {
         let partition = |partition| FetchPartition {
             partition,

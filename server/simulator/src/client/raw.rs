@@ -1,5 +1,5 @@
 //! Raw clients: each sends one request at a time, on a connection to a shard that it chooses, and
-//! records which states the server may have.
+//! records the possible states of the server.
 
 use super::{
     Admin, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer,
@@ -32,20 +32,20 @@ pub(crate) enum Raw {
 /// A raw client and its connections.
 pub(crate) struct SimClient {
     pub(crate) raw: Raw,
-    /// At most one to each shard; one in all, for most clients.
+    /// At most one connection to each shard. Most clients have only one connection.
     pub(crate) links: Vec<LinkId>,
-    /// A request is under way.
+    /// Whether a request is under way.
     pub(crate) waits: bool,
-    /// The last change was not answered and may still reach the controller.
+    /// Whether the last change was not answered, and may still reach the controller.
     pub(crate) has_lost_change: bool,
     pub(crate) armed: u64,
 }
 
-/// All that a raw client knows of the world.
+/// Everything that a raw client knows of the world.
 pub(crate) struct Surroundings<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) placement: Placement,
-    /// Whether things go wrong; and whether most clients have ended.
+    /// Whether faults occur, and whether most clients have ended.
     pub(crate) is_chaos: bool,
     pub(crate) is_resting: bool,
     /// Set by a client that closes its connections before the request.
@@ -125,27 +125,27 @@ impl Raw {
         if let Self::Sharer(sharer) = self { Some(sharer) } else { None }
     }
 
-    /// Its connection to a shard is gone.
+    /// Notes that the client's connection to a shard was lost.
     pub(crate) fn lost(&mut self, shard: u32) {
         if let Self::Sharer(sharer) = self {
             sharer.lost(shard);
         }
     }
 
-    /// Whether it has a connection to each shard, instead of one in all.
+    /// Whether the client has a connection to each shard, and not only a single connection.
     pub(crate) fn keeps_links(&self) -> bool {
         matches!(self, Self::Sharer(_))
     }
 
-    /// Whether it has something to do once most clients have ended.
+    /// Whether the client still has work after most clients have ended.
     pub(crate) fn is_busy_at_rest(&self) -> bool {
         matches!(self, Self::Sharer(sharer) if !sharer.is_drained())
     }
 
-    /// Takes the answer, or None if it will never come.
+    /// Takes the answer, or None if no answer will come.
     ///
     /// # Errors
-    /// It contradicts earlier answers.
+    /// The answer contradicts earlier answers.
     pub(crate) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         match self {
             Self::TopicCreator(creator) => creator.answered(response),

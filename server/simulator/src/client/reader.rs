@@ -1,5 +1,5 @@
-//! A client that reads `__consumer_offsets`, as offset monitors do: the log never ends before an
-//! offset that it has seen, and the records that it sees are durable.
+//! A client that reads `__consumer_offsets`, as offset monitors do. It checks that the log never
+//! ends before an offset that the client has seen, and that all records it reads are durable.
 
 use super::{NextRequest, Surroundings};
 use muster::cluster::OFFSETS_TOPIC;

@@ -1,5 +1,5 @@
-//! ACLs in the simulator's own words, with its own decision: what the server decides is compared
-//! with it.
+//! ACLs in a form of the simulator, with its own decisions, which are compared with the decisions
+//! of the server.
 
 use muster::security::acls::{Entry, Pattern, PatternType, Permission};
 use std::collections::BTreeSet;
@@ -90,7 +90,7 @@ pub(crate) fn allow<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, right: Ri
     !rules.clone().any(|rule| rule.denies(right)) && rules.clone().any(|rule| rule.allows(right))
 }
 
-/// The ACLs that are there, and those that may be: a change of them was not answered.
+/// The existing ACLs, and the possible ACLs: a change of them was not answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Book {
     pub(crate) certain: BTreeSet<Rule>,
@@ -98,7 +98,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Whether an answer may say this about a right.
+    /// Whether an answer may grant, or refuse, this right.
     pub(crate) fn permits(&self, right: Right<'_>, is_granted: bool) -> bool {
         let wanted = if is_granted { ALLOW } else { DENY };
         let helpful = self.possible.iter().filter(|rule| rule.permission == wanted);
@@ -108,7 +108,7 @@ impl Book {
     /// Checks the ACLs of an image.
     ///
     /// # Errors
-    /// They cannot be those.
+    /// The book excludes these ACLs.
     pub(crate) fn check(&self, found: &BTreeSet<Rule>) -> Result<(), String> {
         if let Some(rule) = self.certain.iter().find(|rule| !found.contains(rule)) {
             return Err(format!("the ACL {rule:?} is gone"));

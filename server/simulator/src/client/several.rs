@@ -1,5 +1,5 @@
-//! A client with several groups, which fall on several slots. Its requests name all of them at
-//! once, and each part of a joined answer has to match the book of its group.
+//! A client with several groups, which belong to several slots. Its requests name all of them, and
+//! each part of a joined answer must match the book of its group.
 
 use super::{Committer, NextRequest, Surroundings};
 use muster_codec::messages::{
@@ -12,17 +12,17 @@ use std::collections::BTreeMap;
 pub(crate) struct Several {
     books: Vec<Committer>,
     doing: Doing,
-    /// The shard that was asked, and this client's groups that it has.
+    /// The shard that was asked, and the client's groups on this shard.
     asked: u32,
     of_shard: Vec<String>,
-    /// Answers that had groups of several slots.
+    /// The number of answers with groups of several slots.
     joined: u64,
     slots_asked: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    /// A request of the group of this number.
+    /// A request for the group with this number.
     One(usize),
     Fetch,
     Describe,
@@ -40,7 +40,7 @@ impl Several {
         &self.books
     }
 
-    /// Answers that had groups of several slots.
+    /// The number of answers with groups of several slots.
     pub(crate) fn joined(&self) -> u64 {
         self.joined
     }
@@ -91,7 +91,8 @@ impl Several {
                 (random.below(7) as i16, request.into())
             }
             Doing::Delete => {
-                // Only of the groups of the shard: the others are refused, and are not changed.
+                // Only groups of this shard are deleted. The other groups are refused, and do not
+                // change.
                 self.books.iter_mut().for_each(Committer::begin_deletion);
                 let groups_names = names(&self.books);
                 (random.below(3) as i16, DeleteGroupsRequest { groups_names }.into())
@@ -102,7 +103,7 @@ impl Several {
         }
     }
 
-    /// A list may be answered by a shard that has other groups by now.
+    /// Forgets which groups the shard has: a list may now come from a shard with other groups.
     pub(super) fn groups_moved(&mut self) {
         self.of_shard.clear();
     }
@@ -141,7 +142,7 @@ impl Several {
         Ok(())
     }
 
-    /// Passes each part of an answer to its book: each group has one.
+    /// Passes each part of an answer to the book of its group.
     fn each<'p, P>(
         &mut self,
         parts: impl Iterator<Item = (&'p str, P)>,

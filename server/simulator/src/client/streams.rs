@@ -1,4 +1,4 @@
-//! The topologies of streams groups, and how many tasks they have with the topics that are there.
+//! The topologies of streams groups, and the numbers of their tasks for the existing topics.
 
 use crate::random::Random;
 use loadgen::plan::{InternalTopic, StreamsPlan, Subtopology, Topology};
@@ -11,15 +11,15 @@ pub(crate) const SOURCES: [&str; 2] = ["streamed-0", "streamed-1"];
 /// The state of a group's topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// It has this number of tasks.
+    /// The group has this number of tasks.
     Ready(u32),
-    /// Internal topics are missing, which the server makes.
+    /// Internal topics are missing, and the server creates them.
     Lacking,
-    /// A source is missing, or an internal topic has another number of partitions than it should.
+    /// A source is missing, or an internal topic has the wrong number of partitions.
     Hindered,
 }
 
-/// A topology of the group of this number: a count by key, or one subtopology of them alone.
+/// A topology for the group with this number: a count by key, or only one of its subtopologies.
 pub(super) fn plan(group: u32, random: &mut Random) -> StreamsPlan {
     let names = internal_topics(group);
     let internal = |at: usize| InternalTopic { name: names[at].clone(), partitions: 0 };
@@ -51,7 +51,8 @@ pub(super) fn internal_topics(group: u32) -> [String; 2] {
     ["changelog", "repartition"].map(|kind| format!("group-{group}-{kind}"))
 }
 
-/// The state of the topics of a topology; `partitions` is how many each topic has that is there.
+/// The state of the topics of a topology. `partitions` returns the number of partitions of an
+/// existing topic.
 pub(crate) fn readiness(
     topology: &Topology,
     partitions: impl Fn(&str) -> Option<i32>,

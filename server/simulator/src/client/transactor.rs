@@ -1,10 +1,10 @@
-//! A client that consumes, processes and produces exactly once: each of its transactions writes the
-//! next numbers to all partitions of a topic, and commits their end as the offset of a group. Two
-//! clients may have one transactional id: each fences the other.
+//! A client that consumes, processes and produces exactly once: each transaction writes the next
+//! numbers to all partitions of a topic, and commits the end of the numbers as the offset of a
+//! group. Two clients may have the same transactional id: each fences the other.
 //!
-//! Whatever crashes, and whoever is fenced: the committed records of an id are the numbers from 0,
-//! each once, in each partition; a stable offset covers what is seen of them, and nothing whose
-//! commit was answered is missing.
+//! After any crash and any fencing these rules hold: the committed records of an id are the numbers
+//! from 0, each once, in each partition; a stable offset covers the numbers that a reader has seen;
+//! and no number is missing if its commit was answered.
 
 use super::{NextRequest, Surroundings, each_batch};
 use muster_codec::messages::*;
@@ -16,45 +16,48 @@ use std::collections::BTreeSet;
 pub(crate) const TRANSACTED: &str = "transacted";
 pub(crate) const PARTITIONS: i32 = 3;
 
-/// The last versions of Fetch and of TxnOffsetCommit in which a topic has its name.
+/// The last versions of Fetch and of TxnOffsetCommit that name topics, and not their ids.
 const FETCH: i16 = 12;
 const TXN_OFFSET_COMMIT: i16 = 5;
 
-/// Days before the beginning of a run, so that it is not in the future however the wall clock is
-/// set.
+/// Days before the beginning of a run, so that the timestamp is never in the future, even if the
+/// wall clock is set back.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
-/// The time between two numbers: with it segments end, so that they can be compacted.
+/// The time between the timestamps of two numbers. It is long enough that segments end, so that
+/// compaction can run.
 const APART_MS: i64 = 1_000;
 
 /// The configs of the topic, if it is compacted.
 pub(crate) const COMPACTED: [(&str, &str); 3] =
     [("cleanup.policy", "compact"), ("segment.ms", "3000"), ("delete.retention.ms", "1000")];
 
-/// One in this number of transactions begins with a look at all partitions.
+/// One in this number of transactions begins with a read of all partitions.
 const READS_EVERY: u64 = 3;
 
-/// After this number of lost answers the client begins again; before, it repeats the request.
+/// After this number of lost answers the client begins again. Before that, it repeats the request.
 const LOST_MAX: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Transactor {
     /// The transactional id, and the group.
     id: String,
-    /// Whether it has an epoch for each transaction, and adds nothing by requests (KIP-890).
+    /// Whether the client has an epoch for each transaction, and adds no partitions by requests
+    /// (KIP-890).
     is_newer: bool,
     producer: (i64, i16),
     sequences: [i32; PARTITIONS as usize],
-    /// The shard that is asked for a partition: the next one if it is not the leader.
+    /// The shard to ask for each partition. If this shard is not the leader, the next shard is
+    /// asked.
     leaders: [u32; PARTITIONS as usize],
     step: Step,
-    /// The numbers of the transaction, from the first to before the end.
+    /// The numbers of the transaction: the first number, and the number after the last.
     numbers: (i64, i64),
     commits: bool,
-    /// Whether it aborts the transaction if its offsets are not answered: a yes for them that comes
-    /// later must not count.
+    /// Whether the client aborts the transaction if its offsets are not answered. A permission for
+    /// them that comes later must have no effect.
     gives_up: bool,
-    /// The offset that is committed at least.
+    /// The committed offset is at least this one.
     floor: i64,
     lost: u32,
     committed: u64,
@@ -62,7 +65,7 @@ pub(crate) struct Transactor {
     looks: u64,
 }
 
-/// The request that is next, or under way.
+/// The next request, or the request under way.
 #[derive(Debug, Clone)]
 enum Step {
     Begin,
@@ -75,7 +78,7 @@ enum Step {
     End,
 }
 
-/// A look at the committed records of a partition.
+/// A read of the committed records of a partition.
 #[derive(Debug, Clone, Default)]
 struct Reading {
     partition: i32,
@@ -112,12 +115,13 @@ impl Transactor {
         }
     }
 
-    /// The numbers of transactions that were committed and aborted, and of looks at all partitions.
+    /// The numbers of committed transactions, of aborted transactions, and of reads of all
+    /// partitions.
     pub(crate) fn counts(&self) -> [u64; 3] {
         [self.committed, self.aborted, self.looks]
     }
 
-    /// Its id's number, and the end of the numbers that are committed at least.
+    /// The number of the client's id, and the end of the numbers that are certainly committed.
     pub(crate) fn certain(&self) -> (u32, i64) {
         let id = self.id.rsplit('-').next().and_then(|id| id.parse().ok());
         (id.unwrap_or_default(), self.floor)
@@ -155,7 +159,7 @@ impl Transactor {
     }
 
     /// # Errors
-    /// The answer contradicts earlier ones.
+    /// The answer contradicts earlier answers.
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(response) = response else {
             self.lost += 1;
@@ -250,7 +254,8 @@ impl Transactor {
             self.step = Step::Read(reading);
             return Ok(());
         }
-        // Numbers that are read are committed; committed ones are read when nothing is open.
+        // Numbers that are read are committed. If no transaction is open, all committed numbers are
+        // read.
         if reading.from >= stable && stable == end && reading.next < self.numbers.0 {
             let Reading { partition, next, .. } = reading;
             let committed = self.numbers.0;
@@ -259,7 +264,8 @@ impl Transactor {
         self.floor = self.floor.max(reading.next);
         let partition = reading.partition + 1;
         self.looks += u64::from(partition == PARTITIONS);
-        // Numbers that another client of the id has committed meanwhile are not written again.
+        // If another client with the same id has committed numbers meanwhile, they are not written
+        // again.
         let is_behind = self.floor > self.numbers.0;
         self.step = if partition < PARTITIONS {
             Step::Read(Reading { partition, ..Reading::default() })
@@ -271,13 +277,13 @@ impl Transactor {
         Ok(())
     }
 
-    /// Takes the records of one answer. Its list of aborted transactions has to be enough: clients
-    /// keep nothing of the list of an earlier one (Kafka's `CompletedFetch`), and compaction may
-    /// have removed a marker since.
+    /// Takes the records of one answer. Its list of aborted transactions must be complete: clients
+    /// keep nothing from the list of an earlier answer (Kafka's `CompletedFetch`), and compaction
+    /// may have removed a marker since.
     fn take_records(&self, reading: &mut Reading, data: &PartitionData<'_>) -> Result<(), String> {
         let mut aborted = data.aborted_transactions.clone().unwrap_or_default();
         aborted.sort_by_key(|it| it.first_offset);
-        // Producers with a transaction that was aborted further on.
+        // The producers whose transactions are aborted later in these records.
         let mut skipped = BTreeSet::new();
         each_batch(data.records.as_deref().unwrap_or_default(), |batch| {
             let header = &batch.header;
@@ -416,7 +422,8 @@ impl Transactor {
     }
 }
 
-/// The key of a number: each has its own, so that compaction takes none that was committed.
+/// The key of a number. Each number has its own key, so that compaction removes no committed
+/// number.
 fn key(id: &str, number: i64) -> Vec<u8> {
     [id.as_bytes(), &number.to_be_bytes()].concat()
 }

@@ -1,5 +1,5 @@
-//! A client with a principal, which may do what ACLs allow: each answer is taken apart into what it
-//! grants and refuses, for the judge.
+//! A client with a principal, whose permissions come from ACLs. It splits each answer into the
+//! rights that the answer grants and refuses, for the judge.
 
 use super::rules::{DESCRIBE, Finding, GROUP, READ, TOPIC};
 use super::{NextRequest, Surroundings};
@@ -15,7 +15,7 @@ const OF_GROUPS: i8 = 0;
 #[derive(Debug)]
 pub(crate) struct User {
     name: &'static str,
-    /// The first exists; others come and go, or never exist.
+    /// The first topic exists. The others come and go, or never exist.
     topics: Vec<String>,
     doing: Doing,
 }
@@ -146,7 +146,7 @@ impl User {
     /// The rights that the answer to the request under way grants and refuses.
     ///
     /// # Errors
-    /// A refusal says more than that.
+    /// A refusal reveals more than the refusal itself.
     pub(crate) fn findings(&self, response: &Response<'_>) -> Result<Vec<Finding>, String> {
         let mut findings = Findings(Vec::new());
         match (self.doing, response) {
@@ -226,7 +226,7 @@ impl Findings {
         self.0.push(Finding { operation, resource, name, is_granted });
     }
 
-    /// Topics are looked at once the group is granted.
+    /// Kafka checks the topics only if the group is granted.
     fn of_group_and_topics<'p>(
         &mut self,
         group: &str,
@@ -240,7 +240,7 @@ impl Findings {
         }
     }
 
-    /// Each name has a part of the answer.
+    /// Checks that each name has a part of the answer.
     fn of_all(&self, names: &[String]) -> Result<(), String> {
         match names.iter().find(|name| !self.0.iter().any(|it| it.name == **name)) {
             Some(name) => Err(format!("the answer has no part for {name}")),
@@ -253,7 +253,8 @@ fn group(of: usize) -> String {
     format!("user-group-{of}")
 }
 
-/// A topic that may not be described is answered alike, whether it exists or not.
+/// The answer for a topic that the client may not describe is the same whether the topic exists or
+/// not.
 fn is_silent(topic: &MetadataResponseTopic<'_>) -> Result<(), String> {
     let says_nothing =
         topic.topic_id.is_zero() && topic.partitions.is_empty() && !topic.is_internal;

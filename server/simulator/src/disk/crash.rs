@@ -1,11 +1,11 @@
-//! The remains after a crash of writes that were under way or in the page cache.
+//! The effects of a crash on writes that were under way or in the page cache.
 
 use super::Disk;
 use super::file::{Change, What};
 use crate::coverage::{Coverage, Seen};
 use crate::random::Random;
 
-/// How a server ends against its will.
+/// The ways in which a server ends without a clean stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
     /// The process is killed; the machine continues.
@@ -14,14 +14,14 @@ pub(crate) enum Crash {
     PowerLoss,
 }
 
-/// The probabilities of the worse fates of a write in a crash.
+/// The probabilities of the worst outcomes of a write in a crash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashFaults {
     /// Only some of its blocks are written.
     pub(crate) torn: f64,
     /// One of its blocks has random bytes.
     pub(crate) damaged: f64,
-    /// It is written at another place of the file, after it.
+    /// The write goes to another, later place of the file.
     pub(crate) misdirected: f64,
     /// Whether writes in mode `Durable` bypass the page cache.
     pub(crate) direct: bool,
@@ -78,7 +78,7 @@ impl Disk {
         }
     }
 
-    /// A write of the process stays, unless it was under way.
+    /// A write of the process survives the kill, unless it was under way.
     fn survive_kill(
         &mut self,
         at: usize,

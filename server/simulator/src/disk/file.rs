@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub(super) struct Change {
     pub(super) id: u64,
     pub(super) what: What,
-    /// The process was notified that it is done. Until then a kill may undo it.
+    /// Whether the process was notified of the completion. Until then a kill may undo the change.
     pub(super) done: bool,
 }
 
@@ -20,7 +20,7 @@ pub(super) enum What {
 
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// Its name, or the last one that it had.
+    /// The current name of the file, or its last name.
     pub(super) name: PathBuf,
     /// The bytes that a reader sees.
     pub(super) seen: Vec<u8>,
@@ -38,7 +38,7 @@ impl What {
         }
     }
 
-    /// Whether a byte of the range is another one after it, or is gone.
+    /// Whether the change alters or removes a byte of the range.
     fn changes(&self, range: &Range<usize>) -> bool {
         match self {
             Self::Write { offset, data } => {
@@ -64,7 +64,7 @@ impl File {
         Self { seen: bytes.clone(), durable: bytes, ..Self::default() }
     }
 
-    /// Starts a change. Readers see it from now on, as reads are ordered after it.
+    /// Starts a change. Reads return the change from now on, because reads are ordered after it.
     pub(super) fn change(&mut self, id: u64, what: What, done: bool) {
         what.apply(&mut self.seen);
         self.pending.push(Change { id, what, done });
@@ -77,7 +77,7 @@ impl File {
         }
     }
 
-    /// Makes a change durable, and with it all earlier changes of the same bytes, as they reach the
+    /// Makes a change durable, and all earlier changes of the same bytes, because they reach the
     /// disk in order.
     pub(super) fn flushed(&mut self, id: u64) {
         let Some(at) = self.pending.iter().position(|change| change.id == id) else { return };
@@ -110,7 +110,7 @@ impl File {
         self.pending.iter().any(|change| change.what.changes(range))
     }
 
-    /// Makes the seen bytes again from the durable ones and the pending changes.
+    /// Computes the seen bytes again, from the durable bytes and the pending changes.
     pub(super) fn see_again(&mut self) {
         self.seen.clone_from(&self.durable);
         self.pending.iter().for_each(|change| change.what.apply(&mut self.seen));

@@ -1,6 +1,7 @@
-//! Crash images: the states in which a power loss may leave the files of a directory. Each change
-//! that is not durable is there as a whole, in part, or not at all; each name that is not durable
-//! is there or not. Up to eight such doubts are tried in every combination, more in a sample.
+//! Crash images: the states in which a power loss may leave the files of a directory. In an image
+//! each change that is not durable is present as a whole, in part, or not at all, and each name
+//! that is not durable is present or not. Each of these uncertainties is a *doubt*. Up to eight
+//! doubts are tried in every combination, more doubts in a sample of combinations.
 
 use super::file::What;
 use super::{Disk, Inode};
@@ -23,7 +24,7 @@ enum Doubt {
     Removed(PathBuf, Inode),
 }
 
-/// A crash image: which part of each doubt is there.
+/// A crash image: the part of each doubt that is present.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Image(Vec<Part>);
 
@@ -31,22 +32,22 @@ pub(crate) struct Image(Vec<Part>);
 enum Part {
     Nothing,
     All,
-    /// These blocks of this number of bytes.
+    /// These blocks, each of this number of bytes.
     Blocks(usize, Vec<bool>),
 }
 
-/// This number of doubts is tried in every combination.
+/// Up to this number of doubts, every combination is tried.
 const ALL_OF: usize = 8;
 
-/// The number of combinations of more doubts, and of torn forms of a write, that are drawn beside
-/// those that are always tried.
+/// The number of combinations of more doubts, and of torn forms of a write, that are drawn in
+/// addition to those that are always tried.
 const SAMPLES: usize = 32;
 const TORN_SAMPLES: usize = 4;
 
-/// Beginnings, ends and holes of a long write are taken at this number of places.
+/// The number of places at which beginnings, ends and holes of a long write are tried.
 const PLACES: usize = 6;
 
-/// The sizes of the blocks that devices write as a whole.
+/// The sizes of the blocks that devices write atomically.
 const TORN_BLOCKS: [usize; 2] = [512, 4096];
 
 impl Disk {
@@ -92,7 +93,7 @@ impl Disk {
         let back = back.map(|(path, inode)| (path.as_path(), *inode));
         let named = self.names.iter().filter(|(path, _)| path.starts_with(directory));
         let named = named.map(|(path, inode)| (path.as_path(), *inode));
-        // A file with the name of one that is back took its place.
+        // A new file has taken the name of a file that is back.
         let there: BTreeMap<_, _> = back.chain(named.filter(|(path, _)| !is_lost(path))).collect();
         let bytes = |(path, inode)| (path, self.bytes_in(inode, doubts, image));
         there.into_iter().map(bytes).collect()
@@ -128,7 +129,7 @@ impl Doubts {
         self.0.iter().position(is_it).map(|at| &image.0[at])
     }
 
-    /// The images to try; `torn` is a write that may be there in part.
+    /// The images to try. `torn` is a write that may be present in part.
     pub(crate) fn images(&self, torn: Option<u64>, random: &mut Random) -> Vec<Image> {
         let part = |is_there| if is_there { Part::All } else { Part::Nothing };
         let image = |subset: Vec<bool>| Image(subset.into_iter().map(part).collect());
@@ -160,8 +161,8 @@ impl Doubts {
     }
 }
 
-/// All subsets of this number of things; of more than [`ALL_OF`] none, all, each one, all but each,
-/// and a sample.
+/// All subsets of this number of things. For more than [`ALL_OF`] things: the empty set, the full
+/// set, each single thing, all things but one, and a sample.
 fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     if count <= ALL_OF {
         let of = |bits: usize| (0..count).map(|at| bits >> at & 1 == 1).collect();
@@ -176,8 +177,8 @@ fn subsets(count: usize, random: &mut Random) -> Vec<Vec<bool>> {
     subsets
 }
 
-/// The parts that may be there of a torn write of a number of bytes: beginnings, ends, all but one
-/// block, and a sample.
+/// The parts of a torn write of this number of bytes that may be present: beginnings, ends, all
+/// blocks but one, and a sample.
 fn torn_parts(len: usize, random: &mut Random) -> Vec<Part> {
     let mut parts = Vec::new();
     for block in TORN_BLOCKS {

@@ -1,10 +1,10 @@
 //! The disk: files in memory, their durable bytes, and the operations under way.
 //!
-//! It guarantees what `storage/FORMAT.md` assumes of the media, and nothing else: a write that was
-//! not confirmed yet may be lost, kept, torn in blocks, or damaged; one that went to the page cache
-//! may be lost until a sync is confirmed. Creating a file in mode `Durable`, or renaming one, syncs
-//! its directory, and with it all earlier creations and removals there. A sync of a file also makes
-//! its own name durable.
+//! The disk guarantees what `storage/FORMAT.md` assumes of the media, and nothing else. A write
+//! that is not confirmed yet may be lost, kept, torn in blocks, or damaged. A write to the page
+//! cache may be lost until a sync is confirmed. Creating a file in mode `Durable`, or renaming a
+//! file, syncs its directory, and thus all earlier creations and removals there. A sync of a file
+//! also makes its own name durable.
 
 mod crash;
 mod file;
@@ -30,14 +30,14 @@ pub(crate) struct Inode(usize);
 pub(crate) struct Disk {
     files: Vec<File>,
     names: BTreeMap<PathBuf, Inode>,
-    /// Removed files that may be there again after a power loss.
+    /// Removed files that may be back after a power loss.
     removed: Vec<(PathBuf, Inode)>,
-    /// New names that a power loss may take.
+    /// New names that a power loss may remove.
     created: Vec<PathBuf>,
     /// Directories that were moved away.
     moved: BTreeSet<PathBuf>,
     last_change: u64,
-    /// The size of the blocks that are written as a whole.
+    /// The size of the blocks that are written atomically.
     pub(crate) block_bytes: usize,
     /// Whether syncs are confirmed but do nothing: an injected fault.
     pub(crate) skips_syncs: bool,
@@ -119,7 +119,7 @@ impl Disk {
         }
     }
 
-    /// The name of a file, or the last one that it had.
+    /// The current name of a file, or its last name.
     pub(crate) fn name(&self, inode: Inode) -> &Path {
         &self.files[inode.0].name
     }
@@ -150,7 +150,7 @@ impl Disk {
         self.names.keys().any(|path| path.ends_with(name))
     }
 
-    /// Some bytes of the files with this name are others now; gives how many files that are.
+    /// Changes some bytes of the files with this name. Returns the number of changed files.
     pub(crate) fn rot(&mut self, name: &str, random: &mut Random) -> u64 {
         let mut rotten = 0;
         for inode in self.names.iter().filter(|(path, _)| path.ends_with(name)).map(|it| *it.1) {
@@ -165,8 +165,8 @@ impl Disk {
         rotten
     }
 
-    /// The file takes the place of another one of that name, as in POSIX. Returns whether there was
-    /// a file.
+    /// Renames a file. It replaces another file with the new name, as in POSIX. Returns whether the
+    /// file existed.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> bool {
         let Some(inode) = self.names.remove(from) else { return false };
         self.names.insert(to.to_owned(), inode);
@@ -175,7 +175,7 @@ impl Disk {
         true
     }
 
-    /// The file, if it is there, has another name beside its own.
+    /// Gives an existing file a second name.
     pub(crate) fn keep(&mut self, path: &Path, name: &Path) {
         if let Some(inode) = self.names.get(path).copied() {
             self.names.insert(name.to_owned(), inode);

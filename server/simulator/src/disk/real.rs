@@ -10,14 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The extension of a compacted segment of a partition that has not got its final name yet.
+/// The extension of a compacted segment of a partition that does not have its final name yet.
 const SWAP: &str = "swap";
 
 /// Files by name.
 pub(crate) type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Disk {
-    /// Writes all files to a directory, as a process that starts now sees them.
+    /// Writes all files to a directory, with the contents that a process would read now.
     ///
     /// # Errors
     /// The real file system refuses.
@@ -44,7 +44,7 @@ impl Disk {
         Ok(())
     }
 
-    /// All files as a process sees them.
+    /// All files with the contents that a process reads.
     pub(crate) fn contents(&self) -> Contents {
         let seen =
             |(name, inode): (&PathBuf, &Inode)| (name.clone(), self.files[inode.0].seen.clone());
@@ -72,8 +72,9 @@ impl Disk {
         Ok(contents)
     }
 
-    /// The logs were being rewritten for `shards` shards, and the old ones still held: they are
-    /// all there, of the new ones some, and not all of these are whole.
+    /// Adds the old files, and some of the new files, for a change of the number of shards that was
+    /// interrupted while the old logs were still valid. The new logs are for `shards` shards; some
+    /// are missing, and some are incomplete.
     pub(crate) fn keep_and_add_some(
         &mut self,
         old: Contents,
@@ -98,8 +99,8 @@ impl Disk {
         }
     }
 
-    /// Adds some of the old files, those of `shards` shards: the new logs count already, and not
-    /// all old ones are removed.
+    /// Adds some of the old files, for `shards` shards. The new logs are valid already, and only
+    /// some of the old logs are removed.
     pub(crate) fn add_some(&mut self, old: Contents, shards: u32, random: &mut Random) {
         for (path, bytes) in old.into_iter().filter(|(path, _)| is_of(path, shards)) {
             if random.chance(0.5) {
@@ -108,9 +109,8 @@ impl Disk {
         }
     }
 
-    /// Takes over what recovery did to the names of files in the directory that
-    /// [`Self::write_out`] wrote: it removes files, and gives compacted segments of partitions
-    /// their final names.
+    /// Applies the changes of names that recovery made in the directory of [`Self::write_out`]:
+    /// recovery removes files, and gives compacted segments of partitions their final names.
     pub(crate) fn take_names(&mut self, directory: &Path) {
         let is_gone = |path: &&PathBuf| !directory.join(path).exists();
         let gone: Vec<PathBuf> = self.names.keys().filter(is_gone).cloned().collect();
@@ -122,14 +122,14 @@ impl Disk {
         }
     }
 
-    /// Adds a durable file; one with this name is replaced.
+    /// Adds a durable file, which replaces a file with the same name.
     pub(crate) fn put(&mut self, path: PathBuf, bytes: Vec<u8>) {
         self.files.push(File { name: path.clone(), ..File::durable_from(bytes) });
         self.names.insert(path, Inode(self.files.len() - 1));
     }
 }
 
-/// The directory for the files of a startup: in memory, if the system has one there.
+/// The directory for the files of a startup. It is in memory if the system has such a directory.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }

@@ -1,4 +1,4 @@
-//! Damage of files without a write: bytes change, ends are gone, names are lost.
+//! Damage to files without a write: bytes change, ends are lost, names are lost.
 
 use super::{Disk, Inode};
 use muster_codec::record_batch::Batches;
@@ -6,11 +6,11 @@ use muster_storage::layout::{Block, SegmentHeader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A block begins at a multiple of this.
+/// Blocks begin at multiples of this number.
 const BLOCK_STEP: usize = 512;
 
 impl Disk {
-    /// The segments of the log in a directory that have durable blocks, each with these.
+    /// The segments with durable blocks of the log in a directory, and their blocks.
     pub(crate) fn segments(&self, directory: &Path) -> Vec<(PathBuf, Inode, Vec<Range<usize>>)> {
         let is_segment = |path: &Path| {
             path.parent() == Some(directory) && path.extension().is_some_and(|it| it == "log")
@@ -20,7 +20,7 @@ impl Disk {
         segments.filter(|(_, _, blocks)| !blocks.is_empty()).collect()
     }
 
-    /// The durable blocks of a segment, without those that an earlier use of the file has left.
+    /// The durable blocks of a segment, without blocks of an earlier use of the file.
     fn blocks(&self, segment: Inode) -> Vec<Range<usize>> {
         let bytes = &self.files[segment.0].durable;
         let Ok((SegmentHeader { sequence, log_id, .. }, _)) = SegmentHeader::read(bytes) else {
@@ -35,8 +35,8 @@ impl Disk {
         (0..bytes.len()).step_by(BLOCK_STEP).filter_map(block).collect()
     }
 
-    /// The durable batches of partitions' segments, each with its place. Without those that a
-    /// change is about to take, as the one by which recovery cuts off a torn end.
+    /// The durable batches in segments of partitions, each with its place. Leaves out batches that
+    /// a pending change will remove, such as recovery's cut of a torn end.
     pub(crate) fn batches(
         &self,
         is_wanted: impl Fn(&Path) -> bool,
@@ -71,7 +71,7 @@ impl Disk {
         file.see_again();
     }
 
-    /// A name is lost, durably; who has the file open notices nothing.
+    /// Removes a name durably. A process that has the file open notices nothing.
     pub(crate) fn lose(&mut self, path: &Path) {
         self.names.remove(path);
         self.created.retain(|created| created != path);

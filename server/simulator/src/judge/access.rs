@@ -1,5 +1,5 @@
-//! The rights that users were granted and refused: by the ACLs of the image on which the shard
-//! decided, and by what the client that changes ACLs knows of them.
+//! The rights that users were granted and refused, compared with the ACLs of the image on which the
+//! shard decided, and with the book of the client that changes ACLs.
 
 use crate::client::{Book, Finding, Right, Rule, allow};
 use std::collections::{BTreeSet, VecDeque};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// No request waits for longer than this for its answer, in microseconds.
 const KEPT: u64 = 60_000_000;
 
-/// Values, each with the time from which on it holds.
+/// Values, each with the time since which it is valid.
 #[derive(Debug)]
 pub(crate) struct Since<T>(VecDeque<(u64, T)>);
 
@@ -29,17 +29,19 @@ impl<T> Since<T> {
         }
     }
 
-    /// Those that held at a time or later.
+    /// The values that were valid at a time or later.
     pub(super) fn from(&self, time: u64) -> impl Iterator<Item = &T> {
         let ends = self.0.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
         self.0.iter().zip(ends).filter(move |(_, end)| *end >= time).map(|((_, value), _)| value)
     }
 }
 
-/// Checks what the answer to a request that was sent at a time says about a principal's rights.
+/// Checks the rights of a principal that the answer to a request, sent at a time, grants or
+/// refuses.
 ///
 /// # Errors
-/// No image that the shard had decides so, or a change that was answered before decides otherwise.
+/// No image that the shard had leads to this decision, or the decision contradicts a change that
+/// was answered before.
 pub(crate) fn check(
     principal: &str,
     findings: &[Finding],

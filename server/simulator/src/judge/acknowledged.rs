@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 const ACCEPT: i8 = 1;
 const REJECT: i8 = 3;
 
-/// The least delivery state of a record that is done: acknowledged. Archived ones follow.
+/// The lowest delivery state of a finished record: acknowledged. The only higher state is archived.
 const DONE_FROM: i8 = RecordState::Acknowledged as i8;
 
 /// A partition of a topic, as requests and answers name it.

@@ -1,4 +1,4 @@
-//! The records of a block, by what they are of.
+//! The records of a block, sorted by the kind of state that they belong to.
 
 use muster::placement::Slot;
 use muster::topics::{InternalTopic, RULES};
@@ -22,7 +22,7 @@ pub(super) enum Record<'a> {
 /// Passes the records of a block to `each`.
 ///
 /// # Errors
-/// One cannot be read.
+/// A record cannot be read.
 pub(super) fn each_record(
     block: &Block<'_>,
     mut each: impl FnMut(Record<'_>),

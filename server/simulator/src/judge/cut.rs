@@ -1,10 +1,10 @@
-//! Groups of which a crash left the first of several operations that a request had written.
+//! Groups that a crash left with only the first of several operations of one request.
 
 use crate::records::RecordBytes;
 use muster_codec::records::GroupRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records of a consumer group; complete requests leave none of them without the others.
+/// The records of a consumer group. A complete request writes either all of these records or none.
 #[derive(Default)]
 struct Found {
     members: BTreeSet<String>,
@@ -21,8 +21,8 @@ impl Found {
     }
 }
 
-/// Counts the groups with classic members, hence converted, that have members without an
-/// assignment, or targets without an epoch.
+/// Counts the converted groups (which have classic members) with members without an assignment, or
+/// with target assignments without an epoch.
 pub(crate) fn cut_conversions(records: &[RecordBytes]) -> u64 {
     let mut groups = BTreeMap::<String, Found>::new();
     for (key, value) in records {

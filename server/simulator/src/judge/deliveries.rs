@@ -1,11 +1,11 @@
-//! The reports of members of share groups on their records (KIP-932), as events for `loadgen`'s
-//! checker, whose rules they must keep. Those that a judge of the whole world has besides:
+//! The reports of members of share groups on their records (KIP-932), converted to events for the
+//! checker of `loadgen`. This module has two more rules, which need knowledge of the whole world:
 //!
 //! - no record of an aborted transaction is delivered;
-//! - at the end each that was committed is done, or was delivered as often as the limit allows.
+//! - at the end each committed record is finished, or was delivered as often as the limit allows.
 //!
-//! To the checker a record is its number, not its offset: after a power loss another record may be
-//! at an offset whose record was lost.
+//! The checker identifies a record by its number, not by its offset: after a power loss another
+//! record may have the offset of a lost record.
 
 use crate::client::{Acknowledgement, Delivery, Kind, Number};
 use loadgen::event::{Acknowledge, AcknowledgedBatch, AcquiredBatch, Event, EventKind, OBSERVER};
@@ -15,7 +15,7 @@ use loadgen::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The time of a report, and of the request whose answer it is, in µs.
+/// The time of a report, and the time of the request that it belongs to, in µs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reported {
     pub(crate) client: u32,
@@ -47,11 +47,11 @@ struct Record {
     count: i16,
 }
 
-/// Groups of members that are of `loadgen` come before.
+/// Groups of `loadgen`'s members have lower numbers.
 const FIRST_GROUP: u32 = 1 << 16;
 
 impl Deliveries {
-    /// The groups, as the checker is to know them.
+    /// The groups, for the checker.
     pub(crate) fn expect_groups(
         &mut self,
         names: impl Iterator<Item = String>,
@@ -76,10 +76,11 @@ impl Deliveries {
         self.groups.iter().map(checked).collect()
     }
 
-    /// Notes a report; returns the event for the checker, if it has one for this.
+    /// Notes a report. Returns its event for the checker, if there is an event for this kind of
+    /// report.
     ///
     /// # Errors
-    /// The report contradicts earlier ones.
+    /// The report contradicts earlier reports.
     pub(crate) fn observe(
         &mut self,
         group: &str,
@@ -98,7 +99,8 @@ impl Deliveries {
         Ok(kind.map(event))
     }
 
-    /// A shard has ended, or was loaded again: locks are gone, also those of answers on their way.
+    /// Notes that a shard has ended, or was loaded again. Locks are gone, including those of
+    /// answers on their way.
     pub(crate) fn restarted(&self, at: Time) -> Vec<Event> {
         let partitions = checked_partitions(self.partitions).into();
         let kind = EventKind::LeaderLost { partitions };
@@ -107,11 +109,11 @@ impl Deliveries {
         self.groups.values().map(event).collect()
     }
 
-    /// Checks that each group has done the committed numbers of a transactor, those before `end`,
-    /// in all partitions.
+    /// Checks that each group has finished the committed numbers of a transactor up to `end` in all
+    /// partitions.
     ///
     /// # Errors
-    /// It has not.
+    /// A group has not finished a number.
     pub(crate) fn check_done(&self, id: u32, end: i64) -> Result<(), String> {
         for (name, group) in &self.groups {
             for partition in 0..self.partitions {
@@ -168,7 +170,8 @@ impl Group {
         }
     }
 
-    /// Those that no member has seen may have been in answers that were lost.
+    /// Whether a record is finished, or may have been delivered `limit` times: each unanswered fetch
+    /// may have delivered it.
     fn is_done(&self, of: (i32, Number), limit: i16) -> bool {
         let lost = self.lost.get(&of.0).copied().unwrap_or_default();
         let record = self.records.get(&of);
@@ -211,7 +214,8 @@ fn acquired(partition: i32, number: Number, deliveries: i16) -> AcquiredBatch {
     AcquiredBatch { partition: checked_partition(partition), first: at, last: at, deliveries }
 }
 
-/// None for what the checker does not know: gaps, and locks that are renewed.
+/// The acknowledgement for the checker; None for gaps and for renewed locks, which the checker does
+/// not know.
 fn acknowledged(it: Acknowledgement) -> Option<AcknowledgedBatch> {
     let how = match it.kind {
         Kind::Accept => Acknowledge::Accept,

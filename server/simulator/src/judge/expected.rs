@@ -1,5 +1,5 @@
-//! The expected state of a shard: that of the blocks which are durable in its log, read back from
-//! the simulated disk. The shard itself must have it, and a start must find it.
+//! The expected state of a shard: the state of the durable blocks in its log, read back from the
+//! simulated disk. The live shard must have this state, and startup must find it.
 
 use super::block_records::{Record, each_record};
 use super::ids::compare_ids;
@@ -26,7 +26,7 @@ pub(super) struct Expected {
     placement: Placement,
     /// The coordinators by slot.
     coordinators: BTreeMap<Slot, Coordinator>,
-    /// Those of transactions.
+    /// The coordinators of transactions.
     transactions: BTreeMap<TransactionsPartition, muster_transactions::Coordinator>,
     shares: Shares,
     places: Places,
@@ -35,7 +35,8 @@ pub(super) struct Expected {
     position: u64,
     /// The block that is being written.
     in_flight: Option<Vec<u8>>,
-    /// A block that a start found, though it was not answered: durable with the next sync.
+    /// A block that startup found, although its write was not confirmed. The next sync makes it
+    /// durable.
     unsynced: Option<Vec<u8>>,
     /// The last position that the shard reported as flushed.
     flushed: u64,
@@ -71,7 +72,7 @@ impl Expected {
         expected
     }
 
-    /// Whether `flushed` is less than it was before; zero is what a shard reports after startup.
+    /// Whether `flushed` has decreased. After startup a shard reports zero, which does not count.
     fn went_back(&mut self, flushed: u64) -> bool {
         if flushed != 0 && flushed < self.flushed {
             return true;
@@ -80,7 +81,7 @@ impl Expected {
         false
     }
 
-    /// A copy, made by replaying the records of this state.
+    /// A copy, made by a replay of the records of this state.
     fn copy(&self, config: &Config) -> Self {
         let mut copy = Self::new(config);
         copy.replay_all(&self.state());
@@ -91,7 +92,7 @@ impl Expected {
         copy
     }
 
-    /// Applies a block if it is the next one; returns whether it is.
+    /// Applies a block if it is the next block; returns whether it is.
     fn apply(&mut self, bytes: &[u8]) -> Result<bool, DecodeError> {
         let block = Block::read(bytes)?;
         if block.header.first_position != self.position + 1 {
@@ -111,11 +112,11 @@ impl Expected {
         Ok(true)
     }
 
-    /// Compares what recovery found, up to a position, with what was flushed, perhaps with the
-    /// block that was on its way.
+    /// Compares the state that recovery found, up to a position, with the flushed state, or with
+    /// the flushed state and the block that was being written.
     ///
     /// # Errors
-    /// They differ.
+    /// The states differ.
     fn check_found(
         &self,
         number: u32,
@@ -149,7 +150,7 @@ impl Expected {
         if same_image { Ok(()) } else { Err("the cluster is another".to_owned()) }
     }
 
-    /// The state with the block that is on its way.
+    /// The state with the block that is being written.
     fn with_next_block(&self, config: &Config) -> Result<Self, String> {
         let block = self.next_block().ok_or("nothing was on its way")?;
         let mut later = self.copy(config);
@@ -157,13 +158,13 @@ impl Expected {
         Ok(later)
     }
 
-    /// The block of which it is unknown whether it is durable. There is at most one: no write
-    /// begins before the block that recovery found is synced.
+    /// The block that may or may not be durable. There is at most one such block: no write begins
+    /// before the block that recovery found is synced.
     fn next_block(&self) -> Option<&Vec<u8>> {
         self.in_flight.as_ref().or(self.unsynced.as_ref())
     }
 
-    /// A hash of all that a recovered shard is compared with.
+    /// A hash of everything that is compared with a recovered shard.
     fn key(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(&self.position.to_le_bytes());
@@ -228,7 +229,8 @@ type State<'s> = Vec<(Option<Producer>, GroupRecord<'s>)>;
 fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
     let block = Block::read(bytes)?;
     each_record(&block, |record| match record {
-        // Offsets of transactions, too: clients that have them see whether they were committed.
+        // Facts include transactional offsets. Clients with transactions check whether these
+        // offsets were committed.
         Record::Group(_, _, record) => facts.group_record(record, now),
         Record::Id(record) => facts.transaction_record(record),
         // The clients that have transactions check their outcome.
@@ -238,12 +240,12 @@ fn learn(facts: &mut Facts, bytes: &[u8], now: u64) -> Result<(), DecodeError> {
 }
 
 impl Judge {
-    /// A number that changes with the state that a recovered shard is compared with.
+    /// A number that changes with the state that is compared with a recovered shard.
     pub(crate) fn expected_key(&self, number: u32) -> u64 {
         self.expected.get(number as usize).map_or(0, Expected::key)
     }
 
-    /// Keeps a block as the one in flight.
+    /// Keeps a block as the block in flight.
     ///
     /// # Errors
     /// The block has a marker of a transaction whose decision is not durable.
@@ -263,10 +265,10 @@ impl Judge {
         read.map_err(|error| error.to_string()).and(early)
     }
 
-    /// Applies a block that is durable, as it was read back from the disk.
+    /// Applies a durable block that was read back from the disk.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The block cannot be read.
     pub(crate) fn note_written(
         &mut self,
         shard: u32,
@@ -279,10 +281,10 @@ impl Judge {
         expected.apply(durable).map(|_| ())
     }
 
-    /// Applies the block that recovery found, which is durable now.
+    /// Applies the block that recovery found and that is now durable.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The block cannot be read.
     pub(crate) fn note_synced(&mut self, shard: u32, now: u64) -> Result<(), DecodeError> {
         let expected = &mut self.expected[shard as usize];
         let Some(block) = expected.unsynced.take() else { return Ok(()) };
@@ -290,10 +292,11 @@ impl Judge {
         expected.apply(&block).map(|_| ())
     }
 
-    /// Compares the live state of a shard with its log; only while no write is in flight.
+    /// Compares the live state of a shard with its log. To be called only while no write is in
+    /// flight.
     ///
     /// # Errors
-    /// They differ.
+    /// The states differ.
     pub(crate) fn check_live(&self, number: u32, shard: Inspection<'_>) -> Result<(), String> {
         let expected = &self.expected[number as usize];
         let live = shard.durable_records();
@@ -322,10 +325,10 @@ impl Judge {
         Ok(())
     }
 
-    /// Checks that the flushed position of a shard does not go back.
+    /// Checks that the flushed position of a shard does not decrease.
     ///
     /// # Errors
-    /// It does.
+    /// The position decreased.
     pub(super) fn check_flushed(&mut self, number: u32, flushed: u64) -> Result<(), String> {
         if self.expected[number as usize].went_back(flushed) {
             return Err(format!("flushed goes back to {flushed}"));
@@ -340,10 +343,11 @@ impl Judge {
         }
     }
 
-    /// Checks what a start found: nothing is missing that was flushed, nothing is half there.
+    /// Checks the state that startup found: no flushed operation is missing, and no operation is
+    /// applied only in part.
     ///
     /// # Errors
-    /// It is something else.
+    /// Startup found another state.
     pub(crate) fn check_recovered(
         &mut self,
         number: u32,
@@ -359,10 +363,10 @@ impl Judge {
     }
 
     /// Like [`Judge::check_recovered`], for a shard that was started from a crash image, outside
-    /// the run: changes no state.
+    /// the run. Changes no state.
     ///
     /// # Errors
-    /// It found something else.
+    /// The shard found another state.
     pub(crate) fn check_image(
         &self,
         number: u32,
@@ -374,8 +378,8 @@ impl Judge {
         expected.check_found(number, (found, shard), records, config)
     }
 
-    /// Applies the blocks of which it was unknown whether they are durable: the logs are rewritten
-    /// for another number of shards, and a copy is synced before the old ones go.
+    /// Applies the blocks that may or may not be durable: the logs are rewritten for another number
+    /// of shards, and a copy is synced before the old logs are removed.
     pub(crate) fn note_copied(&mut self, now: u64) {
         for expected in &mut self.expected {
             let Some(block) = expected.unsynced.take() else { continue };
@@ -388,7 +392,7 @@ impl Judge {
     /// Expects the state of these shards from now on.
     ///
     /// # Errors
-    /// Together they do not hold what the shards before them held.
+    /// Together they do not have the state of the previous shards.
     pub(crate) fn check_resharded<'a>(
         &mut self,
         shards: impl Iterator<Item = (u64, Inspection<'a>)>,
@@ -438,8 +442,8 @@ fn sorted_ids(all: &[Expected]) -> Vec<TransactionRecord<'static>> {
     ids
 }
 
-/// Whether two images have the same cluster. How often it changed is not durable: a log that
-/// was compacted has fewer changes.
+/// Whether two images describe the same cluster. The number of changes is not compared, because a
+/// compacted log has fewer changes.
 fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
     let configs = |image: &ClusterImage| {
         let of = |kind: i8| {
@@ -454,7 +458,7 @@ fn is_same(one: &ClusterImage, other: &ClusterImage) -> bool {
         && one.next_producer_id() == other.next_producer_id()
 }
 
-/// Describes the first record in which both differ.
+/// Describes the first record in which the two states differ.
 fn difference(expected: &[RecordBytes], found: &[RecordBytes]) -> Option<String> {
     if expected == found {
         return None;

@@ -1,5 +1,5 @@
-//! The facts that were durable at some time, as read back from the simulated disk; and those in
-//! answers, which have to be among them when they leave.
+//! The facts that were durable at some time, read back from the simulated disk. The facts in an
+//! answer must be durable when the answer leaves.
 
 use super::acknowledged::check_acknowledged;
 use crate::client::{each_batch, read_response};
@@ -26,15 +26,15 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Default)]
 pub(crate) struct Facts {
     known: BTreeSet<u64>,
-    /// When a group, or what is left of it, was last known to go.
+    /// The time when a group, or a part of it, was last removed.
     gone: BTreeMap<String, u64>,
-    /// The groups that went since the last query.
+    /// The groups that were removed since the last query.
     ended: Vec<String>,
     /// Counts of what became durable.
     pub(crate) coverage: Coverage,
 }
 
-/// A fact that an answer may report, or that a marker stands for.
+/// A fact that an answer may report, or that a marker follows from.
 enum Fact<'a> {
     Commit { group: &'a str, topic: &'a str, partition: i32, offset: i64 },
     Generation { group: &'a str, generation: i32 },
@@ -76,7 +76,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// No durable record decides so for the producer.
+    /// No durable record has this decision for the producer.
     pub(super) fn require_decision(
         &self,
         producer: Producer,
@@ -121,7 +121,7 @@ impl Facts {
     }
 
     /// # Errors
-    /// The fact is not known to be durable: its description.
+    /// The fact is not known to be durable. The error describes the fact.
     fn require(&self, fact: &Fact<'_>) -> Result<(), String> {
         match self.known.contains(&fact.hash()) {
             true => Ok(()),
@@ -131,7 +131,7 @@ impl Facts {
 }
 
 impl<'a> Fact<'a> {
-    /// The fact that a record states, if it is one.
+    /// The fact that a record states, if it states one.
     fn of(record: &'a GroupRecord<'_>) -> Option<Self> {
         match record {
             GroupRecord::OffsetCommit(key, Some(value)) => Some(Self::Commit {
@@ -182,11 +182,11 @@ impl<'a> Fact<'a> {
 }
 
 impl Facts {
-    /// Checks an answer that leaves a shard with these durable share states: all that the answer
-    /// reports must be durable now.
+    /// Checks an answer that leaves a shard with these durable share states: everything that the
+    /// answer reports must be durable now.
     ///
     /// # Errors
-    /// It is not.
+    /// A reported fact is not durable.
     pub(super) fn check_frame(
         &mut self,
         asked: &Asked,
@@ -274,7 +274,7 @@ impl Facts {
         asked: &OffsetCommitRequest<'_>,
         answer: &OffsetCommitResponse<'_>,
     ) -> Result<(), String> {
-        // Topics that are refused may be answered in another place.
+        // The answer may list refused topics at another place.
         let of = |topic: &OffsetCommitRequestTopic<'_>| {
             let is_of = |it: &&OffsetCommitResponseTopic<'_>| {
                 it.name == topic.name && it.topic_id == topic.topic_id
@@ -332,7 +332,7 @@ impl Facts {
         if answer.error_code != 0 {
             return Ok(());
         }
-        // To a classic member of a consumer group its epoch is the generation.
+        // For a classic member of a consumer group, the member epoch is the generation.
         let (group, generation) = (&*asked.group_id, asked.generation_id);
         let epoch = Fact::MemberEpoch { group, member: &asked.member_id, epoch: generation };
         self.require(&epoch).or_else(|_| self.require(&Fact::Generation { group, generation }))

@@ -1,17 +1,18 @@
-//! The judge: compares what the server does with what it must do. `world/checks` asks it where
-//! something is due, and ends the run at the first violation. The judge changes nothing but itself.
+//! The judge compares what the server does with what it must do. `world/checks` calls the judge
+//! where a check is due, and ends the run at the first violation. The judge changes only its own
+//! state.
 //!
-//! - [`facts`]: no answer leaves before what it reports is on the simulated disk;
-//! - [`expected`]: the state that the durable blocks of a log make is the live state, after each
-//!   start and whenever nothing is on its way; what was flushed once is never missing;
+//! - [`facts`]: no answer leaves before the facts that it reports are on the simulated disk;
+//! - [`expected`]: the durable blocks of a log replay to the live state, after each startup and
+//!   whenever no write is on its way; a flushed operation is never missing afterwards;
 //! - `loadgen`'s checker: single owners, epochs, leases, fenced and lost commits of members;
 //! - [`turns`]: no connection waits for longer than its turn, and no session ends before the input
 //!   of its member is handled;
 //! - [`access`]: users are granted and refused what ACLs say;
-//! - [`throttling`]: clients with quotas are throttled and refused as these allow;
-//! - [`deliveries`]: what members of share groups acquire and acknowledge;
-//! - [`acknowledged`]: what they acknowledge is durable when it is confirmed;
-//! - [`offsets`]: the committed offsets that raw clients know of are there.
+//! - [`throttling`]: clients with quotas are throttled and refused as these quotas permit;
+//! - [`deliveries`]: the records that members of share groups acquire and acknowledge;
+//! - [`acknowledged`]: acknowledgements of members are durable when they are confirmed;
+//! - [`offsets`]: the committed offsets that raw clients know of exist.
 
 mod access;
 mod acknowledged;
@@ -52,7 +53,7 @@ use throttling::Used;
 use turns::Turns;
 use watched::Watched;
 
-/// How often, in turns, what takes long to check is checked.
+/// One in this number of turns runs the slow checks.
 const THOROUGH_EVERY: u64 = 64;
 
 #[derive(Default)]
@@ -61,9 +62,9 @@ pub(crate) struct Judge {
     owners: Owners,
     /// The running shards.
     watched: Vec<Watched>,
-    /// The ACLs that are there and those that may be.
+    /// The ACLs that exist, and those that may exist.
     books: Since<Book>,
-    /// The bytes that limited clients have used of each shard.
+    /// The bytes that limited clients have used on each shard.
     used: Vec<Used>,
     deliveries: Deliveries,
     expected: Vec<Expected>,
@@ -84,10 +85,10 @@ impl Judge {
         &self.facts.coverage
     }
 
-    /// Checks an answer that leaves a shard: all that it reports must be durable now.
+    /// Checks an answer that leaves a shard: everything that it reports must be durable now.
     ///
     /// # Errors
-    /// It is not.
+    /// A reported fact is not durable.
     pub(crate) fn check_answer(
         &mut self,
         shard: u32,
@@ -98,7 +99,7 @@ impl Judge {
         self.facts.check_frame(asked, frame, states)
     }
 
-    /// The groups that have gone, durably, since the last call.
+    /// The groups whose removal became durable since the last call.
     pub(crate) fn take_ended_groups(&mut self) -> Vec<String> {
         self.facts.take_ended()
     }
@@ -113,20 +114,20 @@ impl Judge {
         self.owners.expect(group, tasks);
     }
 
-    /// The group whose partitions do not have one owner each, if any.
+    /// A group whose partitions do not have exactly one owner each, if there is such a group.
     pub(crate) fn wrong_owners(&self) -> Option<String> {
         self.owners.wrong()
     }
 
-    /// The groups of which some partitions have no owner, if nothing else is wrong with the owners.
+    /// The groups with partitions without an owner, if nothing else is wrong with the owners.
     pub(crate) fn groups_without_owners(&self) -> Vec<GroupIndex> {
         self.owners.lacking()
     }
 
-    /// Checks that the share groups have done all records of a transactor up to `end`.
+    /// Checks that the share groups have finished all records of a transactor up to `end`.
     ///
     /// # Errors
-    /// One has not.
+    /// A group has not finished a record.
     pub(crate) fn check_all_delivered(&self, id: u32, end: i64) -> Result<(), String> {
         self.deliveries.check_done(id, end)
     }
@@ -134,7 +135,7 @@ impl Judge {
     /// Notes a report of a member of a share group.
     ///
     /// # Errors
-    /// It violates a rule.
+    /// The report violates a rule.
     pub(crate) fn note_delivery(
         &mut self,
         group: &str,
@@ -148,7 +149,7 @@ impl Judge {
     /// Notes an event of a member.
     ///
     /// # Errors
-    /// It violates a rule.
+    /// The event violates a rule.
     pub(crate) fn observe(&mut self, event: &Event) -> Result<(), String> {
         self.owners.observe(event);
         self.check(event)
@@ -165,7 +166,7 @@ impl Judge {
         }
     }
 
-    /// Expects share groups of these names, as the checker does.
+    /// Expects share groups with these names, here and in the checker.
     pub(crate) fn expect_share_groups(
         &mut self,
         names: impl Iterator<Item = String>,
@@ -176,19 +177,19 @@ impl Judge {
         groups.into_iter().for_each(|group| self.checker.expect_group(group));
     }
 
-    /// Notes that volatile state is gone, of which members are not notified.
+    /// Notes that volatile state is lost. Members are not notified of this.
     pub(crate) fn note_restart(&mut self, now: Time) {
         self.checker.coordinator_restarted(now);
         let events = self.deliveries.restarted(now);
         events.iter().for_each(|event| self.checker.observe(event));
     }
 
-    /// Shards with these versions of their images run from now on, and no others.
+    /// From now on only shards with these versions of their images run.
     pub(crate) fn watch_all(&mut self, image_versions: impl Iterator<Item = i64>) {
         self.watched = image_versions.map(Watched::new).collect();
     }
 
-    /// A shard was loaded again, with this version of its image.
+    /// Notes that a shard was loaded again, with this version of its image.
     pub(crate) fn watch_again(&mut self, shard: u32, image_version: i64) {
         self.watched[shard as usize] = Watched::new(image_version);
     }
@@ -201,7 +202,7 @@ impl Judge {
     /// Notes the image on which a shard decides.
     ///
     /// # Errors
-    /// It is older than the one before.
+    /// The image is older than the previous image.
     pub(crate) fn note_image(
         &mut self,
         shard: u32,
@@ -214,7 +215,7 @@ impl Judge {
         self.watched[shard as usize].note_image(now, image)
     }
 
-    /// Notes a turn of a shard, which was due but had nothing to do if it was idle.
+    /// Notes a turn of a shard. `was_idle` means that the turn was due, but had no work.
     ///
     /// # Errors
     /// The shard spins.
@@ -222,18 +223,18 @@ impl Judge {
         self.watched[shard as usize].note_idle(was_idle)
     }
 
-    /// Whether a shard decides by older ACLs than another one.
+    /// Whether a shard decides by older ACLs than another shard.
     pub(crate) fn is_access_late(&self, shard: u32) -> bool {
         let newest = self.watched.iter().filter_map(Watched::access_version).max();
         self.watched[shard as usize].access_version() < newest
     }
 
-    /// Checks what the answer of a shard to a request that was sent at a time says about a
-    /// principal's rights.
+    /// Checks the rights of a principal that a shard's answer to a request, sent at a time, grants
+    /// or refuses.
     ///
     /// # Errors
-    /// No image that the shard had decides so, or a change that was answered before decides
-    /// otherwise.
+    /// No image that the shard had leads to this decision, or the decision contradicts a change
+    /// that was answered before.
     pub(crate) fn check_access(
         &self,
         shard: u32,
@@ -259,23 +260,23 @@ impl Judge {
         self.watched.iter().flat_map(|it| it.bounds(at, sent)).collect()
     }
 
-    /// The bytes that limited clients have used of a shard.
+    /// The bytes that limited clients have used on a shard.
     pub(crate) fn used(&mut self, shard: u32) -> &mut Used {
         let all = &mut self.used;
         all.resize_with(all.len().max(shard as usize + 1), Used::default);
         &mut all[shard as usize]
     }
 
-    /// Notes a turn of a shard. What takes long to check is checked in some of them.
+    /// Notes a turn of a shard, and runs the slow checks in some turns.
     ///
     /// # Errors
-    /// Its flushed position went back.
+    /// The flushed position of the shard decreased.
     pub(crate) fn note_turn(&mut self, number: u32, shard: Inspection<'_>) -> Result<(), String> {
         self.turns += 1;
         self.check_flushed(number, shard.progress().flushed())
     }
 
-    /// Whether what takes long to check is due in this turn.
+    /// Whether the slow checks are due in this turn.
     pub(crate) fn is_thorough(&self) -> bool {
         self.turns.is_multiple_of(THOROUGH_EVERY)
     }

@@ -1,4 +1,4 @@
-//! The committed offsets of a server, compared with what raw clients know of them.
+//! The committed offsets of a server, compared with the books of raw clients.
 
 use crate::client::Committer;
 use crate::records::RecordBytes;
@@ -20,10 +20,10 @@ impl Offsets {
         Self(records.iter().filter_map(offset).collect())
     }
 
-    /// Checks them against a committer's record of possible states.
+    /// Checks the offsets against a committer's record of possible states.
     ///
     /// # Errors
-    /// They are none of these.
+    /// The offsets are in none of these states.
     pub(crate) fn check(&self, committer: &Committer) -> Result<(), String> {
         let group = committer.group().to_owned();
         let of = |(topic, partition): (&str, i32)| {

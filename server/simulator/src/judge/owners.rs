@@ -1,5 +1,5 @@
-//! The owners of partitions, as members report them: at rest each partition of a group that has
-//! members has one owner.
+//! The owners of partitions, as members report them. At rest each partition of a group with members
+//! has exactly one owner.
 
 use loadgen::event::{Event, EventKind};
 use loadgen::history::{Group, Kind};
@@ -52,7 +52,7 @@ impl Owners {
         Some(format!("group {}: {owned} owned, {different} different, of {expected}", group.0))
     }
 
-    /// The groups with partitions that have no owner; none if any partition has two.
+    /// The groups with partitions without an owner; empty if any partition has two owners.
     pub(crate) fn lacking(&self) -> Vec<GroupIndex> {
         let wrong: Vec<_> = self.tallies().filter(|tally| !tally.is_right()).collect();
         match wrong.iter().all(Tally::is_lacking) {
@@ -77,7 +77,8 @@ impl Owners {
     }
 }
 
-/// The number of partitions that the members of a group own together, and of those that differ.
+/// The number of partitions that the members of a group own together, and the number of different
+/// partitions among them.
 struct Tally {
     group: GroupIndex,
     owned: usize,

@@ -1,5 +1,5 @@
-//! The open transactions in the slots of a shard, with the offsets of their first records: by the
-//! blocks of its log, and as the shard has them.
+//! The open transactions in the slots of a shard, with the offsets of their first records: once
+//! from the blocks of its log, and once from the shard.
 
 use muster::placement::Slot;
 use muster::shard::Inspection;
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Places(BTreeMap<(Slot, i64), Place>);
 
-/// The epoch of a transaction, and the offsets of its batches. The first of these is where it
-/// begins; once the log is rewritten, it is a later one.
+/// The epoch of a transaction, and the offsets of its batches. The transaction begins at the first
+/// of these offsets, or at a later one if the log was rewritten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     epoch: i16,
@@ -21,7 +21,7 @@ struct Place {
 }
 
 impl Places {
-    /// Those that a shard has.
+    /// The open transactions of a shard.
     pub(super) fn of(shard: Inspection<'_>) -> Self {
         let all = shard.open_transactions();
         let place =
@@ -49,11 +49,11 @@ impl Places {
         Ok(())
     }
 
-    /// Compares these with those of a shard whose log was at a position when it was loaded. It may
-    /// have ended some since.
+    /// Compares these transactions with those of a shard whose log was at a position when it was
+    /// loaded. The shard may have ended some transactions since.
     ///
     /// # Errors
-    /// They differ.
+    /// The transactions differ.
     pub(super) fn check(&self, loaded_at: u64, shard: Inspection<'_>) -> Result<(), String> {
         let found = Self::of(shard);
         let is_known = |(key, place): (&(Slot, i64), &Place)| {

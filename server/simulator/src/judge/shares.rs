@@ -1,15 +1,15 @@
-//! The share states that the durable blocks of a log make.
+//! The share states to which the durable blocks of a log replay.
 
 use muster::shard::Inspection;
 use muster_codec::records::{ShareRecord, ShareSnapshotValue, ShareValue};
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 
-/// The share states of a shard. Fences and numbers of updates are not compared: compaction may take
-/// away the records that made them.
+/// The share states of a shard. Fences and counts of updates are not compared, because compaction
+/// may remove the records that they come from.
 pub(super) struct Shares {
     states: States,
-    /// The start offset that went back, if one did.
+    /// Describes a start offset that decreased, if there was one.
     back: Option<String>,
 }
 
@@ -47,17 +47,17 @@ impl Shares {
         let before = start(&self.states);
         self.states.replay(record);
         let after = start(&self.states);
-        // Only records that the log has lost make it go back: then nothing is left in flight.
+        // The start offset decreases only if the log has lost records. Then no record is in flight.
         let is_whole = |states: &States| states.get(&key).is_some_and(|it| it.batches.is_empty());
         if after.is_some() && before > after && !is_whole(&self.states) {
             self.back = Some(format!("the start of {key:?} was {before:?}, and is {after:?}"));
         }
     }
 
-    /// Compares them with those of a shard.
+    /// Compares these states with those of a shard.
     ///
     /// # Errors
-    /// One differs, or the start of one went back.
+    /// A state differs, or the start offset of a state decreased.
     pub(super) fn check(&self, shard: Inspection<'_>) -> Result<(), String> {
         if let Some(back) = &self.back {
             return Err(back.clone());
@@ -66,10 +66,10 @@ impl Shares {
     }
 }
 
-/// Compares the states of all shards, whichever has them.
+/// Compares the states of all shards, regardless of which shard has a state.
 ///
 /// # Errors
-/// One differs.
+/// A state differs.
 pub(super) fn check_same<'s>(
     before: impl Iterator<Item = &'s Shares>,
     after: impl Iterator<Item = &'s Shares>,

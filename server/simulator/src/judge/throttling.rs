@@ -1,5 +1,6 @@
-//! Throttle times and refusals of clients with quotas: only under a quota that the shard had, not
-//! longer than what was used allows, and as long as what was surely used demands.
+//! Checks throttle times and refusals of clients with quotas. They occur only under a quota that
+//! the shard had. A throttle time is not longer than the used bytes permit, and not shorter than
+//! the bytes that were certainly used require.
 
 use super::Since;
 use crate::client::Quotas;
@@ -7,12 +8,12 @@ use std::collections::VecDeque;
 
 const SECOND: u64 = 1_000_000;
 
-/// A rate covers at least ten seconds, and at most twelve: all samples and the one that overlaps
+/// A rate covers at least ten and at most twelve seconds: all samples, and the sample that overlaps
 /// their beginning.
 const WINDOW_MIN: f64 = 10.0;
 const WINDOW_MAX: f64 = 12.0;
 
-/// Requests that are newer than this are in each window.
+/// A request that is newer than this is in each window.
 const SURELY_COUNTED: u64 = 9 * SECOND;
 
 /// Times are whole milliseconds.
@@ -24,9 +25,9 @@ const KEPT: u64 = 60 * SECOND;
 /// The bytes that limited clients have used.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// All that may have been counted, with the time when it was sent.
+    /// All bytes that may have been counted, with the time when they were sent.
     sent: VecDeque<(u64, f64)>,
-    /// Those that were counted for sure.
+    /// The requests that were certainly counted.
     counted: VecDeque<Counted>,
 }
 
@@ -55,7 +56,7 @@ impl Used {
         }
     }
 
-    /// An answer leaves that was under a quota since the request was sent.
+    /// Notes that an answer leaves which was under a quota since its request was sent.
     pub(crate) fn counted(&mut self, it: Answered) {
         let Answered { sent, now, bytes, .. } = it;
         self.counted.push_back(Counted { sent, left: now, bytes: bytes as f64 });
@@ -64,14 +65,14 @@ impl Used {
         }
     }
 
-    /// All that may be in a window.
+    /// All bytes that may be in a window.
     fn at_most(&self, it: Answered) -> f64 {
         let since = it.now.saturating_sub(KEPT);
         self.sent.iter().filter(|(at, _)| *at >= since).map(|(_, bytes)| bytes).sum()
     }
 
-    /// All that is in the window for sure: requests that were answered before this one was sent,
-    /// and itself.
+    /// The bytes that are certainly in the window: this request, and the requests that were
+    /// answered before this request was sent.
     fn at_least(&self, it: Answered) -> f64 {
         let since = it.now.saturating_sub(SURELY_COUNTED);
         let is_in = |other: &&Counted| other.sent >= since && other.left <= it.sent;
@@ -79,7 +80,7 @@ impl Used {
         others + if it.sent >= since { it.bytes as f64 } else { 0.0 }
     }
 
-    /// Forgets what a shard had counted that is loaded again.
+    /// Forgets the counts of a shard that is loaded again.
     pub(crate) fn clear(&mut self) {
         self.counted.clear();
     }
@@ -93,7 +94,7 @@ pub(crate) fn bounds(quotas: &Since<Quotas>, at: usize, sent: u64) -> Vec<Option
 /// Checks the throttle time in the answer to a Produce.
 ///
 /// # Errors
-/// It cannot be.
+/// No possible quota leads to this throttle time.
 pub(crate) fn check_produce(
     bounds: &[Option<u32>],
     used: &Used,
@@ -117,10 +118,10 @@ pub(crate) fn check_produce(
     Ok(())
 }
 
-/// Checks that what only a quota explains comes under one.
+/// Checks that a refusal that only a quota explains occurs under a quota.
 ///
 /// # Errors
-/// There was none.
+/// There was no quota.
 pub(crate) fn check_limited(bounds: &[Option<u32>], is_limited: bool) -> Result<(), String> {
     if is_limited && bounds.iter().all(Option::is_none) {
         return Err("limited without a quota".to_owned());

@@ -1,18 +1,19 @@
-//! The run queue and the groups' time: a connection is queued after those that wait already, a
-//! slice is bounded, and the groups' time does not pass input that is not handled yet.
+//! Rules for the run queue and the time of groups: a connection is queued after the connections
+//! that wait already, a slice is bounded, and the time of groups does not overtake unhandled input.
 
 use crate::node::RunQueues;
 use muster::net::ConnectionId;
 use muster::shard::Inspection;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Requests, or items of a long one, that are handled before it is asked whether a slice is over.
+/// The maximum number of requests, or items of a long request, between two checks whether a slice
+/// is over.
 const AT_ONCE_MAX: u64 = 512;
 
-/// The order of more waiting connections is not checked.
+/// With more waiting connections than this, their order is not checked.
 const QUEUE_MAX: usize = 256;
 
-/// The most that a turn counts for sessions.
+/// The maximum time that one turn counts for sessions.
 const TURN_MS_MAX: i64 = 1_000;
 
 /// The turns of a shard, as observed.
@@ -20,7 +21,8 @@ const TURN_MS_MAX: i64 = 1_000;
 pub(crate) struct Turns {
     /// The run queues as they were last seen, with connections that were closed since.
     last: RunQueues,
-    /// The last slice was that of a long request: the next one is the first connection's.
+    /// Whether the last slice belonged to a long request. Then the next slice belongs to the first
+    /// connection.
     was_long: bool,
     /// The unhandled input of each connection: the length of each piece and the time it arrived.
     arrived: BTreeMap<ConnectionId, VecDeque<(usize, i64)>>,
@@ -74,7 +76,7 @@ impl Turns {
     /// Checks the run queues before a slice; returns the number of connections in them.
     ///
     /// # Errors
-    /// A connection has come before others that waited already.
+    /// A connection has overtaken others that waited already.
     pub(crate) fn before_slice(&mut self, now: RunQueues) -> Result<usize, String> {
         let keep_order = keep_order(&self.last.queues, &now.queues);
         self.last = now;
@@ -84,10 +86,11 @@ impl Turns {
         Ok(self.last.queues.iter().map(Vec::len).sum())
     }
 
-    /// Checks a slice that was to do this number of things.
+    /// Checks a slice that should have handled this number of items.
     ///
     /// # Errors
-    /// It did too many, or they were neither those of the first connection nor of a long request.
+    /// It handled too many items, or items that belong neither to the first connection nor to a
+    /// long request.
     pub(crate) fn after_slice(&mut self, now: RunQueues, things: u64) -> Result<(), String> {
         let handled = now.handled - self.last.handled;
         let may = things * AT_ONCE_MAX;
@@ -108,11 +111,11 @@ impl Turns {
         Ok(())
     }
 
-    /// Checks at the end of a turn, after sessions have expired, that no input is unhandled that
-    /// arrived before the time that they were compared with.
+    /// Called at the end of a turn, after sessions have expired. Checks that all input is handled
+    /// that arrived before the time with which the sessions were compared.
     ///
     /// # Errors
-    /// Some is.
+    /// Some of this input is not handled.
     pub(crate) fn check_sessions(&mut self, shard: Inspection<'_>) -> Result<(), String> {
         let handled_until = shard.handled_until();
         match self.first_unhandled(shard).filter(|came_at| *came_at < handled_until) {
@@ -123,11 +126,11 @@ impl Turns {
         }
     }
 
-    /// Checks at the end of a turn how much the groups' time has advanced since the end of the
-    /// last.
+    /// Called at the end of a turn. Checks how far the time of groups has advanced since the end of
+    /// the last turn.
     ///
     /// # Errors
-    /// It is too much.
+    /// The time has advanced too far.
     pub(crate) fn check_group_time(&mut self, shard: Inspection<'_>) -> Result<(), String> {
         let now = shard.group_time();
         let passed = self.group_time.replace(now).map_or(0, |before| now - before);

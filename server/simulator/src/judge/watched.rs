@@ -8,8 +8,8 @@ use muster::cluster::ClusterImage;
 use muster_coordinator::Topics;
 use std::sync::Arc;
 
-/// More consecutive turns than this that are due but have nothing to do are a violation: the shard
-/// spins.
+/// The maximum number of consecutive turns that are due but have no work. With more turns the shard
+/// spins, which is a violation.
 const IDLE_TURNS_MAX: u32 = 2_000;
 
 /// A shard since it was loaded.
@@ -38,7 +38,8 @@ impl Watched {
         &mut self.turns
     }
 
-    /// Whether the shard has shown no image yet: it begins to count what clients use.
+    /// Whether the shard has not shown an image yet. Its counts of used bytes begin with the first
+    /// image.
     pub(super) fn is_new(&self) -> bool {
         self.last_quotas.is_none()
     }
@@ -46,7 +47,7 @@ impl Watched {
     /// Notes the image on which the shard decides.
     ///
     /// # Errors
-    /// It is older than the one before.
+    /// The image is older than the previous image.
     pub(super) fn note_image(&mut self, now: u64, image: &ClusterImage) -> Result<(), String> {
         let quotas = quotas_of(image);
         if self.last_quotas.replace(quotas) != Some(quotas) {
@@ -65,7 +66,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Notes a turn, which was due but had nothing to do if it was idle.
+    /// Notes a turn. `was_idle` means that the turn was due, but had no work.
     ///
     /// # Errors
     /// The shard spins.
@@ -82,11 +83,12 @@ impl Watched {
         self.access_version
     }
 
-    /// Checks what the answer to a request that was sent at a time says about a principal's rights.
+    /// Checks the rights of a principal that the answer to a request, sent at a time, grants or
+    /// refuses.
     ///
     /// # Errors
-    /// No image that the shard had decides so, or a change that was answered before decides
-    /// otherwise.
+    /// No image that the shard had leads to this decision, or the decision contradicts a change
+    /// that was answered before.
     pub(super) fn check_access(
         &self,
         principal: &str,

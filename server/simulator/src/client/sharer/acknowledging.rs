@@ -4,11 +4,11 @@ use super::{Acknowledgement, Delivery, Kind, Number, Sharer};
 use crate::random::Random;
 use muster_codec::messages::AcknowledgementBatch;
 
-/// A number with this remainder is one that no consumer can process.
+/// No consumer can process a record whose number has this remainder (divisor and remainder).
 const POISON: (i64, i64) = (13, 5);
 
 impl Sharer {
-    /// Chooses among the offsets that are held of a partition of a session, and takes note.
+    /// Chooses some of the held offsets of a partition in a session, and notes the choice.
     pub(super) fn choose_some(
         &mut self,
         (session, partition): (u32, i32),
@@ -37,7 +37,7 @@ impl Sharer {
         batches
     }
 
-    /// The acknowledgements under way of a partition were answered.
+    /// Notes that the pending acknowledgements of a partition were answered.
     pub(super) fn acknowledgements_answered(&mut self, partition: i32, is_done: bool) {
         let of = self.under_way.extract_if(.., |it| it.partition == partition);
         for it in of.collect::<Vec<_>>() {
@@ -52,7 +52,7 @@ impl Sharer {
         }
     }
 
-    /// No answer comes any more to what is under way.
+    /// Notes that the acknowledgements under way will not be answered.
     pub(super) fn acknowledgements_lost(&mut self) {
         std::mem::take(&mut self.under_way).into_iter().for_each(|it| self.unknown(it));
     }
@@ -75,7 +75,7 @@ fn kind(number: Option<Number>, is_chaos: bool, random: &mut Random) -> Kind {
     }
 }
 
-/// Offsets that follow each other are one batch, with a type for each unless they are the same.
+/// Consecutive offsets become one batch, with a type for each offset if the types differ.
 fn in_batches(chosen: &[Acknowledgement]) -> Vec<AcknowledgementBatch> {
     let runs = chosen.chunk_by(|a, b| b.offset == a.offset + 1);
     let batch = |run: &[Acknowledgement]| {

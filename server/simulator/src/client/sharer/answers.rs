@@ -18,17 +18,17 @@ enum Fate {
     Moved,
     /// The session, or the membership, is lost.
     Lost,
-    /// Records are not acquired by the member any more.
+    /// The member no longer holds the records.
     Refused,
 }
 
 impl Sharer {
-    /// No answer comes any more; the connection is gone.
+    /// Notes that no answer will come, because the connection is gone.
     pub(super) fn unanswered(&mut self) {
         self.acknowledgements_lost();
         match self.doing {
             Doing::Fetch { shard } => {
-                // It may have acquired something.
+                // The member may have acquired records.
                 (0..PARTITIONS).for_each(|it| self.reports.push(Delivery::Lost { partition: it }));
                 self.end_session(shard, false);
             }
@@ -104,7 +104,7 @@ impl Sharer {
         Ok(())
     }
 
-    /// At rest the group has done all if no partition has a lag.
+    /// At rest, the group has finished if no partition has a lag.
     pub(super) fn described(
         &mut self,
         body: &DescribeShareGroupOffsetsResponse<'_>,
@@ -122,7 +122,7 @@ impl Sharer {
         Ok(())
     }
 
-    /// Whether the session continues; the outcome of acknowledgements is unknown if it does not.
+    /// Whether the session continues. If not, the outcome of acknowledgements is unknown.
     fn session_answered(&mut self, shard: u32, error: i16) -> Result<bool, String> {
         match fate(error)? {
             Fate::Done => {
@@ -175,8 +175,8 @@ impl Sharer {
     }
 }
 
-/// Whether acknowledgements are answered without an error: after a restart the server may not know
-/// the records any more.
+/// Whether acknowledgements are answered without an error: after a restart the server may no longer
+/// know the records.
 fn is_acknowledged(error: i16) -> Result<bool, String> {
     match ErrorCode::from_code(error) {
         Some(ErrorCode::InvalidRequest) => Ok(false),

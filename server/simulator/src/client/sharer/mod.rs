@@ -1,6 +1,7 @@
 //! A consumer of a share group (KIP-932): a member of its group, with a share session on each shard
-//! that leads one of its partitions. Accepts, releases, rejects and renews what it acquires,
-//! forgets some, and dies. Its reports are [`Delivery`]s; the judge knows those of all members.
+//! that leads one of its partitions. It accepts, releases, rejects and renews acquired records,
+//! forgets some of them, and dies. Its reports are [`Delivery`]s; the judge collects those of all
+//! members.
 
 mod acknowledging;
 mod answers;
@@ -19,35 +20,37 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Sharer {
     group: String,
     number: u32,
-    /// How often it has died: each time it comes back as another member.
+    /// How often the member has died. Each time it comes back as another member.
     lives: u32,
     member_epoch: i32,
     topic_id: Uuid,
     assigned: BTreeSet<i32>,
-    /// The shard that is asked for a partition: the next one if it is not the leader.
+    /// The shard to ask for each partition. If this shard is not the leader, the next shard is
+    /// asked.
     leaders: [u32; PARTITIONS as usize],
     /// The share sessions, by shard.
     sessions: BTreeMap<u32, Session>,
     last_session: u32,
     last_acknowledgement: u32,
-    /// The offsets to acknowledge, with their partitions; None for one without a record.
+    /// The held offsets with their partitions; None if an offset has no record.
     held: BTreeMap<(i32, i64), Option<Number>>,
-    /// The partitions of which it may have acquired records without knowing: they stay in their
-    /// session, for with it all is released.
+    /// The partitions of which the member may have acquired records without knowing. They stay in
+    /// their session, because the end of the session releases their records.
     forgotten: BTreeSet<i32>,
     doing: Doing,
     /// The acknowledgements of the request under way.
     under_way: Vec<Acknowledgement>,
     reports: Vec<Delivery>,
-    /// Whether no more faults and no more records come: it acknowledges all, until nothing is left.
+    /// Whether the run is at rest, without faults and new records: the member acknowledges
+    /// everything until nothing is left.
     is_resting: bool,
-    /// The partitions without a lag since then.
+    /// The partitions that have no lag since then.
     done: BTreeSet<i32>,
-    /// Those for which no start offset was decided yet.
+    /// The partitions whose start offset is not decided yet.
     unstarted: BTreeSet<i32>,
     is_drained: bool,
-    /// A heartbeat was not answered: its answer may have had an assignment, which comes again if
-    /// the next one names topics.
+    /// Whether a heartbeat was not answered. The lost answer may have had an assignment, which
+    /// comes again if the next heartbeat names topics.
     is_unsure: bool,
 }
 
@@ -108,22 +111,22 @@ impl Sharer {
         &self.group
     }
 
-    /// The partitions of which it has found, at rest, that its group has done all.
+    /// The partitions that the group has finished, as the member has found at rest.
     pub(crate) fn done(&self) -> impl Iterator<Item = i32> {
         self.done.iter().copied()
     }
 
-    /// The partitions of which its group had not acknowledged anything, as it has found at rest.
+    /// The partitions in which the group has acknowledged nothing, as the member has found at rest.
     pub(crate) fn unstarted(&self) -> impl Iterator<Item = i32> {
         self.unstarted.iter().copied()
     }
 
-    /// Its group has done all: it ends.
+    /// Ends the member, because its group has finished all records.
     pub(crate) fn finish(&mut self) {
         self.is_drained = true;
     }
 
-    /// Whether its group has done all.
+    /// Whether the member's group has finished all records.
     pub(crate) fn is_drained(&self) -> bool {
         self.is_drained
     }
@@ -147,13 +150,13 @@ impl Sharer {
         NextRequest { shard, version, request }
     }
 
-    /// Its connection to a shard is gone, and its session there.
+    /// Notes that the connection to a shard was lost, and with it the session there.
     pub(super) fn lost(&mut self, shard: u32) {
         self.end_session(shard, false);
     }
 
     /// # Errors
-    /// The answer is none that a member may get.
+    /// A member may not get this answer.
     pub(super) fn answered(&mut self, response: Option<&Response<'_>>) -> Result<(), String> {
         let Some(response) = response else {
             self.is_unsure |= self.doing == Doing::Heartbeat;
@@ -173,7 +176,7 @@ impl Sharer {
         format!("{}-{}-{}", self.group, self.number, self.lives)
     }
 
-    /// It vanishes, with all that it holds, and comes back as another member.
+    /// Ends the member with everything that it holds. It comes back as another member.
     fn die(&mut self) {
         let shards: Vec<u32> = self.sessions.keys().copied().collect();
         shards.into_iter().for_each(|shard| self.end_session(shard, false));
@@ -187,7 +190,7 @@ impl Sharer {
         self.assigned.clear();
     }
 
-    /// The records that it holds of the partitions of a session may be released.
+    /// Notes that the held records of a session's partitions may be released.
     fn end_session(&mut self, shard: u32, closed: bool) {
         let Some(session) = self.sessions.remove(&shard) else { return };
         self.reports.push(Delivery::SessionEnded { session: session.number, closed });
@@ -197,7 +200,7 @@ impl Sharer {
         }
     }
 
-    /// It is slow: some locks end before it acknowledges.
+    /// The member is slow: some locks end before it acknowledges.
     fn forget_some(&mut self, random: &mut Random) {
         let forgotten = self.held.extract_if(.., |_, _| random.chance(0.5));
         self.forgotten.extend(forgotten.map(|((partition, _), _)| partition));
@@ -229,7 +232,7 @@ impl Sharer {
         }
     }
 
-    /// One that is assigned, or of which it still has records.
+    /// A partition that is assigned to the member, or of which the member still holds records.
     fn some_partition(&self, number: usize) -> Option<i32> {
         let held = self.held.keys().map(|(partition, _)| *partition);
         let all: BTreeSet<i32> = self.assigned.iter().copied().chain(held).collect();
@@ -241,7 +244,7 @@ impl Sharer {
     }
 }
 
-/// The configs of the groups: all committed records, from the first on.
+/// The configs of the groups: they read committed records, from the first record on.
 pub(crate) const CONFIGS: [(&str, &str); 2] =
     [("share.auto.offset.reset", "earliest"), ("share.isolation.level", "read_committed")];
 

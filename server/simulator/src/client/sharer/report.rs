@@ -9,14 +9,14 @@ pub(crate) struct Number {
     pub(crate) number: i64,
 }
 
-/// A report of a member. Its share sessions, and its acknowledgements, have numbers of their own.
+/// A report of a member. Its share sessions and its acknowledgements are numbered separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// The first one.
+    /// The member's first report.
     Began,
     /// A request of a session was answered without error.
     Answered { session: u32 },
-    /// It was given an offset; no number if that has no record for it.
+    /// The member acquired an offset. The number is None if the offset has no record.
     Acquired {
         session: u32,
         partition: i32,
@@ -25,15 +25,15 @@ pub(crate) enum Delivery {
         count: i16,
         lock_ms: i32,
     },
-    /// It is about to acknowledge an offset: its lock may end at any time.
+    /// The member is about to acknowledge an offset, whose lock may end at any time from now on.
     Acknowledging(Acknowledgement),
     /// The acknowledgement was answered without error.
     Acknowledged(Acknowledgement),
-    /// It was not, so it may have been taken.
+    /// The acknowledgement was not answered, so the server may have accepted it.
     Unknown(Acknowledgement),
-    /// A fetch was not answered: records may have been acquired by it.
+    /// A fetch was not answered, so it may have acquired records.
     Lost { partition: i32 },
-    /// The records that it has by this session are released, or will be.
+    /// The records of this session are released, or will be.
     SessionEnded { session: u32, closed: bool },
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Kind {
 
 impl Number {
     /// # Errors
-    /// The record is of no transactor.
+    /// No transactor wrote the record.
     pub(crate) fn read(key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Self, String> {
         let key = key.and_then(id_of).and_then(|id| std::str::from_utf8(id).ok());
         let id = key.and_then(|key| key.rsplit('-').next()?.parse().ok());

@@ -19,7 +19,7 @@ const FINAL: i32 = -1;
 type Batches = BTreeMap<i32, Vec<AcknowledgementBatch>>;
 
 impl Sharer {
-    /// The shard for the request, its version and body.
+    /// The shard to send the request to, its version and its body.
     pub(super) fn request(
         &mut self,
         around: &mut Surroundings<'_>,
@@ -165,7 +165,7 @@ impl Sharer {
         self.sessions.get(&shard).map_or(0, |it| it.epoch)
     }
 
-    /// Acknowledges some of what it holds of a session, or renews its locks.
+    /// Acknowledges some of the records that the member holds in a session, or renews their locks.
     fn batches(&mut self, shard: u32, renews: bool, around: &mut Surroundings<'_>) -> Batches {
         let is_chaos = around.is_chaos;
         let random: &mut Random = around.random;
