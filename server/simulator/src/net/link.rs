@@ -36,12 +36,12 @@ pub(crate) struct Asked {
 pub(crate) struct Link {
     owner: Owner,
     shard: u32,
-    /// The client has not given it up, and has not been notified that it is gone.
+    /// Whether the client has not given up the connection, and was not notified of its loss.
     is_client_open: bool,
-    /// The incarnation of the server that accepted it.
+    /// The incarnation of the server that accepted the connection.
     life: u32,
     pub(super) reads_slowly: bool,
-    /// Whether answers are matched with requests: answers to garbage are not.
+    /// Whether answers are matched with requests. Answers to invalid requests are not.
     is_tracked: bool,
     /// Requests in the order in which they were sent; answers arrive in that order.
     asked: VecDeque<Asked>,
@@ -54,16 +54,16 @@ pub(crate) struct Link {
     /// The lengths of output on its way to the client.
     to_client: VecDeque<usize>,
     last_to_client: u64,
-    /// The total of bytes that the server sent, and that arrived at the client.
+    /// The number of bytes that the server has sent, and the number that has arrived at the client.
     sent: u64,
     received: u64,
-    /// The beginning of an answer of which the rest is not sent yet.
+    /// The beginning of an answer whose rest is not sent yet.
     leaving: Vec<u8>,
-    /// Answers of which the client has not received all bytes, with the byte at which each ends.
+    /// Answers that the client has not received completely, with the byte at which each ends.
     answers: VecDeque<(u64, Asked, Vec<u8>)>,
     /// The end of the last throttle time in an answer.
     muted_until: u64,
-    /// The server closed its end; the client learns of it after the last byte.
+    /// Whether the server has closed its end. The client is notified after the last byte.
     is_finished: bool,
 }
 
@@ -100,27 +100,27 @@ impl Link {
         self.shard
     }
 
-    /// Whether the client has not given it up, and does not know that it is gone.
+    /// Whether the client has not given up the connection, and does not know of its loss.
     pub(crate) fn is_client_open(&self) -> bool {
         self.is_client_open
     }
 
-    /// The incarnation of the server that accepted it; zero if none did.
+    /// The incarnation of the server that accepted the connection; zero if none did.
     pub(crate) fn life(&self) -> u32 {
         self.life
     }
 
-    /// The incarnation `life` of the server accepts it.
+    /// Accepts the connection for the incarnation `life` of the server.
     pub(crate) fn accept(&mut self, life: u32) {
         self.life = life;
     }
 
-    /// From now on answers are not matched with requests: the client sends garbage.
+    /// Stops matching answers with requests, because the client sends invalid requests.
     pub(crate) fn stop_tracking(&mut self) {
         self.is_tracked = false;
     }
 
-    /// The client has sent a request.
+    /// Notes a request that the client has sent.
     pub(crate) fn ask(&mut self, asked: Asked) {
         self.asked.push_back(asked);
     }
@@ -130,29 +130,29 @@ impl Link {
         self.answers.iter().map(|(_, asked, _)| asked).chain(&self.asked)
     }
 
-    /// Bytes of the client begin their way to the server; returns when they arrive, if they need
-    /// until `at`.
+    /// Sends bytes of the client to the server. Without bytes before them, they would arrive at
+    /// `at`. Returns the time when they arrive.
     pub(super) fn send(&mut self, bytes: Vec<u8>, at: u64) -> u64 {
         self.last_to_server = self.last_to_server.max(at);
         self.to_server.push_back(bytes);
         self.last_to_server
     }
 
-    /// The oldest bytes on their way to the server arrive.
+    /// Takes the oldest bytes on their way to the server, which arrive.
     pub(crate) fn arrive(&mut self) -> Option<Vec<u8>> {
         self.to_server.pop_front()
     }
 
-    /// Passes output to the server's socket; returns when the socket has accepted it, if it needs
-    /// until `at`.
+    /// Passes output to the server's socket. Without output before it, the socket would accept it
+    /// at `at`. Returns the time when the socket has accepted it.
     pub(super) fn give(&mut self, len: usize, at: u64) -> u64 {
         self.given.push_back(len);
         self.last_taken = self.last_taken.max(at);
         self.last_taken
     }
 
-    /// The socket has accepted the oldest output: its length, and when it arrives at the client, if
-    /// it needs until `at`.
+    /// Takes the oldest output, which the socket has accepted. Without output before it, it would
+    /// arrive at the client at `at`. Returns its length, and the time when it arrives.
     pub(super) fn take(&mut self, at: u64) -> (usize, u64) {
         let len = self.given.pop_front().unwrap_or(0);
         self.to_client.push_back(len);
@@ -160,7 +160,7 @@ impl Link {
         (len, self.last_to_client)
     }
 
-    /// The server sends bytes: returns the answers that are whole with them.
+    /// Takes bytes that the server sends. Returns the answers that these bytes complete.
     pub(crate) fn leave(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.leaving.extend_from_slice(bytes);
         let (mut frames, mut rest) = (Vec::new(), &self.leaving[..]);
@@ -182,36 +182,37 @@ impl Link {
         !self.leaving.is_empty()
     }
 
-    /// An answer leaves: the request that it answers, if the client waits for one.
+    /// Takes an answer that leaves. Returns the request that it answers, if the client waits for an
+    /// answer.
     pub(crate) fn answer(&mut self, frame: &[u8]) -> Option<Asked> {
         self.sent += frame.len() as u64 + 4;
         self.asked.pop_front()
     }
 
-    /// Whether an answer to no request is a violation. It is none if the client has closed the
-    /// connection, which the server may not know yet.
+    /// Whether an answer to no request is a violation. It is not if the client has closed the
+    /// connection, because the server may not know this yet.
     pub(crate) fn forbids_answer(&self) -> bool {
         self.is_client_open && self.is_tracked
     }
 
-    /// The answer that has just left is on its way to the client.
+    /// Keeps the answer that has just left, until it arrives at the client.
     pub(crate) fn keep_answer(&mut self, asked: Asked, frame: Vec<u8>) {
         self.answers.push_back((self.sent, asked, frame));
     }
 
-    /// The oldest bytes on their way to the client arrive.
+    /// Notes that the oldest bytes on their way to the client arrive.
     pub(crate) fn come(&mut self) {
         self.received += self.to_client.pop_front().unwrap_or(0) as u64;
     }
 
-    /// The next answer of which the client has all bytes.
+    /// The next answer that the client has received completely.
     pub(crate) fn next_answer(&mut self) -> Option<(Asked, Vec<u8>)> {
         let received = self.received;
         let (_, asked, frame) = self.answers.pop_front_if(|(end, _, _)| *end <= received)?;
         Some((asked, frame))
     }
 
-    /// Whether the client has all that the server sent before it closed its end.
+    /// Whether the client has received everything that the server sent before it closed its end.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_finished && self.given.is_empty() && self.to_client.is_empty()
     }
@@ -225,22 +226,22 @@ impl Link {
         self.muted_until = until;
     }
 
-    /// The server closes its end when its output has left; `is_empty` says whether it has. Returns
+    /// Closes the server's end after its output. `is_empty` is whether all output has left. Returns
     /// whether nothing is on its way to the client.
     pub(super) fn finish(&mut self, is_empty: bool) -> bool {
         self.is_finished = true;
         is_empty && self.to_client.is_empty()
     }
 
-    /// The server's end is closed; output that has not left is dropped. Returns when the last bytes
-    /// arrive that have.
+    /// Closes the server's end, and drops output that has not left. Returns the time when the last
+    /// bytes on their way arrive.
     pub(super) fn close(&mut self) -> u64 {
         self.is_finished = true;
         self.given.clear();
         self.last_to_client
     }
 
-    /// Closes the client's end. Returns the requests whose answers it waited for.
+    /// Closes the client's end. Returns the requests that were not answered.
     pub(crate) fn give_up(&mut self) -> Vec<Asked> {
         self.is_client_open = false;
         self.to_server.clear();

@@ -1,6 +1,6 @@
 //! The network: connections between clients and shards, with the bytes on their way and the
-//! clients' ends. Bytes of one direction of one connection arrive in order; everything else may be
-//! late, cut, or lost.
+//! clients' ends. Bytes of one direction of a connection arrive in order. Everything else may be
+//! late, cut off, or lost.
 
 mod link;
 
@@ -50,7 +50,7 @@ impl Network {
         self.links.iter()
     }
 
-    /// The connections that their clients take for open.
+    /// The connections that are open from the view of their clients.
     pub(crate) fn open_links(&self) -> Vec<LinkId> {
         let links = (0..).map(LinkId).zip(&self.links);
         links.filter(|(_, link)| link.is_client_open()).map(|(id, _)| id).collect()
@@ -126,34 +126,34 @@ impl Network {
         len
     }
 
-    /// The server sends nothing more, and the socket has accepted all its output if `is_empty`.
-    /// Returns the time until the client learns of it; None if bytes are on their way, after which
-    /// it does.
+    /// Closes the server's end after its output; `is_empty` is whether the socket has accepted all
+    /// output. Returns the time until the client is notified. None if bytes are on their way: the
+    /// client is notified after them.
     pub(crate) fn finish(&mut self, id: LinkId, is_empty: bool) -> Option<u64> {
         let ends = self.link_mut(id).finish(is_empty);
         ends.then(|| self.delay())
     }
 
-    /// The server's end of a connection closes; output that has not left is dropped. Returns when
-    /// the client learns of it.
+    /// Closes the server's end of a connection, and drops output that has not left. Returns the
+    /// time when the client is notified.
     pub(crate) fn close(&mut self, id: LinkId, now: u64) -> u64 {
         let last = self.link_mut(id).close();
         last.max(now + self.delay())
     }
 
-    /// The server's end of a connection is gone, of which the client does not learn.
+    /// Removes the server's end of a connection, without a notification of the client.
     pub(crate) fn close_silently(&mut self, id: LinkId) {
         self.link_mut(id).close();
     }
 
-    /// Whether the connection breaks with this request.
+    /// Whether this request breaks its connection.
     pub(crate) fn cuts(&mut self) -> bool {
         let cuts = self.random.chance(self.profile.cut_chance);
         self.coverage.add(Seen::CutConnection, u64::from(cuts));
         cuts
     }
 
-    /// The time after which the server learns that a client has closed its connection.
+    /// The time after which the server is notified that a client has closed its connection.
     pub(crate) fn end_delay(&mut self) -> u64 {
         match self.random.chance(self.profile.half_open_chance) {
             true => {

@@ -1,5 +1,5 @@
-//! Calls that change names and lengths of files: production makes them on a thread, so they take as
-//! long as the disk takes, and the shard continues. They take effect in order.
+//! Calls that change names and lengths of files. Production makes them on a thread, so they take as
+//! long as the disk takes, while the shard continues. They take effect in order.
 
 use super::operation::{Calling, OpenFile};
 use super::shard::Inbound;
@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
-/// The chance that a file that exists is opened at once.
+/// The chance that an existing file is opened at once.
 const AT_ONCE_CHANCE: f64 = 0.5;
 
 impl Node {
@@ -34,8 +34,8 @@ impl Node {
         self.plan(at, MachineEvent::CallDone { life, call: number });
     }
 
-    /// The call of a shard that takes effect next, now. None if it does not yet, or its process has
-    /// ended.
+    /// Takes the shard's call that takes effect now. None if it does not take effect yet, or if its
+    /// process has ended.
     pub(crate) fn take_call(&mut self, life: u32, number: u64) -> Option<(u32, Call<OpenFile>)> {
         if !self.process.lives(life) {
             return None;
@@ -48,7 +48,7 @@ impl Node {
         Some((shard, call))
     }
 
-    /// The call takes effect.
+    /// Makes a call, which takes effect.
     pub(crate) fn make(&mut self, shard: u32, call: Call<OpenFile>) -> CallDone<OpenFile> {
         match call {
             Call::Open { path, mode } if !self.disk.opens(&path, mode) => {
@@ -58,7 +58,7 @@ impl Node {
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => self.disk.truncate(file.inode, len),
             Call::Rename { from, to } => {
-                // A shard's log does not rename a file that it needs and that has lost its name.
+                // A shard's log never renames a file that it needs and that has lost its name.
                 if !self.disk.rename(&from, &to) && from.starts_with(TOPICS) {
                     let error = ErrorKind::NotFound.into();
                     return CallDone::NotRenamed { from, error };

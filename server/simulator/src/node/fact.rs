@@ -9,37 +9,37 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A deed of a shard, or a state that it was in.
+/// An action of a shard, or a state that it was in.
 #[derive(Debug)]
 pub(crate) enum Fact {
-    /// It decides on this image of the cluster.
+    /// The shard decides on this image of the cluster.
     Image(Arc<ClusterImage>),
-    /// Bytes of a connection were passed to it, which arrived at a time.
+    /// The shard received bytes of a connection, which had arrived at a time.
     Received { connection: ConnectionId, bytes: usize, came_at: i64 },
-    /// It was notified that a connection has ended.
+    /// The shard was notified that a connection has ended.
     Ended(ConnectionId),
-    /// It has this input before a slice.
+    /// The shard has this input before a slice.
     SliceBegins(RunQueues),
-    /// It has this input after a slice that was to do a number of things.
+    /// The shard has this input after a slice, which was to handle a number of items.
     SliceEnds { queues: RunQueues, things: u64, has_long_request: bool },
-    /// It has handled its input, and these connections wait for the next turn.
+    /// The shard has handled its input. These connections wait for the next turn.
     InputEnds(RunQueues),
-    /// It has done something with a file.
+    /// The shard has used a file.
     File(FileFact),
 }
 
-/// A deed of a shard with a file.
+/// A use of a file by a shard.
 #[derive(Debug)]
 pub(crate) enum FileFact {
-    /// It has opened a file, perhaps a new one.
+    /// The shard has opened a file, which may be new.
     Opened { path: PathBuf, is_new: bool },
-    /// A file that it wanted to open is missing.
+    /// A file that the shard wanted to open is missing.
     Missed { path: PathBuf },
-    /// It has requested a write.
+    /// The shard has requested a write.
     Writes(Write),
-    /// It was notified that a write or sync has failed.
+    /// The shard was notified that a write or sync has failed.
     WriteFailed { path: PathBuf, mode: OpenMode, is_full: bool },
-    /// It sends a part of a file that is shorter than the part.
+    /// The shard sends a part of a file, and the file ends before the part does.
     ReadShort { path: PathBuf, offset: u64, len: u32, has: usize },
 }
 
@@ -48,11 +48,11 @@ pub(crate) enum FileFact {
 pub(crate) struct Write {
     pub(crate) inode: Inode,
     pub(crate) mode: OpenMode,
-    /// Its number among the changes of the disk.
+    /// The number of the write among the changes of the disk.
     pub(crate) number: u64,
     pub(crate) offset: u64,
     pub(crate) data: Rc<[u8]>,
-    /// The length of the file before it.
+    /// The length of the file before the write.
     pub(crate) len_before: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The file operations of shards on the simulated disk. `muster`'s `Files` decides when they start.
+//! The file operations of shards on the simulated disk. Production's `Files` decides when they
+//! start.
 
 use super::operation::{Doing, Ended, EndedOperation, OpenFile, Operation, Outcome, Written};
 use super::shard::Inbound;
@@ -79,14 +80,14 @@ impl FileIo for Node {
     fn send(&mut self, to: PartsTo<LinkId>) {
         match to {
             PartsTo::Socket(link) => self.send_parts(Some(link)),
-            // Its listeners have no TLS.
+            // Listeners of the simulator have no TLS.
             PartsTo::Reactor(_) | PartsTo::Nowhere => self.send_parts(None),
         }
     }
 }
 
 impl Node {
-    /// The end of an operation, as production's reactor has it.
+    /// Converts the end of an operation to a completion of production's reactor.
     pub(super) fn operation_ended<C, D, P>(&mut self, ended: Ended) -> Completion<C, D, P> {
         let token = ended.token;
         match ended.outcome {
@@ -102,7 +103,7 @@ impl Node {
         }
     }
 
-    /// A write or sync has failed: if it is not one that may, the process ends.
+    /// Notes a failed write or sync. Unless this operation may fail, the process ends.
     fn note_failure(&mut self, file: &OpenFile, error: Option<&io::Error>) {
         let Some(error) = error else { return };
         let is_full = error.kind() == io::ErrorKind::StorageFull;
@@ -149,8 +150,8 @@ impl Node {
         self.plan(at, MachineEvent::FileDone { life, operation: number });
     }
 
-    /// The time when an operation ends: not before those of the same file that it overlaps. A sync
-    /// and writes end in any order.
+    /// The time when an operation ends: not before the operations on the same file that it
+    /// overlaps. A sync and writes end in any order.
     fn ends_at(&mut self, file: &OpenFile, doing: &Doing) -> u64 {
         let at = self.operation_takes();
         let before = self.process.operations.values();
@@ -170,7 +171,8 @@ impl Node {
         self.now + self.disk_random.skewed(disk.delay_min, high.max(disk.delay_min))
     }
 
-    /// An operation takes effect. None if it does not yet, or its process has ended.
+    /// Ends an operation, which takes effect. None if it does not take effect yet, or if its
+    /// process has ended.
     pub(crate) fn end_operation(&mut self, life: u32, number: u64) -> Option<EndedOperation> {
         if !self.process.lives(life) {
             return None;
@@ -199,7 +201,7 @@ impl Node {
         }
     }
 
-    /// Returns what was written, too.
+    /// Applies an operation to the disk. Returns what was written, too.
     fn take_effect(
         &mut self,
         file: &OpenFile,

@@ -1,5 +1,5 @@
-//! The sockets and the mail of shards, and all else that production's reactor needs beside files.
-//! It carries out what `muster`'s `Reactor` decides.
+//! The sockets and the mail of shards, and everything else that production's reactor needs besides
+//! files. It carries out the decisions of production's `Reactor`.
 
 use super::shard::{Inbound, SimShard};
 use super::turn::ms_of;
@@ -34,7 +34,7 @@ impl Io for Node {
         Some(self.completion(inbound))
     }
 
-    /// All completions come in the order in which they occurred.
+    /// Returns all completions in the order in which they occurred.
     fn next_other(&mut self) -> Option<Completion<LinkId, Vec<u8>, Vec<u8>>> {
         None
     }
@@ -174,10 +174,10 @@ impl Io for Node {
         self.post(to, message);
     }
 
-    /// No listener has TLS.
+    /// No listener has TLS, so nothing is ordered.
     fn order_certificates(&mut self, _: CertificateOrder) {}
 
-    /// Pushes of clients go nowhere.
+    /// Drops pushes of clients.
     fn pass_push(&mut self, push: Push) {
         let now = (self.now / 1_000) as i64;
         let (outcome, _) = Receiver::new(false, false).take(now, &push);
@@ -186,7 +186,7 @@ impl Io for Node {
 }
 
 impl Node {
-    /// Takes one of the turn's slices; true if there was none.
+    /// Takes one of the turn's slices. Returns true if no slice was left.
     fn is_out_of_slices(&mut self) -> bool {
         let left = &mut self.process.slices_left;
         let is_late = *left == 0;
@@ -199,7 +199,7 @@ impl Node {
         self.show(self.process.turning, fact);
     }
 
-    /// Shows the judge the image on which the shard decides, if it is another one.
+    /// Shows the judge the image on which the shard decides, if the image has changed.
     fn show_image(&mut self, shard: &Shard) {
         let image = shard.inspect().image();
         let sim = self.turning();
@@ -222,8 +222,8 @@ impl Node {
                 Completion::Accepted { conn, listener: ListenerIndex::FIRST }
             }
             Inbound::Received(conn, data, came_at) => {
-                // Sessions begin again with a load: input that waited for it does not count against
-                // them.
+                // After a load, sessions begin again: the time for which input waited for the load
+                // does not count.
                 let loaded_at = ms_of(self.process.loaded_at(self.process.turning));
                 self.turning().came_at = came_at.max(loaded_at);
                 Completion::Received { conn, data }
@@ -270,7 +270,7 @@ impl Node {
         self.turning().inbox.push_back(Inbound::Streamed(link, sent, files));
     }
 
-    /// Bytes arrive at a shard's end of a connection.
+    /// Takes bytes that arrive at a shard's end of a connection.
     pub(crate) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) {
         if let Some((shard, bytes)) = self.process.sockets.receive(link, bytes) {
             self.enqueue(shard, Inbound::Received(link, bytes, self.now_ms()));
@@ -284,14 +284,14 @@ impl Node {
         is_there && self.now >= self.process.listens_at && !self.process.is_stopping
     }
 
-    /// A shard that listens accepts a connection, whose client shows this principal in its
+    /// Accepts a connection for a listening shard. The client shows this principal in its
     /// certificate, if any.
     pub(crate) fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
         self.process.sockets.accept(link, shard, principal);
         self.enqueue(shard, Inbound::Opened(link));
     }
 
-    /// The socket has accepted bytes of output.
+    /// Notes that the socket has accepted bytes of output.
     pub(crate) fn taken(&mut self, link: LinkId, bytes: usize) {
         if let Some(shard) = self.process.sockets.taken(link, bytes) {
             let unsent = self.process.sockets.unsent(link);
@@ -299,22 +299,22 @@ impl Node {
         }
     }
 
-    /// A client sends nothing more.
+    /// Notes that a client will send nothing more.
     pub(crate) fn input_ended(&mut self, link: LinkId) {
         if let Some(shard) = self.process.sockets.shard(link) {
             self.enqueue(shard, Inbound::InputEnded(link));
         }
     }
 
-    /// A client has closed its connection.
+    /// Notes that a client has closed its connection.
     pub(crate) fn ended(&mut self, link: LinkId) {
         if let Some(shard) = self.process.sockets.shard(link) {
             self.enqueue(shard, Inbound::Ended(link));
         }
     }
 
-    /// Sends mail to a shard: in order, but for some verdicts; input that comes later may be
-    /// handled before.
+    /// Sends mail to a shard. Mail arrives in order, except some verdicts. Input that arrives after
+    /// the mail may be handled before it.
     pub(super) fn post(&mut self, to: u32, mut message: Message) {
         let late = self.late_verdicts(to, &mut message);
         self.deliver(to, message);

@@ -1,5 +1,5 @@
-//! Verdicts of coordinators that arrive after the marker of their transaction: the messages of
-//! transactions may come in any order, and a client may have given up meanwhile.
+//! Verdicts of coordinators that arrive after the marker of their transaction. The messages of
+//! transactions may arrive in any order, and a client may have given up meanwhile.
 
 use super::Node;
 use super::shard::{LateVerdict, SimShard};
@@ -10,9 +10,9 @@ use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 
 impl Node {
-    /// Holds back some of the verdicts in letters to a shard. Returns those held before whose
-    /// producer has a marker in the letters: they arrive after it. All arrive once requests have to
-    /// be answered in time.
+    /// Holds back some of the verdicts in letters to a shard. Returns the verdicts held back before
+    /// whose producer has a marker in these letters: they arrive after the marker. Once requests
+    /// must be answered in time, no verdict is held back.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Letters { from, letters } = message else { return Vec::new() };
         let now = self.now;
@@ -29,8 +29,8 @@ impl Node {
         due.into_iter().map(mail).collect()
     }
 
-    /// Sends what is held back: a shard to which nothing else comes would have it for ever, and
-    /// requests have to be answered in time from now on. No other is held back.
+    /// Sends all verdicts that are held back, and holds back no more: from now on requests must be
+    /// answered in time, and a shard that gets no other mail would never get these verdicts.
     pub(crate) fn release_verdicts(&mut self) {
         self.verdicts_late_until = 0;
         for (to, number) in (0..self.process.shards.len()).zip(0..) {

@@ -1,8 +1,9 @@
 //! A machine: its disk and clock, and the server's process with its shards, each with production's
-//! `Reactor`. It does the work of `muster`'s `serve.rs` and of a ring; all else is production's.
+//! `Reactor`. The node does the work of production's `serve.rs` and of a ring; everything else is
+//! production code.
 //!
 //! A node knows neither clients nor the network nor the judge. Its [`Effect`]s on them wait until
-//! the world takes them, which it does after each call: so a turn sees its own node only.
+//! the world takes them, after each call. So a turn sees only its own node.
 
 mod calls;
 mod effect;
@@ -47,7 +48,7 @@ use std::sync::Arc;
 /// The simulated wall clock when a run begins, in milliseconds since the epoch.
 const BEGINNING_MS: i64 = 1_750_000_000_000;
 
-/// A device writes this whole, whatever block size the server reads.
+/// A device writes blocks of this size atomically, whatever block size the server reads.
 const TORN_BLOCK_BYTES: usize = 512;
 
 pub(crate) struct Node {
@@ -62,26 +63,26 @@ pub(crate) struct Node {
     process: Process,
     /// The number of shards that the data directory is for.
     shards_on_disk: u32,
-    /// The generator of all that goes wrong, and of delays.
+    /// The random numbers for faults and delays.
     faults: Random,
     ids: Random,
-    /// The time that mail between shards takes.
+    /// The random numbers for the time that mail between shards takes.
     mail: Random,
     /// From this time on no verdict arrives late.
     verdicts_late_until: u64,
     effects: VecDeque<Effect>,
     coverage: Coverage,
-    /// The numbers of shards that have ended.
+    /// The counters of shards that have ended.
     counters: Totals,
 }
 
-/// The part of the profile that no phase of a run changes.
+/// The part of the profile that is the same in all phases of a run.
 struct Setup {
     config: Arc<Config>,
     sizes: LogSizes,
     offsets_partitions: u32,
     transactions_partitions: u32,
-    /// The files of partitions that a shard keeps open.
+    /// The number of files of partitions that a shard keeps open.
     partition_files: u32,
     turn_delay_max: u64,
     late_verdict_chance: f64,
@@ -104,7 +105,7 @@ impl Setup {
 }
 
 impl Node {
-    /// A machine with an empty disk, on which no server runs yet.
+    /// A machine with an empty disk, and no server yet.
     pub(crate) fn new(
         seed: u64,
         profile: &Profile,
@@ -134,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Sets the time, which does not go back.
+    /// Sets the time, which never decreases.
     pub(crate) fn advance(&mut self, now: u64) {
         self.now = now;
     }
@@ -144,7 +145,7 @@ impl Node {
         self.effects.pop_front()
     }
 
-    /// Both clocks.
+    /// The times of both clocks.
     pub(crate) fn clocks(&self) -> Times {
         let (now, micros) = (self.now_ms(), self.now);
         Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros, jumped_ms: 0 }
@@ -198,13 +199,13 @@ impl Node {
         self.process.shards.len() as u32
     }
 
-    /// When a shard was loaded last, in microseconds; zero if it never was.
+    /// When a shard was last loaded, in microseconds; zero if it never was.
     pub(crate) fn loaded_at(&self, number: u32) -> u64 {
         self.process.loaded_at(number)
     }
 
-    /// The time from which on all shards handle their input and their disk works; None while the
-    /// process is paused, its disk hangs, or a shard is loaded again.
+    /// The time since which all shards handle their input, and their disk works. None while the
+    /// process is paused, the disk hangs, or a shard is loaded again.
     pub(crate) fn runs_since(&self) -> Option<u64> {
         let shards = &self.process.shards;
         let is_waited_for = shards.iter().any(|shard| shard.is_leaving || shard.is_loading);
@@ -215,7 +216,8 @@ impl Node {
         Some(loaded_at.max(self.stands_until()))
     }
 
-    /// The end of the last pause of the process or hang of its disk; it may be over.
+    /// The end of the last pause of the process, or of the last hang of its disk; may be in the
+    /// past.
     pub(crate) fn stands_until(&self) -> u64 {
         self.process.paused_until.max(self.process.hangs_until)
     }
@@ -231,12 +233,12 @@ impl Node {
         self.process.paused_until = time;
     }
 
-    /// The end of the hang, if the disk hangs.
+    /// The end of the hang; None if the disk does not hang.
     pub(crate) fn hangs_on(&self) -> Option<u64> {
         Some(self.process.hangs_until).filter(|until| self.now < *until)
     }
 
-    /// The disk ends no operation before this time, and all of them in their order then.
+    /// Lets the disk hang: it ends no operation before this time, and then all of them in order.
     pub(crate) fn hang_until(&mut self, time: u64) {
         self.process.hangs_until = time;
     }
@@ -251,17 +253,18 @@ impl Node {
         self.process.wall_ahead_ms = ahead;
     }
 
-    /// Fills the disk, or makes room on it.
+    /// Fills the disk, or frees space on it.
     pub(crate) fn set_disk_full(&mut self, is_full: bool) {
         self.process.set_disk_full(is_full);
     }
 
-    /// Whether the disk is full, or hangs: what needs it does not come to an end.
+    /// Whether the disk is full or hangs, so that operations on it do not end.
     pub(crate) fn is_disk_stuck(&self) -> bool {
         self.process.disk_is_full || self.hangs_on().is_some()
     }
 
-    /// From now on the disk fails no operation, and is not much slower than it has to be.
+    /// Ends the faults of the disk: from now on no operation fails, and the disk is nearly as fast
+    /// as it can be.
     pub(crate) fn calm_disk(&mut self) {
         self.process.set_disk_full(false);
         let disk = &mut self.disk_profile;
@@ -284,7 +287,7 @@ impl Node {
         &mut self.disk
     }
 
-    /// The random numbers by which things go wrong on this node.
+    /// The random numbers for faults on this node.
     pub(crate) fn faults(&mut self) -> &mut Random {
         &mut self.faults
     }
@@ -294,7 +297,7 @@ impl Node {
         &self.coverage
     }
 
-    /// The numbers of shards that have ended.
+    /// The counters of shards that have ended.
     pub(crate) fn counters(&self) -> &Totals {
         &self.counters
     }
@@ -322,18 +325,18 @@ impl Node {
         }
     }
 
-    /// A shard has stopped cleanly. Returns whether it was the last.
+    /// Notes that a shard has stopped cleanly. Returns whether it was the last shard.
     pub(crate) fn stopped(&mut self, number: u32) -> bool {
         self.process.shards[number as usize].is_stopped = true;
         self.process.shards.iter().all(|shard| shard.is_stopped)
     }
 
-    /// The power is lost: the next start aborts the transactions that it finds open.
+    /// Notes a power loss: the next startup aborts the open transactions that it finds.
     pub(crate) fn lose_power(&mut self) {
         self.process.has_lost_power = true;
     }
 
-    /// Ends the process in this way. Returns the connections that it had accepted.
+    /// Ends the process in this way. Returns the connections that the process had accepted.
     pub(crate) fn end_process(&mut self, how: Crash) -> BTreeSet<LinkId> {
         let misdirected = self.coverage.count(Seen::MisdirectedWrite);
         self.disk.crash(how, &self.disk_profile.crash, &mut self.disk_random, &mut self.coverage);
@@ -346,12 +349,12 @@ impl Node {
         process.operations.clear();
         process.calls.clear();
         process.directories.clear();
-        // The next one runs at once, on a disk that works.
+        // The next process runs at once, on a disk that works.
         (process.paused_until, process.hangs_until, process.blocked_until) = (0, 0, 0);
         process.sockets.clear()
     }
 
-    /// The device has another block size from now on.
+    /// Sets the block size of the device.
     pub(crate) fn set_block_bytes(&mut self, bytes: u32) {
         self.block_bytes = bytes;
         self.coverage.saw(Seen::BlockSize);

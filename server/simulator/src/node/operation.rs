@@ -6,7 +6,8 @@ use muster_storage::{FileToken, OpenMode, Writes};
 use std::io;
 use std::rc::Rc;
 
-/// The number of files being closed at which further opens wait: few, so that some do.
+/// The number of files being closed at which further opens wait. It is small, so that some opens
+/// wait.
 pub(crate) const CLOSING_MAX: usize = 1;
 
 #[derive(Debug, Clone)]
@@ -32,11 +33,11 @@ pub(super) struct Operation {
     pub(super) fails: Option<io::ErrorKind>,
     /// The time when it ends.
     pub(super) at: u64,
-    /// The shard was notified before it was done: an injected fault.
+    /// Whether the shard was notified before the operation was done: an injected fault.
     pub(super) is_early: bool,
 }
 
-/// The deed of an operation.
+/// The work of an operation.
 pub(super) enum Doing {
     Write {
         write: u64,
@@ -47,7 +48,7 @@ pub(super) enum Doing {
         offset: u64,
         len: u32,
     },
-    /// The changes of the file that it covers.
+    /// The changes of the file that the sync covers.
     Sync {
         covers: Vec<u64>,
     },
@@ -60,12 +61,12 @@ pub(super) struct Ended {
     pub(super) outcome: Outcome,
 }
 
-/// An operation that has taken effect, of which its shard does not know yet.
+/// An operation that has taken effect, and of which its shard is not notified yet.
 pub(crate) struct EndedOperation {
     pub(crate) shard: u32,
     pub(super) ended: Ended,
     pub(super) written: Option<Written>,
-    /// The shard was notified before: an injected fault.
+    /// Whether the shard was notified earlier: an injected fault.
     pub(super) is_early: bool,
 }
 
@@ -96,12 +97,12 @@ impl EndedOperation {
         &self.ended.file
     }
 
-    /// The bytes of the write, if it was one without an error.
+    /// The bytes of the write, if the operation was a write without an error.
     pub(crate) fn written(&self) -> Option<&Written> {
         self.written.as_ref().filter(|_| matches!(self.ended.outcome, Outcome::Written(Ok(()))))
     }
 
-    /// Whether it was a sync without an error.
+    /// Whether the operation was a sync without an error.
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self.ended.outcome, Outcome::Synced(Ok(())))
     }

@@ -15,8 +15,8 @@ use tempfile::TempDir;
 pub(super) struct Process {
     /// Counts the incarnations of the process.
     pub(super) life: u32,
-    /// Whether the machine has ever lost its memory: then transactions that a start finds open are
-    /// aborted.
+    /// Whether the machine has ever lost its memory. Then startup aborts the open transactions that
+    /// it finds.
     pub(super) has_lost_power: bool,
     /// The shards; none while the process is down.
     pub(super) shards: Vec<SimShard>,
@@ -26,49 +26,49 @@ pub(super) struct Process {
     pub(super) listens_at: u64,
     /// The end of the pause of the process.
     pub(super) paused_until: u64,
-    /// The disk ends no operation before.
+    /// Until this time the disk ends no operation.
     pub(super) hangs_until: u64,
-    /// The shards wait for the disk before their next turn: an injected fault.
+    /// Until this time the shards wait for the disk before their next turn: an injected fault.
     pub(super) blocked_until: u64,
-    /// How far the wall clock of the machine is ahead.
+    /// How far the machine's wall clock is ahead.
     pub(super) wall_ahead_ms: i64,
     /// The directories that the shards were loaded from; their files may be mapped while shards
     /// run.
     pub(super) directories: Vec<TempDir>,
-    /// The connections that it has accepted.
+    /// The connections that the process has accepted.
     pub(super) sockets: Sockets,
     pub(super) operations: BTreeMap<u64, Operation>,
     pub(super) calls: BTreeMap<u64, Calling>,
     pub(super) next_operation: u64,
     /// The shard whose turn it is, or was.
     pub(super) turning: u32,
-    /// The slices for which this turn has time.
+    /// The number of slices that are left in this turn.
     pub(super) slices_left: u64,
-    /// The share of a turn that was begun last.
+    /// The share of a turn that began last.
     pub(super) share: Share,
-    /// A write or sync failed that must not: the process has to end.
+    /// Whether a write or sync has failed that must not fail. Then the process has to end.
     pub(super) has_failed_write: bool,
-    /// A clean stop was requested.
+    /// Whether a clean stop was requested.
     pub(super) is_stopping: bool,
-    /// Writes that need new space fail.
+    /// Whether the disk is full: writes that need new space fail.
     pub(super) disk_is_full: bool,
-    /// The space on the disk, as the server has seen it last.
+    /// The space on the disk, as the server last saw it.
     pub(super) space: DiskSpace,
     /// The stamp of the data directory, once there is one.
     pub(super) meta: Option<Meta>,
-    /// The last stop was clean, and the stamp has where the logs ended.
+    /// Whether the last stop was clean, so that the stamp has the ends of the logs.
     pub(super) ends_are_known: bool,
     /// All records of groups that the last startup recovered.
     pub(super) found: Vec<RecordBytes>,
-    /// One of the snapshots that the shards read at startup may have flipped bits.
+    /// Whether one of the snapshots that the shards read at startup may have flipped bits.
     pub(super) has_rotten_snapshot: bool,
-    /// A crash misdirected a write since the last start; a start that refuses the log is then
-    /// correct.
+    /// Whether a crash has misdirected a write since the last startup. Then startup may refuse the
+    /// log.
     pub(super) wrote_astray: bool,
 }
 
 impl Process {
-    /// Fills the disk, or makes room on it. The server looks at it at once.
+    /// Fills the disk, or frees space on it. The server notices at once.
     pub(super) fn set_disk_full(&mut self, is_full: bool) {
         self.disk_is_full = is_full;
         let usable = if is_full { 0 } else { 1 << 39 };
@@ -88,7 +88,7 @@ impl Process {
         self.shards.get_mut(number as usize)
     }
 
-    /// When a shard was loaded last, in microseconds; zero if it never was.
+    /// When a shard was last loaded, in microseconds; zero if it never was.
     pub(super) fn loaded_at(&self, number: u32) -> u64 {
         self.loaded_at.get(&number).copied().unwrap_or(0)
     }

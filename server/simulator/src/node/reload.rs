@@ -1,5 +1,5 @@
-//! A failed shard is loaded again, in a process that continues: its connections are closed, its
-//! operations end, and messages that come meanwhile wait for the next.
+//! Loads a failed shard again, in a process that continues. The shard's connections are closed, its
+//! operations end, and messages that arrive meanwhile wait for the new shard.
 
 use super::Node;
 use super::shard::{Failing, Inbound, Running, SimShard};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// The longest time that loading a shard takes.
 const LOAD_MAX: u64 = SECOND;
 
-/// The finds of a shard that was loaded again, and its first commands.
+/// The state that a shard found when it was loaded again, and its first commands.
 pub(crate) struct Reloaded {
     /// The position of the last operation that was found.
     pub(crate) position: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Reloaded {
 }
 
 impl Node {
-    /// Has a shard fail as if a check had found a wrong state, unless it is to fail already.
-    /// Returns whether it will.
+    /// Makes a shard fail as if a check had found a wrong state, unless a failure is already
+    /// planned. Returns whether the shard will fail.
     pub(crate) fn fail_shard(&mut self, number: u32, fails: Failing) -> bool {
         let Some(shard) = self.process.shard(number) else { return false };
         if shard.fails.is_some() {
@@ -37,7 +37,7 @@ impl Node {
         true
     }
 
-    /// No failure that was injected comes any more.
+    /// Ends injected failures.
     pub(crate) fn end_failures(&mut self) {
         self.process.shards.iter_mut().for_each(|shard| shard.fails = None);
     }
@@ -55,14 +55,14 @@ impl Node {
         }
     }
 
-    /// A shard has failed: its connections are closed.
+    /// Closes the connections of a failed shard.
     pub(crate) fn leave(&mut self, number: u32) {
         self.with_reactor(number, |node, running| running.reactor.leave(node));
         self.process.shards[number as usize].is_leaving = true;
     }
 
-    /// The turn of a failed shard: waits until no operation is under way, and then to be loaded
-    /// again.
+    /// The turn of a failed shard, which waits until no operation is under way, and then for its
+    /// load.
     ///
     /// # Errors
     /// A file operation failed that must not fail.
@@ -78,7 +78,7 @@ impl Node {
         Ok(())
     }
 
-    /// Messages wait in the mailbox for the next shard.
+    /// Leaves messages in the mailbox for the new shard.
     fn drain_inbox(&mut self, running: &mut Running) -> Result<(), FileError> {
         let shard = self.turning();
         let inbox = std::mem::take(&mut shard.inbox).into_iter();
@@ -100,11 +100,11 @@ impl Node {
     /// Loads a failed shard again, in a directory.
     ///
     /// # Errors
-    /// It refuses to start from its files.
+    /// The shard refuses to start from its files.
     pub(crate) fn reload(&mut self, number: u32, directory: TempDir) -> Result<Reloaded, String> {
         let path = directory.path().to_owned();
         let reloaded = self.reload_in(&path, number);
-        // Its name is another one each time.
+        // The directory has a different name each time.
         let reloaded = reloaded.map_err(|reason| reason.replace(&*path.to_string_lossy(), ""))?;
         self.disk.take_names(&path);
         self.process.directories.push(directory);

@@ -13,7 +13,7 @@ use muster_counters::Totals;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The time of the injected failure of a sound shard.
+/// When an injected failure takes place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failing {
     /// In its next turn.
@@ -25,23 +25,23 @@ pub(crate) enum Failing {
 /// A running shard, with its mailbox, its files and its connections.
 pub(crate) struct SimShard {
     pub(super) host: Host,
-    /// None while it takes its turn.
+    /// None while the shard takes its turn.
     pub(super) running: Option<Box<Running>>,
-    /// The injected failure that is due or has happened.
+    /// The injected failure, whether it is due or has occurred.
     pub(super) fails: Option<Failing>,
-    /// It has failed, and will be loaded again.
+    /// Whether the shard has failed, and will be loaded again.
     pub(super) is_leaving: bool,
-    /// It has failed, and no operation is under way any more.
+    /// Whether the shard has failed, and no operation is under way any longer.
     pub(super) is_loading: bool,
     /// Its image of the cluster, and whether it was shown to the judge.
     pub(super) image: Arc<ClusterImage>,
     pub(super) has_shown_image: bool,
-    /// Nothing has been flushed since it was loaded, though something was recovered.
+    /// Whether nothing was flushed since the shard was loaded, although something was recovered.
     pub(super) is_recovering: bool,
     pub(super) inbox: VecDeque<Inbound>,
-    /// When the first of its input came.
+    /// When the first of the waiting input arrived.
     pub(super) first_came_at: u64,
-    /// The files that ended calls opened, in order.
+    /// The files that completed calls have opened, in order.
     pub(super) called: VecDeque<CallDone<OpenFile>>,
     /// Mail that is on its way, with the time when it arrives, in order.
     pub(super) mailbox: VecDeque<(u64, Message)>,
@@ -49,18 +49,18 @@ pub(crate) struct SimShard {
     pub(super) late: Vec<LateVerdict>,
     /// The input of this turn.
     pub(super) ready: VecDeque<Inbound>,
-    /// When the last received bytes came.
+    /// When the last received bytes arrived.
     pub(super) came_at: i64,
-    /// The parts of files that are sent next; None if one could not be read.
+    /// The parts of files to send next; None if a part could not be read.
     pub(super) parts: Option<Vec<u8>>,
-    /// Their files, which are open until the slice has left.
+    /// The files of these parts, which stay open until the slice has left.
     pub(super) files_of_parts: Vec<OpenFile>,
-    /// The time of its next turn.
+    /// The time of the shard's next turn.
     pub(super) turn_at: Option<u64>,
     pub(super) is_stopped: bool,
 }
 
-/// A letter with a verdict, and the shard that it is from.
+/// A letter with a verdict, and the shard that sent it.
 pub(super) type LateVerdict = (u32, Letter);
 
 /// A shard with its reactor.
@@ -119,33 +119,33 @@ impl SimShard {
         self.running().shard.inspect()
     }
 
-    /// Whether it has failed or is to fail, and is not loaded again yet.
+    /// Whether the shard has failed, or will fail, and is not loaded again yet.
     pub(crate) fn is_failing(&self) -> bool {
         self.fails.is_some() || self.is_leaving || self.is_loading
     }
 
-    /// Whether its failure was injected.
+    /// Whether the shard's failure was injected.
     pub(crate) fn is_made_to_fail(&self) -> bool {
         self.fails.is_some()
     }
 
-    /// Whether nothing has been flushed since it was loaded, though something was recovered.
+    /// Whether nothing was flushed since the shard was loaded, although something was recovered.
     pub(crate) fn is_recovering(&self) -> bool {
         self.is_recovering
     }
 
-    /// Whether messages wait for it, or other input.
+    /// Whether messages or other input wait for the shard.
     pub(crate) fn has_input(&self) -> bool {
         !self.inbox.is_empty() || !self.mailbox.is_empty()
     }
 
-    /// Adds all its counters.
+    /// Adds all counters of the shard to `totals`.
     pub(super) fn add_counters(&self, totals: &mut Totals) {
         totals.count(&self.inspect().numbers());
         totals.count(&self.running().reactor.files().counters());
     }
 
-    /// The descriptors of its files.
+    /// The number of file descriptors that the shard has open.
     pub(crate) fn descriptors(&self) -> usize {
         self.running().reactor.files().descriptors()
     }

@@ -4,7 +4,7 @@ use crate::net::LinkId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The connections that the shards of this process have accepted, closed ones too.
+/// The connections that the shards of this process have accepted, including closed ones.
 #[derive(Default)]
 pub(super) struct Sockets {
     all: BTreeMap<LinkId, Socket>,
@@ -16,26 +16,26 @@ struct Socket {
     shard: u32,
     principal: Option<Arc<str>>,
     state: State,
-    /// Its number among the open sockets of the shard.
+    /// The socket's number among the open sockets of the shard.
     slot: usize,
-    /// The shard has paused receiving; `held` has the bytes that arrived meanwhile.
+    /// The shard has paused receiving. `held` has the bytes that arrived meanwhile.
     is_paused: bool,
     held: VecDeque<Vec<u8>>,
-    /// The number of bytes of output that it has not accepted yet.
+    /// The number of output bytes that the socket has not accepted yet.
     unsent: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The shard has it after its next turn; or it is closed.
+    /// The connection is closed, or the shard gets it only in its next turn.
     Absent,
     Open,
-    /// It closes when its output has left.
+    /// The connection closes when its output has left.
     Finishing,
 }
 
 impl Sockets {
-    /// A shard will have the connection of a client in its next turn. The client has shown this
+    /// Accepts a connection, which the shard gets in its next turn. The client has shown this
     /// principal in its certificate, if any.
     pub(super) fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>) {
         let socket = Socket {
@@ -50,7 +50,7 @@ impl Sockets {
         self.all.insert(link, socket);
     }
 
-    /// Opens a connection that was accepted. Its slot is the first that is free, as a ring's is.
+    /// Opens an accepted connection. Its slot is the first free slot, as in a ring.
     pub(super) fn open(&mut self, link: LinkId) {
         let Some(socket) = self.all.get_mut(&link) else { return };
         let slots = self.slots.entry(socket.shard).or_default();
@@ -63,12 +63,12 @@ impl Sockets {
         (socket.slot, socket.state) = (slot, State::Open);
     }
 
-    /// The shard that accepted it; None if no shard of this process did.
+    /// The shard that accepted the connection; None if no shard of this process did.
     pub(super) fn shard(&self, link: LinkId) -> Option<u32> {
         self.all.get(&link).map(|socket| socket.shard)
     }
 
-    /// The last slot that it had.
+    /// The last slot of the connection.
     pub(super) fn slot(&self, link: LinkId) -> usize {
         self.all.get(&link).map_or(0, |socket| socket.slot)
     }
@@ -78,7 +78,7 @@ impl Sockets {
         self.slots.get(&shard)?.get(slot).copied().flatten()
     }
 
-    /// The principal that its client has shown.
+    /// The principal that the connection's client has shown.
     pub(super) fn principal(&self, link: LinkId) -> Option<Arc<str>> {
         self.all.get(&link)?.principal.clone()
     }
@@ -92,21 +92,23 @@ impl Sockets {
         self.all.get(&link).map_or(0, |socket| socket.unsent)
     }
 
-    /// The shard has passed output to an open connection.
+    /// Notes that the shard has passed output to an open connection.
     pub(super) fn sent(&mut self, link: LinkId, bytes: usize) {
         if let Some(socket) = self.all.get_mut(&link) {
             socket.unsent += bytes;
         }
     }
 
-    /// The socket has accepted bytes of output. Returns its shard if it is open.
+    /// Notes that the socket has accepted bytes of output. Returns the connection's shard if the
+    /// connection is open.
     pub(super) fn taken(&mut self, link: LinkId, bytes: usize) -> Option<u32> {
         let socket = self.all.get_mut(&link)?;
         socket.unsent = socket.unsent.saturating_sub(bytes);
         (socket.state == State::Open).then_some(socket.shard)
     }
 
-    /// Bytes arrive. Returns them with the shard that receives them now, if it does not pause.
+    /// Takes bytes that arrive. Returns the bytes with the shard that receives them, unless the
+    /// shard has paused receiving.
     pub(super) fn receive(&mut self, link: LinkId, bytes: Vec<u8>) -> Option<(u32, Vec<u8>)> {
         let socket = self.all.get_mut(&link)?;
         if socket.is_paused {
@@ -116,22 +118,22 @@ impl Sockets {
         Some((socket.shard, bytes))
     }
 
-    /// Holds what arrives from now on.
+    /// Pauses receiving: holds the bytes that arrive from now on.
     pub(super) fn pause(&mut self, link: LinkId) {
         if let Some(socket) = self.all.get_mut(&link) {
             socket.is_paused = true;
         }
     }
 
-    /// Ends a pause; returns what arrived meanwhile.
+    /// Ends a pause; returns the bytes that arrived meanwhile.
     pub(super) fn resume(&mut self, link: LinkId) -> VecDeque<Vec<u8>> {
         let Some(socket) = self.all.get_mut(&link) else { return VecDeque::new() };
         socket.is_paused = false;
         std::mem::take(&mut socket.held)
     }
 
-    /// Closes an open connection when its output has left. Returns whether it has; None if the
-    /// connection is not open.
+    /// Closes an open connection when its output has left. Returns whether all output has left;
+    /// None if the connection is not open.
     pub(super) fn finish(&mut self, link: LinkId) -> Option<bool> {
         if !self.is_open(link) {
             return None;
@@ -142,7 +144,8 @@ impl Sockets {
         Some(socket.unsent == 0)
     }
 
-    /// Closes a connection now: output that has not left is dropped. Returns whether it was there.
+    /// Closes a connection now, and drops output that has not left. Returns whether the connection
+    /// existed.
     pub(super) fn close(&mut self, link: LinkId) -> bool {
         if self.is_open(link) {
             self.free_slot(link);
@@ -154,7 +157,8 @@ impl Sockets {
         was_there
     }
 
-    /// Closes all connections: the process has ended. Returns all that it had accepted.
+    /// Closes all connections, because the process has ended. Returns all connections that the
+    /// process had accepted.
     pub(super) fn clear(&mut self) -> BTreeSet<LinkId> {
         self.slots.clear();
         std::mem::take(&mut self.all).into_keys().collect()

@@ -1,5 +1,5 @@
 //! The startup of the process: production's own recovery runs on the files of the disk, in a
-//! directory. The world decides what is judged in between.
+//! directory. The world decides which steps the judge checks.
 
 use super::Node;
 use super::process::Process;
@@ -27,25 +27,26 @@ pub(crate) const FIRST_PORT: u16 = 9092;
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
 
-/// The lives of shards in one process: more than a shard is loaded again.
+/// The number of lives of a shard in one process. No shard is loaded this often.
 const LIVES_PER_RUN: i32 = 1_024;
 
-/// A server that was asked to stop may be killed before it has noted where its logs end.
+/// The chance that a stopping server is killed before it records the ends of its logs.
 const KILL_AFTER_STOP_CHANCE: f64 = 0.2;
 
 /// A shard after startup, its first file operations, and all durable records of its groups.
 pub(crate) struct StartedShard {
     host: Host,
     pub(crate) shard: Shard,
-    /// The position of the last operation that was found: the shard may have written others since.
+    /// The position of the last operation that was found. The shard may have written later
+    /// operations since.
     pub(crate) position: u64,
     ops: Vec<FileOp>,
     pub(crate) records: Vec<RecordBytes>,
 }
 
 impl Node {
-    /// A process begins to start. Returns whether a crash has misdirected a write since the last
-    /// start: then it may refuse the log.
+    /// Begins the start of a process. Returns whether a crash has misdirected a write since the
+    /// last start. In this case the process may refuse the log.
     pub(crate) fn begin_start(&mut self) -> bool {
         self.process.life += 1;
         self.coverage.add(Seen::EndsKnown, u64::from(self.process.ends_are_known));
@@ -59,10 +60,10 @@ impl Node {
         self.process.has_rotten_snapshot |= rotten > 0;
     }
 
-    /// Writes the files of the disk to a directory and opens it, as the server does.
+    /// Writes the files of the disk to a directory, and opens the directory as the server does.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The directory cannot be opened.
     pub(crate) fn open_directory(&mut self, path: &Path) -> Result<(), String> {
         self.disk.write_out(path).map_err(text)?;
         let is_new = !self.disk.has_file(STAMP);
@@ -76,37 +77,37 @@ impl Node {
         Ok(())
     }
 
-    /// Whether the stamp of the data directory has where the logs ended.
+    /// Whether the stamp of the data directory has the ends of the logs.
     pub(crate) fn ends_are_known(&self) -> bool {
         self.process.ends_are_known
     }
 
-    /// The files of a directory, whose logs were rewritten for another number of shards, are those
-    /// of the disk from now on.
+    /// Takes the files of a directory, whose logs were rewritten for another number of shards, as
+    /// the files of the disk.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The directory cannot be read.
     pub(crate) fn take_resharded(&mut self, path: &Path, meta: Meta) -> Result<(), String> {
         self.disk.read_in(path).map_err(text)?;
         self.process.meta = Some(meta);
         Ok(())
     }
 
-    /// The data directory is for another number of shards from now on.
+    /// Sets the number of shards that the data directory is for.
     pub(crate) fn set_shards_on_disk(&mut self, shards: u32) {
         self.shards_on_disk = shards;
         self.coverage.saw(Seen::Resharded);
     }
 
-    /// The disk, and the random numbers by which a crash leaves other files on it.
+    /// The disk, and the random numbers for the effects of a crash on it.
     pub(crate) fn disk_and_random(&mut self) -> (&mut Disk, &mut Random) {
         (&mut self.disk, &mut self.disk_random)
     }
 
-    /// Starts the shards of a directory, of which none takes a turn yet.
+    /// Starts the shards of a directory. None of them takes a turn yet.
     ///
     /// # Errors
-    /// The server refuses to start from it.
+    /// The server refuses to start from the directory.
     pub(crate) fn load_all(
         &mut self,
         data: &Path,
@@ -137,7 +138,7 @@ impl Node {
     /// Starts one shard of a directory, to check its recovered state.
     ///
     /// # Errors
-    /// It refuses to start.
+    /// The shard refuses to start.
     pub(crate) fn load_one(&mut self, data: &Path, number: u32) -> Result<StartedShard, String> {
         let common = self.common(self.shards_on_disk);
         let host = Host::new(number, data.to_owned(), common.clone(), self.block_bytes);
@@ -154,8 +155,7 @@ impl Node {
         Ok(StartedShard { host, shard, position, ops, records })
     }
 
-    /// Tries something out, of which the run keeps nothing: the marks that were reached and the ids
-    /// that were drawn are as before.
+    /// Runs a trial without an effect on the run: restores the coverage marks and the drawn ids.
     pub(crate) fn try_out<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
         let (ids, coverage) = (self.ids.clone(), self.coverage.clone());
         let done = act(self);
@@ -163,7 +163,8 @@ impl Node {
         done
     }
 
-    /// All records of the groups of a loaded shard, most of which stay unloaded in its snapshot.
+    /// All records of the groups of a loaded shard. Most groups stay unloaded in the shard's
+    /// snapshot.
     pub(super) fn records_in(
         &mut self,
         data: &Path,
@@ -183,7 +184,7 @@ impl Node {
         if !self.process.has_rotten_snapshot {
             return Err("a group of the snapshot is damaged".to_owned());
         }
-        // The records come from the log alone here; the shard finds the damage when it loads the
+        // Here the records come only from the log. The shard finds the damage when it loads the
         // group.
         let aside = directory.join(SNAPSHOT_DAMAGED_FILE_NAME);
         std::fs::rename(&path, &aside).map_err(text)?;
@@ -193,10 +194,10 @@ impl Node {
     }
 
     /// Opens the directory, which is new or was written with `shards` shards, and rewrites it for
-    /// `wanted` ones.
+    /// `wanted` shards.
     ///
     /// # Errors
-    /// The server refuses to do it.
+    /// The server refuses the rewrite.
     pub(crate) fn reshard_in(
         &mut self,
         path: &Path,
@@ -211,15 +212,15 @@ impl Node {
         if wanted != shards && !is_in_trash(path, &format!("shards-{shards}")) {
             return Err(format!("the logs of {shards} shards are not in the trash"));
         }
-        // No check reads the files in it.
+        // No check reads the files in the trash.
         match std::fs::remove_dir_all(path.join("trash")) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(text(error)),
             _ => Ok(directory.meta.clone()),
         }
     }
 
-    /// The shards that were started from a directory run from now on; connections are accepted when
-    /// the process has booted. Returns the errors of the shards whose first operations fail.
+    /// Runs the shards that were started from a directory. Connections are accepted when the
+    /// process has booted. Returns the errors of the shards whose first operations fail.
     pub(crate) fn begin_life(
         &mut self,
         started: Vec<StartedShard>,
@@ -252,7 +253,7 @@ impl Node {
         refused
     }
 
-    /// The reactor of a shard performs the first commands of the shard.
+    /// Passes a shard's first commands to its reactor.
     ///
     /// # Errors
     /// An operation failed that must not fail.
@@ -260,8 +261,8 @@ impl Node {
         self.with_reactor(number, |node, it| it.reactor.perform_all(node, commands))
     }
 
-    /// Records the ends of the logs in the stamp, as the last step of a clean stop. Not always: the
-    /// process may be killed before it does.
+    /// Records the ends of the logs in the stamp, as the last step of a clean stop. Sometimes the
+    /// process is killed before this step.
     pub(crate) fn record_ends(&mut self) {
         if self.disk_random.chance(KILL_AFTER_STOP_CHANCE) {
             return;

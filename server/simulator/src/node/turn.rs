@@ -1,4 +1,4 @@
-//! The turns of shards in simulated time. Production's `Reactor` decides what is done in one.
+//! The turns of shards in simulated time. Production's `Reactor` decides what a turn does.
 
 use super::shard::{Running, is_recovering};
 use super::{BEGINNING_MS, Fact, Node, RunQueues};
@@ -8,26 +8,26 @@ use crate::profile::MS;
 use muster::files::FileError;
 use muster::reactor::Next;
 
-/// The most slices of a turn.
+/// The maximum number of slices in a turn.
 const SLICES_MAX: u64 = 64;
 
-/// The next thing that a shard has to do.
+/// The next step of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
     Turn,
-    /// It has failed, and may be loaded again once its operations have ended.
+    /// The shard has failed, and may be loaded again once its operations have ended.
     Leave,
 }
 
 /// A turn that has ended.
 pub(crate) struct Turn {
     pub(crate) ended: Result<Next, FileError>,
-    /// No input came before it.
+    /// Whether no input arrived before the turn.
     pub(crate) was_idle: bool,
 }
 
-/// A time of the run on the clock of shards.
+/// Converts a time of the run to the clock of shards.
 pub(super) fn ms_of(micros: u64) -> i64 {
     BEGINNING_MS + (micros / MS) as i64
 }
@@ -37,7 +37,7 @@ impl Node {
         ms_of(self.now)
     }
 
-    /// The thing that a shard has to do at a planned turn.
+    /// The step that is due for a shard at a planned turn.
     pub(crate) fn due(&mut self, life: u32, number: u32) -> Due {
         let now = self.now;
         if !self.process.lives(life) {
@@ -60,7 +60,7 @@ impl Node {
         if is_leaving { Due::Leave } else { Due::Turn }
     }
 
-    /// A shard takes its turn.
+    /// Runs a turn of a shard.
     pub(crate) fn turn(&mut self, number: u32) -> Turn {
         let now = self.now;
         let shard = &mut self.process.shards[number as usize];
@@ -78,7 +78,7 @@ impl Node {
         Turn { ended, was_idle }
     }
 
-    /// The time from which on a shard could have handled the input that waits for its turn; None if
+    /// The time since which a shard could have handled the input that waits for its turn; None if
     /// no input waits.
     pub(crate) fn input_waits_since(&self, number: u32) -> Option<u64> {
         let process = &self.process;
@@ -88,7 +88,7 @@ impl Node {
         (!shard.inbox.is_empty()).then(|| shard.first_came_at.max(runs_since))
     }
 
-    /// Whether a write or sync has failed that must not, since the last call.
+    /// Whether a write or sync that must not fail has failed since the last call.
     pub(crate) fn take_failed_write(&mut self) -> bool {
         std::mem::take(&mut self.process.has_failed_write)
     }
@@ -99,7 +99,7 @@ impl Node {
         shard.is_recovering = is_recovering(shard.inspect());
     }
 
-    /// Lets production's reactor run: `running` is None meanwhile.
+    /// Runs production's reactor. Meanwhile `running` is None.
     pub(super) fn with_reactor<T>(
         &mut self,
         number: u32,
