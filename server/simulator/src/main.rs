@@ -1,4 +1,4 @@
-//! `simulator`: runs seeds on all cores, and prints the first that finds a violation with the
+//! `simulator`: runs seeds on all cores. If a seed finds a violation, it prints the seed and the
 //! command that replays it.
 
 #![forbid(unsafe_code)]
@@ -81,7 +81,7 @@ impl Cli {
         ran.unwrap_or_else(|error| Outcome::failed(seed, &error))
     }
 
-    /// Runs with real servers mostly wait.
+    /// With real servers there are more threads, because they mostly wait.
     fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let default = || if self.server.is_some() { LOOPBACK_THREADS } else { cores() };
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
 /// This number of runs reaches all coverage marks; the rarest comes three times in 2,000.
 const ENOUGH_RUNS: u64 = 5_000;
 
-/// Reports the marks that were never reached: the runs prove nothing about them.
+/// Reports the marks that were never reached: the runs prove nothing about these places.
 fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     let missing = coverage.missing().filter(|seen| !seen.is_chance());
     let missing = missing.filter(|seen| cli.crash_images.is_some() || !seen.is_of_images());
@@ -151,7 +151,7 @@ fn never_came(cli: &Cli, coverage: &Coverage) -> bool {
     !missing.is_empty()
 }
 
-/// Success is a violation if a fault is injected, and none otherwise.
+/// Success is a violation if a fault is injected, and no violation otherwise.
 fn exit_code(cli: &Cli, violations: u64) -> ExitCode {
     match (violations > 0) == cli.fault.is_some() {
         true => ExitCode::SUCCESS,

@@ -8,8 +8,7 @@ pub struct Options {
     pub fault: Option<Fault>,
     /// More steps than this are a violation.
     pub steps_max: u64,
-    /// At every n-th change of the disk a server is started from each crash image; never if it is
-    /// zero.
+    /// At every n-th change of the disk, a server is started from each crash image; 0 means never.
     pub images_every: u64,
     /// Whether every line of the trace is printed.
     pub prints: bool,

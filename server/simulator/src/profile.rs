@@ -1,5 +1,5 @@
-//! The profile of a run: drawn from the seed, so that runs differ not only in what happens but in
-//! what may happen ("swarm testing"). Times are microseconds.
+//! The profile of a run, drawn from the seed. So runs differ not only in the events, but in the
+//! kinds of events that are possible ("swarm testing"). Times are microseconds.
 
 use crate::disk::CrashFaults;
 use crate::random::{Random, Salt};
@@ -18,9 +18,9 @@ pub(crate) struct Profile {
     pub(crate) transactions_partitions: u32,
     pub(crate) sizes: LogSizes,
     pub(crate) block_bytes: u32,
-    /// The files of partitions that a shard keeps open.
+    /// The number of files of partitions that a shard keeps open.
     pub(crate) partition_files: u32,
-    /// The length of the phase with faults, in time and, at most, in steps.
+    /// The length of the phase with faults: a time, and a maximum number of steps.
     pub(crate) chaos: u64,
     pub(crate) chaos_steps: u64,
     pub(crate) disk: DiskProfile,
@@ -63,12 +63,12 @@ pub(crate) struct NetworkProfile {
 pub(crate) struct FaultProfile {
     /// The average time between two faults.
     pub(crate) every: u64,
-    /// From here on: the weight of each kind of fault.
+    /// From here on: the weights of the kinds of faults.
     pub(crate) kill: u64,
     pub(crate) power_loss: u64,
     pub(crate) clean_stop: u64,
     pub(crate) disk_full: u64,
-    /// The process stands still for a while.
+    /// The process is paused for a while.
     pub(crate) pause: u64,
     /// The wall clock is set to another time.
     pub(crate) clock: u64,
@@ -76,15 +76,15 @@ pub(crate) struct FaultProfile {
     pub(crate) failed_shard: u64,
     /// The disk ends no operation for a while.
     pub(crate) hang: u64,
-    /// From here on: probabilities. That a snapshot has flipped bits when the server starts.
+    /// From here on: probabilities. A snapshot has flipped bits when the server starts.
     pub(crate) rotten_snapshot_chance: f64,
-    /// That a crash follows the startup very soon.
+    /// A crash follows very soon after startup.
     pub(crate) crash_in_start_chance: f64,
-    /// That a crash follows a block of the log before the next one is written.
+    /// A crash follows a block of the log, before the next block is written.
     pub(crate) crash_between_blocks_chance: f64,
-    /// That the server starts with another number of shards.
+    /// The server starts with another number of shards.
     pub(crate) reshard_chance: f64,
-    /// That the device has another block size when the server starts.
+    /// The device has another block size when the server starts.
     pub(crate) block_size_chance: f64,
 }
 
@@ -104,9 +104,9 @@ pub(crate) struct ClientProfile {
     pub(crate) producers: u32,
     /// Clients with transactions; two share a transactional id.
     pub(crate) transactors: u32,
-    /// Clients with principals; if there are none, there is no authorizer.
+    /// Clients with principals. Without them there is no authorizer.
     pub(crate) users: u32,
-    /// Clients that change the quotas of others: one, or none.
+    /// Clients that change the quotas of others: none or one.
     pub(crate) limiters: u32,
     /// Consumers of share groups.
     pub(crate) sharers: u32,
@@ -130,20 +130,21 @@ impl Profile {
         Self::draw(random, length)
     }
 
-    /// Clients for a real server: those of the same seed, but for what takes too long in real time
-    /// or cannot be judged from outside the server.
+    /// Clients for a real server: the clients of the same seed, except those that take too long in
+    /// real time or cannot be judged from outside the server.
     pub(crate) fn for_loopback(seed: u64) -> Self {
         let random = &mut Random::new(seed, Salt::Profile);
-        // The same numbers are drawn, so that the rest is the same.
+        // The same numbers are drawn as for a simulated node, so that the rest is the same.
         let _simulated = length(seed, random);
         let mut profile = Self::draw(random, LOOPBACK);
-        // Only the image on which a shard decided shows whether it decided as it should.
+        // Only the image on which a shard decided shows whether the decision was correct.
         (profile.clients.users, profile.clients.limiters) = (0, 0);
-        // Mail between shards waits for cores, and requests for a machine that is busy.
+        // Mail between shards waits for cores, and requests wait for a busy machine.
         profile.turn_delay_max = profile.turn_delay_max.max(25 * MS);
         profile.clients.request_timeout = 3 * SECOND;
         (profile.disk.slow, profile.sizes) = (0, LogSizes::default());
-        // Only the log shows when an empty group was deleted, whose epochs then begin again.
+        // Only the log shows when an empty group was deleted. The epochs of the group then begin
+        // again.
         let checks = "offsets.retention.check.interval.ms=";
         profile.configs.retain(|config| !config.starts_with(checks));
         profile.configs.extend([format!("{checks}3600000"), SEGMENTS.to_owned()]);
@@ -184,7 +185,7 @@ impl Profile {
         profile
     }
 
-    /// Half of all runs have an authorizer, to which other clients than users are super users.
+    /// Half of all runs have an authorizer. All clients except users are then super users.
     fn restrict(&mut self, random: &mut Random) {
         self.clients.users = random.pick(&[0, 0, 2, 4]);
         if self.clients.users > 0 {
@@ -219,7 +220,7 @@ impl Profile {
         self.configs.extend(pairs.map(|(key, value)| format!("{key}={value}")));
     }
 
-    /// Streams groups, in half of all runs with topics that come, grow and go.
+    /// Adds streams groups. In half of all runs their topics are created, extended and deleted.
     fn stream(&mut self, random: &mut Random) {
         let clients = &mut self.clients;
         clients.meddlers = random.pick(&[0, 1]);
@@ -250,10 +251,10 @@ impl Profile {
     }
 }
 
-/// The least with which production starts is 8; with fewer even a small answer needs more.
+/// Production starts with at least 8. With fewer files even a small answer needs more.
 const PARTITION_FILES: [u32; 3] = [2, 8, 16];
 
-/// Segments that hold little more than the longest block.
+/// Segments that are little longer than the longest block.
 const SMALL: LogSizes = LogSizes {
     segment_bytes: Some(128 << 10),
     operation_bytes_max: 64 << 10,
@@ -273,11 +274,11 @@ const LARGE: LogSizes = LogSizes {
     cut_bytes: None,
 };
 
-/// So small that what a request writes to a group is often several operations, as only large groups
-/// need them otherwise.
+/// Sizes so small that the records of one request are often several operations. Without them only
+/// large groups need several operations.
 const CUTS: [Option<usize>; 3] = [None, Some(0), Some(400)];
 
-/// Most runs are short: most violations show soon, and more seeds find more.
+/// Most runs are short: most violations occur early, and more seeds find more of them.
 #[derive(Debug, Clone, Copy)]
 struct Length {
     chaos: u64,
@@ -285,7 +286,7 @@ struct Length {
     /// The factor of all timeouts of clients.
     timeouts: u64,
     sessions: [u64; 3],
-    /// How long consumers of share groups have records for themselves.
+    /// How long consumers of share groups hold locks on records.
     locks_ms: [u64; 3],
     members: [u32; 4],
 }
@@ -315,8 +316,8 @@ const CROWD: Length = Length {
     ..SHORT
 };
 
-/// In real time a run takes as long as the timeouts after which it settles. Longer ones only wait
-/// longer: no client does more in them.
+/// In real time a run takes as long as the timeouts after which it settles. Longer timeouts only
+/// make it wait longer: no client does more.
 const LOOPBACK: Length = Length {
     chaos: 8 * SECOND,
     sessions: [SECOND, SECOND, 2 * SECOND],
@@ -327,7 +328,8 @@ const LOOPBACK: Length = Length {
 /// Segments of the log of a shard that a run fills.
 const SEGMENTS: &str = "offsets.topic.segment.bytes=1048576";
 
-/// One in this number of seeds has a crowd: it takes seconds, others take hundredths of one.
+/// One in this number of seeds has a crowd. Such a run takes seconds; other runs take hundredths of
+/// a second.
 const CROWD_EVERY: u64 = 1_000;
 
 fn length(seed: u64, random: &mut Random) -> Length {
@@ -360,8 +362,8 @@ fn clients(random: &mut Random, length: Length) -> ClientProfile {
         churn_every: random.pick(&[100 * MS, SECOND, 10 * SECOND]),
         session_timeout,
         heartbeat_interval,
-        // Members of classic groups learn of a rebalance by their next heartbeat; and who was
-        // not notified of one, for the server crashed, is held to its session alone.
+        // Members of classic groups learn of a rebalance by their next heartbeat. A member that was
+        // not notified, because the server crashed, is held only to its session timeout.
         rebalance_timeout: session_timeout
             + 2 * heartbeat_interval
             + length.timeouts * random.pick(&[SECOND, 3 * SECOND]),

@@ -1,9 +1,10 @@
-//! The events to come, by time; those of the same time in the order in which they were added.
+//! The planned events, in the order of time. Events of the same time are in the order in which they
+//! were added.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// The simulated clock and the events to come. Times are microseconds since the run began.
+/// The simulated clock and the planned events. Times are microseconds since the run began.
 pub(crate) struct Queue<E> {
     now: u64,
     next: u64,
@@ -32,7 +33,7 @@ impl<E> Queue<E> {
         self.at(self.now.saturating_add(delay), what);
     }
 
-    /// Adds an event at a time; now, if that is past.
+    /// Adds an event at a time, or now if this time is past.
     pub(crate) fn at(&mut self, at: u64, what: impl Into<E>) {
         self.next += 1;
         self.heap.push(Entry { at: at.max(self.now), number: self.next, what: what.into() });
@@ -43,7 +44,7 @@ impl<E> Queue<E> {
         self.heap.peek().map(|entry| entry.at)
     }
 
-    /// Advances time, perhaps beyond events that are due then.
+    /// Advances the time. Planned events of an earlier time stay.
     pub(crate) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
     }

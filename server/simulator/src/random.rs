@@ -1,10 +1,10 @@
-//! Random numbers: one generator for each part of the simulator, all from the seed of the run, so
-//! that a change of one part leaves the numbers of the others as they were.
+//! Random numbers: one generator for each part of the simulator, all seeded from the seed of the
+//! run. So a change of one part does not change the numbers of other parts.
 
 use muster_codec::Uuid;
 use muster_coordinator::Ids;
 
-/// The part of the simulator that draws.
+/// The part of the simulator that uses a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Salt {
     Profile = 1,
@@ -43,7 +43,7 @@ impl Random {
         self.0.u64(low..=high.max(low))
     }
 
-    /// A number mostly near `low`, seldom near `high`, as delays are distributed.
+    /// A number that is mostly near `low` and seldom near `high`, like a delay.
     pub(crate) fn skewed(&mut self, low: u64, high: u64) -> u64 {
         let share = self.0.f64();
         low + ((high.saturating_sub(low)) as f64 * share * share * share * share) as u64

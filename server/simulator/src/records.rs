@@ -2,7 +2,7 @@
 
 use muster_codec::records::GroupRecord;
 
-/// The key and the value of a record as its log has them; a tombstone has no value.
+/// The key and the value of a record in its log. A tombstone has no value.
 pub(crate) type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 
 pub(crate) fn bytes_of(records: &[GroupRecord<'_>]) -> Vec<RecordBytes> {

@@ -1,14 +1,15 @@
-//! A disk that rots while the server runs: a bit of a shard's log changes, a file is cut short, or
-//! loses its name. What was acknowledged is in memory, so that nothing of it may be lost: the shard
-//! has to find the damage, to write a snapshot, and to rewrite its log. Until then the process is
-//! not killed, as damage that was not found before that cannot be mended after it.
+//! A disk that damages files while the server runs: a bit of a shard's log changes, or a file is
+//! cut short or loses its name. Everything that was acknowledged is also in memory, so nothing of
+//! it may be lost: the shard has to find the damage, write a snapshot, and rewrite its log. Until
+//! then the process is not killed, because after a kill the damage can no longer be repaired from
+//! memory.
 //!
-//! A bit of a batch of a user topic changes, too: the batch has to be refused to its readers some
-//! time later, in this process or in the next one.
+//! A bit of a batch of a user topic changes, too. Some time later readers must be refused the
+//! batch, in this process or in the next one.
 //!
-//! A segment of a user topic loses its name: its records are lost once the file is closed. The
-//! shard has to notice, must not make another file of this name, and must not leave a gap in it. A
-//! whole directory is moved away, too, and must not be made again.
+//! A segment of a user topic loses its name. Its records are lost once the file is closed. The
+//! shard has to notice this, must not create another file with this name, and must not leave a gap
+//! in the file. A whole directory is moved away, too, and must not be created again.
 
 use crate::disk::Inode;
 use crate::profile::{MS, SECOND};
@@ -19,36 +20,38 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The share of runs whose disk rots.
+/// The share of runs whose disk damages files.
 const ROTTING_CHANCE: f64 = 0.25;
 
 /// The share of damages that hit a batch of a user topic.
 pub(crate) const BATCH_CHANCE: f64 = 0.5;
 
-/// The share of those that take names of segments instead, and of the segments that lose theirs.
+/// The share of these damages that remove names of segments instead, and the share of segments that
+/// then lose their names.
 pub(crate) const NAME_CHANCE: f64 = 0.3;
 pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
 
-/// The share of those in which the directory of a partition is moved away as a whole.
+/// The share of removed names for which a partition's whole directory is moved away.
 pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 
 /// The bytes of a block's header that nothing reads: the version, and two zeros. The checksum does
-/// not cover them, so that a flip there damages nothing.
+/// not cover them, so a flip in these bytes damages nothing.
 const UNREAD: Range<usize> = 4..8;
 
-/// The first byte of a batch of which the others say where the next one begins.
+/// The first byte of a batch after the fields from which the next batch is found.
 pub(crate) const FRAMED_FROM: usize = 17;
 
-/// The longest times until damage is found, until a snapshot is written after it, and until the log
-/// is rewritten; without times in which the disk hangs or is full, or the process stands still.
+/// The maximum times until damage is found, then until a snapshot is written, and then until the
+/// log is rewritten. Times in which the disk hangs or is full, or the process is paused, do not
+/// count.
 pub(crate) const FOUND_MAX: u64 = 300 * SECOND;
 const SAVED_MAX: u64 = 60 * SECOND;
 const REWRITTEN_MAX: u64 = 120 * SECOND;
 
-/// The rot of a run.
+/// The damages of a run.
 pub(crate) struct Rot {
     pub(crate) random: Random,
-    /// The average time between two damages; 0 in a run without.
+    /// The average time between two damages; 0 if the run has none.
     pub(crate) every: u64,
     /// The damaged logs, by shard.
     pub(crate) logs: BTreeMap<u32, DamagedLog>,
@@ -56,14 +59,14 @@ pub(crate) struct Rot {
     pub(crate) batches: Vec<DamagedBatch>,
     /// The segments of partitions that have lost their names while this process runs.
     pub(crate) names: Vec<LostName>,
-    /// The directories of partitions that were moved away meanwhile.
+    /// The directories of partitions that were moved away while this process runs.
     pub(crate) directories: Vec<PathBuf>,
 }
 
 /// A segment of a user topic that has lost its name.
 pub(crate) struct LostName {
     pub(crate) path: PathBuf,
-    /// The time by which its shard has to know.
+    /// The time by which the shard must have noticed.
     pub(crate) until: u64,
 }
 
@@ -71,11 +74,11 @@ pub(crate) struct LostName {
 pub(crate) struct DamagedBatch {
     pub(crate) path: PathBuf,
     pub(crate) inode: Inode,
-    /// Its place, its bytes as they are now, and the damaged one.
+    /// The place of the batch, its present bytes, and the damaged byte.
     pub(crate) start: usize,
     pub(crate) bytes: Vec<u8>,
     pub(crate) at: usize,
-    /// The time by which it has to be refused.
+    /// The time by which the batch must be refused.
     pub(crate) until: u64,
 }
 
@@ -86,22 +89,23 @@ pub(crate) enum Damage {
     LostName,
 }
 
-/// A damaged log, and what became of it.
+/// A damaged log, and the progress of its repair.
 pub(crate) struct DamagedLog {
     pub(crate) damage: Damage,
-    /// The damaged file, and the name that it had.
+    /// The damaged file, and its name before the damage.
     pub(crate) inode: Inode,
     pub(crate) path: PathBuf,
-    /// The shard's counts of damage found and of rewrites before.
+    /// The shard's counts of found damage and of rewrites before this damage.
     pub(crate) before: (u64, u64),
     pub(crate) is_found: bool,
     pub(crate) snapshot: Snapshot,
     pub(crate) is_rewritten: bool,
-    /// Its name leads to another file, or to none: no start reads it any more.
+    /// Whether the file's name leads to another file or to none. Then no startup reads the file any
+    /// longer.
     pub(crate) is_gone: bool,
-    /// A compaction has replaced files since, perhaps this one.
+    /// Whether a compaction has replaced files since, which may include this file.
     pub(crate) is_compacted: bool,
-    /// The time by which the next of these has to be so.
+    /// The time by which the next step of the repair must be done.
     pub(crate) until: u64,
 }
 
@@ -115,7 +119,7 @@ pub(crate) enum Snapshot {
     GivenUp,
 }
 
-/// The byte to damage in place of that at `at` of a block, if nothing reads that one.
+/// The byte of a block to damage: `at`, or another byte if nothing reads the byte at `at`.
 pub(crate) fn read_byte(at: usize) -> usize {
     if UNREAD.contains(&at) { at + UNREAD.len() } else { at }
 }
@@ -145,12 +149,12 @@ impl Rot {
         self.logs.is_empty() && self.batches.is_empty() && self.names.is_empty()
     }
 
-    /// Whether something acknowledged may be in memory only.
+    /// Whether some acknowledged state may be only in memory.
     pub(crate) fn forbids_kill(&self) -> bool {
         self.logs.values().any(|log| !log.survives_kill())
     }
 
-    /// A shard opens a file.
+    /// Notes that a shard opens a file.
     pub(crate) fn opened(&mut self, shard: u32, path: &Path) {
         let log = self.logs.get_mut(&shard).filter(|log| log.is_found);
         if let Some(log) = log.filter(|_| path.ends_with(SNAPSHOT_ASIDE_FILE_NAME)) {
@@ -158,7 +162,7 @@ impl Rot {
         }
     }
 
-    /// A shard renames a file.
+    /// Notes that a shard renames a file.
     pub(crate) fn renamed(&mut self, shard: u32, from: &Path, to: &Path) {
         let Some(log) = self.logs.get_mut(&shard) else { return };
         log.is_compacted |= from.ends_with(ASIDE_FILE_NAME);
@@ -167,21 +171,21 @@ impl Rot {
         }
     }
 
-    /// A snapshot had no space.
+    /// Notes that the disk had no space for a snapshot.
     pub(crate) fn no_space_for_snapshot(&mut self) {
         for log in self.logs.values_mut().filter(|log| log.is_found) {
             log.snapshot.gives_up();
         }
     }
 
-    /// The process has ended: the damage of logs that it has not rewritten stays.
+    /// Notes that the process has ended. Damage of logs that it has not rewritten stays.
     pub(crate) fn process_ended(&mut self) {
         self.names.clear();
         self.directories.clear();
         self.logs.retain(|_, log| !log.is_mended());
     }
 
-    /// The next process has read the logs.
+    /// Notes that the next process has read the logs.
     pub(crate) fn process_began(&mut self, now: u64) {
         for log in self.logs.values_mut() {
             (log.before, log.until) = ((0, 0), now + FOUND_MAX + REWRITTEN_MAX);
@@ -191,19 +195,19 @@ impl Rot {
 }
 
 impl DamagedLog {
-    /// Whether recovery has all that was acknowledged. (Blocks may follow the snapshot in a file
-    /// that is lost or cut.)
+    /// Whether recovery would find everything that was acknowledged. (In a lost or cut file, blocks
+    /// may follow the snapshot.)
     fn survives_kill(&self) -> bool {
         let is_saved = self.snapshot == Snapshot::Written && self.damage == Damage::Flip;
         self.is_mended() || is_saved
     }
 
-    /// Whether the log is whole again, without the damaged file.
+    /// Whether the log is complete again, without the damaged file.
     fn is_mended(&self) -> bool {
         self.is_rewritten && (self.is_gone || self.damage == Damage::LostName)
     }
 
-    /// Takes the counts of its shard.
+    /// Notes the shard's counts.
     pub(crate) fn observe(&mut self, (found, rewritten): (u64, u64), now: u64) {
         if !self.is_found && found > self.before.0 {
             (self.is_found, self.until) = (true, now + SAVED_MAX.max(REWRITTEN_MAX));
@@ -216,7 +220,7 @@ impl DamagedLog {
         self.is_mended() && is_saved
     }
 
-    /// The part that has not come in time.
+    /// The step of the repair that is late.
     pub(crate) fn lacks(&self) -> &'static str {
         match (self.is_found, self.is_mended()) {
             (false, _) => "is not found",

@@ -13,7 +13,7 @@ use std::sync::Once;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub seed: u64,
-    /// The rule that was broken, if any.
+    /// The violated rule, if any.
     pub violation: Option<String>,
     /// The last lines of the trace; only after a violation.
     pub last: Vec<String>,
@@ -26,11 +26,11 @@ pub struct Outcome {
     pub starts: u32,
     /// The number of crash images from which a server was started.
     pub images: u64,
-    /// A misdirected write, or damage that was not found yet, has left a disk from which the
-    /// server need not start. That ends the run.
+    /// Whether the run ended because a misdirected write, or damage that was not found yet, left a
+    /// disk from which the server need not start.
     pub refused: bool,
     pub coverage: Coverage,
-    /// The numbers of all shards, at the ends of their processes.
+    /// The counters of all shards at the ends of their processes.
     pub counters: Totals,
 }
 

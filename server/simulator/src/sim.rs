@@ -1,4 +1,4 @@
-//! The frame of a run: the simulated clock with the events to come, the trace, what was seen, and
+//! The frame of a run: the simulated clock with the planned events, the trace, the coverage, and
 //! the first violation. All parts of the world report to it.
 
 use crate::coverage::{Coverage, Seen};
@@ -34,7 +34,7 @@ impl Sim {
         self.queue.now()
     }
 
-    /// Advances the time, where it is not that of events alone.
+    /// Advances the time, in runs in which time also passes without events.
     pub(crate) fn advance(&mut self, now: u64) {
         self.queue.advance(now);
     }
@@ -49,18 +49,18 @@ impl Sim {
         self.queue.after(delay, what);
     }
 
-    /// Plans an event at a time; now, if that is past.
+    /// Plans an event at a time, or now if this time is past.
     pub(crate) fn at(&mut self, at: u64, what: impl Into<TimedEvent>) {
         self.queue.at(at, what);
     }
 
-    /// The events to come, for the network, which plans its own.
+    /// The planned events, for the network, which plans its own.
     pub(crate) fn queue(&mut self) -> &mut Queue<TimedEvent> {
         &mut self.queue
     }
 
-    /// Advances the time to the next event, and returns it. None is a violation: nothing happens
-    /// any more, or too much happens.
+    /// Advances the time to the next event, and returns the event. None means a violation: there
+    /// are no more events, or too many.
     pub(crate) fn next_event(&mut self) -> Option<TimedEvent> {
         let Some(event) = self.queue.pop() else {
             self.violate(format_args!("nothing happens any more"));

@@ -1,5 +1,5 @@
-//! The events of a run, as lines: a hash over all of them, by which two runs are compared, and
-//! the last ones, to find the cause of a violation.
+//! The events of a run, as lines. A hash over all lines serves to compare two runs. The last lines
+//! are kept, to find the cause of a violation.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};

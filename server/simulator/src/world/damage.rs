@@ -1,5 +1,5 @@
-//! Damages shard logs after a clean stop, while no server runs. Only the ends recorded in the
-//! stamp reveal it; the next start must refuse the log.
+//! Damages shard logs after a clean stop, while no server runs. Only the ends in the stamp reveal
+//! the damage. The next startup must refuse the log.
 
 use super::World;
 use crate::coverage::Seen;
@@ -10,24 +10,24 @@ use muster_storage::layout::Block;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The probability that a start after a clean stop is also tried with a damaged log.
+/// The probability that a startup after a clean stop is also tried with a damaged log.
 const JUDGED_CHANCE: f64 = 0.3;
 
-/// A block begins at a multiple of this.
+/// Blocks begin at multiples of this number.
 const BLOCK_STEP: usize = 512;
 
 #[derive(Debug, Clone, Copy)]
 enum Damage {
     /// The log of a shard is missing.
     Missing,
-    /// Its last block is zeros.
+    /// The last block of the log is zeros.
     LastBlockGone,
-    /// Its last block has a flipped bit.
+    /// The last block of the log has a flipped bit.
     LastBlockRotten,
 }
 
 impl World {
-    /// Damages a copy of the directory from which the server is about to start; a start from the
+    /// Damages a copy of the directory from which the server is about to start. A startup from the
     /// copy must be refused.
     pub(super) fn judge_refusals(&mut self, path: &Path) -> Result<(), String> {
         if self.inside.rot.is_outstanding() {

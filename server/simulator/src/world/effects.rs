@@ -6,7 +6,7 @@ use crate::net::LinkId;
 use crate::node::Effect;
 
 impl<M: Machine> World<M> {
-    /// Lets the node act, and carries out the effects.
+    /// Calls the node, and carries out the effects of the call.
     pub(super) fn on_node<T>(&mut self, act: impl FnOnce(&mut M) -> T) -> T {
         let done = act(&mut self.node);
         while let Some(effect) = self.node.next_effect() {
@@ -39,7 +39,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Answers leave a shard, the last perhaps in part: what they report has to be durable now.
+    /// Checks answers that leave a shard, the last perhaps only in part. The facts that they report
+    /// must be durable now.
     fn leave(&mut self, shard: u32, link: LinkId, bytes: &[u8]) {
         for frame in self.network.link_mut(link).leave(bytes) {
             self.answer_leaves(shard, link, frame);
@@ -61,14 +62,14 @@ impl<M: Machine> World<M> {
         self.network.link_mut(id).keep_answer(asked, frame);
     }
 
-    /// Bytes of a client arrive at the server.
+    /// Passes bytes of a client, which arrive, to the server.
     pub(super) fn arrive(&mut self, link: LinkId) {
         if let Some(bytes) = self.network.link_mut(link).arrive() {
             self.on_node(|node| node.receive(link, bytes));
         }
     }
 
-    /// A client that connects is accepted, or there is no server.
+    /// Accepts a client that connects, if there is a server.
     pub(super) fn accept(&mut self, id: LinkId) {
         let shard = self.network.link(id).shard();
         if !self.node.listens(shard) {
@@ -82,13 +83,13 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// The server's socket has accepted output.
+    /// Notes that the server's socket has accepted output.
     pub(super) fn taken(&mut self, link: LinkId) {
         let bytes = self.network.taken(self.sim.queue(), link);
         self.on_node(|node| node.taken(link, bytes));
     }
 
-    /// The server learns that a client has closed its connection.
+    /// Notifies the server that a client has closed its connection.
     pub(super) fn ended(&mut self, link: LinkId) {
         self.on_node(|node| node.ended(link));
     }

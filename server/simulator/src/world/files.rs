@@ -9,7 +9,7 @@ use muster_storage::snapshot::SNAPSHOT_FILE_NAME;
 use std::path::{Path, PathBuf};
 
 impl World {
-    /// An operation takes effect; then its shard is notified.
+    /// Ends an operation, which takes effect. Then its shard is notified.
     pub(super) fn file_done(&mut self, life: u32, number: u64) {
         let Some(operation) = self.on_node(|node| node.end_operation(life, number)) else { return };
         let (shard, file) = (operation.shard, operation.file());
@@ -29,7 +29,7 @@ impl World {
         self.judge_images(shard, &path, what, None);
     }
 
-    /// A call takes effect; then its shard is notified.
+    /// Ends a call, which takes effect. Then its shard is notified.
     pub(super) fn call_done(&mut self, life: u32, number: u64) {
         let Some((shard, call)) = self.on_node(|node| node.take_call(life, number)) else { return };
         let changed = self.before_call(shard, &call);

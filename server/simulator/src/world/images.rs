@@ -1,7 +1,7 @@
-//! Starts from crash images: after each change of the disk, and before each that takes effect at
-//! once, the shard that made the change is started from every crash image of its files. The
-//! recovered state is compared with the durable one, and with the changes that were acknowledged to
-//! clients.
+//! Starts from crash images. After each change of the disk, and before each change that takes
+//! effect at once, the shard that made the change is started from every crash image of its files.
+//! The recovered state is compared with the durable state, and with the changes that were
+//! acknowledged to clients.
 
 use super::World;
 use crate::coverage::Seen;
@@ -14,18 +14,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// The number of states that are drawn when a change of the number of shards is cut short.
+/// The number of states that are drawn when a change of the number of shards is interrupted.
 const LEFTOVERS: u64 = 8;
 
 impl World {
-    /// Starts a shard from each crash image of its files, if `file` is one of its log. `torn` is a
-    /// write that may be there in part.
+    /// Starts a shard from each crash image of its files, if `file` belongs to its log. `torn` is a
+    /// write that may be present in part.
     pub(super) fn judge_images(&mut self, shard: u32, file: &Path, what: Seen, torn: Option<u64>) {
         let directory = log_directory(self.node.shards_on_disk(), shard);
         if !file.starts_with(&directory) || !self.inside.images.is_wanted() {
             return;
         }
-        // A log with a misdirected write may be refused.
+        // If a write to the log was misdirected, startup may refuse the log.
         let is_damaged = self.inside.rot.is_outstanding();
         let is_misdirected = self.node.coverage().count(Seen::MisdirectedWrite) > 0;
         if is_misdirected || self.sim.is_violated() || is_damaged {
@@ -45,8 +45,9 @@ impl World {
         self.count_images_in(shard, &directory, tried);
     }
 
-    /// Starts from states that an interrupted change of the number of shards may leave: the logs of
-    /// `shards` shards count, and some of those of another number are there, whole or not.
+    /// Starts from states that an interrupted change of the number of shards may leave. The logs of
+    /// `shards` shards are valid. Some logs of another number of shards are present, complete or
+    /// not.
     pub(super) fn judge_leftovers(
         &mut self,
         shards: u32,
@@ -76,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Counts the images by all else that was under way.
+    /// Counts the images by the other work that was under way.
     fn count_images_in(&mut self, shard: u32, directory: &Path, tried: u64) {
         let is_recovering = self.node.shard(shard).is_recovering();
         let has = |name| self.node.disk().has(&directory.join(name));
@@ -89,7 +90,7 @@ impl World {
         }
     }
 
-    /// Starts from an image, unless the same was tried before.
+    /// Starts from an image, unless the same image was tried before.
     fn judge_image(
         &mut self,
         shard: u32,

@@ -42,11 +42,11 @@ impl World {
         }
     }
 
-    /// None if it was made to crash while it rewrote the logs.
+    /// Returns None if the process was made to crash while it rewrote the logs.
     fn start_from_disk(&mut self, wanted: u32) -> Result<Option<(Started, TempDir)>, String> {
         let directory = tempfile::tempdir_in(scratch()).map_err(|error| error.to_string())?;
         let started = self.start_in(directory.path(), wanted).map_err(|reason| {
-            // The directory has another name each time.
+            // The directory has a different name each time.
             reason.replace(&*directory.path().to_string_lossy(), "")
         })?;
         Ok(started.map(|started| (started, directory)))
@@ -72,8 +72,8 @@ impl World {
         self.start_resharded(path, shards, wanted)
     }
 
-    /// Rewrites the logs for another number of shards, and starts from them. None if it was made to
-    /// crash meanwhile.
+    /// Rewrites the logs for another number of shards, and starts from them. None if the process
+    /// was made to crash meanwhile.
     fn start_resharded(
         &mut self,
         path: &Path,
@@ -136,8 +136,8 @@ impl World {
         }
     }
 
-    /// Called when a write is durable: crashes the process now and then if operations of the log
-    /// follow, which may be the rest of what one request wrote.
+    /// Called when a write is durable. Crashes the process now and then if further operations of
+    /// the log follow, which may belong to the same request.
     pub(super) fn crash_between_blocks(&mut self, number: u32) {
         let chance = self.profile.faults.crash_between_blocks_chance;
         let progress = self.node.shard(number).inspect().progress();
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Crashes the process; it starts again a little later.
+    /// Crashes the process, which starts again a little later.
     pub(crate) fn crash(&mut self, how: Crash) {
         if !self.node.is_up() {
             return;
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// Called when a shard has stopped cleanly. With the last of them the process ends.
+    /// Called when a shard has stopped cleanly. When the last shard has stopped, the process ends.
     pub(super) fn stopped(&mut self, number: u32) {
         self.sim.note(format_args!("shard {number} stopped"));
         self.inside.process_ends |= self.node.stopped(number);

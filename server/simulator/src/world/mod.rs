@@ -1,7 +1,7 @@
 //! The event loop. The parts of the world do not know one another: [`Sim`] has the clock and the
 //! trace, [`Node`] the server, [`Network`] the bytes on their way, [`Clients`] the clients, and
-//! [`Judge`] the rules. The world passes the deeds of one part on to the others: `effects` those of
-//! a node, `clients` those of clients, and `checks` all that the judge has to know.
+//! [`Judge`] the rules. The world passes the effects of one part on to the others: `effects` passes
+//! on those of a node, `clients` those of clients, and `checks` passes facts to the judge.
 
 mod checks;
 mod clients;
@@ -66,23 +66,23 @@ pub(crate) struct World<M: Machine = Node> {
     inside: M::Inside,
     clients: Clients,
     judge: Judge,
-    /// Once faults have ended: the time after which requests that are sent must be answered, and
-    /// groups may be found settled.
+    /// The time after the end of faults from which on each request must be answered, and groups may
+    /// be found settled.
     calm_since: Option<u64>,
     phase: Phase,
 }
 
-/// The machine that the server runs on, simulated or real, and what its kind adds to a run.
-/// Functions that take the world may change all of it.
+/// The machine that the server runs on, simulated or real, with the parts of a run that depend on
+/// its kind. Functions that take the world may change all of it.
 pub(crate) trait Machine: Sized {
     /// The state that only a world with this kind of machine has.
     type Inside;
     /// A fact about a shard that the judge sees.
     type Fact;
 
-    /// The next event, at its time. None ends the run, for it is violated.
+    /// The next event, at its time. None ends the run with a violation.
     fn next_event(world: &mut World<Self>) -> Option<TimedEvent>;
-    /// An event of the machine.
+    /// Handles an event of the machine.
     fn handle(world: &mut World<Self>, event: MachineEvent);
     /// Called after each event.
     fn handled(world: &mut World<Self>);
@@ -91,27 +91,27 @@ pub(crate) trait Machine: Sized {
 
     /// Starts the process, unless it runs.
     fn start(world: &mut World<Self>);
-    /// Ends the process as hard as can be; it starts again a little later.
+    /// Ends the process in the hardest way. It starts again a little later.
     fn crash(world: &mut World<Self>);
     /// Plans the first faults.
     fn plan_faults(world: &mut World<Self>);
-    /// Ends all faults. Requests that are sent after `calm_since` have to be answered.
+    /// Ends all faults. Requests that are sent after `calm_since` must be answered.
     fn calm(world: &mut World<Self>, calm_since: u64);
 
-    /// All groups have settled: what was held back comes now.
+    /// Called when all groups have settled. Releases what was held back.
     fn rests(world: &mut World<Self>);
 
     /// Shows the judge a fact.
     fn judge_fact(world: &mut World<Self>, shard: u32, fact: Self::Fact);
     /// Judges an answer that leaves a shard.
     fn judge_answer(world: &mut World<Self>, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]);
-    /// Judges what is due now and then.
+    /// Runs checks that are due now and then.
     fn judge_now(world: &mut World<Self>);
-    /// Judges what is due now and then once all goes well.
+    /// Runs checks that are due now and then after faults have ended.
     fn judge_calm(world: &mut World<Self>);
-    /// Judges what the last start finds. Returns whether it has come.
+    /// Judges the state that the last startup finds. Returns whether there was this startup.
     fn judge_last_start(world: &mut World<Self>) -> bool;
-    /// Whether nothing is left that a fault has done.
+    /// Whether all effects of faults are over.
     fn has_recovered(world: &World<Self>) -> bool;
     /// The states of share groups, for a violation.
     fn share_states(world: &World<Self>) -> String;
@@ -126,47 +126,47 @@ pub(crate) trait Machine: Sized {
     fn first_port(&self) -> u16;
     /// The shard of each group, transaction and partition.
     fn placement(&self) -> Placement;
-    /// The time from which on all shards run and handle their input; None while they do not.
+    /// The time since which all shards run and handle their input; None while they do not.
     fn runs_since(&self) -> Option<u64>;
-    /// The end of the last pause; it may be over.
+    /// The end of the last pause; may be in the past.
     fn stands_until(&self) -> u64;
-    /// When a shard was loaded last; zero if it never was.
+    /// When a shard was last loaded; zero if it never was.
     fn loaded_at(&self, shard: u32) -> u64;
     /// The topics that all shards know; None if they differ.
     fn topics(&self) -> Option<Vec<Topic>>;
     /// The numbers of partitions of topics; None if no shard runs.
     fn partitions(&self) -> Option<impl Fn(&str) -> Option<i32>>;
-    /// The random numbers by which things go wrong.
+    /// The random numbers for faults.
     fn faults(&mut self) -> &mut Random;
     /// The marks that the machine reached.
     fn coverage(&self) -> &Coverage;
 
-    /// A client connects to a shard, and shows this principal.
+    /// Accepts a client's connection to a shard. The client shows this principal.
     fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>);
-    /// Bytes of a client arrive.
+    /// Takes bytes of a client, which arrive.
     fn receive(&mut self, link: LinkId, bytes: Vec<u8>);
-    /// The client reads this much of the output.
+    /// Notes that the client has read this number of bytes of the output.
     fn taken(&mut self, link: LinkId, bytes: usize);
-    /// A client sends nothing more.
+    /// Notes that a client sends nothing more.
     fn input_ended(&mut self, link: LinkId);
-    /// A client has closed its connection.
+    /// Notes that a client has closed its connection.
     fn ended(&mut self, link: LinkId);
     /// The oldest effect that was not taken yet.
     fn next_effect(&mut self) -> Option<Effect<Self::Fact>>;
 }
 
-/// How far a run has come.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The topics are created.
     CreatingTopics,
-    /// Things go wrong until this time.
+    /// Faults occur until this time.
     Chaos(u64),
-    /// All goes well, and all has to settle until this time.
+    /// There are no faults, and everything must settle until this time.
     Calm(u64),
-    /// Groups were changed whose rebalance no member ended: all has to settle until this time.
+    /// Groups were changed whose rebalance no member ended. Everything must settle until this time.
     Changed(u64),
-    /// Raw clients end, but for consumers of share groups: they have until this time to do all.
+    /// Raw clients end, except consumers of share groups, which have until this time to finish.
     Resting(u64),
     /// All clients are answered; at this time the machine loses power once more.
     Answered(u64),
@@ -178,17 +178,18 @@ enum Phase {
 /// The longest time from a crash to the next start.
 const START_MAX: u64 = 5 * SECOND;
 
-/// Raw clients do little more once all goes well.
+/// After faults have ended, raw clients do little more.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 
-/// This number of members at rest in their groups is a crowd.
+/// The number of members, at rest in their groups, that is a crowd.
 const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;
-/// The time for share groups to do all: records are delivered up to ten times, each with its lock.
+/// The time in which share groups must finish: records are delivered up to ten times, each time
+/// with a lock.
 const DRAIN_MAX: u64 = 300 * SECOND;
 /// The time for the consequences of the last answer: after the deletion of a topic, all shards
-/// report that its offsets are gone, and the topic is noted as deleted no longer.
+/// report that its offsets are removed, and the topic is no longer noted as deleted.
 const AFTERMATH: u64 = SECOND;
 
 impl<M: Machine> World<M> {
@@ -308,13 +309,13 @@ impl<M: Machine> World<M> {
 
     fn calm_down(&mut self) {
         self.sim.note(format_args!("all goes well from now on"));
-        // A pause of the process, or a hang of its disk, lasts on.
+        // A pause of the process, or a hang of its disk, continues.
         let now = self.sim.now().max(self.node.stands_until());
         self.phase = Phase::Calm(now + self.profile.patience());
         self.network.calm();
         let clients = &mut self.profile.clients;
         clients.pause_max = clients.pause_max.max(CALM_PAUSE_MAX);
-        // Requests under way may still suffer from earlier faults.
+        // Earlier faults may still delay requests under way.
         let patience = clients.request_timeout + clients.rebalance_timeout;
         let calm_since = now + patience + 2 * self.profile.disk.slow + START_MAX;
         self.calm_since = Some(calm_since);
@@ -355,8 +356,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Stops a member of each group that need not settle without a change, but once only; returns
-    /// whether it did.
+    /// Stops a member of each group that need not settle without a change. Does this only once;
+    /// returns whether it did.
     fn change_half_rebalanced(&mut self) -> bool {
         let groups = self.half_rebalanced();
         if groups.is_empty() || matches!(self.phase, Phase::Changed(_)) {
@@ -377,7 +378,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// After the last start, compares the state of the server with all that was answered.
+    /// After the last startup, compares the state of the server with all answers.
     fn last_start(&mut self) {
         if self.phase == Phase::Last && M::judge_last_start(self) {
             self.phase = Phase::Over;

@@ -18,13 +18,13 @@ use muster_coordinator::Topics as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The state of a world with a simulated node: it sees the inside of the node.
+/// The state of a world with a simulated node, which shows its internal state.
 pub(crate) struct Inside {
-    /// The last shard has stopped cleanly in this event.
+    /// Whether the last shard has stopped cleanly in this event.
     pub(super) process_ends: bool,
     /// The writes that were requested in this turn: the shard, the file and the number of each.
     pub(super) written: Vec<(u32, PathBuf, u64)>,
-    /// The server refused to start, as it had to.
+    /// Whether the server refused to start, as it had to.
     pub(super) refused: bool,
     pub(super) images: Images,
     pub(super) rot: Rot,
@@ -61,13 +61,13 @@ impl World {
         self.inside.refused
     }
 
-    /// The server refuses to start, as it has to: the run ends.
+    /// Ends the run, because the server refuses to start, as it has to.
     pub(super) fn refuse(&mut self, reason: &str) {
         self.sim.note(format_args!("refused, for a write went astray: {reason}"));
         self.end_refused();
     }
 
-    /// Ends the run: nothing more can be judged.
+    /// Ends the run, because nothing more can be judged.
     pub(super) fn end_refused(&mut self) {
         self.inside.refused = true;
         self.phase = Phase::Over;
@@ -144,7 +144,7 @@ impl Machine for Node {
         world.end_cleanly();
     }
 
-    /// The disk has all writes of a turn: their images are judged once all of them are noted.
+    /// The disk has all writes of a turn. Their images are judged once all writes are noted.
     fn acted(world: &mut World) {
         for (shard, path, number) in std::mem::take(&mut world.inside.written) {
             world.judge_images(shard, &path, Seen::ImageInWrite, Some(number));

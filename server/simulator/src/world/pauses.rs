@@ -1,15 +1,16 @@
-//! Faults of the time: the process stands still, or its disk, and the wall clock is set.
+//! Faults of time: the process is paused, its disk hangs, or the wall clock is set.
 
 use super::World;
 use crate::coverage::Seen;
 use crate::profile::MS;
 
-/// The largest lead or lag of the wall clock: state that is kept for days does not expire by it.
+/// The largest difference of the wall clock, in both directions. State that is kept for days does
+/// not expire by it.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {
     /// Pauses the process, like SIGSTOP or a paused machine: bytes that are sent meanwhile wait in
-    /// the sockets. A pause that lasts is not changed by another one.
+    /// the sockets. A pause in progress is not changed.
     pub(crate) fn pause_process(&mut self) {
         if !self.node.is_up() || self.node.is_paused() {
             return;
@@ -21,8 +22,8 @@ impl World {
         self.node.pause_until(self.sim.now() + pause);
     }
 
-    /// Has the disk end no operation for a while; the shards run. The operations end in their order
-    /// when the hang is over. A hang that lasts is not changed by another one.
+    /// Lets the disk hang for a while: it ends no operation, while the shards run. The operations
+    /// end in order after the hang. A hang in progress is not changed.
     pub(crate) fn hang_disk(&mut self) {
         if !self.node.is_up() || self.node.hangs_on().is_some() {
             return;

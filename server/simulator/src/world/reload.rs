@@ -1,4 +1,4 @@
-//! Shards that fail, and are loaded again.
+//! Shards that fail and are loaded again.
 
 use super::World;
 use crate::coverage::Seen;
@@ -29,15 +29,15 @@ impl World {
         }
     }
 
-    /// The connections of a shard that are not served for a while.
+    /// The number of a shard's connections that are not served for a while.
     fn throttled_of(&self, number: u32) -> usize {
         let now = self.sim.now();
         let is_throttled = |link: &&Link| link.shard() == number && link.muted_until() > now;
         self.network.links().filter(is_throttled).count()
     }
 
-    /// Called when a shard has found its groups in a wrong state: a violation, unless the failure
-    /// was injected or a snapshot was damaged.
+    /// Called when a shard has found its groups in a wrong state. This is a violation, unless the
+    /// failure was injected or a snapshot was damaged.
     pub(super) fn shard_failed(&mut self, number: u32) {
         let has_reason = self.node.shard(number).is_made_to_fail();
         if !has_reason && !self.node.has_rotten_snapshot() {
@@ -63,7 +63,7 @@ impl World {
         }
         match self.load_again(number) {
             Ok(()) => self.on_node(|node| node.wake_shard(number)),
-            // It may have started from a snapshot before, and now it reads all of its log.
+            // The shard may have started from a snapshot before. Now it reads its whole log.
             Err(reason) if self.node.coverage().count(Seen::MisdirectedWrite) > 0 => {
                 self.refuse(&reason);
             }

@@ -1,4 +1,4 @@
-//! The disk rots, and the shards have to notice (`rot.rs`).
+//! Damages files while the server runs, and checks that the shards notice (`rot.rs`).
 
 use super::World;
 use crate::coverage::Seen;
@@ -86,7 +86,7 @@ impl World {
         self.inside.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
     }
 
-    /// Some of the segments with batches lose their names.
+    /// Removes the names of some of the segments with batches.
     fn lose_names(&mut self, is_wanted: impl Fn(&Path) -> bool) {
         let mut paths: Vec<_> =
             self.node.disk().batches(is_wanted).into_iter().map(|it| it.0).collect();
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// The directory of one of these segments is moved away.
+    /// Moves away the directory of one of these segments.
     fn move_directory(&mut self, paths: Vec<PathBuf>, until: u64) {
         let chosen = self.inside.rot.random.below(paths.len() as u64) as usize;
         let Some(directory) = paths.get(chosen).and_then(|it| it.parent()) else { return };
@@ -118,14 +118,14 @@ impl World {
         self.inside.rot.directories.push(directory);
     }
 
-    /// Checks, now and then, that the shards know of the names that were lost.
+    /// Checks, now and then, that the shards have noticed the lost names.
     pub(crate) fn judge_lost_names(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
         for mut lost in std::mem::take(&mut self.inside.rot.names) {
             let shards = self.node.shards().iter();
             let is_unknown = shards.map(|it| it.inspect()).any(|it| it.serves_unlooked(&lost.path));
-            // Compaction may have put another file in its place.
+            // Compaction may have put another file in the place of the lost one.
             if !is_unknown || self.node.disk().has(&lost.path) {
                 continue;
             }
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// A shard has made a file, whose name must not be one that was lost.
+    /// Checks a file that a shard has created: its name must not be a lost one.
     pub(super) fn judge_new_file(&mut self, path: &Path) {
         if self.inside.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
@@ -181,7 +181,8 @@ impl World {
         self.node.shards().iter().any(|shard| shard.inspect().is_damaged_at(segment, at))
     }
 
-    /// The process ends. If something acknowledged was in memory only, nothing more is judged.
+    /// Called when the process ends. If some acknowledged state was only in memory, nothing more is
+    /// judged.
     pub(super) fn end_rot(&mut self) {
         if self.inside.rot.forbids_kill() {
             self.sim.note(format_args!("a write has failed while a log was damaged"));
@@ -191,7 +192,7 @@ impl World {
         self.inside.rot.process_ended();
     }
 
-    /// Damages a file of the log of a shard, where it has a block.
+    /// Damages a file of a shard's log, at a place with a block.
     fn damage_log(&mut self, number: u32) -> Option<(Damage, PathBuf, Inode)> {
         let random = &mut self.inside.rot.random;
         let segments =
@@ -217,7 +218,7 @@ impl World {
         Some((damage, path, inode))
     }
 
-    /// Checks after a turn that the shard finds and mends the damage of its log in time.
+    /// Checks after a turn that the shard finds and repairs the damage of its log in time.
     pub(crate) fn judge_rot(&mut self, number: u32) {
         let Some(log) = self.inside.rot.logs.get_mut(&number) else { return };
         let now = self.sim.now();

@@ -1,4 +1,4 @@
-//! Histories that seeds draw rarely, set up by hand: no faults but those of the test.
+//! Histories that seeds rarely draw, set up by hand. They have no faults except those of the test.
 
 use super::{Phase, World};
 use crate::client::SimMember;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NEVER: u64 = u64::MAX / 4;
-/// The group of the tests: that of the world, `group-0`, has the protocol that is drawn for it.
+/// The group of the tests. The protocol of the world's own group, `group-0`, is drawn.
 const GROUP: &str = "group-1";
 const FENCED: &str = "FENCED_INSTANCE_ID";
 
-/// The static member of the group, and two dynamic ones.
+/// The static member of the group, and two dynamic members.
 const STATIC: u32 = 0;
 const FIRST: u32 = 1;
 const SECOND_TO_JOIN: u32 = 2;
@@ -144,7 +144,7 @@ fn add_members(world: &mut World, protocol: Protocol) {
     world.clients.set_members(members.into());
 }
 
-/// Starts those of the members that do not run; all of them get to rest.
+/// Starts the members that do not run, and waits until all of them are at rest.
 fn settle(world: &mut World, members: &[u32]) {
     for index in members {
         world.start_member(*index);
@@ -153,7 +153,7 @@ fn settle(world: &mut World, members: &[u32]) {
     until(world, |world| members.iter().all(|index| is_stable(world, *index)));
 }
 
-/// The coordinator of the group fails, and is loaded again; returns when.
+/// Fails the coordinator of the group, which is loaded again. Returns the time of the load.
 fn fail_coordinator(world: &mut World) -> u64 {
     let number = world.node.placement().group_shard(GROUP);
     let failed_at = world.sim.now();
@@ -167,7 +167,7 @@ fn member(world: &World, index: u32) -> &SimMember {
     &world.clients.members()[index as usize]
 }
 
-/// Runs until something is so, which has to come without a violation.
+/// Runs until a condition holds. The condition must hold before a violation.
 fn until(world: &mut World, is_so: impl Fn(&World) -> bool) {
     for _ in 0..100_000 {
         if is_so(world) {

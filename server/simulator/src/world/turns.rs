@@ -1,4 +1,4 @@
-//! The turns of shards, and what follows from them.
+//! The turns of shards, and their consequences.
 
 use super::World;
 use crate::coverage::Seen;
@@ -8,8 +8,8 @@ use crate::profile::MS;
 use muster::files::FileError;
 use muster::reactor::{End, Next};
 
-/// The time for which input may wait for its turn, beyond the delay of a turn. A disk hangs for
-/// longer.
+/// The time for which input may wait for its turn, in addition to the delay of a turn. A hang of a
+/// disk takes longer.
 const TURN_SLACK: u64 = 300 * MS;
 
 impl World {
@@ -44,7 +44,8 @@ impl World {
         }
     }
 
-    /// Nothing but a pause of the process keeps a shard from its turn: it waits for no disk.
+    /// Checks that nothing but a pause of the process keeps a shard from its turn. A shard waits
+    /// for no disk.
     fn judge_wait(&mut self, number: u32) {
         self.sim.add(Seen::TurnInHang, u64::from(self.node.hangs_on().is_some()));
         let (now, since) = (self.sim.now(), self.node.input_waits_since(number));
@@ -61,7 +62,8 @@ impl World {
         }
     }
 
-    /// The reactor ends the process if a write fails; what became of it only the disk knows.
+    /// Called after a failed operation. The reactor ends the process if a write fails. Only the
+    /// disk knows what became of the write.
     pub(super) fn operation_failed(&mut self, number: u32, error: &FileError) {
         if self.node.take_failed_write() {
             self.sim.note(format_args!("shard {number} ends the process: {error}"));

@@ -1,4 +1,4 @@
-//! The rights of users, where they are due.
+//! Calls the judge for the rights of users.
 
 use crate::client::{Raw, read_response};
 use crate::coverage::Seen;
@@ -14,7 +14,8 @@ impl<M: Machine> World<M> {
         Some(Arc::from(user.name()))
     }
 
-    /// Notes the ACLs that are known, when a client has begun to change them or has its answer.
+    /// Notes the ACLs that a client knows of, when it begins to change them and when it gets the
+    /// answer.
     pub(crate) fn note_book(&mut self, client: u32) {
         if let Raw::Granter(granter) = self.clients.raw(client) {
             self.judge.note_book(self.sim.now(), granter.book().clone());

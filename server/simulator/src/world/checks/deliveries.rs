@@ -1,4 +1,4 @@
-//! The deliveries of share groups, as their members report them.
+//! Calls the judge for the deliveries of share groups, which their members report.
 
 use crate::client::{Delivery, Kind, Raw, TRANSACTED_PARTITIONS, Transactor};
 use crate::coverage::Seen;
@@ -6,14 +6,14 @@ use crate::judge::Reported;
 use crate::world::{Machine, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The records of the longest batch of a transactor, by which a limit may be exceeded.
+/// The number of records in the longest batch of a transactor, by which a limit may be exceeded.
 const BATCH_MAX: i64 = 3;
 
-/// The longest time by which a lock outlasts its end: a shard handles its input first.
+/// The maximum time for which a lock outlasts its end, because a shard handles its input first.
 const OVERDUE_MS: i64 = 10_000;
 
 impl<M: Machine> World<M> {
-    /// Takes the reports of a client; `sent` is the time of the request whose answer they are.
+    /// Takes the reports of a client. `sent` is the time of the request that they follow from.
     pub(in crate::world) fn judge_deliveries(&mut self, client: u32, sent: u64) {
         let Some(sharer) = self.clients.sharer_mut(client) else { return };
         let (reports, group) = (sharer.take_reports(), sharer.group().to_owned());
@@ -29,7 +29,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// The share groups that have not done all records yet; the members of the others end.
+    /// The share groups that have not finished all records yet. Ends the members of the other
+    /// groups.
     pub(in crate::world) fn undrained(&mut self) -> Vec<String> {
         let transactors = self.clients.raws().filter_map(Raw::as_transactor);
         let is_nothing_committed = transactors.map(|it| it.certain().1).max() == Some(0);
@@ -48,7 +49,7 @@ impl<M: Machine> World<M> {
         done.into_keys().collect()
     }
 
-    /// Checks that the share groups have done all that was committed.
+    /// Checks that the share groups have finished all committed records.
     pub(super) fn wrong_deliveries(&self) -> Option<String> {
         let transactors = self.clients.raws().filter_map(Raw::as_transactor);
         transactors
@@ -59,7 +60,7 @@ impl<M: Machine> World<M> {
 
 impl World {
     /// Checks the records in flight of a shard's share partitions: their number is bounded, locks
-    /// end when they should, and a member that has acquired some has a session.
+    /// end in time, and a member that has acquired records has a session.
     pub(super) fn judge_shares(&mut self, number: u32) {
         let shard = self.node.shard(number).inspect();
         let now = self.node.clocks().now;

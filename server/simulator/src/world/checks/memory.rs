@@ -7,24 +7,26 @@ use muster::net::{Kind, SLICES_MAX};
 use muster::shard::Inspection;
 use muster_storage::limits::SHARD_LOG_FILES_MAX;
 
-/// The most bytes of unread answers beyond the limit of a connection: the answer that crosses it.
+/// The maximum number of bytes by which unread answers exceed the limit of a connection: the size
+/// of the answer that exceeds it.
 const ANSWER_BYTES_OVER: usize = 1 << 20;
-/// The most bytes of input: a request that is not whole, with all that came with its last piece.
+/// The maximum number of input bytes: an incomplete request, with everything that arrived with its
+/// last part.
 const INPUT_BYTES_MAX: usize = 1 << 20;
 
-/// The most that one request, or all that is due at one time, adds to the log once it is full, in
-/// operations of the largest size.
+/// The maximum amount, in operations of the largest size, that one request, or all timers due at
+/// one time, add to a full log.
 const OPERATIONS_OVER: usize = 8;
 
-/// The file of the snapshot that is written.
+/// The number of files of the snapshot that is being written.
 const SNAPSHOT_FILES_MAX: u32 = 1;
 
-/// The descriptors of a log with its compaction, of a snapshot, and those of files that are still
-/// being closed when a file is opened.
+/// The descriptors of a log with its compaction, of a snapshot, and of files that are still being
+/// closed when a file is opened.
 const DESCRIPTORS_OF_LOG: usize =
     (SHARD_LOG_FILES_MAX + SNAPSHOT_FILES_MAX) as usize + CLOSING_MAX - 1;
 
-/// With more connections than this, some turns only look at all of them.
+/// With more connections than this, only some turns check all of them.
 const MANY: usize = 64;
 
 impl World {

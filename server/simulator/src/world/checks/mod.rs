@@ -1,4 +1,4 @@
-//! Asks the judge where something is due: the first violation ends the run.
+//! Calls the judge where a check is due. The first violation ends the run.
 
 mod access;
 mod deliveries;
@@ -60,7 +60,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Notes that volatile state is gone, of which members are not notified.
+    /// Notes that volatile state is lost. Members are not notified of this.
     pub(super) fn judge_restarted(&mut self) {
         self.judge.note_restart(Time::from_micros(self.sim.now()));
     }
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Notes the groups that were empty and are gone: they begin again with the next member.
+    /// Notes the groups that were empty and are removed: they begin again with the next member.
     fn judge_ended_groups(&mut self) {
         let at = Time::from_micros(self.sim.now());
         for id in self.judge.take_ended_groups() {

@@ -1,5 +1,5 @@
-//! Once nothing is on its way any more, the server has all that it acknowledged. The same is asked
-//! of crash images at any moment.
+//! Once nothing is on its way any longer, the server must have everything that it acknowledged.
+//! Crash images are checked in the same way at any time.
 
 use crate::client::Raw;
 use crate::judge::Offsets;
@@ -31,8 +31,8 @@ impl<M: Machine> World<M> {
     }
 
     /// The groups that have not settled only because no member began the second half of a
-    /// cooperative rebalance, if that is all that is wrong. As in Kafka, a static member that dies
-    /// between the halves comes back to its old generation, and so does not know that it gave
+    /// cooperative rebalance, if nothing else is wrong. As in Kafka, a static member that dies
+    /// between the halves returns to its old generation, and so does not know that it gave
     /// partitions up.
     pub(crate) fn half_rebalanced(&self) -> Vec<GroupIndex> {
         let groups = self.judge.groups_without_owners();
@@ -53,7 +53,7 @@ impl<M: Machine> World<M> {
         self.is_answered() && M::has_recovered(self)
     }
 
-    /// The last power loss, after which all is compared.
+    /// Causes the last power loss, after which everything is compared.
     pub(in crate::world) fn crash_last(&mut self) {
         M::judge_calm(self);
         self.phase = Phase::Last;
@@ -61,8 +61,8 @@ impl<M: Machine> World<M> {
         M::crash(self);
     }
 
-    /// Checks what a start has found, the records of groups and the images of the shards, against
-    /// the records of all raw clients.
+    /// Compares the state that a startup has found (the records of groups, and the images of the
+    /// shards) with the books of all raw clients.
     pub(in crate::world) fn judge_rest(
         &mut self,
         records: &[RecordBytes],
@@ -96,8 +96,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Checks a shard that was started from a crash image against the records of the raw clients as
-    /// they are at this moment.
+    /// Compares a shard that was started from a crash image with the present books of the raw
+    /// clients.
     pub(in crate::world) fn judge_books(
         &self,
         number: u32,
@@ -137,16 +137,16 @@ impl<M: Machine> World<M> {
 }
 
 impl World {
-    /// Like [`World::judge_rest`], of the last start.
+    /// Like [`World::judge_rest`], for the last startup.
     pub(in crate::world) fn judge_found(&mut self) {
         let images = self.node.shards().iter().map(|it| it.inspect().image().clone());
         let (records, images) = (self.node.found().to_vec(), Vec::from_iter(images));
         self.judge_rest(&records, &images);
     }
 
-    /// Checks that each transaction that is open in a partition, or with pending offsets, has a
-    /// coordinator that will end it. Only after some time without a load: a coordinator may have
-    /// forgotten one until it is reported.
+    /// Checks that each open transaction of a partition, and each transaction with pending offsets,
+    /// has a coordinator that will end it. Runs only some time after the last load, because a
+    /// coordinator may not know a transaction until it is reported.
     pub(crate) fn judge_open_transactions(&mut self) {
         let runs_since = self.node.runs_since();
         let is_settled = runs_since.is_some_and(|at| self.sim.now() > at + SETTLED_AFTER);
@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// State that should have been forgotten.
+/// State that should have been removed.
 fn left_of_deleted_topics(records: &[RecordBytes], image: &ClusterImage) -> Option<String> {
     if let Some((id, topic)) = image.deleted().next() {
         return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));

@@ -1,4 +1,4 @@
-//! The state of shards, compared with what their durable blocks make.
+//! Compares the state of shards with the state to which their durable blocks replay.
 
 use crate::coverage::Seen;
 use crate::judge::cut_conversions;
@@ -10,7 +10,7 @@ use muster_storage::{OpenMode, Writes};
 use std::path::Path;
 
 impl World {
-    /// A shard has requested a write: keeps a block as the one in flight.
+    /// Keeps a block as the block in flight, because a shard has requested its write.
     pub(super) fn judge_write(&mut self, shard: u32, write: &Write) {
         let Write { inode, mode, number, offset, data, len_before } = write;
         let path = self.node.disk().name(*inode).to_owned();
@@ -23,7 +23,7 @@ impl World {
                 ));
             }
         }
-        // A segment of a partition has no gap.
+        // A segment of a partition must not have a gap.
         let is_segment = path.starts_with(TOPICS) && path.extension().is_some_and(|it| it == "log");
         if is_segment && offset > len_before {
             let path = path.display();
@@ -92,7 +92,7 @@ impl World {
         self.judge_crash();
     }
 
-    /// Checks what a start found in the logs.
+    /// Checks the state that startup found in the logs.
     pub(crate) fn judge_recovered(&mut self, started: &[StartedShard]) {
         self.judge_restarted();
         self.judge.expect_shards(started.len(), &self.config);
@@ -144,7 +144,8 @@ impl World {
         self.judge_books(number, started)
     }
 
-    /// The logs were rewritten for another number of shards: together they hold what they held.
+    /// Checks logs that were rewritten for another number of shards: together they must have the
+    /// state that they had before.
     pub(crate) fn judge_resharded(&mut self, started: &[StartedShard]) {
         self.judge.note_copied(self.sim.now());
         self.judge_ended_groups();
@@ -155,7 +156,7 @@ impl World {
     }
 }
 
-/// Whether a write to a file is that of a block of a shard's log.
+/// Whether a write to a file writes a block of a shard's log.
 fn is_block(mode: OpenMode, path: &Path, data: &[u8]) -> bool {
     let is_block = data.starts_with(&BLOCK_MAGIC.to_be_bytes());
     is_block && mode.writes == Writes::Durable && is_in_log(path)

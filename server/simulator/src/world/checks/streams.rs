@@ -1,5 +1,5 @@
-//! Streams groups once all goes well: their internal topics are there, and each task has an owner.
-//! A group whose topics are not as they should has no tasks, as in Kafka.
+//! Streams groups after faults have ended: their internal topics must exist, and each task must
+//! have an owner. A group whose topics are wrong has no tasks, as in Kafka.
 
 use crate::client::{Readiness, readiness};
 use crate::coverage::Seen;
@@ -9,7 +9,7 @@ use loadgen::plan::{GroupIndex, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<M: Machine> World<M> {
-    /// Expects of each streams group the tasks that it should have with the topics of now.
+    /// Expects for each streams group the tasks that the present topics lead to.
     pub(in crate::world) fn expect_tasks(&mut self) {
         for (group, readiness) in self.streams_groups() {
             let tasks = match readiness {
@@ -30,14 +30,14 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// A streams group with members that the server has not made the internal topics of.
+    /// A streams group with members whose internal topics the server has not created.
     pub(crate) fn lacks_internal_topics(&self) -> Option<GroupIndex> {
         let groups = self.streams_groups().into_iter();
         let mut lacking = groups.filter(|(_, it)| *it == Readiness::Lacking);
         lacking.find_map(|(group, _)| self.has_running_members(group).then_some(group))
     }
 
-    /// The groups that have no tasks for their topics' sake: their members do not settle.
+    /// The groups that have no tasks because of their topics. Their members do not settle.
     pub(crate) fn hindered_groups(&self) -> BTreeSet<GroupIndex> {
         let groups = self.streams_groups().into_iter();
         groups.filter(|(_, it)| *it == Readiness::Hindered).map(|(group, _)| group).collect()

@@ -1,4 +1,4 @@
-//! The quotas of clients, where they are due.
+//! Calls the judge for the quotas of clients.
 
 use crate::client::{LIMITED, Raw, read_response};
 use crate::coverage::Seen;
@@ -12,16 +12,16 @@ const PRODUCER: usize = 0;
 const READER: usize = 1;
 const ADMIN: usize = 2;
 
-/// Clocks of shards count milliseconds.
+/// The clocks of shards count milliseconds.
 const MS: u64 = 1_000;
 
 impl<M: Machine> World<M> {
-    /// The client id of a raw client: some have quotas.
+    /// The client id of a raw client. Some client ids have quotas.
     pub(crate) fn client_id(&self, client: u32) -> &'static str {
         limited(self.clients.raw(client)).map_or("raw", |at| LIMITED[at].client_id)
     }
 
-    /// A client has sent a request to a shard.
+    /// Notes that a client has sent a request to a shard.
     pub(crate) fn note_sent(&mut self, client: u32, shard: u32, bytes: usize) {
         let now = self.sim.now();
         if limited(self.clients.raw(client)) == Some(PRODUCER) {
@@ -31,8 +31,8 @@ impl<M: Machine> World<M> {
 }
 
 impl World {
-    /// The answer to a client leaves a shard: not before the end of a throttle time, and with one
-    /// that can be.
+    /// Checks an answer that leaves a shard: it must not leave before the end of a throttle time,
+    /// and its own throttle time must be possible.
     pub(crate) fn judge_throttling(&mut self, shard: u32, id: LinkId, asked: &Asked, frame: &[u8]) {
         let Owner::Client(client) = self.network.link(id).owner() else { return };
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
@@ -88,7 +88,8 @@ impl World {
             (Some(ADMIN), response) => {
                 let is_refused = is_refused(response);
                 self.sim.add(Seen::ChangeRefused, u64::from(is_refused));
-                // The controller decides by its own image, which may be newer or older.
+                // The controller decides by its own image, which may be newer or older than this
+                // shard's.
                 let all = self.judge.bounds_of_all(ADMIN, asked.sent);
                 check_limited(&all, throttle_ms > 0 || is_refused)
             }
@@ -117,7 +118,7 @@ fn limited(raw: &Raw) -> Option<usize> {
     }
 }
 
-/// Whether a change of topics is refused for its quota.
+/// Whether a change of topics is refused because of its quota.
 fn is_refused(response: &Response<'_>) -> bool {
     let codes: Vec<i16> = match response {
         Response::CreateTopics(it) => it.topics.iter().map(|it| it.error_code).collect(),

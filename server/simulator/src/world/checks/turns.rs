@@ -66,7 +66,7 @@ impl World {
         Ok(())
     }
 
-    /// A write or sync has failed.
+    /// Notes that a write or sync has failed.
     fn note_failed_write(&mut self, path: &Path, mode: OpenMode, is_full: bool) {
         if is_full && mode.is_aside() {
             if !path.ends_with(SNAPSHOT_ASIDE_FILE_NAME) {

@@ -1,4 +1,4 @@
-//! The clients of a run: created once its topics exist.
+//! Creates the clients of a run, once its topics exist.
 
 use crate::client::{
     Admin, Book, COMPACTED, Committer, Converter, Granter, Hostile, Limiter, Meddler, Producer,
@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 /// A topic that never exists.
 const ABSENT: &str = "absent";
 
-/// The groups of a client that names several in a request.
+/// The number of groups of a client that names several groups in a request.
 const GROUPS_OF_SEVERAL: u32 = 5;
 
-/// The consumers of a share group.
+/// The number of consumers in a share group.
 const SHARERS_OF_GROUP: u32 = 3;
 
 impl<M: Machine> World<M> {
@@ -49,7 +49,7 @@ impl<M: Machine> World<M> {
         }
         // The image may still be on its way to some shards.
         let Some(mut found) = self.node.topics() else { return self.arm_client(0) };
-        // The topics of transactions and of streams are left to the clients that use them.
+        // Only their own clients use the topics of transactions and streams.
         let is_left = |name: &str| name == TRANSACTED || STREAMED.contains(&name);
         found.retain(|topic| !is_left(&topic.name));
         let topics: Vec<(String, i32)> =
@@ -138,7 +138,7 @@ impl<M: Machine> World<M> {
         (0..self.profile.clients.sharers.div_ceil(SHARERS_OF_GROUP)).map(share_group).collect()
     }
 
-    /// Wakes the raw clients that have something left to do at rest: those of share groups.
+    /// Wakes the raw clients that still have work at rest: those of share groups.
     pub(in crate::world) fn wake_sharers(&mut self) {
         for client in 0..self.clients.raws.len() as u32 {
             if self.clients.raws[client as usize].raw.is_busy_at_rest() {

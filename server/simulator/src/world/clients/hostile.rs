@@ -1,4 +1,4 @@
-//! The turns of clients that send garbage.
+//! The turns of clients that send invalid requests.
 
 use crate::client::garbage;
 use crate::coverage::Seen;
@@ -6,7 +6,8 @@ use crate::net::Owner;
 use crate::world::{Machine, World};
 
 impl<M: Machine> World<M> {
-    /// Sends garbage, on a new connection or on one that may have half a request already.
+    /// Sends invalid bytes, on a new connection or on a connection that may have half a request
+    /// already.
     pub(super) fn act_hostile(&mut self, client: u32) {
         if !self.is_chaos() {
             return;

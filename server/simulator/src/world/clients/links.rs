@@ -1,5 +1,4 @@
-//! Connections of clients: requests out, answers in, and all the ways in which a
-//! connection ends.
+//! Connections of clients: they send requests, receive answers, and end in different ways.
 
 use crate::coverage::Seen;
 use crate::disk::Crash;
@@ -22,7 +21,7 @@ pub(super) struct RequestFrame {
 }
 
 impl<M: Machine> World<M> {
-    /// Sends a request; the connection may break over it.
+    /// Sends a request, which may break the connection.
     pub(super) fn ask(&mut self, id: LinkId, request: RequestFrame) {
         let RequestFrame { api, version, token, correlation, frame, patience } = request;
         let sent = self.sim.now();
@@ -39,7 +38,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Called when bytes arrive at a client: passes on the answers that are whole now.
+    /// Called when bytes arrive at a client. Passes on the answers that are now complete.
     pub(crate) fn came(&mut self, id: LinkId) {
         let link = self.network.link_mut(id);
         link.come();
@@ -52,12 +51,13 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Called when a client learns that its connection is gone; the server, if it runs, does too.
+    /// Called when a client is notified that its connection is gone. A running server is notified,
+    /// too.
     pub(crate) fn lose(&mut self, id: LinkId) {
         self.end_link(id, None);
     }
 
-    /// Called when a request has timed out: clients close the connection.
+    /// Called when a request has timed out. The client closes the connection.
     pub(crate) fn expired(&mut self, id: LinkId, correlation: i32) {
         let link = self.network.link(id);
         let waits = |asked: &&Asked| asked.correlation == correlation;
@@ -66,7 +66,7 @@ impl<M: Machine> World<M> {
         };
         // A client that was throttled has to wait.
         let is_muted = link.muted_until() > asked.sent;
-        // A connection to an earlier process is gone, which the client may not know.
+        // A connection to an earlier process is gone, but the client may not know this.
         let is_live = link.life() == self.node.life();
         if is_live && !is_muted && self.calm_since.is_some_and(|since| asked.sent > since) {
             let (api, owner) = (asked.api, link.owner());
@@ -76,7 +76,7 @@ impl<M: Machine> World<M> {
         self.end_link(id, Some(correlation));
     }
 
-    /// A client closes its connection.
+    /// Closes a client's connection.
     pub(super) fn hang_up(&mut self, id: LinkId) {
         let link = self.network.link_mut(id);
         if link.is_client_open() {
@@ -105,8 +105,8 @@ impl<M: Machine> World<M> {
     }
 
     fn end_server_side(&mut self, id: LinkId) {
-        // Answers to a raw client are judged by the order in which its requests can take effect,
-        // so its connections end at once.
+        // Answers to a raw client are judged by the order in which its requests can take effect. So
+        // its connections end at once.
         let delay = match self.network.link(id).owner() {
             Owner::Member { .. } => self.network.end_delay(),
             Owner::Client(_) => 0,
@@ -122,8 +122,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Called when the process has ended: clients lose their connections, but after a power loss
-    /// some notice it by timeouts only. `accepted` has the connections of the process.
+    /// Called when the process has ended. Clients lose their connections, but after a power loss
+    /// some clients notice this only by timeouts. `accepted` has the connections of the process.
     pub(crate) fn lose_all(&mut self, accepted: &BTreeSet<LinkId>, how: Crash) {
         for id in self.network.open_links() {
             let was_there = accepted.contains(&id);

@@ -131,8 +131,8 @@ impl<M: Machine> World<M> {
         self.arm_member(index);
     }
 
-    /// Whether Kafka, too, may fence this member, a static one of a classic group: its coordinator
-    /// was loaded before its id was durable.
+    /// Whether Kafka may fence this member, too: a static member of a classic group, whose
+    /// coordinator was loaded before the member's id was durable.
     pub(crate) fn may_be_fenced(&self, index: u32, reason: &str) -> bool {
         let sim = &self.clients.members[index as usize];
         let plan = sim.member.plan();
@@ -144,16 +144,18 @@ impl<M: Machine> World<M> {
             && sim.id.may_be_lost_at(self.node.loaded_at(coordinator))
     }
 
-    /// Whether the group may have been deleted: as in Kafka, an empty group is deleted with its
-    /// last offset, and a member that does not know yet that its session expired finds no group.
+    /// Whether the group may have been deleted. As in Kafka, an empty group is deleted with its
+    /// last offset, and a member that does not know yet that its session has expired finds no
+    /// group.
     fn may_be_forgotten(&self, index: u32, reason: &str) -> bool {
         let sim = &self.clients.members[index as usize];
         let group = sim.member.plan().group.id.as_ref();
         reason.contains("GROUP_ID_NOT_FOUND") && self.judge.went_since(group, sim.started_at)
     }
 
-    /// Whether the member may report tasks that are gone: as in Kafka, a source that is deleted and
-    /// created with fewer partitions between two heartbeats ends the members that had the others.
+    /// Whether the member may report tasks that no longer exist. As in Kafka, if a source is
+    /// deleted and created with fewer partitions between two heartbeats, the members that had the
+    /// other partitions end.
     fn may_have_gone_tasks(&self, index: u32, reason: &str) -> bool {
         let plan = self.clients.members[index as usize].member.plan();
         let is_streams = matches!(plan.group.protocol, Protocol::Streams(_));
@@ -168,7 +170,8 @@ impl<M: Machine> World<M> {
         self.members_of(group).any(|(_, sim)| came_back(&sim))
     }
 
-    /// A member of the group goes: its partitions, and those without an owner, are assigned.
+    /// Stops a member of the group, so that its partitions, and those without an owner, are
+    /// assigned.
     pub(crate) fn shrink_group(&mut self, group: GroupIndex) {
         let running = |(_, sim): &(u32, &SimMember)| sim.member.state() == State::Stable;
         let first = self.members_of(group).find(running).map(|(index, _)| index);
@@ -204,7 +207,7 @@ impl<M: Machine> World<M> {
         self.ask(link, RequestFrame { api, version, token, correlation, frame, patience });
     }
 
-    /// The connection to use; a new one if there is none.
+    /// The connection to use: an existing connection, or a new one.
     fn member_link(&mut self, index: u32, to: Destination) -> LinkId {
         let sim = &self.clients.members[index as usize];
         if let Some((_, link)) = sim.links.iter().find(|(known, _)| *known == to) {
@@ -231,7 +234,7 @@ impl<M: Machine> World<M> {
         links.into_iter().for_each(|(_, link)| self.hang_up(link));
     }
 
-    /// A timer that comes too early is armed again when it fires: deadlines mostly move away.
+    /// A timer that fires too early is set again then: deadlines mostly move to later times.
     fn arm_member(&mut self, index: u32) {
         let sim = &mut self.clients.members[index as usize];
         if let Some(deadline) = sim.member.deadline()
@@ -248,7 +251,7 @@ impl<M: Machine> World<M> {
         self.clients.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
     }
 
-    /// The members that run and are not stable. Failed ones were reported when they failed.
+    /// The running members that are not stable. Failed members were reported when they failed.
     pub(crate) fn unsettled(&self) -> Vec<(u32, State)> {
         let members = self.clients.members.iter().enumerate();
         let states = members.map(|(index, sim)| (index as u32, sim.member.state()));

@@ -11,13 +11,13 @@ use crate::random::Random;
 use loadgen::member::Nodes;
 use loadgen::topics::Topics;
 
-/// Members of groups, and raw clients, which keep book of their answers.
+/// Members of groups, and raw clients, which keep a book of their answers.
 pub(crate) struct Clients {
     members: Vec<SimMember>,
     raws: Vec<SimClient>,
-    /// The generator of their deeds.
+    /// The random numbers for the actions of the clients.
     random: Random,
-    /// The generator by which they are made.
+    /// The random numbers for the creation of the clients.
     cast_random: Random,
     /// The topics, and the addresses of brokers, that members have learned.
     topics: Topics,
@@ -41,7 +41,7 @@ impl Clients {
         &self.members
     }
 
-    /// Adds raw clients after those that are there, and returns the number of the first.
+    /// Adds raw clients after the existing ones; returns the number of the first new client.
     pub(super) fn add(&mut self, raws: impl Iterator<Item = Raw>) -> u32 {
         let first = self.raws.len() as u32;
         self.raws.extend(raws.map(SimClient::new));
@@ -57,7 +57,7 @@ impl Clients {
         &self.raws[client as usize].raw
     }
 
-    /// The raw client, if it is a member of a share group.
+    /// The raw client with this number, if it is a member of a share group.
     pub(super) fn sharer_mut(&mut self, client: u32) -> Option<&mut Sharer> {
         self.raws[client as usize].raw.as_sharer_mut()
     }
@@ -77,7 +77,7 @@ impl Clients {
         &self.topics
     }
 
-    /// Groups have moved to other shards.
+    /// Notes that groups have moved to other shards.
     pub(super) fn groups_moved(&mut self) {
         self.raws.iter_mut().for_each(|sim| sim.raw.groups_moved());
     }

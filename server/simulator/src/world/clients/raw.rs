@@ -18,7 +18,7 @@ impl<M: Machine> World<M> {
         self.arm_client_after(client, 0);
     }
 
-    /// Sets the timer of a client that has something left to do at rest: it hurries.
+    /// Sets the timer of a client that still has work at rest, to a short time.
     fn arm_client_soon(&mut self, client: u32) {
         let armed = self.sim.now() + REST_PAUSE;
         self.clients.raws[client as usize].armed = armed;
@@ -133,7 +133,7 @@ impl<M: Machine> World<M> {
     }
 
     /// Whether a change whose connection broke may still be on its way from one shard to another. A
-    /// later request could overtake it, which the client's record does not model.
+    /// later request could overtake it; the client's book does not model this.
     fn may_overtake(&self, client: u32) -> bool {
         let now = self.sim.now();
         let arrived = |since: u64| now >= since + self.mail_time();
@@ -146,12 +146,12 @@ impl<M: Machine> World<M> {
         8 * self.profile.turn_delay_max
     }
 
-    /// The client's connection to a shard; most clients close their connection to another one.
+    /// The client's connection to a shard. Most clients close their connection to another shard.
     fn client_link(&mut self, client: u32, shard: u32) -> LinkId {
         let hangs_up = self.clients.random.chance(0.02);
         let sim = &self.clients.raws[client as usize];
         let keeps = sim.raw.keeps_links();
-        // Clients that keep theirs have closed some before they made the request.
+        // Clients with several connections have closed some of them before they made the request.
         let hangs_up = hangs_up && !keeps;
         let is_of = |link: &LinkId| self.network.link(*link).shard() == shard;
         let known = sim.links.iter().copied().find(is_of).filter(|_| !hangs_up);
@@ -166,7 +166,7 @@ impl<M: Machine> World<M> {
         link
     }
 
-    /// Now and then a client with several connections closes one.
+    /// Closes a connection of a client with several connections, now and then.
     fn hang_up_some(&mut self, client: u32) {
         let sim = &self.clients.raws[client as usize];
         if let Some(link) = sim.links.first().copied().filter(|_| sim.raw.keeps_links())

@@ -1,7 +1,7 @@
-//! A real server in a world of real time: a process of `muster serve` with its files in a temporary
-//! directory and its sockets on 127.0.0.1. It takes the place of a simulated node. The clients, the
-//! network with its delays and broken connections, and the judge of what clients are answered are
-//! those of the simulator; what passes through the network is passed on to sockets.
+//! A real server in a world of real time: a process of `muster serve`, with its files in a
+//! temporary directory and its sockets on 127.0.0.1. It replaces the simulated node. The clients,
+//! the network with its delays and broken connections, and the judge of answers are those of the
+//! simulator. Bytes that pass through the simulated network are passed on to sockets.
 
 mod ports;
 mod process;
@@ -31,16 +31,16 @@ pub(crate) struct Loopback {
     process: Process,
     placement: Placement,
     sockets: Sockets,
-    /// The time since which the process serves; None while it does not.
+    /// The time since which the process serves; None while it does not serve.
     serves_since: Option<u64>,
-    /// Whether any process has served: from then on there is a data directory.
+    /// Whether any process has served. From then on there is a data directory.
     has_served: bool,
     is_paused: bool,
-    /// The end of the last pause of the process, or of the run itself; it may be over.
+    /// The end of the last pause of the process, or of the run itself; may be in the past.
     paused_until: u64,
-    /// A clean stop was requested.
+    /// Whether a clean stop was requested.
     is_stopping: bool,
-    /// The topics that the server had when it was asked last.
+    /// The topics that the server had when it was last asked.
     topics: Vec<Topic>,
     faults: Random,
     effects: VecDeque<Effect<Infallible>>,
@@ -49,7 +49,7 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// # Errors
-    /// There is no directory, no free port, or no readiness of sockets.
+    /// There is no directory or no free port, or the kernel does not report when sockets are ready.
     fn new(seed: u64, target: &Target, profile: &Profile, config: &Config) -> io::Result<Self> {
         Ok(Self {
             began: Instant::now(),
@@ -75,7 +75,7 @@ impl Loopback {
         self.now
     }
 
-    /// Waits for sockets until a time at most, and notes what came.
+    /// Waits for sockets until this time at most, and notes what arrived.
     fn wait_until(&mut self, time: u64) -> io::Result<()> {
         let timeout = Duration::from_micros(time.saturating_sub(self.now));
         self.sockets.wait(timeout, &mut self.effects)

@@ -1,4 +1,4 @@
-//! The ports of the servers of this process, which a server keeps while it is down.
+//! The ports of the servers of this process. A server keeps its ports while it is down.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -6,18 +6,18 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Below the ports that the kernel gives to clients. Each simulator that runs has its own part.
+/// Ports below those that the kernel assigns to clients. Each running simulator uses its own part.
 const ALL: Range<u16> = 10_000..20_000;
 const OF_A_PROCESS: u16 = 100;
 
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Ports of 127.0.0.1 that follow one another, until this is dropped.
+/// Consecutive ports of 127.0.0.1, which are reserved until this value is dropped.
 pub(super) struct Ports(Range<u16>);
 
 impl Ports {
     /// # Errors
-    /// There are too few.
+    /// Too few ports are free.
     pub(super) fn take(count: u16) -> io::Result<Self> {
         let parts = u32::from(ALL.end - ALL.start) / u32::from(OF_A_PROCESS);
         let own = ALL.start + (std::process::id() % parts) as u16 * OF_A_PROCESS;

@@ -15,13 +15,13 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Shown of the log of a server that ended by itself.
+/// The number of log bytes that are shown of a server that ended by itself.
 const LAST_BYTES: usize = 2_000;
 
-/// A server that answers a question of the simulator needs no longer.
+/// The time in which a server must answer a question of the simulator.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const METADATA_VERSION: i16 = 12;
-/// The most bytes of an answer with all topics of a run.
+/// The maximum size of an answer with all topics of a run.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The server of loopback runs.
@@ -45,7 +45,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// A server with its files in a new directory. It does not run yet.
+    /// A server with its files in a new directory. The server does not run yet.
     ///
     /// # Errors
     /// There is no directory, or there are no free ports.
@@ -56,7 +56,7 @@ impl Process {
         Ok(Self { target, place, shards, ports, configs, child: None, life: 0 })
     }
 
-    /// Its data directory.
+    /// The data directory of the server.
     pub(super) fn data(&self) -> PathBuf {
         self.place.path().join("data")
     }
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub(super) fn start(&mut self) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = Command::new(&self.target.server);
@@ -102,7 +102,7 @@ impl Process {
     /// The status of a process that has ended by itself, or was stopped.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The status cannot be read.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(child) = &mut self.child else { return Ok(None) };
         let status = child.try_wait()?;
@@ -112,10 +112,10 @@ impl Process {
         Ok(status)
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the process with SIGKILL.
     ///
     /// # Errors
-    /// It cannot be ended.
+    /// The process cannot be ended.
     pub(super) fn kill(&mut self) -> io::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         child.kill()?;
@@ -123,7 +123,7 @@ impl Process {
     }
 
     /// # Errors
-    /// It is not there any more.
+    /// The process no longer exists.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         let Some(child) = &self.child else { return Ok(()) };
         Ok(kill_process(Pid::from_child(child), signal)?)
@@ -132,7 +132,7 @@ impl Process {
     /// The topics that a shard knows.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The shard does not answer.
     pub(super) fn topics(&self, shard: u32) -> io::Result<Vec<Topic>> {
         let mut stream = TcpStream::connect(self.address(shard))?;
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
@@ -152,7 +152,7 @@ impl Process {
         topics_in(&answer(&mut stream)?).map_err(io::Error::other)
     }
 
-    /// The last lines that it logged.
+    /// The last lines that the server logged.
     pub(super) fn last_lines(&self) -> String {
         let log = std::fs::read(self.log()).unwrap_or_default();
         let last = log.len().saturating_sub(LAST_BYTES);
@@ -165,7 +165,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// No server outlives its run. One that cannot be killed is gone already.
+    /// No server outlives its run. If the process cannot be killed, it has ended already.
     fn drop(&mut self) {
         let _ = self.kill();
     }

@@ -1,4 +1,4 @@
-//! A world with a real server: what goes wrong with its process, and what can be judged from
+//! A world with a real server: the faults of its process, and the checks that are possible from
 //! outside.
 
 use super::{Loopback, Target};
@@ -22,14 +22,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often a process that starts is asked whether it serves.
+/// How often a starting process is asked whether it serves.
 const READY_EVERY: u64 = 5 * MS;
 
-/// A start, and a clean stop, that take longer are violations: the machine may be busy.
+/// The maximum time of a start, and of a clean stop. Longer times are violations. The limit is
+/// generous, because the machine may be busy.
 const START_MAX: u64 = 60 * SECOND;
 const STOP_MAX: u64 = 60 * SECOND;
 
-/// A run that comes to an event later than this has stood still: the machine is busy.
+/// A run that handles an event later than this has stood still, because the machine is busy.
 const LATE_MAX: u64 = 100 * MS;
 
 /// A crash at startup comes within this time.
@@ -38,13 +39,13 @@ const CRASH_IN_START_MAX: u64 = 200 * MS;
 /// The state of a world with a real server.
 pub(crate) struct Inside {
     options: Options,
-    /// When the process that starts was started.
+    /// When the starting process was started.
     started_at: u64,
 }
 
 impl World<Loopback> {
     /// # Errors
-    /// The machine gives no directory, no ports, or no sockets.
+    /// There is no directory or no free port, or the kernel does not report when sockets are ready.
     ///
     /// # Panics
     /// If the configs of the profile contradict each other.
@@ -55,13 +56,13 @@ impl World<Loopback> {
         Ok(Self::with_machine(seed, setup, loopback, inside))
     }
 
-    /// Ends the run: nothing can be said about the server.
+    /// Ends the run, because nothing can be said about the server.
     fn fail(&mut self, what: &str, error: impl ToString) {
         let error = error.to_string();
         self.sim.violate(format_args!("{what}: {error}"));
     }
 
-    /// Looks at the process, and lets it run on after a pause.
+    /// Checks the process, and continues it after a pause.
     fn watch_process(&mut self) {
         let now = self.node.tick();
         self.sim.advance(now);
@@ -90,7 +91,8 @@ impl World<Loopback> {
         }
     }
 
-    /// The process has ended by itself, as it must after a request to stop, and else must not.
+    /// Called when the process has ended by itself. It must end after a request to stop, and must
+    /// not end otherwise.
     fn process_ended(&mut self, status: &str) {
         self.note_end();
         if std::mem::take(&mut self.node.is_stopping) {
@@ -103,7 +105,7 @@ impl World<Loopback> {
         }
     }
 
-    /// Reads what the process had sent before it ended, and forgets its state.
+    /// Reads the bytes that the process sent before it ended, and forgets its state.
     fn note_end(&mut self) {
         (self.node.serves_since, self.node.is_paused) = (None, false);
         self.wait_for_sockets(self.node.now);
@@ -118,8 +120,8 @@ impl World<Loopback> {
         self.sim.advance(now);
     }
 
-    /// Counts the time since `due` as a pause, if it is long. The clients have stood still in it,
-    /// and a busy machine may not have let the server run either.
+    /// Counts the time since `due` as a pause, if it is long. The clients have stood still
+    /// meanwhile, and a busy machine may not have run the server either.
     fn note_lateness(&mut self, due: u64) {
         let now = self.node.now;
         let late = now.saturating_sub(due.max(self.node.paused_until));
@@ -170,7 +172,7 @@ impl World<Loopback> {
         }
     }
 
-    /// Kills the process, if it is there; it starts again a little later.
+    /// Kills the process, if it exists. It starts again a little later.
     fn kill(&mut self) {
         if !self.node.process.is_there() {
             return;
@@ -209,7 +211,7 @@ impl World<Loopback> {
         self.signal(Signal::STOP);
     }
 
-    /// A clean stop has its time while the process runs.
+    /// Only time in which the process runs counts for a clean stop.
     fn stop_overdue(&mut self, life: u32) {
         let overdue = self.node.paused_until + STOP_MAX;
         if self.node.process.life() != life || !self.node.is_stopping {
@@ -223,8 +225,8 @@ impl World<Loopback> {
         }
     }
 
-    /// Starts shards from the files that a killed process has left, and checks them against the
-    /// records of the raw clients: all that was acknowledged is there.
+    /// Starts shards from the files that a killed process has left, and compares them with the
+    /// books of the raw clients: everything that was acknowledged must be there.
     fn judge_killed(&mut self) {
         let judged = self.left_behind().and_then(|started| {
             let mut numbered = (0..).zip(&started);
@@ -238,7 +240,7 @@ impl World<Loopback> {
         }
     }
 
-    /// The shards as they start from a copy of the data directory.
+    /// The shards, started from a copy of the data directory.
     fn left_behind(&self) -> Result<Vec<StartedShard>, String> {
         let data = self.node.process.data();
         if !self.node.has_served && !is_data_directory(&data) {
@@ -253,18 +255,18 @@ impl World<Loopback> {
     }
 }
 
-/// Whether a process was there for long enough to make its data directory.
+/// Whether a process ran for long enough to create its data directory.
 fn is_data_directory(path: &Path) -> bool {
     path.join("meta.properties").exists()
 }
 
 impl Loopback {
-    /// Whether the process is there, and does not serve yet.
+    /// Whether the process exists, and does not serve yet.
     fn is_starting(&self) -> bool {
         self.process.is_there() && self.serves_since.is_none()
     }
 
-    /// The time at which the process has to be looked at.
+    /// The time of the next check of the process.
     fn next_look(&self) -> u64 {
         let continues = if self.is_paused { self.paused_until } else { u64::MAX };
         let ready = if self.is_starting() { self.now + READY_EVERY } else { u64::MAX };
@@ -281,7 +283,7 @@ impl Loopback {
 
 impl Machine for Loopback {
     type Inside = Inside;
-    /// A real server shows the judge nothing but its answers.
+    /// The judge sees only the answers of a real server.
     type Fact = Infallible;
 
     fn next_event(world: &mut World<Self>) -> Option<TimedEvent> {
@@ -339,7 +341,7 @@ impl Machine for Loopback {
         world.plan_fault();
     }
 
-    /// A pause of the process lasts on.
+    /// A pause of the process continues.
     fn calm(_: &mut World<Self>, _: u64) {}
 
     fn rests(_: &mut World<Self>) {}
@@ -348,7 +350,8 @@ impl Machine for Loopback {
         match fact {}
     }
 
-    /// No client has a quota. A kill shows whether the changes that answers report are durable.
+    /// No client has a quota. Only a kill shows whether the changes that answers report are
+    /// durable.
     fn judge_answer(world: &mut World<Self>, _: u32, _: LinkId, asked: &Asked, frame: &[u8]) {
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
         let is_throttled = response.throttle_time_ms().is_some_and(|ms| *ms > 0);
@@ -359,7 +362,7 @@ impl Machine for Loopback {
 
     fn judge_now(_: &mut World<Self>) {}
 
-    /// Learns the topics of now, for what follows.
+    /// Reads the present topics, for the following checks.
     fn judge_calm(world: &mut World<Self>) {
         if !world.node.is_up() || world.node.is_paused {
             return;

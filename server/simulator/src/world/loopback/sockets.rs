@@ -10,8 +10,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// A client that has not taken this much leaves the rest in the socket, so that a slow reader holds
-/// the server back.
+/// If a client has not taken this number of bytes, further bytes stay in the socket. So a slow
+/// reader holds the server back.
 const UNTAKEN_MAX: usize = 64 << 10;
 
 type Effects = VecDeque<Effect<Infallible>>;
@@ -27,9 +27,9 @@ struct Socket {
     shard: u32,
     /// The bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
-    /// Nothing follows the bytes that are not sent yet.
+    /// Whether nothing follows the bytes that are not sent yet.
     is_finished: bool,
-    /// The number of bytes that were read, and that the client has not taken.
+    /// The number of bytes that were read, and that the client has not taken yet.
     untaken: usize,
 }
 
@@ -60,7 +60,7 @@ impl Sockets {
         }
     }
 
-    /// The client sends nothing more.
+    /// Notes that the client sends nothing more.
     pub(super) fn finish(&mut self, link: LinkId, effects: &mut Effects) {
         if let Some(socket) = self.all.get_mut(&link) {
             socket.is_finished = true;
@@ -68,7 +68,7 @@ impl Sockets {
         }
     }
 
-    /// The client has taken bytes that were read.
+    /// Notes that the client has taken bytes that were read.
     pub(super) fn taken(&mut self, link: LinkId, bytes: usize, effects: &mut Effects) {
         if let Some(socket) = self.all.get_mut(&link) {
             let was_full = socket.untaken >= UNTAKEN_MAX;
@@ -79,15 +79,15 @@ impl Sockets {
         }
     }
 
-    /// The client closes its end. Bytes that the socket has not accepted are dropped.
+    /// Closes the client's end. Bytes that the socket has not accepted are dropped.
     pub(super) fn close(&mut self, link: LinkId) {
         self.all.remove(&link);
     }
 
-    /// Waits for sockets, and reads and writes those that are ready.
+    /// Waits for sockets, and reads and writes the sockets that are ready.
     ///
     /// # Errors
-    /// The kernel does not report which are.
+    /// The kernel does not report which sockets are ready.
     pub(super) fn wait(&mut self, timeout: Duration, effects: &mut Effects) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
@@ -113,7 +113,7 @@ impl Sockets {
             Err(error) if !is_passing(&error) => {}
             _ => return,
         }
-        // Bytes that the server sent before it was gone may still be there.
+        // The socket may still have bytes that the server sent before it ended.
         self.read(link, effects);
         if self.all.remove(&link).is_some() {
             effects.push_back(Effect::Closed { link });
@@ -146,7 +146,8 @@ impl Sockets {
     }
 }
 
-/// Whether a socket is not ready, or its connection not there yet; else the connection is gone.
+/// Whether the error only means that the socket is not ready, or the connection not established
+/// yet. After any other error the connection is gone.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected)
 }
