@@ -1,4 +1,4 @@
-//! Whether a client may send requests: who it is, or how far its authentication is.
+//! Whether a client may send requests: its principal, or the progress of its authentication.
 
 use super::connections::Connections;
 use super::durable::VisibleAt;
@@ -8,11 +8,12 @@ use muster_coordinator::RequestId;
 /// The access of one connection.
 #[derive(Debug)]
 pub(crate) enum Access {
-    /// Its listener asks for no password.
+    /// The listener asks for no password.
     Open,
     Authenticating(Box<Authenticator>),
     Authenticated(Box<Session>),
-    /// Its authentication failed: it is closed in a moment, and nothing is handled until then.
+    /// The authentication failed. The connection is closed soon, and no request is handled until
+    /// then.
     Failed,
 }
 
@@ -21,9 +22,9 @@ pub(crate) enum Access {
 pub(crate) struct Session {
     pub(crate) mechanism: Mechanism,
     pub(crate) principal: Principal,
-    /// The time from which on it may only authenticate again; None if it need not.
+    /// The time from which the client may only authenticate again; None if it need not.
     pub(crate) ends_at: Option<i64>,
-    /// When it last began to authenticate again.
+    /// When the client last began to authenticate again.
     pub(crate) again_at: Option<i64>,
 }
 

@@ -11,7 +11,7 @@ pub enum Kind {
     Input,
     /// Received with TLS, and not yet decrypted: handshakes, and records that are not whole.
     Encrypted,
-    /// The state of TLS sessions, about.
+    /// The state of TLS sessions (approximate).
     Sessions,
     /// Answers to denied parts of requests, which wait for the other parts.
     Amendments,
@@ -79,7 +79,7 @@ impl Account {
         self.held[kind as usize]
     }
 
-    /// Those of several kinds.
+    /// The bytes of several kinds together.
     pub(super) fn held_of(&self, kinds: &[Kind]) -> usize {
         kinds.iter().map(|kind| self.held(*kind)).sum()
     }

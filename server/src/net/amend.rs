@@ -1,4 +1,4 @@
-//! Changes of answers that are decided when the request comes.
+//! Changes of answers that are decided when the request arrives.
 
 use super::account::Kind;
 use super::connection::Connection;
@@ -9,24 +9,24 @@ use muster_coordinator::RequestId;
 use muster_fairness::Address;
 use std::fmt;
 
-/// A change of the answer to a request, decided when the request came.
+/// A change of the answer to a request. It is decided when the request arrives.
 pub(crate) trait Amend: fmt::Debug + Send {
     /// Changes the answer, or a part of it.
     fn amend(&mut self, response: &mut Response<'_>, is_last: bool);
 
-    /// The bytes that it holds, about.
+    /// The approximate number of bytes that the change holds.
     fn held(&self) -> usize;
 }
 
-/// Bytes of the answers to denied parts of requests that wait for the other parts: a client may
-/// have a Fetch with many denied topics wait for the records of one.
+/// The limit on bytes of answers to denied parts of requests that wait for the other parts. For
+/// example, a Fetch with many denied topics may wait for records of a single granted topic.
 pub(crate) const AMENDMENTS_BYTES_MAX: usize = 32 << 20;
 
 impl Connections {
-    /// Has the answer to a request changed before it leaves.
+    /// Changes the answer to a request before it leaves.
     ///
     /// # Errors
-    /// Why the connection is to be closed: too many bytes wait.
+    /// The reason for closing the connection: too many bytes wait.
     pub(crate) fn amend(
         &mut self,
         request: RequestId,
@@ -54,7 +54,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Forgets the change of an answer that needs none.
+    /// Forgets the change of an answer that needs no change.
     pub(super) fn forget_amendment(&mut self, request: RequestId) {
         let connection = self.get_mut(ConnectionId(request.connection));
         let Some(connection) = connection else { return };

@@ -38,12 +38,13 @@ struct InFlight {
 #[derive(Debug)]
 enum Answer {
     Pending,
-    /// The whole frame; it leaves once `visible_at` is durable and all earlier answers have left.
+    /// The complete frame. It leaves once `visible_at` is durable and all earlier answers have
+    /// left.
     Ready {
         frame: Frame,
         visible_at: VisibleAt,
     },
-    /// The client expects none (Produce with acks=0).
+    /// The client expects no answer (Produce with acks=0).
     None,
 }
 
@@ -53,7 +54,7 @@ pub(super) enum Streaming {
     /// No slice is under way, because the stream is empty or other output leaves first.
     #[default]
     No,
-    /// Its next slice waits for its turn.
+    /// The next slice of the stream waits for its turn.
     Queued,
     /// A slice of this number of bytes is under way.
     UnderWay(usize),
@@ -61,10 +62,10 @@ pub(super) enum Streaming {
     AwaitsWritable,
 }
 
-/// The first thing that a client waits for, and the server has to move.
+/// The first thing that a client waits for and that the server has to do.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// Another number each time that it moves.
+    /// A number that changes with each progress.
     mark: u64,
     pub(super) api: ApiKey,
     /// None for an answer that is being sent.
@@ -79,27 +80,28 @@ pub(super) struct Connection {
     pub(super) access: Access,
     /// The peer's address as Kafka prints it: `/127.0.0.1`.
     pub(super) host: Arc<str>,
-    /// The same, as the owner of shares of limits.
+    /// The peer's address, as the owner of shares of limits.
     pub(super) address: Address,
     pub(super) port: u16,
-    /// The name and version of the client's software, if it has said them.
+    /// The name and version of the client's software, if the client has sent them.
     pub(super) software: Option<Arc<(Box<str>, Box<str>)>>,
     /// The time when input last arrived, in milliseconds.
     pub(super) last_active: i64,
-    /// When the input came that is handled, by the stopwatch; None if it is not measured.
+    /// The time when the input in progress arrived, by the stopwatch; None if it is not measured.
     pub(super) received: Option<u64>,
     /// Measured requests whose answers have left since the last look.
     pub(super) answered: Vec<Timing>,
-    /// The time when the client ended its side of the connection.
+    /// The time when the client closed its sending side.
     pub(super) input_ended_at: Option<i64>,
-    /// Received, but not handled yet: part of a frame, or frames of a stalled connection.
+    /// Received bytes that are not handled yet: a part of a frame, or frames of a stalled
+    /// connection.
     pub(super) input: Vec<u8>,
     /// The time when the socket last accepted output.
     pub(super) last_taken: i64,
     /// The bytes that the account has counted for answers that may not leave yet, and for those
     /// that may.
     pub(super) counted_answers: (usize, usize),
-    /// Whether its next request waits until the unread answers of all clients take less than their
+    /// Whether the next request waits until the unread answers of all clients are below their
     /// budget.
     pub(super) waits_for_readers: bool,
     /// The bytes of input that the account has counted.
@@ -108,43 +110,44 @@ pub(super) struct Connection {
     pub(super) input_blocked: bool,
     /// Frames that may leave now, before `stream`.
     pub(super) output: Vec<u8>,
-    /// The most bytes of a slice.
+    /// The maximum number of bytes in a slice.
     pub(super) slice_bytes: usize,
-    /// The permissions of its client, by the ACLs of the last request.
+    /// The permissions of the client, by the ACLs at its last request.
     pub(super) permissions: Option<Arc<Permissions>>,
-    /// The quotas of its client, by the last request that had some.
+    /// The quotas of the client, by the last request to which quotas applied.
     pub(super) allowance: Option<Arc<Allowance>>,
     pub(super) throttled: Throttled,
-    /// Whether its listener has let it in, and counts it.
+    /// Whether the listener has admitted the connection, and counts it.
     pub(super) is_inside: bool,
     /// The principal of the client's certificate.
     pub(super) certified: Option<Arc<str>>,
-    /// Frames that leave after `output`: all from the first with parts of files on.
+    /// Frames that leave after `output`: all frames from the first frame with parts of files on.
     pub(super) stream: Stream,
     pub(super) streaming: Streaming,
     /// Bytes of earlier output that the socket has not accepted yet.
     pub(super) unsent: usize,
     /// Whether the reactor was asked to stop receiving.
     pub(super) receive_paused: bool,
-    /// Whether it is in the run queue.
+    /// Whether the connection is in the run queue.
     pub(super) waits: bool,
     pub(super) standing: Standing,
-    /// Whether its next request is a long one, which waits until another one is answered.
+    /// Whether the next request is a long one that waits until another long request is answered.
     pub(super) waits_to_scan: bool,
-    /// Listed in `Connections::dirty`.
+    /// Whether the connection is listed in `Connections::dirty`.
     pub(super) dirty: bool,
-    /// Why an answer could not be written: later answers never leave.
+    /// The reason why an answer could not be written. Later answers never leave.
     pub(super) failed: Option<DecodeError>,
     in_flight: VecDeque<InFlight>,
     /// The sequence number of the first request in flight.
     first_sequence: u64,
     /// Bytes of answers in flight: they may not leave yet.
     ready_bytes: usize,
-    /// The part of them that is in files.
+    /// The part of these bytes that is in files.
     ready_file_bytes: usize,
     /// Requests from this sequence number on wait until all earlier ones are answered.
     held_until: u64,
-    /// The mark of what its client waited for at the last look, and since when that stands still.
+    /// The mark of what the client waited for at the last look, and the time since which this mark
+    /// has not changed.
     stands: Option<(u64, i64)>,
 }
 
@@ -197,13 +200,14 @@ impl Connection {
         self.in_flight.len()
     }
 
-    /// Memory of answers that may not leave, and of those that may.
+    /// The memory of answers that may not leave yet, and of answers that may leave.
     pub(super) fn held_answers(&self) -> (usize, usize) {
         let unsent = self.output.len() + self.unsent + self.stream.bytes_held();
         (self.ready_bytes - self.ready_file_bytes, unsent)
     }
 
-    /// Bytes of answers that the client has not read yet, with those that will be read from files.
+    /// The bytes of answers that the client has not read yet, including bytes that will be read
+    /// from files.
     pub(super) fn unread_bytes(&self) -> usize {
         self.ready_bytes + self.output.len() + self.unsent + self.stream.len()
     }
@@ -214,8 +218,7 @@ impl Connection {
         is_first && !self.stream.is_empty() && self.streaming == Streaming::No
     }
 
-    /// The files to which answers that are not sent yet refer; each appears once for every hold
-    /// that is to be released.
+    /// The files to which unsent answers refer, each once for every hold that is to be released.
     pub(super) fn files(&self) -> Vec<FileKey> {
         let waiting = self.in_flight.iter().flat_map(|request| match &request.answer {
             Answer::Ready { frame, .. } => &frame.files[..],
@@ -224,8 +227,8 @@ impl Connection {
         self.stream.files().chain(waiting.map(|(_, range)| range.file)).collect()
     }
 
-    /// Whether the connection can be closed: the client has ended its side, no whole request is
-    /// left, and it has read all answers.
+    /// Whether the connection can be closed: the client has closed its sending side, no complete
+    /// request is left, and the client has read all answers.
     pub(super) fn is_over(&self, max_bytes: u32) -> bool {
         let length = || frame_length(&self.input, max_bytes).ok().flatten();
         self.input_ended_at.is_some()
@@ -234,7 +237,7 @@ impl Connection {
             && length().is_none_or(|length| length > self.input.len())
     }
 
-    /// Makes further requests wait until this one, the last, is answered.
+    /// Holds further requests until the last request, which is this one, is answered.
     pub(super) fn hold(&mut self, sequence: u64) {
         self.held_until = sequence + 1;
     }
@@ -245,7 +248,7 @@ impl Connection {
         self.first_sequence < self.held_until || self.waits_to_scan || has_failed || is_throttled
     }
 
-    /// Takes a place in the order of answers; the returned number identifies the request.
+    /// Takes a place in the order of answers. The returned number identifies the request.
     pub(super) fn begin(&mut self, api: ApiKey, correlation_id: i32, api_version: i16) -> u64 {
         self.in_flight.push_back(InFlight {
             api,
@@ -259,43 +262,42 @@ impl Connection {
         self.first_sequence + self.in_flight.len() as u64 - 1
     }
 
-    /// Has the answer to a request changed before it leaves.
-    /// False if there is no such request.
+    /// Registers a change of the answer to a request. False if there is no such request.
     pub(super) fn amend(&mut self, sequence: u64, amendment: Box<dyn Amend>) -> bool {
         let request = self.pending(sequence);
         request.is_some_and(|request| request.amendment.replace(amendment).is_none())
     }
 
-    /// The bytes of the changes of its answers.
+    /// The bytes of the registered changes of answers.
     pub(super) fn held_amendments(&self) -> usize {
         self.in_flight.iter().filter_map(|it| it.amendment.as_ref()).map(|it| it.held()).sum()
     }
 
-    /// The change of the answer to a request.
+    /// Takes the registered change of the answer to a request.
     pub(super) fn take_amendment(&mut self, sequence: u64) -> Option<Box<dyn Amend>> {
         self.pending(sequence)?.amendment.take()
     }
 
-    /// Charges a request when it is answered.
+    /// Registers the charge of a request, which is made when the request is answered.
     pub(super) fn charge(&mut self, sequence: u64, charge: Box<Charge>) {
         if let Some(request) = self.pending(sequence) {
             request.charge = Some(charge);
         }
     }
 
-    /// The charge of a request.
+    /// Takes the registered charge of a request.
     pub(super) fn take_charge(&mut self, sequence: u64) -> Option<Box<Charge>> {
         self.pending(sequence)?.charge.take()
     }
 
-    /// Measures a request.
+    /// Registers a request to be measured.
     pub(super) fn time(&mut self, sequence: u64, timing: Box<Timing>) {
         if let Some(request) = self.pending(sequence) {
             request.timing = Some(timing);
         }
     }
 
-    /// A request that is measured.
+    /// The measured times of a request, if it is measured.
     pub(super) fn timing(&mut self, sequence: u64) -> Option<&mut Timing> {
         self.pending(sequence)?.timing.as_deref_mut()
     }
@@ -305,9 +307,9 @@ impl Connection {
         self.in_flight.get_mut(place as usize)
     }
 
-    /// Takes an answer, which `write` encodes with its correlation id and version. It goes straight
-    /// to the output if it is the next in order and `visible_at` is durable; else it waits in its
-    /// place, and the result is false.
+    /// Takes an answer, which `write` encodes with its correlation id and version. If the answer is
+    /// the next in order and `visible_at` is durable, it goes straight to the output. Otherwise it
+    /// waits in its place, and the result is false.
     pub(super) fn answer(
         &mut self,
         sequence: u64,
@@ -334,7 +336,7 @@ impl Connection {
         leaves_now
     }
 
-    /// Takes an answer with parts of files in its place. False if no request waits for it.
+    /// Puts an answer with parts of files in its place. False if no request waits for it.
     pub(super) fn answer_from_files(
         &mut self,
         sequence: u64,
@@ -352,7 +354,7 @@ impl Connection {
         true
     }
 
-    /// Marks a request as one without an answer.
+    /// Marks a request as having no answer.
     pub(super) fn skip(&mut self, sequence: u64) {
         let Some(place) = sequence.checked_sub(self.first_sequence) else { return };
         if let Some(request) = self.in_flight.get_mut(place as usize) {
@@ -396,7 +398,8 @@ impl Connection {
         self.first_sequence += 1;
     }
 
-    /// The first thing that the client waits for; None if there is none, or it has to read.
+    /// The first thing that the client waits for. None if there is none, or if the client has to
+    /// read first.
     pub(super) fn awaited(&self) -> Option<Awaited> {
         match self.streaming {
             Streaming::AwaitsWritable => None,
@@ -412,13 +415,13 @@ impl Connection {
         }
     }
 
-    /// The time since which that stands still, by looks at it.
+    /// The time since which this has not progressed, as the looks have found.
     pub(super) fn stands_since(&mut self, awaited: &Awaited, now: i64) -> i64 {
         let known = self.stands.filter(|(mark, _)| *mark == awaited.mark);
         self.stands.insert(known.unwrap_or((awaited.mark, now))).1
     }
 
-    /// Its client waits for nothing that is the server's to move.
+    /// Notes that the client waits for nothing that the server has to do.
     pub(super) fn stands_for_good_reason(&mut self) {
         self.stands = None;
     }

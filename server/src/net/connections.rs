@@ -40,7 +40,7 @@ impl fmt::Display for TooMany {
     }
 }
 
-/// Frames kept for their capacity, and the largest one kept.
+/// The maximum number of frames that are kept for reuse, and the maximum capacity of such a frame.
 const SPARE_FRAMES_MAX: usize = 1024;
 const SPARE_FRAME_BYTES_MAX: usize = 4096;
 
@@ -148,7 +148,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Entries in the queues of answers that wait for a flush.
+    /// The number of entries in the queues of answers that wait for a flush.
     pub fn waits_for_flush(&self) -> usize {
         self.flushes.waiting()
     }
@@ -206,7 +206,7 @@ impl Connections {
         self.get(id).is_some()
     }
 
-    /// Whether a connection is received from.
+    /// Whether receiving from a connection is not paused.
     #[cfg(test)]
     pub(crate) fn receives(&self, id: ConnectionId) -> bool {
         self.get(id).is_some_and(|connection| !connection.receive_paused)
@@ -259,16 +259,16 @@ impl Connections {
         RequestId { connection: id.0, sequence }
     }
 
-    /// Makes later requests of a connection wait until this one is answered: the size of its answer
-    /// is known only then. (Kafka does so for all requests.)
+    /// Holds later requests of a connection until this request is answered, because the size of its
+    /// answer is not known before. (Kafka does so for all requests.)
     pub fn hold(&mut self, request: RequestId) {
         if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
             connection.hold(request.sequence);
         }
     }
 
-    /// Takes the answer to a request. It leaves when all earlier ones have left and `visible_at` is
-    /// durable. An answer to a closed connection is dropped.
+    /// Takes the answer to a request. The answer leaves when all earlier answers have left and
+    /// `visible_at` is durable. An answer to a closed connection is dropped.
     pub fn answer(&mut self, request: RequestId, response: &Response<'_>, visible_at: VisibleAt) {
         let amended = self.amended(request, response);
         let response = amended.as_ref().unwrap_or(response);
@@ -285,7 +285,7 @@ impl Connections {
         self.answer(reply.request, &reply.response, reply.visible_at);
     }
 
-    /// Takes an answer that depends on nothing that is to be flushed.
+    /// Takes an answer that depends on no flush.
     pub fn answer_now(&mut self, request: RequestId, response: &Response<'_>) {
         self.answer(request, response, VisibleAt::Now);
     }
@@ -366,7 +366,8 @@ impl Connections {
         }
     }
 
-    /// All positions of a slot up to this one are durable: answers that waited for them may leave.
+    /// Notes that all positions of a slot up to this one are durable: answers that waited for them
+    /// may leave.
     pub fn flushed(&mut self, partition: LogPartition, position: u64) {
         self.flushes.flushed(partition, position);
         while let Some(id) = self.flushes.next_released(partition) {
@@ -374,7 +375,7 @@ impl Connections {
         }
     }
 
-    /// The socket accepted output; `unsent` bytes are left of it.
+    /// Notes that the socket accepted output; `unsent` bytes of it are left.
     pub(super) fn sent(&mut self, id: ConnectionId, unsent: usize) {
         let Some(connection) = self.get_mut(id) else { return };
         connection.unsent = unsent;
@@ -404,8 +405,8 @@ impl Connections {
         Some((id, pieces))
     }
 
-    /// The socket accepted `sent` bytes of a slice, or has `unsent` bytes of them still to accept;
-    /// adds the sent files to `done`. Returns whether it is full.
+    /// Notes that the socket accepted `sent` bytes of a slice, or still has to accept `unsent`
+    /// bytes of them. Adds the sent files to `done`. Returns whether the socket is full.
     pub(super) fn streamed(
         &mut self,
         id: ConnectionId,
@@ -428,7 +429,7 @@ impl Connections {
         is_full
     }
 
-    /// The socket accepts output again.
+    /// Notes that the socket accepts output again.
     pub(super) fn writable(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
         if connection.streaming == Streaming::AwaitsWritable {

@@ -1,5 +1,5 @@
-//! New connections that wait to be let in: each listener has a door, and lets them in one after
-//! the other, as the acceptors of Kafka do (`ConnectionQuotas`, KIP-402, KIP-612).
+//! New connections that wait to be admitted. Each listener has a door, which admits connections one
+//! after the other, like the acceptors of Kafka (`ConnectionQuotas`, KIP-402, KIP-612).
 
 use super::connection::Connection;
 use super::connections::{Connections, TooMany};
@@ -14,18 +14,18 @@ use std::collections::VecDeque;
 pub(super) struct Doors {
     window: Window,
     doors: Vec<Door>,
-    /// The new connections of all doors that are not spared.
+    /// The new connections of all doors to which the common limits apply.
     rate: Rate,
 }
 
 #[derive(Debug, Default)]
 struct Door {
     waiting: VecDeque<ConnectionId>,
-    /// The connections that were let in and are open.
+    /// The number of open connections that were admitted.
     inside: usize,
     /// The new connections of this door.
     rate: Rate,
-    /// When the first that waits may come in; None until it is counted.
+    /// When the first waiting connection may enter; None until the connection is counted.
     opens_at: Option<i64>,
 }
 
@@ -34,7 +34,7 @@ impl Doors {
         Self { window, doors: Vec::new(), rate: Rate::default() }
     }
 
-    /// Takes a new connection; false if too many wait already, of those that are still open.
+    /// Takes a new connection; false if too many open connections wait already.
     pub(super) fn arrive(
         &mut self,
         listener: ListenerIndex,
@@ -52,7 +52,7 @@ impl Doors {
         has_room
     }
 
-    /// The next connection that may come in, which is inside from now on, and its listener.
+    /// Admits the next connection; returns it with its listener.
     pub(super) fn let_in(
         &mut self,
         limits: &Limits,
@@ -83,8 +83,8 @@ impl Doors {
         door.waiting.pop_front()
     }
 
-    /// Counts a new connection, and returns how long it has to wait, in ms. It counts without a
-    /// limit, too, as in Kafka: one may be set later.
+    /// Counts a new connection; returns how long it has to wait, in ms. As in Kafka, connections
+    /// are also counted without a limit, because a limit may be set later.
     fn count(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) -> i64 {
         let (window, of_door) = (self.window, limits.of_door(listener));
         let delay = |rate: &mut Rate, bound: Option<Bound>| {
@@ -105,12 +105,12 @@ impl Doors {
         inside < of_door.connections && (of_door.is_spared || self.inside() < limits.connections)
     }
 
-    /// A connection that was let in is closed.
+    /// Notes that an admitted connection is closed.
     pub(super) fn leave(&mut self, listener: ListenerIndex) {
         self.door(listener).inside -= 1;
     }
 
-    /// A connection that was let in is turned away: it does not count.
+    /// Turns away an admitted connection, which then does not count.
     pub(super) fn turn_away(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
         self.leave(listener);
         let (window, of_door) = (self.window, limits.of_door(listener));
@@ -120,12 +120,12 @@ impl Doors {
         self.door(listener).rate.record(window, -1.0, now);
     }
 
-    /// The connections that were let in and are open.
+    /// The number of open connections that were admitted.
     pub(super) fn inside(&self) -> usize {
         self.doors.iter().map(|door| door.inside).sum()
     }
 
-    /// When a connection may come in next.
+    /// When the next connection may be admitted.
     pub(super) fn deadline(&self, now: i64) -> Option<i64> {
         self.doors.iter().filter_map(|door| door.opens_at).filter(|at| *at > now).min()
     }
@@ -140,10 +140,10 @@ impl Doors {
 
 /// New connections of all listeners.
 impl Connections {
-    /// Has a new connection wait until its listener lets it in.
+    /// Lets a new connection wait until its listener admits it.
     ///
     /// # Errors
-    /// Too many wait already.
+    /// Too many connections wait already.
     pub(super) fn arrive(&mut self, id: ConnectionId) -> Result<(), TooMany> {
         let Self { slots, doors, .. } = self;
         let of = |id: ConnectionId| slots.get(id.slot())?.as_ref().filter(|it| it.id == id);
@@ -155,7 +155,7 @@ impl Connections {
         Ok(())
     }
 
-    /// The next connection that is let in; some of those that waited are gone.
+    /// Admits the next connection. Some of the waiting connections are gone.
     pub(super) fn let_in(&mut self) -> Option<ConnectionId> {
         let now = self.throttle.now();
         loop {
@@ -170,7 +170,7 @@ impl Connections {
         }
     }
 
-    /// A connection that was let in is closed later, and does not count meanwhile.
+    /// Turns away an admitted connection: it is closed later, and does not count meanwhile.
     pub(super) fn turn_away(&mut self, id: ConnectionId, delay_ms: i64) {
         let Some(connection) = self.get_mut(id) else { return };
         connection.is_inside = false;
@@ -180,8 +180,8 @@ impl Connections {
         self.hold_until(id, delay_ms, Throttled::Closed);
     }
 
-    /// Connections to close, as there are more than `max.connections`: those that were quiet for
-    /// longest, of listeners that are not spared.
+    /// The connections to close because there are more than `max.connections`: the connections that
+    /// were quiet for longest, of listeners to which this limit applies.
     pub(super) fn excess(&self) -> Vec<ConnectionId> {
         let excess = self.doors.inside().saturating_sub(self.limits.connections);
         if excess == 0 {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 /// partitions of the log cannot be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum VisibleAt {
-    /// It need not wait.
+    /// The answer need not wait.
     #[default]
     Now,
     Position(LogPartition, u64),
@@ -21,7 +21,7 @@ pub enum VisibleAt {
 }
 
 impl VisibleAt {
-    /// A position of a partition; zero is before all of them.
+    /// A position of a partition. Zero is before all positions.
     pub fn position(partition: LogPartition, position: u64) -> Self {
         if position == 0 { Self::Now } else { Self::Position(partition, position) }
     }
@@ -71,7 +71,8 @@ pub(crate) struct Reply<'r> {
     pub(crate) visible_at: VisibleAt,
 }
 
-/// The flushed position of each partition, and the connections whose answers wait for a later one.
+/// The flushed position of each partition, and the connections whose answers wait for a later
+/// position.
 #[derive(Debug, Default)]
 pub(super) struct Flushes {
     partitions: Vec<OfPartition>,
@@ -81,8 +82,8 @@ pub(super) struct Flushes {
 #[derive(Debug, Default)]
 struct OfPartition {
     flushed: u64,
-    /// Not sorted: an answer that is queued after one with a higher position is released with that
-    /// one.
+    /// In the order of arrival: an answer that is queued after an answer with a higher position is
+    /// released together with it.
     waiting: VecDeque<(u64, ConnectionId)>,
 }
 
@@ -102,14 +103,14 @@ impl Flushes {
         }
     }
 
-    /// All positions of a partition up to this one are durable.
+    /// Notes that all positions of a partition up to this one are durable.
     pub(super) fn flushed(&mut self, partition: LogPartition, position: u64) {
         let of_partition = self.of(partition);
         debug_assert!(position >= of_partition.flushed);
         of_partition.flushed = position;
     }
 
-    /// The next connection that waited for a position of a partition which is durable now.
+    /// The next connection that waited for a position of a partition that is durable now.
     pub(super) fn next_released(&mut self, partition: LogPartition) -> Option<ConnectionId> {
         let OfPartition { flushed, waiting } = self.of(partition);
         let flushed = *flushed;
@@ -118,7 +119,7 @@ impl Flushes {
         Some(id)
     }
 
-    /// The number of entries that wait, over all partitions.
+    /// The number of waiting entries of all partitions.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -136,7 +137,7 @@ impl Flushes {
     }
 }
 
-/// The place of a partition among all.
+/// The index of a partition in the list of all partitions.
 fn place(partition: LogPartition) -> usize {
     let topic = InternalTopic::of(partition) as usize;
     InternalTopic::COUNT * partition.index as usize + topic

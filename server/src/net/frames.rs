@@ -1,11 +1,11 @@
-//! The longest requests of each API: far shorter than `socket.request.max.bytes`, but for requests
-//! with records.
+//! The maximum length of a request, for each API. Most maxima are far below
+//! `socket.request.max.bytes`; only requests with records may be as long.
 
 use muster_codec::ApiKey;
 use muster_codec::frame::{FrameError, frame_length};
 use std::fmt;
 
-/// Why a frame is refused; its connection is closed.
+/// The reason why a frame is refused, after which its connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestError {
     Frame(FrameError),

@@ -6,9 +6,9 @@
 //! frames do not accumulate while a shard is slow. A connection that does not finish its frame in
 //! time is closed.
 //!
-//! Reading stops only after the bytes that the kernel has received already: for each connection as
-//! much as its socket held. Where a shard is too slow for that, the connection whose bytes come
-//! last is closed.
+//! Before reading stops, the kernel may already have received more: for each connection as much as
+//! its socket held. If a shard is too slow for these bytes, the connection that sent the last bytes
+//! is closed.
 
 use super::account::Kind;
 use super::connection::Connection;
@@ -17,11 +17,11 @@ use crate::event::ConnectionId;
 use muster_codec::frame::frame_length;
 use muster_faults::Fault;
 
-/// The limit for all connections together where `queued.max.request.bytes` is not set.
+/// The limit for all connections together if `queued.max.request.bytes` is not set.
 pub(crate) const INPUT_BYTES_DEFAULT: usize = 100 << 20;
 
-/// The reserve beyond that limit for finished frames and those of up to [`SHORT_FRAME_BYTES`]:
-/// those of honest clients are not held up by large frames of others.
+/// The reserve beyond that limit for finished frames and for frames of up to [`SHORT_FRAME_BYTES`].
+/// So large frames of some clients do not delay the short frames of others.
 pub(crate) const SHORT_FRAMES_BYTES_MAX: usize = 32 << 20;
 const SHORT_FRAME_BYTES: usize = 1 << 20;
 

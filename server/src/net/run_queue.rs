@@ -1,7 +1,7 @@
-//! The order in which waiting input is handled: whole frames of a connection, for a slice of time;
-//! its further frames are queued after those of the others. So a connection waits for at most one
-//! slice of each other connection. Those that come first wait only for each other, and for a slice
-//! of the others after some of theirs.
+//! The order in which waiting input is handled: complete frames of a connection, for a slice of
+//! time. Its further frames are queued after those of the others. So a connection waits for at most
+//! one slice of each other connection. Connections that come first wait only for each other, and
+//! after some of their slices for one slice of the others.
 
 use super::ConnectionId;
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ pub(super) enum Place {
     Other,
 }
 
-/// Slices in a row of those that come first, while others wait.
+/// The maximum number of slices in a row of connections that come first, while others wait.
 const FIRST_IN_A_ROW: u32 = 4;
 
 /// The queue of waiting work, each with a time before which none of its input arrived.
@@ -30,9 +30,9 @@ const FIRST_IN_A_ROW: u32 = 4;
 pub(super) struct RunQueue {
     first: VecDeque<(i64, ConnectionId)>,
     others: VecDeque<(i64, Work)>,
-    /// Slices of those that come first since the last one of another.
+    /// The number of slices of connections that come first since the last slice of another.
     in_a_row: u32,
-    /// New input waits for the next turn: this one has taken long enough.
+    /// Whether new input waits for the next turn, because this turn has taken long enough.
     is_late: bool,
     /// Connections whose next request is a long one.
     long: VecDeque<ConnectionId>,
@@ -78,7 +78,7 @@ impl RunQueue {
         }
     }
 
-    /// The time before which all input has been handled, of that which arrived before
+    /// The time before which all input has been handled, among the input that arrived before
     /// `received_until`.
     pub(super) fn handled_until(&self, received_until: i64) -> i64 {
         let first = self.first.front().map(|(since, _)| *since);
@@ -108,7 +108,7 @@ impl RunQueue {
         }
     }
 
-    /// The work that has waited longest of those that come first, or of the others.
+    /// Takes the work that has waited longest, of the connections that come first or of the others.
     pub(super) fn pop(&mut self) -> Option<Work> {
         let is_others_turn = self.in_a_row >= FIRST_IN_A_ROW && !self.others.is_empty();
         if !is_others_turn && let Some((_, id)) = self.first.pop_front() {

@@ -1,22 +1,23 @@
-//! The standing of a connection: those whose requests and answers have been short come before all
-//! others, when they are received from and when they are handled. So a client that asks for little
-//! does not wait for those that ask for much, and not for those that nothing is known of.
+//! The standing of a connection. Connections whose requests and answers have been short come first
+//! when the shard receives and when it handles input. So a client with short requests waits neither
+//! for clients with long requests nor for clients that the shard does not know yet.
 
-/// Requests in a row after which a connection comes first.
+/// The number of modest requests in a row after which a connection comes first.
 const MODEST_MIN: u8 = 8;
 
-/// The most bytes of a modest request, and of the answers that wait to be sent after it.
+/// The maximum number of bytes of a modest request, and of the answers that wait to be sent after
+/// it.
 const MODEST_BYTES_MAX: usize = 16 << 10;
 
 /// The part of a connection's input that was handled at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Handled {
-    /// The bytes of its requests, and those that are left.
+    /// The bytes of the handled requests, and the bytes that are left.
     pub(super) bytes: usize,
     pub(super) left: usize,
     /// The bytes of answers that wait to be sent.
     pub(super) output: usize,
-    /// Whether it used up its slice.
+    /// Whether the connection used up its slice.
     pub(super) is_slice_over: bool,
 }
 
@@ -31,7 +32,7 @@ impl Standing {
         self.modest >= MODEST_MIN
     }
 
-    /// Takes note of handled input; true if the connection now comes first, or no longer.
+    /// Notes handled input. True if the connection begins or ceases to come first.
     pub(super) fn note(&mut self, handled: Handled) -> bool {
         let came_first = self.comes_first();
         let Handled { bytes, left, output, is_slice_over } = handled;
@@ -50,7 +51,7 @@ mod tests {
 
     const SHORT: Handled = Handled { bytes: 100, left: 0, output: 50, is_slice_over: false };
 
-    /// One that has just begun to come first.
+    /// A connection that has just begun to come first.
     fn first() -> Standing {
         let mut standing = Standing::default();
         for _ in 1..MODEST_MIN {

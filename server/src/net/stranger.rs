@@ -18,7 +18,7 @@ pub(crate) fn looks_like(input: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Why a connection is closed that begins without TLS on a listener that has it: the protocol that
+/// The reason for closing a connection that begins without TLS on a TLS listener: the protocol that
 /// its bytes look like, or `reason`.
 pub(crate) fn encrypted_expected(input: &[u8], reason: String) -> String {
     let is_frame = frame_length(input, i32::MAX.unsigned_abs()).is_ok();

@@ -1,13 +1,13 @@
-//! The output of a connection from the first answer with parts of files on: a queue of parts, from
-//! which the next slice is taken whenever the socket accepts output.
+//! The output of a connection from the first answer with parts of files on. It is a queue of parts,
+//! from which the next slice is taken whenever the socket accepts output.
 
 use muster_codec::header;
 use muster_codec::{Response, wire};
 use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 
-/// A whole answer: its bytes, and the parts of files that belong between them, each with the number
-/// of bytes before it.
+/// A complete answer: its bytes, and the parts of files that belong between them, each with the
+/// number of bytes before it.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
@@ -30,12 +30,12 @@ enum Part {
     File(FileRange),
 }
 
-/// The most of a slice.
+/// The maximum size of a slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SliceMax {
     pub(crate) bytes: usize,
     pub(crate) pieces: usize,
-    /// Pieces of files: as many files as may be open at one time.
+    /// The maximum number of parts of files: as many files as may be open at one time.
     pub(crate) files: usize,
 }
 
@@ -54,7 +54,7 @@ impl Piece<'_> {
         }
     }
 
-    /// The file that it is a part of.
+    /// The file to which the piece belongs.
     pub(crate) fn file(&self) -> Option<FileKey> {
         match self {
             Piece::Bytes(_) => None,
@@ -96,12 +96,12 @@ impl Stream {
         self.parts.is_empty()
     }
 
-    /// Bytes that have not left, with those of files.
+    /// The number of bytes that have not left, including those of files.
     pub(crate) fn len(&self) -> usize {
         self.bytes - self.sent + self.file_bytes
     }
 
-    /// Bytes held in memory.
+    /// The number of bytes held in memory.
     pub(crate) fn bytes_held(&self) -> usize {
         self.bytes + self.parts.len() * size_of::<Part>()
     }
@@ -157,7 +157,8 @@ impl Stream {
         pieces
     }
 
-    /// This number of bytes has left. Files whose parts are sent are pushed onto `done`.
+    /// Removes this number of bytes, which have left. Files whose parts are sent are pushed onto
+    /// `done`.
     pub(crate) fn advance(&mut self, mut bytes: usize, done: &mut Vec<FileKey>) {
         while bytes > 0
             && let Some(part) = self.parts.front_mut()
@@ -223,7 +224,7 @@ mod tests {
         stream
     }
 
-    /// The bytes of the pieces; those of a file are its segment number.
+    /// The bytes of the pieces. A piece of a file is shown as its segment number.
     fn bytes(pieces: &[Piece<'_>]) -> Vec<u8> {
         let each = |piece: &Piece<'_>| match piece {
             Piece::Bytes(bytes) => bytes.to_vec(),

@@ -1,9 +1,9 @@
-//! Client quotas: what each request uses of them, and connections that are not served for a while
-//! because it was too much (Kafka's `ClientQuotaManager`, KIP-219).
+//! Client quotas: the use of quotas by each request, and connections that are not served for a
+//! while because their clients exceeded a quota (Kafka's `ClientQuotaManager`, KIP-219).
 //!
-//! A request is charged when it is answered. If its client has exceeded a quota, the answer says
-//! for how long, and the connection is not served until then. An answer to Fetch has no records
-//! then, which therefore do not count.
+//! A request is charged when it is answered. If its client has exceeded a quota, the answer has a
+//! throttle time, and the connection is not served until this time is over. A throttled answer to
+//! Fetch has no records, so these records do not count.
 
 use super::connections::Connections;
 use super::durable::VisibleAt;
@@ -25,29 +25,29 @@ pub(super) struct Throttle {
     rates: Rates,
     stopwatch: Stopwatch,
     now: i64,
-    /// The connections that are not served, by the time until then; some are closed.
+    /// The connections that are not served, by the end of this time. Some are closed.
     waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
 }
 
-/// Why a connection is not served.
+/// The reason why a connection is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Throttled {
     #[default]
     No,
     /// Until this time.
     Until(i64),
-    /// It is closed at this time: its address has opened too many.
+    /// The connection is closed at this time, because its address has opened too many connections.
     Closed(i64),
     /// Until its listener lets it in.
     AtDoor,
 }
 
-/// The use of its client's quotas by a request.
+/// A request's use of its client's quotas.
 #[derive(Debug)]
 pub(super) struct Charge {
     allowance: Arc<Allowance>,
     used: Used,
-    /// When the shard began to work on it, by the stopwatch; None while it waits.
+    /// When the shard began to work on the request, by the stopwatch; None while the request waits.
     began: Option<u64>,
 }
 
@@ -57,11 +57,11 @@ pub(crate) enum Used {
     Nothing,
     /// Bytes of a request with records.
     Produced(usize),
-    /// Those of the answer.
+    /// The bytes of the answer.
     Fetched,
 }
 
-/// Waits that may always be there whose connections are closed, or wait for longer.
+/// The number of waits that are kept even if their connections are closed or wait for longer.
 const WAITING_GONE_MAX: usize = 64;
 
 /// Nanoseconds of a core's time in one percent of a second.
@@ -94,8 +94,8 @@ impl Throttle {
         }
     }
 
-    /// How long a client has to wait after this answer, in ms. As in Kafka, time is paid back
-    /// within a sample, bytes in full.
+    /// How long a client has to wait after this answer, in ms. As in Kafka, used time is paid back
+    /// within a sample, and bytes are paid back completely.
     fn settle(
         &mut self,
         charge: &mut Charge,
@@ -122,7 +122,8 @@ impl Throttle {
         }
     }
 
-    /// Takes the bytes of an answer to Fetch, or none if it has to wait, perhaps for another quota.
+    /// Charges the bytes of an answer to Fetch, or no bytes if the client has to wait, perhaps for
+    /// another quota.
     fn fetch(&mut self, limit: &Limit, bytes: usize, at_least: i64) -> i64 {
         let key = QuotaKey::ConsumerByteRate;
         let delay = self.add(key, limit, bytes).max(at_least);
@@ -140,8 +141,8 @@ impl Throttle {
         self.rates.delay_ms(key, limit, self.now)
     }
 
-    /// How long a new connection of an address is held before it is closed, and does not count; 0
-    /// if it may stay.
+    /// How long a new connection of an address is held before it is closed, without being counted;
+    /// 0 if it may stay.
     pub(super) fn admit_address(&mut self, limit: &Limit) -> i64 {
         let key = QuotaKey::ConnectionCreationRate;
         self.rates.record(key, limit, 1.0, self.now);
@@ -161,7 +162,7 @@ impl Throttle {
     }
 }
 
-/// The bytes of an answer to Fetch, nearly: Kafka counts those of its encoding.
+/// The approximate number of bytes of an answer to Fetch. Kafka counts the bytes of its encoding.
 fn fetched_bytes(body: &FetchResponse<'_>, files: &[FileRange]) -> usize {
     const OF_PARTITION: usize = 40;
     let of_files: usize = files.iter().map(|range| range.len as usize).sum();
@@ -172,7 +173,7 @@ fn fetched_bytes(body: &FetchResponse<'_>, files: &[FileRange]) -> usize {
     of_files + in_memory
 }
 
-/// An answer with a throttle time, and without records if it has any.
+/// The answer with a throttle time, and without its records.
 fn throttled<'r>(response: &Response<'r>, delay_ms: i64) -> Response<'r> {
     let mut response = if let Response::Fetch(FetchResponse { session_id, .. }) = *response {
         FetchResponse { session_id, ..Default::default() }.into()
@@ -195,12 +196,12 @@ impl Connections {
         }
     }
 
-    /// The shard works on a request again.
+    /// Notes that the shard works on a request again.
     pub(crate) fn works_on(&mut self, request: RequestId) {
         self.with_charge(request, |throttle, charge| charge.began = Some((throttle.stopwatch)()));
     }
 
-    /// The shard does not work on a request any more, which waits.
+    /// Notes that the shard no longer works on a request, which waits.
     pub(crate) fn rests(&mut self, request: RequestId) {
         self.with_charge(request, Throttle::record_time);
     }
@@ -235,7 +236,7 @@ impl Connections {
         response.map(|response| throttled(response, delay))
     }
 
-    /// Serves a connection no further for some time.
+    /// Stops serving a connection for some time.
     pub(crate) fn throttle(&mut self, id: ConnectionId, delay_ms: i64) {
         self.counters.requests_throttled += 1;
         if Fault::Unmuted.is_injected() {
@@ -262,8 +263,8 @@ impl Connections {
         self.forget_waiting();
     }
 
-    /// Forgets the waits of connections that are closed, when they outnumber the others: a wait may
-    /// be for weeks.
+    /// Forgets the waits of closed connections when these waits outnumber the others. A wait may
+    /// last for weeks.
     fn forget_waiting(&mut self) {
         if self.throttle.waiting.len() <= 2 * self.len() + WAITING_GONE_MAX {
             return;
@@ -278,7 +279,8 @@ impl Connections {
         self.throttle.waiting = waiting;
     }
 
-    /// Serves the connections again whose time is over, and returns those that are to be closed.
+    /// Serves connections again whose throttle time is over. Returns the connections that are to be
+    /// closed.
     pub(super) fn end_throttling(&mut self) -> Vec<ConnectionId> {
         let (now, mut to_close) = (self.throttle.now, Vec::new());
         while let Some(Reverse((until, _))) = self.throttle.waiting.peek()
@@ -298,7 +300,7 @@ impl Connections {
         to_close
     }
 
-    /// Takes an answer of the controller, whose throttle time is obeyed.
+    /// Takes an answer of the controller, and applies its throttle time to the connection.
     pub(crate) fn answer_of_controller(&mut self, request: RequestId, response: &mut Response<'_>) {
         let delay = response.throttle_time_ms().map_or(0, |ms| *ms);
         if delay > 0 {

@@ -1,5 +1,5 @@
-//! The time that requests take, by API and stage (Kafka's `RequestMetrics`), of a sample of them:
-//! reading a clock for each request would cost some percent of a heartbeat.
+//! The time that requests take, by API and stage (Kafka's `RequestMetrics`), for a sample of the
+//! requests: reading a clock for each request would cost some percent of a heartbeat.
 
 use super::connections::Connections;
 use crate::event::ConnectionId;
@@ -76,7 +76,7 @@ pub(super) struct Timing {
     worked_until: Option<u64>,
 }
 
-/// Chooses what is measured, in no pattern that clients may have, too.
+/// Chooses the requests to measure, without a pattern that clients may have, too.
 #[derive(Debug)]
 pub(super) struct Sampler(u32);
 
@@ -96,7 +96,7 @@ impl Sampler {
 }
 
 impl Timings {
-    /// An answer leaves, at a time of the stopwatch.
+    /// Counts an answer that leaves, at a time of the stopwatch.
     fn answered(&mut self, timing: &Timing, now: u64) {
         let worked_until = timing.worked_until.unwrap_or(now);
         let mut record = |of: fn(&mut Self) -> &mut ByApi, from: u64, until: u64| {
@@ -115,7 +115,8 @@ impl Timings {
 }
 
 impl Connections {
-    /// Input arrived on a connection without any: its requests may be measured.
+    /// Notes that input arrived on a connection without unhandled input: its requests may be
+    /// measured.
     pub(super) fn sample_input(&mut self, id: ConnectionId) {
         let is_taken = self.sampler.takes_next();
         let received = is_taken.then(|| self.throttle.stopwatch());
@@ -138,7 +139,8 @@ impl Connections {
         }
     }
 
-    /// The shard has worked on the last request that has begun, which had this number of bytes.
+    /// Notes that the shard has worked on the last request that has begun, which had this number of
+    /// bytes.
     #[inline]
     pub(crate) fn worked(&mut self, bytes: usize) {
         if let Some((request, api)) = self.timed.take() {

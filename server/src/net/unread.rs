@@ -14,7 +14,7 @@ use crate::event::ConnectionId;
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
 
 /// The time for which a client may read nothing while the budget is exceeded, and the time for
-/// which it may be exceeded before even a slow reader is closed, in ms.
+/// which the budget may be exceeded before even a slow reader is closed, in ms.
 const SILENCE_MS: i64 = 10_000;
 const PATIENCE_MS: i64 = 60_000;
 
@@ -50,8 +50,8 @@ impl Connections {
         self.account.release(Kind::Unsent, connection.counted_answers.1);
     }
 
-    /// Notes since when the budget has been exceeded; returns the connection whose time to read is
-    /// over, and why it is closed.
+    /// Notes since when the budget has been exceeded. Returns the connection whose time to read is
+    /// over, and the reason for closing it.
     pub(super) fn overdue_reader(&mut self, now: i64) -> Option<(ConnectionId, String)> {
         if !self.is_unread_full() {
             self.unread_full_since = None;
@@ -82,7 +82,7 @@ impl Connections {
         Some((since + SILENCE_MS).max(now + 1_000))
     }
 
-    /// The client read some output.
+    /// Notes that the client read some output.
     pub(super) fn taken(&mut self, id: ConnectionId, now: i64) {
         self.get_mut(id).into_iter().for_each(|connection| connection.last_taken = now);
     }

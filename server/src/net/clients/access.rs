@@ -1,5 +1,5 @@
-//! Clients of listeners that ask for a password: until they are authenticated, they are limited in
-//! number, time and bytes, and those that fail are closed after a delay
+//! Clients of listeners that ask for a password. Clients that are not authenticated are limited in
+//! number, time and bytes. Clients that fail are closed after a delay
 //! (`connection.failed.authentication.delay.ms`).
 
 use super::super::access::{Access, Session};
@@ -19,12 +19,13 @@ use std::sync::Arc;
 /// Clients that are not authenticated.
 #[derive(Debug, Default)]
 pub(super) struct Unauthenticated {
-    /// In the order in which they came; some are authenticated or gone.
+    /// The clients in the order of arrival. Some are authenticated by now, or gone.
     waiting: VecDeque<(i64, ConnectionId)>,
     failed: VecDeque<Failed>,
 }
 
-/// Why the connection of a client ends that failed; the target `audit` of the log has more.
+/// The reason for closing the connection of a client that failed. The log has details (target
+/// `audit`).
 pub(crate) const NOT_AUTHENTICATED: &str = "its authentication failed";
 
 /// A client that is closed at a time.
@@ -44,7 +45,7 @@ impl Clients {
         }
     }
 
-    /// Takes the keys by which tokens are checked, of each listener.
+    /// Takes each listener's keys for verifying tokens.
     pub(crate) fn set_token_keys(&mut self, keys: &TokenKeys) {
         for (security, keys) in self.security.iter_mut().zip(keys.iter()) {
             let bearer = security.sasl.as_mut().and_then(|sasl| sasl.bearer.as_mut());
@@ -55,7 +56,7 @@ impl Clients {
         self.token_keys = Arc::clone(keys);
     }
 
-    /// The keys that it was given last.
+    /// The keys that were set last.
     pub(crate) fn token_keys(&self) -> &TokenKeys {
         &self.token_keys
     }
@@ -64,7 +65,8 @@ impl Clients {
         self.security.get(listener.0)?.sasl.as_ref()
     }
 
-    /// Limits the clients that are not authenticated: those that have waited longest make room.
+    /// Limits the number of clients that are not authenticated: closes those that have waited
+    /// longest.
     pub(super) fn limit_unauthenticated(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         if !self.is_unauthenticated(id) {
             return;
@@ -94,10 +96,10 @@ impl Clients {
         })
     }
 
-    /// Whether a frame is one of authentication, rather than a request to be handled.
+    /// Whether a frame belongs to an authentication, and not to a request to be handled.
     ///
     /// # Errors
-    /// Why the connection is to be closed: the client had to authenticate again.
+    /// The reason for closing the connection: the client had to authenticate again.
     pub(crate) fn has_to_authenticate(
         &mut self,
         id: ConnectionId,
@@ -134,7 +136,7 @@ impl Clients {
         }
     }
 
-    /// The authentication of a connection, and what its listener asks for.
+    /// The authentication of a connection, and the requirements of its listener.
     pub(crate) fn authenticator(
         &mut self,
         id: ConnectionId,
@@ -148,8 +150,8 @@ impl Clients {
         }
     }
 
-    /// A client has proved who it is, with something that may expire; returns how long it stays
-    /// authenticated, in ms, 0 for ever.
+    /// Notes that a client is authenticated, by credentials that may expire. Returns how long it
+    /// stays authenticated, in ms; 0 means for ever.
     pub(crate) fn authenticated(
         &mut self,
         id: ConnectionId,
@@ -173,8 +175,8 @@ impl Clients {
         lifetime.unwrap_or(0)
     }
 
-    /// A client has not proved who it is. The answer leaves after a delay, with the end of the
-    /// connection.
+    /// Notes that a client's authentication failed. The answer leaves after a delay, and then the
+    /// connection is closed.
     pub(crate) fn authentication_failed(
         &mut self,
         id: ConnectionId,
@@ -268,7 +270,7 @@ impl Clients {
         self.connections.counters.requests_denied += 1;
     }
 
-    /// Whether the token of a client was refused, which it has not acknowledged.
+    /// Whether a client's token was refused, and the client has not acknowledged this.
     pub(crate) fn is_refused(&self, id: ConnectionId) -> bool {
         let access = self.connections.get(id).map(|connection| &connection.access);
         matches!(access, Some(Access::Authenticating(it)) if it.refused().is_some())
@@ -284,8 +286,8 @@ impl Clients {
         security.map_or(SecurityProtocol::Plaintext, |it| it.protocol)
     }
 
-    /// The length of the frame at the start of `bytes`, as soon as that is there. Frames of
-    /// authentication are shorter than requests, and tokens may stand alone in one.
+    /// The length of the frame at the start of `bytes`, as soon as the length is received. Frames
+    /// of authentication are shorter than requests. A frame may also consist only of a token.
     pub(super) fn frame_length(
         &self,
         id: ConnectionId,

@@ -1,4 +1,5 @@
-//! Input: which frame of which connection is handled next, and which connections have to wait.
+//! Input: decides which frame of which connection is handled next, and which connections have to
+//! wait.
 
 use super::super::access::Access;
 use super::super::frames::may_have_large_answer;
@@ -12,7 +13,7 @@ use crate::event::{Command, ConnectionId};
 /// The number of closed connections that the queue may always have.
 const WAITING_GONE_MAX: usize = 64;
 
-/// A larger input buffer is released once its frame is handled; and with more bytes of whole frames
+/// A larger input buffer is released once its frame is handled. With more bytes of complete frames
 /// than this, receiving stops.
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
@@ -33,8 +34,8 @@ impl Input {
 }
 
 impl Clients {
-    /// Bytes of a connection were received. Returns its earlier input, and whether the bytes are to
-    /// be handled at once: most frames come alone, and are handled where they were received.
+    /// Notes received bytes of a connection. Returns its earlier input, and whether the bytes are
+    /// to be handled at once: most frames arrive alone, and are handled where they were received.
     pub(crate) fn received(&mut self, id: ConnectionId, bytes: usize) -> Option<(Input, bool)> {
         self.connections.counters.received_bytes += bytes as u64;
         if self.connections.get(id)?.input.is_empty() {
@@ -79,7 +80,7 @@ impl Clients {
         Some(Input { id, bytes: std::mem::take(&mut connection.input) })
     }
 
-    /// Returns input of which some bytes were handled, in a slice that was used up or not.
+    /// Takes back input of which some bytes were handled. The slice may have been used up.
     pub(crate) fn handled(
         &mut self,
         Input { id, mut bytes }: Input,
@@ -93,8 +94,8 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// Takes note of handled input, with the bytes that are left. Of a client that is not
-    /// authenticated it counts for nothing.
+    /// Notes handled input, with the bytes that are left. Input of a client that is not
+    /// authenticated does not change its standing.
     fn note_handled(
         &mut self,
         id: ConnectionId,
@@ -119,10 +120,11 @@ impl Clients {
         if comes_first { Place::First } else { Place::Other }
     }
 
-    /// The length of the frame at the start of `bytes` if it is whole and may be handled now.
+    /// The length of the frame at the start of `bytes`, if the frame is complete and may be handled
+    /// now.
     ///
     /// # Errors
-    /// Why the connection is to be closed: it is no request.
+    /// The reason for closing the connection: the frame is not a request.
     pub(crate) fn next_frame(
         &self,
         id: ConnectionId,
@@ -179,13 +181,13 @@ impl Clients {
         self.queue.has_first()
     }
 
-    /// Whether work waits that may be done, as far as the clients are concerned.
+    /// Whether there is waiting work that the clients permit now.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting() && !self.is_stopping
     }
 
-    /// Keeps input that is not handled yet, queues it if it may be handled, and stops receiving
-    /// while the connection is stalled or has much to be handled.
+    /// Keeps input that is not handled yet, and queues it if it may be handled. Stops receiving
+    /// while the connection is stalled or has much unhandled input.
     pub(super) fn keep_input(
         &mut self,
         id: ConnectionId,
@@ -231,7 +233,7 @@ impl Clients {
         }
     }
 
-    /// Whether the input begins with a whole frame, or with one that is refused.
+    /// Whether the input begins with a complete frame, or with a frame that is refused.
     fn has_frame(&self, id: ConnectionId, input: &[u8]) -> bool {
         match self.frame_length(id, input) {
             Ok(length) => length.is_some_and(|length| length <= input.len()),
@@ -239,8 +241,8 @@ impl Clients {
         }
     }
 
-    /// Whether a connection has too many requests in flight or too many unread answers; or its next
-    /// request may have a large answer, which the budget does not allow.
+    /// Whether a connection has too many requests in flight or too many unread answers, or its next
+    /// request may have a large answer that the budget does not permit.
     fn is_held_back(&self, id: ConnectionId, input: &[u8]) -> bool {
         let exceeds_budget = || self.connections.is_unread_full() && may_have_large_answer(input);
         self.connections.is_stalled(id) || exceeds_budget()
@@ -259,7 +261,7 @@ impl Clients {
         }
     }
 
-    /// The longest that the queue may be: closed connections are removed when they outnumber the
+    /// The maximum length of the queue: closed connections are removed when they outnumber the
     /// others, so that each costs little.
     pub(crate) fn waiting_max(&self) -> usize {
         2 * self.connections.len() + WAITING_GONE_MAX
@@ -270,8 +272,8 @@ fn is_large(input: &Vec<u8>) -> bool {
     input.capacity() > KEPT_INPUT_BYTES_MAX
 }
 
-/// Why a connection ends that sent bytes other than a request: another protocol if it is
-/// recognised, else `reason`.
+/// The reason for closing a connection that sent bytes other than a request: another protocol if it
+/// is recognised, else `reason`.
 pub(crate) fn mistaken(bytes: &[u8], reason: String) -> String {
     looks_like(bytes).map_or(reason, str::to_owned)
 }

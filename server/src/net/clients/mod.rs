@@ -1,5 +1,5 @@
-//! The connections of a shard with their time: which input is handled next, when a connection has
-//! to wait, and when one is closed.
+//! The connections of a shard over time: which input is handled next, when a connection has to
+//! wait, and when a connection is closed.
 
 mod access;
 mod input;
@@ -55,8 +55,8 @@ pub(crate) struct Clients {
     now: i64,
     /// All input that arrived before this time has been handled.
     handled_until: i64,
-    /// At the last look, if input waited: the time before which all was handled, and the requests
-    /// that were; and since when these stand still.
+    /// The state of waiting input at the last look: the time before which all input was handled,
+    /// and the number of handled requests. Then the time since which neither has changed.
     input_stands: (Option<(i64, u64)>, i64),
     is_stopping: bool,
     gone: Gone,
@@ -115,17 +115,17 @@ impl Clients {
         self.connections.throttle.advance(now);
     }
 
-    /// Obeys altered configs. If there are more connections than allowed now, some are closed.
+    /// Applies altered configs. If there are now more connections than permitted, some are closed.
     pub(crate) fn set_config(&mut self, altered: &Config) {
         self.connections.set_limits(Limits::of(altered));
     }
 
-    /// Takes no further connections and requests.
+    /// Accepts no further connections and requests.
     pub(crate) fn stop(&mut self) {
         self.is_stopping = true;
     }
 
-    /// The place where requests begin and answers go.
+    /// The connections, in which requests begin and to which answers go.
     pub(crate) fn answers(&mut self) -> &mut Connections {
         &mut self.connections
     }
@@ -139,13 +139,13 @@ impl Clients {
         self.connections.get(id).map_or(ListenerIndex::FIRST, |connection| connection.listener)
     }
 
-    /// The address of the client that sent a request; None if it is gone.
+    /// The address of the client that sent a request; None if the client is gone.
     pub(crate) fn host(&self, request: RequestId) -> Option<Arc<str>> {
         let connection = self.connections.get(ConnectionId(request.connection));
         connection.map(|connection| connection.host.clone())
     }
 
-    /// The same, as the owner of shares of limits.
+    /// The address of a request's client, as the owner of shares of limits.
     pub(crate) fn address(&self, request: RequestId) -> Address {
         let connection = self.connections.get(ConnectionId(request.connection));
         connection.map_or_else(Address::default, |connection| connection.address)
@@ -154,17 +154,17 @@ impl Clients {
 
 /// Addresses and software of clients.
 impl Clients {
-    /// The address and port of a client; None if it is gone.
+    /// The address and port of a client; None if the client is gone.
     pub(crate) fn peer(&self, id: ConnectionId) -> Option<(Arc<str>, u16)> {
         self.connections.get(id).map(|connection| (connection.host.clone(), connection.port))
     }
 
-    /// The name and version of a client's software, if it has said them.
+    /// The name and version of a client's software, if the client has sent them.
     pub(crate) fn software(&self, id: ConnectionId) -> Option<Arc<(Box<str>, Box<str>)>> {
         self.connections.get(id)?.software.clone()
     }
 
-    /// Long names are not kept.
+    /// Keeps the name and version of a client's software, unless they are long.
     pub(crate) fn set_software(&mut self, id: ConnectionId, (name, version): (&str, &str)) {
         let is_kept = [name, version].iter().all(|it| (1..=SOFTWARE_BYTES_MAX).contains(&it.len()));
         if let Some(connection) = self.connections.get_mut(id).filter(|_| is_kept) {
@@ -204,7 +204,7 @@ impl Clients {
         self.let_in(quotas);
     }
 
-    /// The connection is encrypted from now on: its slices are shorter, as they are copied. The
+    /// Notes that the connection is encrypted: its slices are shorter, because they are copied. The
     /// principal is that of the client's certificate.
     pub(crate) fn secured(&mut self, id: ConnectionId, principal: Option<Arc<str>>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -212,14 +212,15 @@ impl Clients {
         connection.certified = principal;
     }
 
-    /// The client may have closed only its side of the connection: its requests are answered first.
+    /// Notes the end of a client's input. The client may have closed only its sending side, so its
+    /// requests are answered first.
     pub(crate) fn input_ended(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.input_ended_at.get_or_insert(self.now);
         self.end_if_answered(id, out);
     }
 
-    /// The socket accepted output; `unsent` bytes are left.
+    /// Notes that the socket accepted output; `unsent` bytes are left.
     pub(crate) fn sent(&mut self, id: ConnectionId, unsent: usize, out: &mut Vec<Command>) {
         self.connections.taken(id, self.now);
         self.connections.sent(id, unsent);
@@ -249,12 +250,12 @@ impl Clients {
         self.connections.get(id).map(|it| it.stream.files().collect()).unwrap_or_default()
     }
 
-    /// The socket accepts output again.
+    /// Notes that the socket accepts output again.
     pub(crate) fn writable(&mut self, id: ConnectionId) {
         self.connections.writable(id);
     }
 
-    /// The connection broke.
+    /// Notes that the connection broke.
     pub(crate) fn ended(&mut self, id: ConnectionId) {
         let input = self.connections.get_mut(id).map(|it| std::mem::take(&mut it.input));
         if let Some(input) = input {
@@ -301,7 +302,7 @@ impl Clients {
         }
     }
 
-    /// The connections that have been closed, and the files that were sent.
+    /// The connections that were closed, and the files that were sent.
     pub(crate) fn take_gone(&mut self) -> Option<Gone> {
         (!self.gone.is_empty()).then(|| std::mem::take(&mut self.gone))
     }
@@ -309,8 +310,8 @@ impl Clients {
 
 /// Requests that clients wait for.
 impl Clients {
-    /// Looks at the next connections: see [`Looks::look`]. `handled` is the number of
-    /// requests that were handled so far.
+    /// Checks the next connections: see [`Looks::look`]. `handled` is the number of requests that
+    /// were handled so far.
     pub(crate) fn look(
         &mut self,
         handled: u64,
@@ -323,7 +324,7 @@ impl Clients {
         self.looks.look(&mut self.connections, self.now, is_parked)
     }
 
-    /// The time since which the input that waits for its turn stands still, by looks at it.
+    /// The time since which the waiting input has made no progress, as the looks have found.
     pub(crate) fn input_stands_since(&self) -> Option<i64> {
         self.input_stands.0.map(|_| self.input_stands.1)
     }
@@ -376,12 +377,12 @@ impl Clients {
         self.queue.len()
     }
 
-    /// The connections that wait for their turn in each place, in that order; some may be closed.
+    /// The connections that wait for their turn, for each place in order. Some may be closed.
     pub(crate) fn run_queues(&self) -> [Vec<ConnectionId>; 2] {
         [Place::First, Place::Other].map(|place| self.queue.inputs(place).collect())
     }
 
-    /// The input of each of them.
+    /// The input of each waiting connection.
     pub(crate) fn waiting_input(&self) -> impl Iterator<Item = (ConnectionId, &[u8])> {
         let ids = [Place::First, Place::Other].into_iter().flat_map(|it| self.queue.inputs(it));
         let waiting = ids.filter_map(|id| self.connections.get(id));

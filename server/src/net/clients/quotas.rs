@@ -1,4 +1,4 @@
-//! Which quotas hold for a client.
+//! Finds the quotas that apply to a client.
 
 use super::super::throttle::Used;
 use super::Clients;
@@ -9,8 +9,8 @@ use muster_coordinator::RequestId;
 use std::sync::Arc;
 
 impl Clients {
-    /// Charges a request of `bytes` to its client, if one of these quotas holds for it. A Fetch may
-    /// take as much as one that is not throttled for sure.
+    /// Charges a request of `bytes` to its client, if one of these quotas applies. A Fetch is
+    /// limited to the number of bytes above which it would certainly be throttled.
     pub(crate) fn charge(
         &mut self,
         request: RequestId,
@@ -30,7 +30,7 @@ impl Clients {
                 Used::Fetched
             }
             Routed::Share(ShareRequest::ShareFetch(_)) => Used::Fetched,
-            // In Kafka brokers alone send them.
+            // In Kafka only brokers send this request.
             Routed::Partition(PartitionRequest::WriteTxnMarkers(_)) => return,
             Routed::Partition(_)
             | Routed::Share(_)
@@ -43,7 +43,7 @@ impl Clients {
         self.connections.charge(request, allowance, used);
     }
 
-    /// The same, for a request that takes nothing but time.
+    /// Charges a request that uses only time to its client.
     pub(crate) fn charge_time(
         &mut self,
         request: RequestId,
@@ -55,8 +55,8 @@ impl Clients {
         }
     }
 
-    /// The quota of a client's changes of the cluster, by these quotas; its request was charged by
-    /// them if there are any.
+    /// The quota on a client's changes of the cluster, if the client's request was charged by these
+    /// quotas.
     pub(crate) fn mutation_limit(
         &self,
         request: RequestId,
@@ -67,7 +67,7 @@ impl Clients {
         allowance.limit(QuotaKey::ControllerMutationRate).cloned()
     }
 
-    /// The quotas of the client of a request; None if it has none.
+    /// The quotas of a request's client; None if it has no quota.
     fn allowance(
         &mut self,
         request: RequestId,
@@ -86,8 +86,8 @@ impl Clients {
         Some(allowance).filter(|it| !it.is_empty())
     }
 
-    /// Lets in the new connections that may come in. Those whose address has too many are closed
-    /// after a while (KIP-612).
+    /// Admits new connections that may enter. Connections of an address with too many new
+    /// connections are closed after a while (KIP-612).
     pub(super) fn let_in(&mut self, quotas: &ClientQuotas) {
         while let Some(id) = self.connections.let_in() {
             self.connections.mark_dirty(id);

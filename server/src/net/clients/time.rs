@@ -1,4 +1,4 @@
-//! Time: connections that waited continue, and those whose time is over are closed.
+//! Time: continues connections that waited, and closes connections whose time is over.
 
 use super::super::stream::Piece;
 use super::Clients;
@@ -12,8 +12,8 @@ use muster_storage::{FileId, FileKey, FileRange};
 /// The shortest time between two sweeps for idle connections.
 pub(crate) const IDLE_SWEEP_MS: i64 = 10_000;
 
-/// The time for which a connection waits for answers after its client has ended its side: most such
-/// clients have gone.
+/// The time for which a connection waits for answers after its client has closed its sending side.
+/// Most such clients are gone.
 pub(crate) const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
 
 impl Clients {
@@ -54,15 +54,16 @@ impl Clients {
         }
     }
 
-    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes one
-    /// in every case; a member that waits for its group is kept here.
+    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes an
+    /// idle connection whatever it waits for; here a member that waits for its group keeps its
+    /// connection.
     fn is_idle(&self, id: ConnectionId, parked: impl Fn(u64) -> usize) -> bool {
         let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
         in_flight == parked(id.0)
     }
 
-    /// Queues connections again that had to wait and need not any more, and closes those that let
-    /// others wait for too long.
+    /// Queues connections again that no longer have to wait, and closes connections that delay
+    /// others for too long.
     pub(crate) fn resume(
         &mut self,
         log_is_closed: bool,
@@ -103,13 +104,13 @@ impl Clients {
         self.sendable = dirty;
     }
 
-    /// Why an answer of a connection could not be written.
+    /// The reason why an answer of a connection could not be written.
     fn failure(&self, id: ConnectionId) -> Option<DecodeError> {
         self.connections.get(id).and_then(|connection| connection.failed)
     }
 
-    /// Closes a client that does not read while the budget of answers is exceeded, and resumes
-    /// connections that wait for it once it is not.
+    /// While the budget of answers is exceeded, closes a client that does not read. Otherwise
+    /// resumes the connections that wait for the budget.
     fn admit_answers(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
         if let Some((id, reason)) = self.connections.overdue_reader(self.handled_until) {
             self.close(id, reason, out);
@@ -123,8 +124,8 @@ impl Clients {
         }
     }
 
-    /// Resumes connections whose unfinished frames waited for the budget, and closes the one whose
-    /// time is over.
+    /// Resumes connections whose incomplete frames waited for the budget, and closes the connection
+    /// whose time is over.
     fn admit_input(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
         if log_is_closed {
             self.connections.excuse_input(self.now);
@@ -137,7 +138,7 @@ impl Clients {
         }
     }
 
-    /// Looks again at the input of a connection that is not received from.
+    /// Checks the input of a connection again whose receiving is paused.
     fn continue_input(&mut self, id: ConnectionId, log_is_closed: bool, out: &mut Vec<Command>) {
         let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
         let Some(connection) = connection else { return };
@@ -145,13 +146,13 @@ impl Clients {
         self.keep_input(id, input, log_is_closed, out);
     }
 
-    /// The shard has failed: nothing leaves any more.
+    /// Drops all output, because the shard has failed.
     pub(crate) fn drop_output(&mut self) {
         self.sendable.clear();
     }
 
     /// Starts slices of answers with parts of files, up to the limit. `open` opens the files of a
-    /// slice, which are held for an answer: up to `files_max` of them.
+    /// slice, at most `files_max`, which stay open for the answer.
     pub(crate) fn end_turn(
         &mut self,
         files_max: usize,
