@@ -1,5 +1,5 @@
-//! Clients that are turned away: WARN lines of the target `audit`, limited for each address and for
-//! all, as clients can cause any number.
+//! Clients that are refused: WARN lines of the target `audit`. The lines are limited for each
+//! address and in total, because clients can cause any number of them.
 
 use crate::dispatch::authorization::Denial;
 use crate::logging::{Name, Throttle};
@@ -8,10 +8,10 @@ use muster_codec::ApiKey;
 use std::sync::Arc;
 use tracing::warn;
 
-/// Characters of the name of a user that is not known.
+/// The maximum number of characters that are logged of the name of an unknown user.
 const NAME_CHARS_MAX: usize = 64;
 
-/// See the head of the file.
+/// Limits the lines, as described at the head of the file.
 #[derive(Debug, Default)]
 pub(super) struct AuditLines {
     by_host: Throttle<Arc<str>>,
@@ -21,14 +21,14 @@ pub(super) struct AuditLines {
 #[derive(Debug)]
 pub(super) struct Denied<'d> {
     pub(super) principal: &'d str,
-    /// The id of the client, where it is known.
+    /// The client id, if it is known.
     pub(super) client_id: Option<&'d str>,
     pub(super) host: &'d Arc<str>,
     pub(super) api: ApiKey,
     pub(super) denial: Denial,
 }
 
-/// A client that is not who it says, or does not say it as it should.
+/// A failed authentication.
 #[derive(Debug)]
 pub(super) struct FailedLogin<'f> {
     pub(super) host: &'f Arc<str>,
@@ -73,7 +73,7 @@ impl AuditLines {
         }
     }
 
-    /// A client authenticates where it need not, or too soon again.
+    /// Logs that a client authenticates although it need not, or authenticates again too soon.
     pub(super) fn handshake_refused(
         &mut self,
         now: i64,

@@ -1,5 +1,5 @@
-//! Frames of clients that are not authenticated, or that authenticate again. What is expected of
-//! them, and how they are answered, is as in Kafka's `SaslServerAuthenticator`.
+//! Frames of clients that are not authenticated, or that authenticate again. The expected frames
+//! and the answers are as in Kafka's `SaslServerAuthenticator`.
 
 use super::Shard;
 use super::audit::FailedLogin;
@@ -16,7 +16,7 @@ impl Shard {
     /// Handles such a frame.
     ///
     /// # Errors
-    /// Why the connection is to be closed at once.
+    /// The reason for closing the connection at once.
     pub(super) fn authenticate(&mut self, id: ConnectionId, frame: &[u8]) -> Result<(), String> {
         let Some((authenticator, _)) = self.clients.authenticator(id) else { return Ok(()) };
         if authenticator.takes_tokens_only() {
@@ -46,7 +46,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Only what is needed to authenticate is read, and it is expected in order.
+    /// Refuses frames that are not needed to authenticate, or come in another order.
     fn unexpected(
         &mut self,
         id: ConnectionId,
@@ -111,12 +111,12 @@ impl Shard {
             return self.clients.answers().answer_now(asked, &response.into());
         }
         let failure = Failure::hidden("a mechanism that is not enabled");
-        // As in Kafka, a client that authenticates again has no answer.
+        // As in Kafka, a client that authenticates again gets no answer.
         let answer = (!is_again).then(|| (asked, response.into()));
         self.fail_authentication(id, None, &failure, answer);
     }
 
-    /// A token in SaslAuthenticate.
+    /// Handles a token in SaslAuthenticate.
     fn token(&mut self, id: ConnectionId, asked: RequestId, token: &[u8]) {
         let (answer, lifetime) = match self.take_token(id, token) {
             None => return,
@@ -127,7 +127,7 @@ impl Shard {
                     error_message: Some(words.into()),
                     ..Default::default()
                 };
-                // As in Kafka, another mechanism than before has no answer.
+                // As in Kafka, there is no answer if the mechanism has changed.
                 let answer = mechanism.map(|_| (asked, response.into()));
                 let Self { clients, commands, .. } = self;
                 return clients.authentication_failed(id, answer, commands);
@@ -141,7 +141,8 @@ impl Shard {
         self.clients.answers().answer_now(asked, &response.into());
     }
 
-    /// A token that is a frame of its own, and so is the answer. A failure has none.
+    /// Handles a token that is a frame of its own. The answer is a frame of its own, too, and a
+    /// failure has no answer.
     fn token_alone(&mut self, id: ConnectionId, token: &[u8]) {
         match self.take_token(id, token) {
             None => {}
@@ -154,9 +155,9 @@ impl Shard {
         }
     }
 
-    /// Returns the answer and how long the client stays authenticated, or the mechanism that failed
-    /// with the words for the client; None if the client is gone. A failure is logged once, even if
-    /// the client acknowledges it, as it need not.
+    /// Returns the answer, and how long the client stays authenticated; or the mechanism that
+    /// failed, and the message for the client; None if the client is gone. A failure is logged
+    /// once. The client may acknowledge it, but need not.
     fn take_token(
         &mut self,
         id: ConnectionId,
@@ -210,5 +211,5 @@ impl Shard {
     }
 }
 
-/// The mechanism, and the words for the client.
+/// The mechanism, and the message for the client.
 type Failed = (Option<Mechanism>, String);

@@ -1,4 +1,4 @@
-//! Requests are checked by the permissions of their clients before anything else sees them.
+//! Checks requests against the permissions of their clients, before any other part handles them.
 
 use super::Shard;
 use super::audit::Denied;
@@ -11,24 +11,25 @@ use muster_coordinator::{Describes, RequestId};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A request of which the denied parts are taken out.
+/// A request whose denied parts are removed.
 pub(super) enum Screened {
-    /// It is handled as it came.
+    /// The request is handled unchanged.
     Whole,
-    /// It is handled, and its answer amended.
+    /// The request is handled, and its answer is amended.
     Amended {
         amendment: Amendment,
-        /// A part was taken out: what is left is to be written again.
+        /// Whether a part was removed, so that the rest must be encoded again.
         is_part: bool,
     },
     Refused(Response<'static>),
 }
 
 impl Shard {
-    /// Takes out the parts of a request that its client is denied.
+    /// Removes the parts of a request that its client is denied.
     ///
     /// # Errors
-    /// Why the connection is to be closed: the client expects no answer that could say so.
+    /// The reason for closing the connection: the client expects no answer that could report the
+    /// denial.
     pub(super) fn authorize(
         &mut self,
         id: ConnectionId,
@@ -82,7 +83,7 @@ impl Shard {
         self.permissions(ConnectionId(request.connection))
     }
 
-    /// None without an authorizer.
+    /// The permissions of a connection's client; None without an authorizer.
     fn permissions(&mut self, id: ConnectionId) -> Option<Arc<Permissions>> {
         let Self { broker, clients, .. } = self;
         clients.permissions(id, broker.acl_rules()?, broker.image().acls())

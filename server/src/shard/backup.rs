@@ -1,4 +1,4 @@
-//! The files of a shard that a backup takes.
+//! The files of a shard for a backup.
 
 use super::Shard;
 use crate::backup::{Extents, FileExtent};
@@ -7,27 +7,27 @@ use crate::placement::CONTROLLER;
 use muster_storage::{LogExtent, SegmentExtent};
 use std::path::{Path, PathBuf};
 
-/// The files of a shard that a backup takes. Paths are relative to the data directory.
+/// The files of a shard for a backup. Paths are relative to the data directory.
 pub(crate) struct Taken {
-    /// Directories of which all files are taken.
+    /// Directories whose files are all copied.
     pub(crate) directories: Vec<PathBuf>,
     /// Further files.
     pub(crate) files: Vec<PathBuf>,
-    /// On the controller: the recovery points of this shard and of those after it, which were there
-    /// with another number of shards, are taken, too.
+    /// On the controller: the recovery points from this shard number on are copied, too. They stem
+    /// from another number of shards.
     pub(crate) former_points_from: Option<u32>,
     pub(crate) extents: Extents,
 }
 
 impl Shard {
-    /// The files of the log may have other names, of a backup that began before the shard was
-    /// loaded: they are not written again.
+    /// Prepares for a backup that began before the shard was loaded: the files of the log may have
+    /// second names in it, so they are not written again.
     pub(crate) fn give_names(&mut self) {
-        // The backup knows its files.
+        // The backup knows the files already.
         let _: LogExtent = self.groups.begin_backup();
     }
 
-    /// The files as they are now. From now on they are not written again, other than behind their
+    /// The files as they are now. From now on they are not written again, except after their
     /// extents.
     pub(crate) fn begin_backup(&mut self) -> Taken {
         let LogExtent { directory, segments } = self.groups.begin_backup();

@@ -56,20 +56,21 @@ impl Broker {
         self.view_of(&self.image)
     }
 
-    /// The same, for the clients of a listener.
+    /// The input of decisions and answers about the cluster, for the clients of a listener.
     pub(super) fn view_on(&self, listener: ListenerIndex) -> View<'_> {
         View { endpoints: self.common.endpoints.of(listener), ..self.view() }
     }
 
-    /// The same, for another image.
+    /// The input of decisions and answers about the cluster, for another image.
     pub(super) fn view_of<'v>(&'v self, image: &'v ClusterImage) -> View<'v> {
         self.common.view(image, &self.offline, self.number)
     }
 
-    /// Takes a new image and returns the previous one; None if the new one is older.
+    /// Takes a new image and returns the previous image; None if the new image is older.
     ///
-    /// An older one was sent before shard 0 was loaded again, which read later changes from its
-    /// log: the partitions of topics in them would be removed.
+    /// An older image was sent before shard 0 was loaded again. Shard 0 may have read later changes
+    /// from its log. With the older image, the partitions of topics in these changes would be
+    /// removed.
     pub(super) fn set_image(&mut self, image: Arc<ClusterImage>) -> Option<Arc<ClusterImage>> {
         if image.is_older_than(&self.image) && !Fault::StaleImage.is_injected() {
             return None;
@@ -78,12 +79,12 @@ impl Broker {
         Some(std::mem::replace(&mut self.image, image))
     }
 
-    /// Reports to the controller what clients may do at this shard.
+    /// Reports to the controller the access rights that apply at this shard.
     pub(super) fn report_access(&self, out: &mut Vec<Command>) {
         self.report_access_of(self.image.access_version(), out);
     }
 
-    /// Reports to the controller that clients may do nothing at this shard any more.
+    /// Reports to the controller that clients have no rights at this shard any longer.
     pub(super) fn report_no_access(&self, out: &mut Vec<Command>) {
         self.report_access_of(i64::MAX, out);
     }
@@ -120,8 +121,8 @@ impl Broker {
         }
     }
 
-    /// The reports for a shard that is loaded again: an empty one to all shards, and those of the
-    /// other shards to the new one.
+    /// The reports for a shard that is loaded again: an empty report to all shards, and the reports
+    /// of the other shards to the new shard.
     pub(super) fn leave_offline(&self) -> Vec<Command> {
         let of = |(from, partitions): (u32, &OfflineList)| {
             if from == self.number {

@@ -1,5 +1,5 @@
-//! Requests of topics and of the cluster: to the partitions, to the controller, or answered from
-//! the image of the cluster.
+//! Requests about topics and the cluster. They go to the partitions or to the controller, or are
+//! answered from the image of the cluster.
 
 use super::Shard;
 use crate::admin;
@@ -104,7 +104,7 @@ impl Shard {
         self.to_controller.init_producer_id(call, body, answers, out);
     }
 
-    /// Only the controller changes the cluster.
+    /// Passes a request to the controller, which alone changes the cluster.
     pub(super) fn ask_controller(&mut self, call: &Call<'_>, api: ApiKey) {
         let Some(host) = self.clients.host(call.request) else { return };
         let quotas = self.broker.image().client_quotas();
@@ -118,14 +118,14 @@ impl Shard {
         self.clients.close(id, reason, &mut self.commands);
     }
 
-    /// Has topics created that a request named.
+    /// Requests the creation of topics that a request named.
     pub(super) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
         let host = self.clients.host(request).filter(|_| !topics.is_empty());
         let Some(host) = host else { return };
         self.to_controller.create_topics(topics, host, &mut self.commands);
     }
 
-    /// Requests that the image and the config answer.
+    /// Answers a request from the image and the config.
     pub(crate) fn cluster_request(&mut self, call: &Call<'_>, request: &ClusterRequest<'_>) {
         if let ClusterRequest::SaslHandshake(_) = request {
             self.report_handshake(call.request);
@@ -138,13 +138,14 @@ impl Shard {
         self.clients.answers().answer_now(call.request, &response);
     }
 
-    /// Keeps what a client says of its software.
+    /// Keeps the name and version of a client's software.
     pub(super) fn note_software(&mut self, id: ConnectionId, body: &ApiVersionsRequest<'_>) {
         let software = (&*body.client_software_name, &*body.client_software_version);
         self.clients.set_software(id, software);
     }
 
-    /// A client authenticates where it need not, or too soon again; it is refused.
+    /// Logs that a client authenticates although it need not, or authenticates again too soon, and
+    /// is refused.
     fn report_handshake(&mut self, request: RequestId) {
         let Self { clients, audit, times, .. } = self;
         let Some((host, principal)) = clients.host(request).zip(clients.principal(request)) else {

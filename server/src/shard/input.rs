@@ -49,7 +49,7 @@ impl Shard {
         self.clients.has_work() && !self.groups.is_failed() && !self.groups.is_closed()
     }
 
-    /// Whether some of it is that of connections that come first.
+    /// Whether some of this work belongs to connections that come first.
     pub fn has_work_for_first(&self) -> bool {
         self.clients.has_first() && self.has_work()
     }
@@ -73,8 +73,8 @@ impl Shard {
         self.clients.handled(input, (handled, is_slice_over), log_is_closed, &mut self.commands);
     }
 
-    /// Handles whole frames at the start of `bytes` until the connection is held back or its slice
-    /// is over, but at least one; returns the number of handled bytes.
+    /// Handles complete frames at the start of `bytes`, at least one, until the connection is held
+    /// back or its slice is over. Returns the number of handled bytes.
     fn frames(
         &mut self,
         id: ConnectionId,

@@ -1,5 +1,5 @@
-//! The answers of a shard to the admin side. What they show of groups leaves once it is durable, as
-//! every answer does.
+//! The answers of a shard to the admin side. An answer leaves once the state of groups in it is
+//! durable, like every other answer.
 
 use super::Shard;
 use crate::inquiry::{About, Finding, GroupFound, Inquiry};
@@ -7,16 +7,16 @@ use crossbeam_channel::Sender;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most answers that wait for the disk; further questions are dropped.
+/// The maximum number of answers that wait for the disk. Further questions are dropped.
 const WAITING_MAX: usize = 16;
 
-/// The room of a page of groups: see [`Coordinator::survey`](muster_coordinator::Coordinator).
+/// The size of a page of groups: see [`Coordinator::survey`](muster_coordinator::Coordinator).
 const GROUPS_ROOM: usize = 512;
 
-/// The partitions of a page.
+/// The maximum number of partitions in a page.
 const PARTITIONS_MAX: usize = 2_048;
 
-/// The share partitions of a page, about, and of a group.
+/// The approximate number of share partitions in a page, and the maximum number for one group.
 const SHARES_MAX: usize = 1_024;
 
 /// The answers that wait until the log is durable up to a position.
@@ -24,7 +24,7 @@ const SHARES_MAX: usize = 1_024;
 pub(super) struct Inquiries(VecDeque<(u64, Sender<Finding>, Finding)>);
 
 impl Shard {
-    /// Answers a question of the admin side, at once or when that is durable.
+    /// Answers a question of the admin side, at once or when the state in the answer is durable.
     pub(super) fn inquire(&mut self, inquiry: Inquiry) {
         if self.inquiries.0.len() >= WAITING_MAX {
             return;
@@ -52,7 +52,7 @@ impl Shard {
         while let Some((_, to, finding)) =
             waiting.pop_front_if(|(position, ..)| is_durable(*position))
         {
-            // The one that asked may have given up.
+            // The thread that asked may have given up.
             let _ = to.send(finding);
         }
     }

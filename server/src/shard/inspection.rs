@@ -27,7 +27,7 @@ impl Shard {
 }
 
 impl<'s> Inspection<'s> {
-    /// Copies of all numbers of the shard, for metrics. Each is kept as it changes, so that this
+    /// Copies of all numbers of the shard, for metrics. The numbers are kept up to date, so a copy
     /// takes no longer with more groups, connections or partitions.
     pub fn numbers(self) -> Copies {
         let Shard {
@@ -62,7 +62,7 @@ impl<'s> Inspection<'s> {
         gauges
     }
 
-    /// How long the flush of its log that is under way has taken so far, in milliseconds.
+    /// How long the log's flush in progress has taken so far, in milliseconds.
     pub fn flushing_ms(self) -> u64 {
         self.0.groups.flushing_ms()
     }
@@ -87,20 +87,21 @@ impl<'s> Inspection<'s> {
         self.0.broker.number()
     }
 
-    /// Whether none of its transactions may have lost writes before the start.
+    /// Whether the shard has no transaction that may have lost writes before the start.
     pub fn are_transactions_settled(self) -> bool {
         self.0.transactions.is_settled()
     }
 
-    /// Its transactional ids, as the records that produce them, by slot. None if the snapshot that
-    /// they are read from is damaged: the shard finds that at the end of its next turn.
+    /// The shard's transactional ids, by slot, as the records that replay to them. None if the
+    /// snapshot that they are read from is damaged; the shard finds the damage at the end of its
+    /// next turn.
     pub fn transactional_ids(self) -> Option<Vec<TransactionRecord<'static>>> {
         let coordinators = self.0.transactions.coordinators();
         let records = coordinators.durable_records();
         coordinators.damage().is_none().then_some(records)
     }
 
-    /// The ids of the producers whose open transactions its coordinators will end.
+    /// The ids of the producers whose open transactions the shard's coordinators will end.
     pub fn open_producers(self) -> impl Iterator<Item = i64> + 's {
         self.0.transactions.coordinators().open_producers()
     }
@@ -110,20 +111,20 @@ impl<'s> Inspection<'s> {
         self.0.transactions.coordinators().written_after(position)
     }
 
-    /// The states of its share partitions, by slot.
+    /// The states of the shard's share partitions, by slot.
     pub fn share_states(self) -> impl Iterator<Item = (&'s SharePartitionKey, &'s State)> {
         self.0.shares.states().iter()
     }
 
-    /// The runs of records in flight in its share partitions, and whether the member that has
-    /// acquired them, if any, has a session.
+    /// The runs of records in flight in the shard's share partitions, and whether the member that
+    /// has acquired a run, if any, has a session.
     pub fn shares_in_flight(
         self,
     ) -> impl Iterator<Item = (&'s SharePartitionKey, InFlight<'s>, bool)> {
         self.0.shares.in_flight()
     }
 
-    /// The progress of its log.
+    /// The progress of the shard's log.
     pub fn progress(self) -> Progress {
         self.0.groups.log().progress()
     }
@@ -133,23 +134,23 @@ impl<'s> Inspection<'s> {
         self.0.groups.log_damage()
     }
 
-    /// The durable state of its groups, as the records that replay to it; without groups that [are
-    /// unloaded](Self::is_unloaded).
+    /// The durable state of the shard's groups, as the records that replay to it. Leaves out groups
+    /// that [are unloaded](Self::is_unloaded).
     pub fn durable_records(self) -> Vec<GroupRecord<'s>> {
         self.0.groups.slots().durable_records()
     }
 
-    /// The same with pending offsets, each with the producer of its transaction.
+    /// [`Self::durable_records`] with pending offsets, each with the producer of its transaction.
     pub fn durable_state(self) -> Vec<(Option<Producer>, GroupRecord<'s>)> {
         self.0.groups.slots().durable_state()
     }
 
-    /// The transactions in its slots, each with the offset of its first record.
+    /// The transactions in the shard's slots, each with the offset of its first record.
     pub fn open_transactions(self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> + 's {
         self.0.groups.open_places()
     }
 
-    /// The transactions in its partitions of user topics.
+    /// The transactions in the shard's partitions of user topics.
     pub fn open_in_partitions(self) -> impl Iterator<Item = OpenIn> {
         self.0.partitions.open_transactions()
     }
@@ -179,23 +180,23 @@ impl<'s> Inspection<'s> {
         self.0.broker.image()
     }
 
-    /// Its connections, to be compared with their limits.
+    /// The shard's connections, for a comparison with their limits.
     pub fn connections(self) -> &'s Connections {
         self.0.clients.connections()
     }
 
-    /// The length of the queue of waiting work, and the longest that it may be.
+    /// The length of the queue of waiting work, and its maximum.
     pub fn waiting(self) -> (usize, usize) {
         (self.0.clients.waiting(), self.0.clients.waiting_max())
     }
 
-    /// The connections that wait for their turn, in that order: those that come first, and the
+    /// The connections that wait for their turn, in order: first those that come first, then the
     /// others. Some may be closed.
     pub fn run_queues(self) -> [Vec<ConnectionId>; 2] {
         self.0.clients.run_queues()
     }
 
-    /// The input of each of them.
+    /// The input of each waiting connection.
     pub fn waiting_input(self) -> impl Iterator<Item = (ConnectionId, &'s [u8])> {
         self.0.clients.waiting_input()
     }
@@ -210,7 +211,7 @@ impl<'s> Inspection<'s> {
         self.0.groups.time(self.0.times.now)
     }
 
-    /// Requests handled; long ones count once for each item.
+    /// The number of handled requests. A long request counts once for each item.
     pub fn requests_handled(self) -> u64 {
         self.0.counters.requests_handled
     }
@@ -225,7 +226,7 @@ impl<'s> Inspection<'s> {
         self.0.groups.log().is_full()
     }
 
-    /// Slots with operations that are not durable though all of the log is.
+    /// The number of slots with operations that are not durable although the whole log is.
     pub fn unflushed_slots(self) -> usize {
         let groups = &self.0.groups;
         let progress = |slot: &Slot| groups.log().progress_of(slot.log_partition());
@@ -263,7 +264,8 @@ impl<'s> Inspection<'s> {
         self.0.partitions.is_damaged_at(segment, at)
     }
 
-    /// Whether a segment of a partition is served whose file is not known to be lost.
+    /// Whether the shard serves a partition with this segment, and does not know that the segment's
+    /// file is lost.
     pub fn serves_unlooked(self, segment: &Path) -> bool {
         self.0.partitions.serves_unlooked(segment)
     }
@@ -278,12 +280,12 @@ impl<'s> Inspection<'s> {
         self.0.partitions.holds()
     }
 
-    /// The bytes held for its clients.
+    /// The bytes that the shard holds for its clients.
     pub fn account(self) -> &'s Account {
         self.0.clients.connections().account()
     }
 
-    /// The sizes of its coordinators' state.
+    /// The sizes of the state of the shard's coordinators.
     pub fn counts(self) -> Counts {
         self.0.groups.slots().counts()
     }

@@ -10,9 +10,9 @@ use std::path::Path;
 /// A log that the stamp lists: its id, and the least position at which it may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownLog {
-    /// Drawn at random; no other log has it.
+    /// A random number that no other log has.
     pub id: u64,
-    /// The position that was durable at the last clean stop. A log never gets shorter.
+    /// The position that was durable at the last clean stop. A log never becomes shorter.
     pub end: u64,
 }
 
@@ -22,10 +22,10 @@ impl KnownLog {
         Self { id: log_id(ids), end: 0 }
     }
 
-    /// Compares the log that was read from a directory with the known one.
+    /// Compares the log that was read from a directory with the known log.
     ///
     /// # Errors
-    /// The log is missing, another one, or shorter than before.
+    /// The log is missing, is another log, or is shorter than before.
     pub fn check(&self, directory: &Path, found: &Recovered) -> Result<(), LoadError> {
         let directory = directory.to_owned();
         match found.log_id() {

@@ -1,27 +1,27 @@
-//! Log lines about limits that are near. Clients get an error code, or wait; an operator finds the
-//! name of the limit here.
+//! Log lines about limits that are nearly reached. Clients get an error code, or wait. An operator
+//! finds the name of the limit in these lines.
 
 use super::Shard;
 use crate::limit_gauges::{Limit, LimitGauges};
 use tracing::warn;
 
-/// The time between two looks, and the shortest time between two lines about a limit.
+/// The time between two checks, and the minimum time between two lines about the same limit.
 const LOOK_MS: i64 = 1_000;
 const LINE_MS: i64 = 60_000;
 
-/// The part of a limit from which on it is near.
+/// The percentage of a limit from which it counts as nearly reached.
 const NEAR_PERCENT: u64 = 80;
 
 /// The lines of a shard.
 #[derive(Debug, Default)]
 pub(super) struct LimitLines {
     next_look: i64,
-    /// The limits with a line, and when they may have the next one.
+    /// The limits with a line, and when each may have its next line.
     said: Vec<(Limit, i64)>,
 }
 
 impl LimitLines {
-    /// The limits that are near, with their use, and that had no line of late.
+    /// The limits that are nearly reached, with their use, except those that had a line recently.
     fn near(&mut self, now: i64, gauges: &LimitGauges) -> Vec<(Limit, u64, u64)> {
         self.said.retain(|(_, until)| now < *until);
         let is_near = |(_, used, max): &(Limit, u64, u64)| {

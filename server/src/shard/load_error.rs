@@ -1,4 +1,4 @@
-//! The reasons why a shard cannot start, with a remedy each.
+//! The reasons why a shard cannot start, each with a remedy.
 
 use muster_codec::DecodeError;
 use muster_storage::{Corruption, Cut, Recovered};
@@ -17,12 +17,12 @@ pub enum LoadError {
         directory: PathBuf,
         corruption: Corruption,
     },
-    /// A record that this version cannot decode: a later one has written it.
+    /// A record that this version cannot decode, because a later version wrote it.
     Record {
         directory: PathBuf,
         error: DecodeError,
     },
-    /// The log does not exist any more.
+    /// The log no longer exists.
     Missing {
         directory: PathBuf,
     },
@@ -36,9 +36,9 @@ pub enum LoadError {
     Short {
         directory: PathBuf,
         position: u64,
-        /// The place of its end.
+        /// The place where the log ends.
         place: String,
-        /// The position up to which it was durable, and when.
+        /// The position up to which the log was durable, and when.
         end: u64,
         when: &'static str,
     },

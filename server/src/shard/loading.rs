@@ -50,23 +50,23 @@ pub struct Loaded {
     recovered: Recovered,
     /// On shard 0 only.
     image: Option<Arc<ClusterImage>>,
-    /// The snapshot that was used, if there was one.
+    /// The snapshot that was used, if any.
     snapshot: Option<SnapshotHeader>,
-    /// The bytes of the log after it.
+    /// The bytes of the log after the snapshot.
     replayed_bytes: u64,
     /// The time that the load took, in microseconds.
     load_micros: u64,
 }
 
-/// The directory of a shard's log, relative to the data directory. Its name has the number of
-/// shards, so that logs can be rewritten for another number beside the old ones.
+/// The directory of a shard's log, relative to the data directory. Its name contains the number of
+/// shards, so that logs can be rewritten for another number beside the old logs.
 pub fn log_directory(shards: u32, number: u32) -> PathBuf {
     PathBuf::from(format!("shards-{shards}")).join(number.to_string())
 }
 
-/// Reads and replays the log of shard `number`, from the end of its snapshot. An unusable snapshot
-/// costs a line in the server's log, and the time to replay all of the shard's; a snapshot that
-/// shows that the log lost operations keeps the shard from starting.
+/// Reads and replays the log of shard `number`, from the position of its snapshot on. An unusable
+/// snapshot costs a line in the server's log, and the time to replay the shard's whole log. If a
+/// snapshot shows that the log lost operations, the shard does not start.
 ///
 /// # Errors
 /// The log is damaged, or a file cannot be read.
@@ -74,11 +74,11 @@ pub fn load(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadErr
     load_by(data, common, number, false)
 }
 
-/// Like [`load`], with all that can be had of a damaged or missing log: its snapshot and every
-/// whole block after that.
+/// Like [`load`], with everything that can be read of a damaged or missing log: its snapshot, and
+/// every whole block after it.
 ///
 /// # Errors
-/// A file cannot be read, or a record is of a later version.
+/// A file cannot be read, or a later version wrote a record.
 pub fn salvage(data: &Path, common: &Common, number: u32) -> Result<Loaded, LoadError> {
     load_by(data, common, number, true)
 }
@@ -152,8 +152,8 @@ impl Loaded {
         self.image.as_ref()
     }
 
-    /// The image for a shard that is loaded again: the previous one, except on shard 0, whose log
-    /// may have more changes. These are new to all shards.
+    /// The image for a shard that is loaded again: the previous image, except on shard 0, whose log
+    /// may have further changes. All shards treat these changes as new.
     pub fn image_after(&mut self, before: &Arc<ClusterImage>) -> Arc<ClusterImage> {
         match &mut self.image {
             Some(image) => {
@@ -192,7 +192,7 @@ impl Loaded {
         self.recovered.position()
     }
 
-    /// The log as it was found.
+    /// The log as recovery found it.
     pub(crate) fn recovered(&self) -> &Recovered {
         &self.recovered
     }
@@ -306,7 +306,7 @@ impl Loaded {
         Ok((shard, effects.ops))
     }
 
-    /// The log alone, for writing without a server.
+    /// Only the log, for writing without a server.
     pub fn into_log(mut self, block_bytes: u32, ids: &mut dyn Ids) -> ShardLog {
         self.take_log(block_bytes, ids)
     }
@@ -337,7 +337,7 @@ impl Loaded {
 }
 
 impl Shard {
-    /// Reports to readers, the other shards and the coordinators what was loaded.
+    /// Reports the loaded state to readers, to the other shards and to the coordinators.
     fn report_loaded(&mut self) {
         self.report_ends();
         let offline = self.partitions.offline_list();
@@ -366,8 +366,8 @@ fn identity(common: &Common, number: u32, secret: u64) -> Identity {
     }
 }
 
-/// The first number of requests to coordinators: no load of the shard repeats one of another, so
-/// that a late answer is never taken for that to a later request.
+/// The first number of requests to coordinators. Two loads of the shard never use the same numbers,
+/// so a late answer is never mistaken for the answer to a later request.
 fn first_number(life: i32) -> u64 {
     u64::from(life.unsigned_abs()) << 32
 }

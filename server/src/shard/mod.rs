@@ -1,5 +1,6 @@
-//! A shard: the server's part on one core, a broker of its own. [`Shard::step`] takes an event and
-//! returns commands; it performs none, so that the simulator can drive it as the reactor does.
+//! A shard: the server's part on one core, and a broker of its own. [`Shard::step`] takes an event
+//! and returns commands. It performs none of them, so that the simulator can drive a shard as the
+//! reactor does.
 
 mod audit;
 mod authentication;
@@ -85,19 +86,20 @@ pub struct Common {
     /// The data directory, as in answers to clients.
     pub data: Arc<str>,
     pub log_sizes: LogSizes,
-    /// The log of each shard by the data directory's stamp. Empty where there is no stamp: then a
-    /// missing log is a new one.
+    /// The log of each shard, by the data directory's stamp. Empty if there is no stamp: then a
+    /// missing log is a new log.
     pub known_logs: Arc<[KnownLog]>,
-    /// Files that the partitions of a shard keep open; others are opened for each read.
+    /// The number of files that the partitions of a shard keep open. Other files are opened for
+    /// each read.
     pub partition_files_max: u32,
     /// Whether groups are compared with their records, without the log: for tests.
     pub audits: bool,
-    /// Higher at each load of a shard: the epoch of its coordinators of transactions, and the
-    /// session of its slots.
+    /// The number of this load of the shard, which increases with each load. It is the epoch of the
+    /// shard's coordinators of transactions, and the session of its slots.
     pub life: i32,
     /// Whether the machine may have lost its memory since the last start.
     pub may_have_lost_writes: bool,
-    /// Measures the time that requests take of the quotas of their clients.
+    /// Measures the time of requests, for the quotas of their clients.
     pub stopwatch: Stopwatch,
     /// The space of the volume of the data directory.
     pub space: DiskSpace,
@@ -105,16 +107,16 @@ pub struct Common {
     pub token_keys: TokenKeys,
 }
 
-/// Sizes in the logs of shards. Small ones let a simulator reach in a second a state that takes a
-/// server days.
+/// Sizes in the logs of shards. With small sizes a simulator reaches in a second a state that takes
+/// a server days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSizes {
     /// None for `offsets.topic.segment.bytes`.
     pub segment_bytes: Option<u32>,
     pub operation_bytes_max: usize,
     pub open_bytes_max: usize,
-    /// The records of a request that may be cut are several operations if they take more than this;
-    /// None for half of an operation.
+    /// If the records of a request take more bytes than this, and may be split, they become several
+    /// operations; None means half of an operation.
     pub cut_bytes: Option<usize>,
 }
 
@@ -160,7 +162,7 @@ impl Common {
     }
 }
 
-/// A shard: it passes events to its parts, and what they return on to each other.
+/// A shard. It passes events to its parts, and the results of one part on to others.
 pub struct Shard {
     broker: Broker,
     clients: Clients,
@@ -187,7 +189,7 @@ pub struct Shard {
     clock_watch: ClockWatch,
     troubles: Troubles,
     stalls: Stalls,
-    /// The power was lost, and the first turn has not begun.
+    /// Whether the power was lost, and the first turn has not begun.
     may_have_lost_records: bool,
     stopping: Stopping,
 }
@@ -195,32 +197,32 @@ pub struct Shard {
 /// The state that a failed shard passes to its successor.
 #[derive(Debug)]
 pub struct Left {
-    /// The newest image of the cluster that some shard may have, if it knows that: the controller
-    /// does, others have their own.
+    /// The newest image of the cluster that any shard may have, if this shard knows it: the
+    /// controller does, other shards have only their own.
     pub image: Arc<ClusterImage>,
-    /// Commands to perform once it is loaded again.
+    /// Commands to perform once the shard is loaded again.
     pub commands: Vec<Command>,
 }
 
 impl Shard {
-    /// Makes the shard fail at the end of this turn, as if a check had found something: to try how
-    /// it is loaded again.
+    /// Makes the shard fail at the end of this turn, as if a check had found a fault. Serves to
+    /// test how the shard is loaded again.
     pub fn give_up(&mut self, reason: &str) {
         self.groups.give_up(reason);
     }
 
-    /// Delays the checks that may cause a reload, the longer the more reloads there were.
+    /// Delays the checks that may cause a reload. The delay grows with the number of reloads.
     pub fn check_later(&mut self, reloads: u32) {
         self.troubles.loaded_again = Some((self.last(), reloads));
         self.groups.check_later(self.times.now, reloads);
     }
 
-    /// Orders the certificates that it is to have: what a shard in its place ordered may differ.
+    /// Orders the shard's certificates: an earlier load of the shard may have ordered others.
     pub fn order_certificates(&self, out: &mut Vec<Command>) {
         self.broker.order_certificates(out);
     }
 
-    /// Gives up the shard, with all requests that are not answered.
+    /// Gives the shard up, with all unanswered requests.
     pub fn leave(self) -> Left {
         let offline = self.broker.leave_offline();
         let published = self.controller.as_ref().map(Controller::published);
@@ -244,7 +246,8 @@ impl Shard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// No further requests are handled; waits until all is durable, and for a snapshot.
+    /// No further requests are handled. The shard waits until everything is durable, and for a
+    /// snapshot.
     Draining {
         since: i64,
     },

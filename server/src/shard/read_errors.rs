@@ -14,7 +14,8 @@ impl Shard {
         }
     }
 
-    /// A file could not be read in the middle of an answer, whose length can no longer be kept.
+    /// Logs that a file could not be read in the middle of an answer, whose announced length can no
+    /// longer be kept.
     pub(super) fn stream_failed(&mut self, connection: ConnectionId, reason: &str) {
         let files = self.clients.streamed_files(connection);
         files.iter().for_each(|file| self.partitions.not_sent(*file));

@@ -34,7 +34,7 @@ pub fn salvage_log(
 /// Like [`read_log`], for a log that the stamp names.
 ///
 /// # Errors
-/// Those of [`read_log`], or the log is not the known one.
+/// The errors of [`read_log`], or the log is not the known log.
 pub fn read_known_log(
     directory: &Path,
     known: &KnownLog,
@@ -75,7 +75,7 @@ fn read_head(file: &File, bytes: &mut Vec<u8>) -> io::Result<u64> {
     Ok(file.metadata()?.len())
 }
 
-/// The names in a directory; none if it does not exist.
+/// The names in a directory; empty if the directory does not exist.
 fn file_names(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

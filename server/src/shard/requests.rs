@@ -1,4 +1,4 @@
-//! From a frame to the part of the shard that answers it.
+//! Passes a frame to the part of the shard that answers it.
 
 use super::Shard;
 use super::authorization::Screened;
@@ -13,11 +13,11 @@ use muster_codec::{ApiKey, BrokerRequest, ErrorCode, GroupRequest, Request, Rout
 use muster_coordinator::Caller;
 
 impl Shard {
-    /// Handles one frame, without its length. False, and nothing is done, if that is to take more
-    /// than a slice.
+    /// Handles one frame, without its length. If this would take more than a slice, returns false
+    /// and does nothing.
     ///
     /// # Errors
-    /// Why the connection is to be closed: what it sent is no request that can be answered.
+    /// The reason for closing the connection: the frame is no request that can be answered.
     pub(crate) fn dispatch(&mut self, id: ConnectionId, frame: &[u8]) -> Result<bool, String> {
         if self.clients.has_to_authenticate(id, frame)? {
             self.authenticate(id, frame)?;
@@ -74,8 +74,8 @@ impl Shard {
         Ok(true)
     }
 
-    /// A client that is newer than this server: the answer in version 0 has the versions that it
-    /// may use (KIP-511).
+    /// Answers a client that is newer than this server. The answer in version 0 lists the versions
+    /// that the client may use (KIP-511).
     pub(super) fn refuse_version(&mut self, id: ConnectionId, header: &RequestHeader<'_>) {
         let (api, correlation_id) = (ApiKey::ApiVersions, header.correlation_id);
         let request = self.clients.answers().begin(id, api, correlation_id, 0);
@@ -153,7 +153,7 @@ impl Shard {
         }
     }
 
-    /// Continues to remove offsets of deleted topics.
+    /// Removes the next slice of offsets of deleted topics.
     pub(super) fn forget_slice(&mut self) {
         let (groups, inputs, connections) = self.of_groups();
         groups.forget_slice(inputs, |reply| connections.reply(reply));
@@ -173,7 +173,7 @@ impl Shard {
     }
 }
 
-/// Writes what is left of a request, for those who read it again.
+/// Encodes the remaining parts of a request, for parts of the shard that decode it again.
 fn write_again<'r>(
     request: Routed<'r>,
     version: i16,

@@ -1,16 +1,16 @@
-//! The part of a shard in a reset: one slice of work for each question of the admin side.
+//! A shard's part in a reset: one slice of work for each question of the admin side.
 
 use super::Shard;
 use crate::controller;
 use crate::inquiry::Reset;
 use muster_coordinator::Topics;
 
-/// The operations of the log after which a slice of groups ends.
+/// The number of operations of the log after which a slice of groups ends.
 const OPERATIONS_OF_SLICE: u64 = 1_000;
 
 impl Shard {
-    /// Does a slice; returns the next one, None after the last. What cannot be written now is left
-    /// for another question.
+    /// Performs a slice; returns the next slice, or None after the last. State that cannot be
+    /// removed now is left to a later question.
     pub(super) fn reset(&mut self, reset: Reset) -> Option<Reset> {
         if self.groups.is_closed() {
             return Some(reset);

@@ -12,7 +12,7 @@ use crate::shares::{Asked, Client, Inputs, Shares};
 use muster_codec::ShareRequest;
 use muster_coordinator::MissingTopic;
 
-/// The creation of a dead letter queue that has failed is tried again after this time.
+/// The time after which a failed creation of a dead letter queue is tried again.
 const QUEUE_RETRY_MS: i64 = 1_000;
 
 impl Shard {
@@ -50,7 +50,7 @@ impl Shard {
         });
     }
 
-    /// Calls the share groups, and carries out what they cause.
+    /// Calls the share groups, and carries out the effects.
     pub(super) fn on_shares(
         &mut self,
         act: impl FnOnce(&mut Shares, &mut Inputs<'_>, &mut Vec<Command>),
@@ -108,7 +108,8 @@ impl Shard {
         self.count_waiting();
     }
 
-    /// Sends dead letters to the leaders of their queues, and has queues created that do not exist.
+    /// Sends dead letters to the leaders of their queues, and requests the creation of missing
+    /// queues.
     fn send_dead_letters(&mut self) {
         if !self.shares.has_letters_to_take() {
             return;
@@ -128,7 +129,7 @@ impl Shard {
         }
     }
 
-    /// Has the controller create a queue, unless it could not of late.
+    /// Asks the controller to create a queue, unless a creation has failed recently.
     fn create_queue(&mut self, topic: MissingTopic) {
         let topics = [topic];
         let Self { to_controller, commands, times, .. } = self;
@@ -144,7 +145,7 @@ impl Shard {
         });
     }
 
-    /// The power was lost: share state may know of records that logs have lost.
+    /// After a power loss: removes share state of records that logs have lost.
     pub(super) fn forget_lost_shares(&mut self) {
         let states = self.shares.states_mut();
         let waiting = states.forget_lost(&mut self.groups, self.times, &self.partitions);
@@ -158,12 +159,12 @@ impl Shard {
         self.partitions.withhold(waiting, until);
     }
 
-    /// A partition of share state is flushed up to a position.
+    /// Notes that a partition of share state is flushed up to a position.
     pub(super) fn share_state_flushed(&mut self, slot: Slot, position: u64) {
         self.on_shares(|shares, inputs, _| shares.flushed(inputs, slot, position));
     }
 
-    /// Sends what depends on share state that is durable now.
+    /// Sends answers that depend on share state that is durable now.
     pub(super) fn send_state_answers(&mut self) {
         self.on_shares(|shares, inputs, out| shares.send_state_answers(inputs, out));
     }

@@ -6,21 +6,21 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use tracing::{error, info};
 
-/// The time until the next turn of a look that takes several.
+/// The time until the next turn of a look that takes several turns.
 const LOOK_ON_MS: i64 = 10;
 
 impl Shard {
-    /// Sets how the file operations of the shard stand, which the caller performs.
+    /// Sets the progress of the shard's file operations, which the caller performs.
     pub(crate) fn set_files(&mut self, files: FilesStanding) {
         self.stalls.files = files;
     }
 
-    /// Whether it is time to look at what stands still.
+    /// Whether it is time to look for work without progress.
     pub(crate) fn is_look_due(&self, now: i64) -> bool {
         self.stalls.is_due(now)
     }
 
-    /// Looks at what stands still, now and then.
+    /// Looks for work without progress, now and then.
     pub(super) fn look_at_stalls(&mut self) {
         let now = self.times.now;
         if !self.stalls.is_due(now) {
@@ -37,7 +37,7 @@ impl Shard {
                 return shares.is_parked(request, now);
             }
             let waits_for_members = matches!(api, ApiKey::JoinGroup | ApiKey::SyncGroup);
-            // The slices of a long request have turns, as input has.
+            // The slices of a long request get turns, like input.
             waits_for_members || long == Some(request)
         };
         let Some(looked_at) = clients.look(handled, is_parked) else {
@@ -57,7 +57,7 @@ impl Shard {
         let standing = |(work, since)| Standing { work, since };
         let mut all: Vec<_> = own.chain(requests).map(standing).collect();
         stalls.seen = Seen { handled, has_waiting: looked_at.is_awaited || !all.is_empty() };
-        // A stop has a time of its own, and takes no further requests.
+        // A stop has a time limit of its own, and accepts no further requests.
         all.retain(|_| *stopping == Stopping::No);
         let shard = broker.number();
         for change in stalls.look(now, &all, |api| clients.answered(api)) {
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// The time of the next look; None if nothing can stand still.
+    /// The time of the next look; None if there is no work that could stall.
     pub(super) fn look_deadline(&self) -> Option<i64> {
         let Seen { handled, has_waiting } = self.stalls.seen;
         let has_work = has_waiting
@@ -80,12 +80,12 @@ impl Shard {
             || !self.groups.is_flushed()
             || !self.partitions.is_quiet();
         let next_look = self.stalls.next_look();
-        // While a timer does not fire there may be no other turn.
+        // If a timer does not fire, there may be no other turn.
         let late = || Some(self.groups.late_deadline()?.max(next_look));
         if has_work { Some(next_look) } else { late() }
     }
 
-    /// Whether the disk was slow of late.
+    /// Whether the disk was slow recently.
     pub(crate) fn is_disk_slow(&self) -> bool {
         self.stalls.is_disk_slow(self.times.now)
     }

@@ -1,5 +1,5 @@
-//! The state of a shard while its log is read: begins with a snapshot, if there is one, and replays
-//! the log from there.
+//! The state of a shard while its log is read. It begins with a snapshot, if there is one, and the
+//! log is replayed from the snapshot's position on.
 
 use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// The reason why loading with a snapshot failed.
 pub(super) enum Unusable {
-    /// Loading is to be tried without the snapshot.
+    /// Loading must be tried again without the snapshot.
     Snapshot(String),
     Log(LoadError),
 }
@@ -47,15 +47,15 @@ pub(super) struct Start {
     pub(super) shares: SlotStates,
     pub(super) image: ClusterImage,
     known_log: Option<KnownLog>,
-    /// All damage is skipped.
+    /// Whether all damage is skipped.
     accepts_loss: bool,
     /// Segments that need not be read.
     known: KnownSegments,
     pub(super) snapshot: Option<SnapshotHeader>,
-    /// The slots with groups in it, and those with transactions.
+    /// The snapshot's slots with groups, and those with transactions.
     in_snapshot: Vec<SlotIndex>,
     transactions_in_snapshot: Vec<SlotIndex>,
-    /// Those with share states, and which records these have.
+    /// The snapshot's slots with share states, and the records that these states cover.
     shares_in_snapshot: Vec<SlotIndex>,
     share_ends: BTreeMap<Slot, StoredEnds>,
     pub(super) recovered: Recovered,
@@ -85,7 +85,7 @@ impl Start {
         }
     }
 
-    /// The same, but all damage of the log will be skipped.
+    /// Sets whether all damage of the log is skipped.
     pub(super) fn accepting_loss(self, accepts_loss: bool) -> Self {
         Self { accepts_loss, ..self }
     }
@@ -176,7 +176,7 @@ impl Start {
         self.shares.replay(slot, &read)
     }
 
-    /// Checks that snapshot and log belong together, when all of the log is read; loads groups with
+    /// Checks that snapshot and log belong together, after the whole log is read. Loads groups with
     /// members.
     pub(super) fn checked(mut self, directory: &Path) -> Result<Self, Unusable> {
         let Some(header) = self.snapshot else { return Ok(self) };
@@ -205,8 +205,8 @@ fn from(rows: &[SlotIndex], slot: u32, header: &SnapshotHeader) -> u64 {
     row.map_or(header.from, |row| rows[row].from)
 }
 
-/// A snapshot is named once the log is flushed up to the newest position in it: a shorter log has
-/// lost operations.
+/// Whether a snapshot belongs to a log. A snapshot gets its name once the log is flushed up to the
+/// newest position in the snapshot, so a shorter log has lost operations.
 fn belongs_to(
     header: &SnapshotHeader,
     directory: &Path,
@@ -299,8 +299,8 @@ fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Star
     Ok(start)
 }
 
-/// The groups that startup would produce from a snapshot and the log after it, all loaded. Nothing
-/// is changed.
+/// The groups that startup would produce from a snapshot and the log after it, all loaded. Changes
+/// nothing.
 ///
 /// # Errors
 /// The reason why the snapshot would not be used, or would be found damaged later.
@@ -324,7 +324,7 @@ pub fn groups_of_snapshot(
     }
 }
 
-/// Replays the log behind the state that `start` has.
+/// Replays the log after the state of `start`.
 pub(super) fn replay_log(directory: &Path, mut start: Start) -> Result<Start, LoadError> {
     let from = start.snapshot.map_or(0, |header| header.from);
     let recovery = Recovery::new(topics::RULES);

@@ -1,4 +1,4 @@
-//! The step: one event in, commands out; and the end of a turn, when timers and flushes are due.
+//! The step (one event in, commands out), and the end of a turn, when timers and flushes are due.
 
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::calendar::civil_time;
@@ -111,7 +111,7 @@ impl Shard {
         self.clients.advance(times.now);
     }
 
-    /// All shards see the same clock: one of them logs it.
+    /// Notes a jump of the clock. All shards see the same clock, so only one of them logs it.
     fn note_clock_step(&mut self) {
         let Some(step) = self.clock_watch.step(self.times) else { return };
         let (shard, by_ms) = (self.broker.number(), step.by_ms());
@@ -136,7 +136,7 @@ impl Shard {
         self.clients.output(connection)
     }
 
-    /// Releases what closed connections held, and files that were sent.
+    /// Releases files that closed connections held, and files that were sent.
     pub(super) fn release_gone(&mut self) {
         let Some(Gone { connections, files }) = self.clients.take_gone() else { return };
         for id in connections {
@@ -150,7 +150,7 @@ impl Shard {
         files.into_iter().for_each(|file| self.release(file));
     }
 
-    /// Releases a part of a file: it is sent, or never will be.
+    /// Releases a part of a file that is sent, or never will be.
     fn release(&mut self, file: FileKey) {
         let mut ops = Vec::new();
         self.partitions.release(file, &mut ops);
@@ -170,8 +170,8 @@ impl Shard {
         self.perform(effects);
     }
 
-    /// A file operation of the log is done: what waits for the positions that it made durable
-    /// continues.
+    /// Called when a file operation of the log is done. Continues the work that waits for the
+    /// positions that are durable now.
     fn log_done(&mut self) {
         let mut of_shares = Vec::new();
         for (partition, flushed) in self.groups.moved() {
@@ -247,7 +247,7 @@ impl Shard {
 
     /// Carries out the effects of the partitions.
     pub(crate) fn perform(&mut self, mut effects: Effects) {
-        // Most are empty, and taking ten empty lists apart would be 7 % of a commit.
+        // Most effects are empty, and taking ten empty lists apart would be 7 % of a commit.
         if effects.is_empty() {
             return self.count_partitions();
         }
@@ -341,7 +341,7 @@ impl Shard {
             Message::DeadLettersAdded(added) => {
                 self.on_shares(|shares, inputs, _| shares.letters_added(inputs, &added));
             }
-            // The reactor has taken them.
+            // The reactor has handled these messages.
             Message::Tls(_) | Message::Report(_) | Message::BackUp(_) => {}
             Message::Inquiry(inquiry) => self.inquire(inquiry),
             Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
@@ -373,7 +373,8 @@ impl Shard {
     fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
-        // Also if access is as before: the image may be the first of a controller that is loaded.
+        // Reports even if access is unchanged: the image may be the first image of a controller
+        // that was loaded.
         broker.report_access(&mut self.commands);
         if broker.is_altered_since(&before) {
             broker.order_certificates(&mut self.commands);
@@ -433,7 +434,7 @@ impl Shard {
         self.clients.has_waiting() && !self.has_work()
     }
 
-    /// When share partitions need the next turn. While input is blocked no lock ends.
+    /// The time when share partitions need the next turn. While input is blocked no lock ends.
     fn shares_deadline(&self) -> Option<i64> {
         let slices = self.shares.slices_deadline(self.times.now);
         let slices = slices.filter(|_| !self.groups.is_closed());
@@ -441,7 +442,7 @@ impl Shard {
         earliest([slices, others])
     }
 
-    /// When the groups need the next turn.
+    /// The time when the groups need the next turn.
     fn groups_deadline(&self) -> Option<i64> {
         let is_blocked = self.is_blocked();
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
@@ -464,7 +465,7 @@ impl Shard {
     fn advance_stop(&mut self) {
         let Stopping::Draining { since } = self.stopping else { return };
         self.partitions.stop_upkeep();
-        // The shards of their coordinators may have stopped: producers retry.
+        // The shards of the coordinators may have stopped. Producers retry.
         self.end_questions(i64::MAX);
         if !self.groups.is_flushed() {
             return;
@@ -483,7 +484,7 @@ impl Shard {
     }
 }
 
-/// Opens the files of a slice, which are held for an answer.
+/// Opens the files of a slice, which stay open for an answer.
 fn open_held(
     partitions: &mut Partitions,
     files: &[FileKey],

@@ -1,5 +1,5 @@
-//! Heartbeats of streams groups: the internal topics that a group lacks are created if the member's
-//! client may do that, and the answer says why they are not.
+//! Heartbeats of streams groups. If a group lacks internal topics, they are created, provided that
+//! the member's client may create topics. Otherwise the answer says why they are missing.
 
 use super::Shard;
 use crate::controller::AT_ONCE_MAX;
@@ -14,7 +14,8 @@ use muster_codec::messages::StreamsGroupHeartbeatResponse;
 use muster_codec::{ApiKey, GroupRequest, Response};
 use muster_coordinator::{Caller, MissingTopic, RequestId};
 
-/// Topics that fail are tried again after this number of heartbeat intervals, as in Kafka.
+/// The number of heartbeat intervals after which a failed creation of topics is tried again, as in
+/// Kafka.
 const RETRY_INTERVALS: i64 = 2;
 
 impl Shard {
@@ -37,7 +38,7 @@ impl Shard {
         self.clients.answers().reply(reply);
     }
 
-    /// The controller has answered a request for internal topics.
+    /// Takes the controller's answer to a request for internal topics.
     pub(super) fn missing_created(&mut self, created: Created) {
         let mut is_queue = false;
         self.on_shares(|shares, inputs, _| is_queue = shares.topics_created(inputs, &created));
@@ -68,7 +69,7 @@ impl Shard {
         explain_failed(body, to_controller.failed_creations(times.now, missing));
     }
 
-    /// Whether the client may not create some of the topics. Then none is created.
+    /// Whether the client may not create some of the topics. Then none of them is created.
     fn is_creation_denied(
         &mut self,
         request: RequestId,
@@ -87,7 +88,7 @@ impl Shard {
     }
 }
 
-/// The topics that a client may not create, of those that are looked at.
+/// The topics that a client may not create, among those that are checked.
 fn denied<'m>(by: &Permissions, missing: &'m [MissingTopic]) -> Vec<&'m str> {
     if by.allow_on_cluster(Create) {
         return Vec::new();

@@ -22,7 +22,8 @@ impl Shard {
         }
     }
 
-    /// A push that is passed on holds its connection, so that a client has one under way.
+    /// Takes a push. A push that is passed on holds its connection, so each client has at most one
+    /// under way.
     pub(super) fn push_telemetry(&mut self, call: &Call<'_>, body: &PushTelemetryRequest<'_>) {
         let (now, request) = (self.times.now, call.request);
         let verdict = self.of_client(call, body.client_instance_id, |shard, client| {
@@ -47,7 +48,7 @@ impl Shard {
         self.count_waiting();
     }
 
-    /// Calls with what is known of the client of a request; None if it is gone.
+    /// Calls `with` with the known attributes of a request's client; None if the client is gone.
     fn of_client<T>(
         &mut self,
         call: &Call<'_>,

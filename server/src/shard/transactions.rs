@@ -1,5 +1,5 @@
-//! Requests of transactions, and the letters between coordinators and slots: each is passed on to
-//! the part of the shard that it is for, until none is left.
+//! Requests of transactions, and the letters between coordinators and slots. Each is passed on to
+//! its part of the shard, until none is left.
 
 use super::Shard;
 use crate::clock::Times;
@@ -41,14 +41,14 @@ impl Shard {
         (transactions, Inputs { times, image, log: groups, producer_ids, errors })
     }
 
-    /// The log is replayed.
+    /// Called after the log is replayed.
     pub(super) fn transactions_loaded(&mut self) {
         let (transactions, inputs) = self.of_transactions();
         transactions.loaded(inputs);
         self.settle_transactions();
     }
 
-    /// Fires timers of transactions that are due, and syncs what decisions wait for.
+    /// Fires timers of transactions that are due, and performs the syncs that decisions wait for.
     pub(super) fn transactions_turn(&mut self) {
         let now = self.times.now;
         if !self.groups.is_closed() && self.transactions.deadline().is_some_and(|at| at <= now) {
@@ -63,7 +63,7 @@ impl Shard {
         }
     }
 
-    /// When transactions need the next turn.
+    /// The time when transactions need the next turn.
     pub(super) fn transactions_deadline(&self) -> Option<i64> {
         if self.partitions.has_syncs_to_start() {
             return Some(self.times.now);
@@ -75,7 +75,7 @@ impl Shard {
         self.transactions.arrived(from, letters);
     }
 
-    /// Producer ids have come.
+    /// Called when producer ids have arrived.
     pub(super) fn transactions_have_ids(&mut self) {
         self.transactions.producer_ids_arrived();
     }
@@ -103,7 +103,7 @@ impl Shard {
         transactions.send_mail(commands);
     }
 
-    /// The partitions have synced what they wrote, for reports.
+    /// Called when the partitions have synced their writes, for reports.
     pub(super) fn reports_synced(&mut self, mut open: OpenBySlot) {
         let of_groups = self.groups.open_transactions();
         open.entry(self.broker.number()).or_default().extend(of_groups);
@@ -115,7 +115,7 @@ impl Shard {
     fn take(&mut self, coordinator: u32, message: ToSlot) {
         let mut effects = Effects::default();
         match message.body {
-            // The link takes it.
+            // The link handles this message.
             ToSlotBody::ReportWanted { .. } => {}
             ToSlotBody::Reported(reported) => {
                 self.reported(coordinator, message.slot, &reported, &mut effects);
@@ -150,7 +150,7 @@ impl Shard {
         }
     }
 
-    /// Answers the markers of groups that are durable.
+    /// Answers markers of groups that are durable now.
     pub(super) fn send_marked(&mut self) {
         let mut effects = Effects::default();
         for marked in self.groups.take_marked() {
@@ -173,7 +173,7 @@ impl Shard {
         }
     }
 
-    /// A question of the groups or the partitions is answered.
+    /// Passes the answer to a question on to the groups or the partitions that asked.
     fn verdict(&mut self, verdict: &Verdict, effects: &mut Effects) {
         if !self.groups.has_asked(verdict.number) {
             return self.partitions.verdict(self.times.wall, verdict, effects);

@@ -1,20 +1,20 @@
-//! Trouble that is over, or lasts without keeping the shard from serving: an operator who looks
-//! within an hour finds it among the warnings, and damage for as long as the process runs.
+//! Trouble that is over, or lasts without keeping the shard from serving. It is shown among the
+//! warnings for an hour, and damage for as long as the process runs.
 
 use super::Shard;
 use crate::calendar::civil_time;
 
-/// How long trouble is shown after it came.
+/// How long trouble is shown after it occurred.
 const SHOWN_MS: i64 = 60 * 60 * 1_000;
 
-/// When something happened last: by the monotonic clock, and by the wall clock.
+/// When something last happened: by the monotonic clock, and by the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
     at: i64,
     wall: i64,
 }
 
-/// See the head of the file.
+/// The trouble of a shard, as described at the head of the file.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     /// The milliseconds by which the wall clock was set.
@@ -32,7 +32,7 @@ impl Shard {
         Last { at: self.times.now, wall: self.times.wall.0 }
     }
 
-    /// Trouble of the last hour, and damage, in words.
+    /// Trouble of the last hour, and damage, as sentences.
     pub(crate) fn troubles(&self) -> Vec<String> {
         let now = self.times.now;
         let Troubles { clock_set, loaded_again } = &self.troubles;
