@@ -30,13 +30,13 @@ pub struct Placement {
     pub offsets_partitions: u32,
     /// `transaction.state.log.num.partitions`
     pub transactions_partitions: u32,
-    /// `share.coordinator.state.topic.num.partitions`, at least the number of slots: each slot has
-    /// the partition of its own number, and those of greater numbers stay empty.
+    /// `share.coordinator.state.topic.num.partitions`, at least the number of slots. Each slot has
+    /// the partition with its own number. Partitions with greater numbers stay empty.
     pub share_state_partitions: u32,
 }
 
 impl Placement {
-    /// That with as many partitions of each internal topic.
+    /// A placement in which each internal topic has this number of partitions.
     pub const fn of_equal(shards: u32, partitions: u32) -> Self {
         Self {
             shards,

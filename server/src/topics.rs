@@ -197,8 +197,7 @@ impl Slot {
         InternalTopic::ConsumerOffsets.log_partition(self.0)
     }
 
-    /// The partition of the shard's log with the state of share partitions of topic partitions that
-    /// have this slot.
+    /// The partition of the shard's log with the share state of topic partitions in this slot.
     pub fn share_state(self) -> LogPartition {
         InternalTopic::ShareState.log_partition(self.0)
     }

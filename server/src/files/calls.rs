@@ -1,5 +1,5 @@
-//! File system calls that may wait for a disk: they change names or lengths, or close files. They
-//! are made one after the other, while the shard continues.
+//! File system calls that may wait for a disk: they change or look up names, change lengths, or
+//! close files. They are made one after the other, while the shard continues.
 
 use super::{Call, Descriptor, FileIo};
 use hashbrown::HashMap;
@@ -16,8 +16,8 @@ pub(super) enum Purpose {
     Rename(Option<FileToken>),
     /// Another change of a name.
     Name,
-    /// A look at a path. `file` is the id of the file that should be there, if that file is open
-    /// when the look begins.
+    /// A look: checks which file a path leads to. `file` is the id of the file that should be
+    /// there, if that file is open when the look begins.
     Look {
         token: FileToken,
         file: Option<FileId>,
@@ -87,8 +87,8 @@ impl<F: Descriptor> Calls<F> {
         self.waiting.front().map(|(purpose, _)| *purpose)
     }
 
-    /// Sets the file of the next call, which is a look, to the open file. Only now: a waiting look
-    /// must not keep the file in use, as an open before it may wait until that file is closed.
+    /// Sets the file of the next call, which is a look, to the open file. A look does not hold its
+    /// file before it begins, because an earlier open may wait until this file is closed.
     pub(super) fn look_at(&mut self, open: impl FnOnce(&Path) -> Option<F>) {
         if let Some((_, Call::Look { path, file })) = self.waiting.front_mut() {
             *file = open(path);

@@ -37,11 +37,11 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// The length of the frame at the start of `bytes`, as soon as that is there; it is held to what
-/// its API may have as soon as that is there, too.
+/// The length of the frame at the start of `bytes`, as soon as the length is received. As soon as
+/// the API is received, too, the length is compared with the maximum of this API.
 ///
 /// # Errors
-/// No request is as long, or as short.
+/// The frame is too long or too short for a request.
 pub(crate) fn request_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usize>, RequestError> {
     let length = frame_length(bytes, max_bytes).map_err(RequestError::Frame)?;
     match (length, api_of(bytes)) {
@@ -52,7 +52,8 @@ pub(crate) fn request_length(bytes: &[u8], max_bytes: u32) -> Result<Option<usiz
     }
 }
 
-/// Whether the request that `bytes` begin with may have an answer that is much larger than itself.
+/// Whether the request at the start of `bytes` may have an answer that is much larger than the
+/// request.
 pub(crate) fn may_have_large_answer(bytes: &[u8]) -> bool {
     api_of(bytes).is_some_and(ApiKey::has_large_answers)
 }

@@ -29,19 +29,19 @@ const SHORT_FRAME_BYTES: usize = 1 << 20;
 /// buffers.
 pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
 
-/// A connection that holds at most this is always received from.
+/// A connection that holds at most this number of bytes is always received from.
 const ALWAYS_BYTES: usize = 16 << 10;
 
-/// The time for which the favoured connection may be silent, and the time that it may take in all,
-/// in ms.
+/// The time for which the favoured connection may be silent, and its time limit in total, in ms.
 const SILENCE_MS: i64 = 5_000;
 const PATIENCE_MS: i64 = 60_000;
 
-/// The connections that wait for the budget of input, and the one that may continue meanwhile.
+/// The connections that wait for the budget of input, and the connection that may continue
+/// meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     blocked: Vec<ConnectionId>,
-    /// The connection that is still received from, and since when.
+    /// The favoured connection, which is still received from, and since when it has been favoured.
     favoured: Option<(ConnectionId, i64)>,
 }
 
@@ -74,7 +74,8 @@ impl Connections {
         }
     }
 
-    /// Why a connection is closed that has just received: there is no budget for what came.
+    /// The reason for closing a connection that has just received bytes: there is no budget for
+    /// them.
     pub(super) fn exceeds_input(&self, id: ConnectionId) -> Option<String> {
         let connection = self.get(id).filter(|connection| connection.input.len() > ALWAYS_BYTES)?;
         let favoured = self.waiting_input.favoured.map(|(favoured, _)| favoured);
@@ -114,8 +115,8 @@ impl Connections {
         self.account.held(Kind::Input) > self.limits.input_bytes + more
     }
 
-    /// The connections whose receiving may continue now: all that wait once the budget allows, else
-    /// one, unless one continues already.
+    /// The connections whose receiving may continue now. If the budget permits, these are all that
+    /// wait. Otherwise it is a single connection, unless one is favoured already.
     pub(super) fn admit_input(&mut self, now: i64) -> Vec<ConnectionId> {
         if self.waiting_input.blocked.is_empty() {
             return Vec::new();
@@ -141,7 +142,8 @@ impl Connections {
         unfinished.max_by_key(|connection| connection.input.len()).map(|connection| connection.id)
     }
 
-    /// The favoured connection if its time to finish its frame is over, and why it is closed.
+    /// The favoured connection if its time to finish its frame is over, and the reason for closing
+    /// it.
     pub(super) fn overdue_input(&self, now: i64) -> Option<(ConnectionId, String)> {
         let (id, _) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
@@ -149,15 +151,17 @@ impl Connections {
         is_overdue.then(|| (id, overdue_words(connection, self.limits.input_bytes)))
     }
 
-    /// Restarts the time of the favoured connection: the log is full, so nothing is received.
+    /// Restarts the time of the favoured connection, because the log is full and nothing is
+    /// received.
     pub(super) fn excuse_input(&mut self, now: i64) {
         if let Some((_, since)) = &mut self.waiting_input.favoured {
             *since = now;
         }
     }
 
-    /// The time when [`Self::overdue_input`] has to be called. It is no fault of the client if a
-    /// finished frame waits in the run queue or for the log, unless it does not read its answers.
+    /// The time when [`Self::overdue_input`] must be called. A finished frame that waits in the run
+    /// queue or for the log does not count against its client, unless the client does not read its
+    /// answers.
     pub(super) fn input_deadline(&self) -> Option<i64> {
         let (id, since) = self.waiting_input.favoured?;
         let connection = self.get(id)?;
@@ -173,14 +177,14 @@ impl Connections {
         self.waiting_input.favoured.is_some_and(|(favoured, _)| favoured == id)
     }
 
-    /// Bytes of input by the connections' own buffers, which the account must equal.
+    /// The number of input bytes in the connections' own buffers, which the account must equal.
     pub fn input_bytes_held(&self) -> usize {
         let held: usize = self.iter().map(|connection| connection.input.len()).sum();
         held + self.leaving.bytes()
     }
 }
 
-/// Why a connection is closed whose input leaves no budget for others.
+/// The reason for closing a connection whose input leaves no budget for others.
 fn overdue_words(connection: &Connection, max: usize) -> String {
     let (held, frame) = (connection.input.len(), frame_bytes(connection));
     let what = if is_finished(connection) {
@@ -191,7 +195,7 @@ fn overdue_words(connection: &Connection, max: usize) -> String {
     format!("{what}, while waiting requests take all of queued.max.request.bytes={max}")
 }
 
-/// Whether the first frame of the input is whole and waits for something else.
+/// Whether the first frame of the input is complete, and waits for something else.
 fn is_finished(connection: &Connection) -> bool {
     connection.input.len() >= frame_bytes(connection)
 }
@@ -260,7 +264,8 @@ mod tests {
         assert_eq!(connections.admit_input(1_000), [id(0)]);
         assert_eq!(connections.admit_input(1_001), [], "one at a time");
         assert!(!holds(&mut connections, 0, 105 * MIB, 110 * MIB), "it is favoured");
-        // Its frame is handled: it is no longer favoured, and the budget allows all.
+        // The frame of the connection is handled. The connection is no longer favoured, and the
+        // budget permits all.
         assert!(!holds(&mut connections, 0, 0, 110 * MIB));
         assert_eq!(connections.admit_input(1_002), [id(1), id(2)]);
         assert_eq!((connections.admit_input(1_003), connections.input_deadline()), (vec![], None));
@@ -281,7 +286,8 @@ mod tests {
         );
         connections.begin(id(0), muster_codec::ApiKey::Heartbeat, 1, 0);
         assert!(connections.overdue_input(1_000 + PATIENCE_MS).is_some(), "it is stalled");
-        // Its frame is handled, and the next of its frames is as large as what there was.
+        // The frame of the connection is handled, and its next frame is as large as the whole input
+        // before.
         assert!(holds(&mut connections, 0, 101 * MIB, 105 * MIB));
         assert_eq!(connections.admit_input(1_002), [id(0)]);
     }

@@ -8,39 +8,43 @@ use crate::quotas::Bound;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Bytes of a fetch answer that are read and sent at once: they stay in the core's cache in
-/// between.
+/// The number of bytes of a fetch answer that are read and sent at once. They stay in the core's
+/// cache in between.
 pub(crate) const SLICE_BYTES: usize = 256 << 10;
 
-/// Bytes of a slice that is encrypted: what the socket does not accept is held in memory, and not
-/// read again.
+/// The number of bytes of an encrypted slice. Bytes that the socket does not accept are held in
+/// memory, and not read again.
 pub(crate) const ENCRYPTED_SLICE_BYTES: usize = 64 << 10;
 
-/// Parts of files, and bytes between them, in one slice.
+/// The maximum number of pieces in a slice: parts of files, and bytes between them.
 pub(crate) const SLICE_PIECES_MAX: usize = 256;
 
-/// Bytes of the name of a client's software, and of its version: longer ones are not kept.
+/// The maximum number of bytes in the name and in the version of a client's software. Longer texts
+/// are not kept.
 pub(crate) const SOFTWARE_BYTES_MAX: usize = 128;
 
-/// Slices under way on all connections of a shard; further ones wait for their turn.
+/// The maximum number of slices under way on all connections of a shard. Further slices wait for
+/// their turn.
 pub const SLICES_MAX: usize = 32;
 
-/// Bytes of all slices under way.
+/// The maximum number of bytes in all slices under way.
 pub(crate) const SLICE_BYTES_MAX: usize = SLICES_MAX * SLICE_BYTES;
 
 const _: () = assert!(SLICE_BYTES_MAX <= 16 << 20);
 
-/// Clients of a shard that are not authenticated; beyond it those that have waited longest are
-/// closed.
+/// The maximum number of a shard's clients that are not authenticated. Beyond it the clients that
+/// have waited longest are closed.
 pub(crate) const UNAUTHENTICATED_MAX: usize = 4_096;
 
-/// New connections of a listener that wait to be let in; further ones are closed.
+/// The maximum number of a listener's new connections that wait to be admitted. Further connections
+/// are closed.
 pub(super) const WAITING_AT_DOOR_MAX: usize = 4_096;
 
 /// The time that a client may take to authenticate.
 pub(crate) const AUTHENTICATION_PATIENCE_MS: i64 = 30_000;
 
-/// Requests that a connection may have in flight, and bytes of answers that it may leave unread.
+/// The maximum number of requests in flight on a connection, and of answer bytes that its client
+/// may leave unread.
 const REQUESTS_IN_FLIGHT_MAX: usize = 1_000;
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 
@@ -49,7 +53,7 @@ const OUTPUT_BYTES_MAX: usize = 4 << 20;
 pub struct Limits {
     /// `max.connections`
     pub connections: usize,
-    /// Those of each listener, in order.
+    /// The limits of each listener, in order.
     pub doors: Vec<DoorLimits>,
     /// `max.connections.per.ip`
     pub connections_per_ip: usize,
@@ -74,7 +78,8 @@ pub struct DoorLimits {
     pub connections: usize,
     /// In each second: `listener.name.NAME.max.connection.creation.rate`.
     pub new_connections: Option<Bound>,
-    /// Whether the limits of all listeners together spare it (`inter.broker.listener.name`).
+    /// Whether the common limits of all listeners do not apply to this listener
+    /// (`inter.broker.listener.name`).
     pub is_spared: bool,
 }
 
@@ -95,7 +100,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Those of a listener.
+    /// The limits of a listener.
     pub(super) fn of_door(&self, listener: ListenerIndex) -> DoorLimits {
         let any = DoorLimits {
             connections: self.connections,
@@ -105,7 +110,7 @@ impl Limits {
         self.doors.get(listener.0).copied().unwrap_or(any)
     }
 
-    /// The most connections of an address, which is given as Kafka prints it.
+    /// The maximum number of connections of an address, which is given as Kafka prints it.
     pub(super) fn per_ip_max(&self, host: &str) -> usize {
         if self.per_ip_overrides.is_empty() {
             return self.connections_per_ip;
@@ -116,7 +121,8 @@ impl Limits {
     }
 }
 
-/// The limits of all listeners hold for each, too, unless it has its own.
+/// The limits of each listener. Limits of the server apply to each listener that has none of its
+/// own.
 fn doors(config: &Config) -> Vec<DoorLimits> {
     let listeners: &[_] = config.served.as_ref().map_or(&[], |served| &served.listeners);
     let of = |listener: &ServedListener| {
@@ -136,8 +142,8 @@ fn new_connections_max(config: &Config) -> Option<Bound> {
     (rate < i32::MAX).then(|| Bound::from(rate.unsigned_abs()))
 }
 
-/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the largest
-/// size has to fit.
+/// `queued.max.request.bytes`, for which Kafka has no limit by default. A request of the maximum
+/// size must fit.
 fn input_bytes_max(config: &Config) -> usize {
     let largest = config.socket_request_max_bytes.unsigned_abs() as usize;
     match usize::try_from(config.queued_max_request_bytes) {

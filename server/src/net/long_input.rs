@@ -1,17 +1,19 @@
-//! The buffers of long frames: made once for the whole frame, and released in parts. To copy 64 MiB
-//! into a larger buffer takes some 50 ms, and to release 100 MiB at once some 9 ms.
+//! The buffers of long frames. Each is allocated once for the whole frame, and released in parts.
+//! Copying 64 MiB into a larger buffer would take some 50 ms, and releasing 100 MiB at once some 9
+//! ms.
 
 use super::account::Kind;
 use super::connections::Connections;
 
-/// From this size on a buffer is made for the whole frame. Only the memory that is written to is
+/// From this size on a buffer is allocated for the whole frame. Only memory that is written to is
 /// used.
 const RESERVED_FROM_BYTES: usize = 256 << 10;
 
 /// A buffer with fewer bytes is released at once.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// The part that a turn releases: twice what it receives of connections that send much.
+/// The number of bytes that a turn releases: twice the bytes that a turn receives from connections
+/// that send much.
 const PART_BYTES: usize = 1 << 20;
 
 /// Appends received bytes to those of a frame, whose length is `length` if it is known.
@@ -25,7 +27,7 @@ pub(super) fn append(
         && !has_room
         && let Some(length) = length(input)
     {
-        // Without such room the buffer grows with the frame.
+        // Without this memory the buffer grows with the frame.
         let _ = input.try_reserve_exact(length.saturating_sub(input.len()));
     }
     input.extend_from_slice(received);

@@ -1,6 +1,6 @@
-//! The requests that clients wait for: since when the oldest of each API stands still. Connections
-//! are looked at some at a time, as there may be many; a request costs nothing until it has waited
-//! for long.
+//! The requests that clients wait for: the time since which the oldest request of each API has made
+//! no progress. A look checks some connections at a time, because there may be many. A request
+//! costs nothing until it has waited for long.
 
 use super::connections::Connections;
 use crate::event::ConnectionId;
@@ -9,7 +9,8 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use std::collections::BTreeMap;
 
-/// The connections, open or not, that are looked at in one turn: some ten microseconds.
+/// The number of connections, open or not, that are checked in one turn. This takes some ten
+/// microseconds.
 const LOOKED_AT_ONCE: usize = 1_024;
 
 /// A look at all connections.
@@ -23,15 +24,16 @@ pub(super) struct Looks {
 /// The findings of a look at all connections.
 #[derive(Debug, Default)]
 pub(crate) struct LookedAt {
-    /// The time since which the oldest request of an API stands still, if it does so for long.
+    /// The time since which the oldest request of an API has made no progress, if this time is
+    /// long.
     pub(crate) oldest: BTreeMap<ApiKey, i64>,
     /// Whether any client waits for something.
     pub(crate) is_awaited: bool,
 }
 
 impl Looks {
-    /// Looks at the next connections; returns what was found once all were looked at. `is_parked`
-    /// is for requests that wait for something other than the server.
+    /// Checks the next connections. Returns the findings once all connections are checked.
+    /// `is_parked` returns whether a request waits for something other than the server.
     pub(super) fn look(
         &mut self,
         connections: &mut Connections,

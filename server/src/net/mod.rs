@@ -1,7 +1,7 @@
 //! The clients of a shard: connections without sockets.
 //!
-//! [`Clients`] is sans-I/O. It is given
-//! - the time, before all else of an event or turn;
+//! [`Clients`] is sans-I/O. Its input:
+//! - the time, first of all in each event and turn;
 //! - events of connections, and received bytes. It takes frames out of them
 //!   ([`Clients::next_frame`]), in turns that are fair to all ([`Clients::next_work`]);
 //! - requests and their answers ([`Clients::answers`]), each with the positions of slots that it
@@ -9,18 +9,19 @@
 //! - the end of a turn ([`Clients::begin_turn`], [`Clients::sweep`], [`Clients::resume`],
 //!   [`Clients::end_turn`]).
 //!
-//! It returns commands for the reactor, output ([`Clients::take_sendable`]), and connections that
-//! it closed with the files that their answers held ([`Clients::take_gone`]).
+//! Its output: commands for the reactor, bytes to send ([`Clients::take_sendable`]), and closed
+//! connections with the files that their answers held ([`Clients::take_gone`]).
 //!
 //! Invariants:
-//! - Answers of a connection leave in the order of its requests, each once all that it depends on
-//!   is durable.
-//! - No connection waits for longer than one slice of each other; those whose requests have been
-//!   short (`standing.rs`) wait for hardly more than one slice of all the others together.
+//! - Answers of a connection leave in the order of its requests, each once the records that it
+//!   depends on are durable.
+//! - No connection waits for longer than one slice of each other connection. Connections whose
+//!   requests have been short (`standing.rs`) wait for little more than one slice of all others
+//!   together.
 //! - Input, unread answers and slices have budgets, for each connection and for all. Over a budget,
-//!   connections are received from no further, and those that hold up others are closed.
+//!   receiving from connections stops, and connections that delay others are closed.
 //! - A client of a listener that asks for a password is limited in number, time and bytes until it
-//!   is authenticated, and none of its requests is handled before ([`Clients::authenticator`]).
+//!   is authenticated. None of its requests is handled before ([`Clients::authenticator`]).
 
 mod access;
 mod account;

@@ -170,8 +170,8 @@ impl Group {
         }
     }
 
-    /// Whether a record is finished, or may have been delivered `limit` times: each unanswered fetch
-    /// may have delivered it.
+    /// Whether a record is finished, or may have been delivered `limit` times. Each unanswered
+    /// fetch may have delivered it.
     fn is_done(&self, of: (i32, Number), limit: i16) -> bool {
         let lost = self.lost.get(&of.0).copied().unwrap_or_default();
         let record = self.records.get(&of);

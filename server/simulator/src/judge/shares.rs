@@ -9,7 +9,7 @@ use muster_shares::{SharePartitionKey, State, States};
 /// may remove the records that they come from.
 pub(super) struct Shares {
     states: States,
-    /// Describes a start offset that decreased, if there was one.
+    /// Describes the start offset that decreased, if one did.
     back: Option<String>,
 }
 

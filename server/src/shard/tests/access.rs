@@ -1,4 +1,4 @@
-//! The answer to a change of what clients may do, and the shards that have yet to take it.
+//! The answer to a change of access rights waits until all shards have taken the change.
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
@@ -99,14 +99,15 @@ fn a_change_of_acls_is_answered_when_all_shards_have_taken_it() {
     let deleted = sent_to(&world, 1).access_version();
     assert!(deleted > created && sent_to(&world, 1).acls().is_empty());
     take(&mut world, 1, deleted);
-    // A shard that is loaded again reports what it has, and then what its mailbox has.
+    // A shard that is loaded again reports first the version that it has, and then the version in
+    // its mailbox.
     take(&mut world, 2, created);
     assert!(!is_answered(&mut world, CLIENT));
     take(&mut world, 2, deleted);
     assert!(is_answered(&mut world, CLIENT));
 }
 
-/// A client that finds an ACL removed already may rely on that, too.
+/// A client that finds an ACL removed already may rely on the removal, too.
 #[test]
 fn an_answer_that_nothing_is_to_be_removed_waits_for_the_removal() {
     let mut world = world();
@@ -116,7 +117,7 @@ fn an_answer_that_nothing_is_to_be_removed_waits_for_the_removal() {
     assert!(!is_answered(&mut world, CLIENT) && !is_answered(&mut world, OTHER));
     let version = sent_to(&world, 1).access_version();
     take(&mut world, 1, version);
-    // It has stopped.
+    // The shard has stopped.
     take(&mut world, 2, i64::MAX);
     assert!(is_answered(&mut world, CLIENT) && is_answered(&mut world, OTHER));
 }
@@ -129,7 +130,8 @@ fn changes_of_something_else_wait_for_no_shard_and_pass_those_that_do() {
     assert!(is_answered(&mut world, OTHER) && !is_answered(&mut world, CLIENT));
 }
 
-/// The controller that sent it may have been loaded again, with this change as its last one.
+/// The controller that sent the image may have been loaded again, with this change as its last
+/// change.
 #[test]
 fn an_image_with_the_access_that_a_shard_has_is_reported_too() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Certificates that clients alter: checked by another thread before the controller decides.
+//! Certificates that clients alter. Another thread checks them before the controller decides.
 
 use super::frames::frame;
 use super::world::{FLUSH_MS, World};
@@ -66,7 +66,7 @@ fn answer(world: &mut World, connection: ConnectionId) -> Vec<u8> {
     world.shard.output(connection).map(std::mem::take).unwrap_or_default()
 }
 
-/// The certificates that the shard was to have.
+/// The certificates that were ordered for the shard.
 fn taken(world: &World) -> Vec<&ShardTls> {
     let mut taken = Vec::new();
     for order in &world.orders {
@@ -99,7 +99,8 @@ fn a_change_is_decided_when_its_certificates_were_checked() {
     assert!(String::from_utf8_lossy(&answer).contains("the reason") && taken(&world).is_empty());
 }
 
-/// Between a check and its outcome, another client has changed what the request leads to.
+/// Between a check and its outcome, another client changes the certificates that the request would
+/// lead to.
 #[test]
 fn what_was_not_checked_is_checked_again() {
     let mut world = world();
@@ -127,7 +128,7 @@ fn what_was_not_checked_is_checked_again() {
     assert!(answer(&mut world, CLIENT).is_empty(), "its certificate would now be another one");
     let third = newest_check(&world).0;
     assert!(third > second);
-    // An outcome that no request waits for, of a controller before this one.
+    // An outcome that no request waits for: an earlier controller had requested it.
     answer_check(&mut world, 99, BTreeMap::new());
     answer_check(&mut world, third, BTreeMap::new());
     assert!(!answer(&mut world, CLIENT).is_empty());

@@ -1,4 +1,4 @@
-//! The wall clock jumps ahead, and offsets do not expire by that at once.
+//! The wall clock jumps ahead, and offsets do not expire at once.
 
 use super::world::{World, commit};
 use muster_codec::records::GroupRecord;

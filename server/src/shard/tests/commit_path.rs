@@ -1,5 +1,5 @@
-//! Commits of a group and nothing else, for `server/commit-path`: it compares the coverage of runs
-//! that differ in one commit.
+//! Only commits of a group, for `server/commit-path`, which compares the coverage of runs that
+//! differ in one commit.
 
 use super::counters::commit;
 use super::world::World;
@@ -12,8 +12,8 @@ const ROUNDS: usize = 8;
 /// The time in which a commit becomes durable and is answered.
 const ROUND_MS: i64 = 1_000;
 
-/// The turns of a round without a commit: more than a commit takes. So the work of each turn does
-/// not count as work of the commit.
+/// The number of turns in a round without a commit. A commit takes fewer turns, so the work of each
+/// turn does not count as work of the commit.
 const IDLE_TURNS: usize = 20;
 
 /// The number of rounds that begin with a commit; the first are warm-up.
@@ -24,7 +24,7 @@ fn commits() -> usize {
 #[test]
 fn a_commit_is_answered_in_its_round() {
     let mut world = World::new(&[]);
-    // The audit of debug builds compares what a commit changed.
+    // In debug builds the audit would compare the groups that a commit changed.
     world.common.audits = false;
     world.restart();
     let connection = ConnectionId::new(0, 0);

@@ -144,7 +144,7 @@ fn a_rebalance_has_an_age_and_is_counted_if_it_was_long() {
     };
     world.pass(40_000);
     assert_eq!(seen(&mut world), (40_000_000, 0));
-    // It does not sync, and its session ends.
+    // The member does not sync, and its session ends.
     world.pass(41_000);
     assert_eq!(seen(&mut world), (0, 1));
     assert_eq!(world.totals().of("rebalances_classic_micros"), 1);
@@ -159,7 +159,7 @@ fn a_scrape_costs_a_shard_the_same_however_many_groups_it_has() {
 }
 
 /// The CPU time of the shard's part of a scrape in nanoseconds, which other work on the machine
-/// does not lengthen: the least of some tries, as the first ones fill caches.
+/// does not lengthen. It is the minimum of several tries, because the first tries fill caches.
 fn scrape_cost(groups: u64) -> i64 {
     let mut world = World::new(&[]);
     let (slots, _) = world.shard.groups.parts();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const RUNS: u64 = 200;
 const CONFIG: &str = "consumer.session.timeout.ms";
-/// The least value of the config that is used.
+/// The lowest permitted value of the config in this test.
 const VALUE_MIN: i64 = 45_000;
 
 /// The kinds of state in a snapshot: a group with an offset, a transactional id, a config.
@@ -21,18 +21,18 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Group, Kind::Id, Kind::Config];
 
-/// The values of the kinds that are there.
+/// The values of the kinds that exist.
 type Contents = BTreeMap<Kind, i64>;
 
-/// A snapshot is of no use without the log up to the latest position of its parts, those without
-/// content included.
+/// A snapshot is unusable without the log up to the latest position of its parts, including parts
+/// without content.
 #[test]
 fn a_start_finds_what_the_log_has_whatever_changed_while_a_snapshot_was_written() {
     let (mut random, mut snapshots, mut losses) = (Random(1), 0, 0);
     for run in 0..RUNS {
         let mut world = World::new(&["metadata.log.max.record.bytes.between.snapshots=1"]);
         let mut history = vec![(accepted(&world), Contents::new())];
-        // Most runs have one kind: the snapshot has no part of the others after it.
+        // Most runs have a single kind, so that no part of another kind follows it in the snapshot.
         let kinds = KINDS.get(run as usize % 4).map_or(&KINDS[..], std::slice::from_ref);
         change_all(&mut world, kinds, &mut history, &mut random);
         snapshots += u64::from(world.path(SNAPSHOT_FILE_NAME).exists());
@@ -61,7 +61,8 @@ fn change_all(
         write(world, kind, value);
         contents.extend(value.map(|it| (kind, it)));
         history.push((accepted(world), contents));
-        // A snapshot that begins in the millisecond of the one before has its slices later.
+        // The slices of a snapshot come later if it begins in the same millisecond as the previous
+        // snapshot.
         world.pass(random.below(8) as i64 / 7);
     }
     world.pass(2);

@@ -1,5 +1,5 @@
-//! Dead letters whose queue is led by another shard: what fails for a while is sent again, and then
-//! dropped; a letter without an answer is sent again.
+//! Dead letters whose queue is led by another shard. Letters that fail for a while are sent again,
+//! and then dropped. A letter without an answer is sent again.
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
@@ -33,7 +33,7 @@ const GROUP_RESOURCE: i8 = 32;
 struct Sent {
     number: u64,
     records: i32,
-    /// The records with a copy of the value.
+    /// The number of records with a copy of the value.
     copies: usize,
 }
 
@@ -44,7 +44,7 @@ struct Story {
 }
 
 impl Story {
-    /// The state of the group says that its first two records are archiving.
+    /// A group whose state says that its first two records are archiving.
     fn new() -> Self {
         Self::archiving(&[(0, 1)])
     }
@@ -95,7 +95,7 @@ impl Story {
         world.pass(FLUSH_MS);
     }
 
-    /// A member opens the share partition.
+    /// Fetches as a member, which opens the share partition.
     fn fetch(&mut self) -> ShareFetchResponse<'static> {
         let partition = ShareFetchPartition::default();
         let topic = ShareFetchTopic { topic_id: self.topic_id, partitions: vec![partition] };
@@ -164,7 +164,7 @@ impl Story {
         (number, records, copies)
     }
 
-    /// Letters have copies of their records, of which there are two, each in a batch.
+    /// Enables copies of records in letters. Each of the two records is in a batch of its own.
     fn copy_records(&mut self) {
         self.world.shard.write_records(vec![config(
             GROUP_RESOURCE,
@@ -249,7 +249,7 @@ fn a_letter_is_sent_again_for_a_while_and_then_dropped() {
         story.world.pass(1);
         let before = std::mem::replace(&mut number, story.sent_once());
         assert!(number > before);
-        // Nothing waits for the answer to the attempt before.
+        // The answer to the previous attempt is no longer awaited.
         story.answer(before, ErrorCode::None);
         assert_eq!(story.state(), (0, 0));
     }

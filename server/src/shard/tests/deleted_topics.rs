@@ -1,4 +1,4 @@
-//! Offsets of a deleted topic are removed, whatever happens in between.
+//! Offsets of a deleted topic are removed, whatever occurs in between.
 
 use super::transactions::{PRODUCER, commit_in_transaction};
 use super::world::{FLUSH_MS, World, commit};
@@ -54,7 +54,7 @@ fn a_start_removes_offsets_whose_removal_was_interrupted() {
     assert_eq!(world.shard.broker.image().deleted().len(), 0);
 }
 
-/// A log of few operations with many topics: its replay counts more changes than operations.
+/// A log with few operations and many topics: its replay counts more changes than operations.
 #[test]
 fn a_deletion_is_forgotten_after_the_replay_of_a_short_log() {
     let mut world = World::new(&[]);

@@ -24,7 +24,7 @@ fn call(
     answers(world, CLIENT, (api, version)).pop().unwrap()
 }
 
-/// The sizes of the partitions that have any, by topic and index.
+/// The sizes of partitions that are not empty, by topic and index.
 fn sizes(world: &mut World) -> BTreeMap<(String, i32), i64> {
     let all = DescribeLogDirsRequest { topics: None };
     let Response::DescribeLogDirs(body) = call(world, 5, all) else { panic!() };

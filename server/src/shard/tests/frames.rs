@@ -16,7 +16,7 @@ pub(crate) fn answers(
     let (mut rest, mut answers) = (bytes, Vec::new());
     while let Some((length, behind)) = rest.split_first_chunk() {
         let (frame, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
-        // After the correlation id come tagged fields.
+        // Tagged fields follow the correlation id.
         let mut reader = Reader::new(&frame[5..]);
         answers.push(Response::read(api, version, &mut reader).unwrap());
         rest = behind;
@@ -29,7 +29,7 @@ pub(crate) fn frame(version: i16, request: impl Into<Request<'static>>) -> Vec<u
     frame_of("", version, request)
 }
 
-/// The frame of a client that has a name.
+/// The frame of a client with a client id.
 pub(crate) fn frame_of(
     client_id: &str,
     version: i16,

@@ -1,4 +1,5 @@
-//! Group requests to a shard that does not have the group, and to one whose log takes no records.
+//! Group requests to a shard that does not have the group, and to a shard whose log accepts no
+//! records.
 
 use super::frames::{frame, frame_of};
 use super::world::World;
@@ -186,7 +187,7 @@ fn commit(group: &str, topic_id: Uuid) -> OffsetCommitRequest<'static> {
     }
 }
 
-/// The coordinator of the transaction is that of the group's slot.
+/// The coordinator of the transaction is on the shard of the group's slot.
 fn commit_in_transaction(group: &str, topic_id: Uuid) -> TxnOffsetCommitRequest<'static> {
     let partitions =
         vec![TxnOffsetCommitRequestPartition { committed_offset: 5, ..Default::default() }];
@@ -199,7 +200,7 @@ fn commit_in_transaction(group: &str, topic_id: Uuid) -> TxnOffsetCommitRequest<
     }
 }
 
-/// In the form of all versions.
+/// A request that is valid in all versions.
 fn fetch(group: &str) -> OffsetFetchRequest<'static> {
     let name = || Str::Owned(group.to_owned());
     let topic = OffsetFetchRequestTopic { name: "t".into(), partition_indexes: vec![0] };
@@ -218,7 +219,7 @@ fn delete_offset(group: &str) -> OffsetDeleteRequest<'static> {
     OffsetDeleteRequest { group_id: group.to_owned().into(), topics: vec![topic] }
 }
 
-/// A group of shard 0, and one of another shard.
+/// The names of a group of shard 0, and of a group of another shard.
 fn own_and_foreign(world: &World) -> [String; 2] {
     [true, false].map(|is_own| {
         let mut names = (0..).map(|number| format!("g{number}"));
@@ -285,7 +286,7 @@ fn only_the_groups_of_other_shards_are_refused_of_a_list() {
     }
 }
 
-/// A classic group, a consumer group, and two groups that have offsets only.
+/// Makes a classic group, a consumer group, and two groups that have only offsets.
 fn make_groups(world: &mut World) -> String {
     let Response::JoinGroup(joined) = ask(world, 3, join("classic", "")) else { unreachable!() };
     let member_id = joined.member_id.to_string();
@@ -337,7 +338,7 @@ fn delete(world: &mut World, names: &[String]) -> Vec<(String, i64)> {
     let groups_names = names.iter().cloned().map(Str::Owned).collect();
     let answer = ask(world, 3, DeleteGroupsRequest { groups_names });
     let Response::DeleteGroups(deleted) = answer else { unreachable!() };
-    // As in Kafka the text is that of GROUP_DELETION_FAILED alone.
+    // As in Kafka, only GROUP_DELETION_FAILED has a text.
     assert!(deleted.results.iter().all(|it| it.error_message.is_none()));
     let result = |it: &DeletableGroupResult<'_>| (it.group_id.to_string(), it.error_code.into());
     deleted.results.iter().map(result).collect()
@@ -356,7 +357,7 @@ fn groups_of_other_shards_stay_refused_when_the_log_refuses_the_rest() {
     assert_eq!(world.shard.groups.slots().groups(), 1, "it is as it was");
 }
 
-/// Groups of all slots, the next one always of another slot, and each with an offset.
+/// Groups of all slots, each with an offset. Two consecutive groups are never in the same slot.
 fn groups_of_all_slots(world: &mut World) -> Vec<String> {
     let placement = world.common.placement;
     let of_slot = |slot: u32| {
@@ -412,7 +413,7 @@ fn a_request_for_groups_of_several_slots_is_answered_in_its_order_once_all_is_du
     assert_eq!(delete(&mut world, &names), gone, "GROUP_ID_NOT_FOUND");
 }
 
-/// A name of this length that is of a slot.
+/// A name of this length in this slot.
 fn long_name(world: &World, slot: Slot, length: usize) -> String {
     let mut names = (0..).map(|number| format!("{number:0length$}"));
     let is_of_slot = |name: &String| world.common.placement.group_slot(name) == slot;
@@ -481,7 +482,7 @@ fn a_sync_whose_assignment_is_too_large_is_an_error() {
     assert_eq!(world.totals().of("log_operations_refused"), 1);
 }
 
-/// The header counts when a frame is read, and no longer when its body is read again.
+/// The header is counted when a frame is decoded, and not again when its body is decoded again.
 #[test]
 fn a_request_with_many_short_topics_is_read_again_for_its_verdict() {
     let mut world = world(2);

@@ -1,4 +1,4 @@
-//! Connections that are idle, or whose clients have ended their input.
+//! Connections that are idle, or whose clients have closed their sending side.
 
 use super::frames::frame_of;
 use super::world::World;

@@ -86,7 +86,7 @@ fn with_connections(count: usize) -> (World, Vec<ConnectionId>) {
     (world, ids)
 }
 
-/// As far as a shard looks at it, a Produce.
+/// The beginning of a Produce, which is all that a shard reads of it.
 fn large_frame() -> Vec<u8> {
     let mut frame = (FRAME_BYTES as u32 - 4).to_be_bytes().to_vec();
     frame.resize(FRAME_BYTES, 0);
@@ -97,7 +97,7 @@ fn input_held(world: &World) -> usize {
     world.shard.inspect().account().held(Kind::Input)
 }
 
-/// A shard that is slow, so that each turn receives what there is and handles nothing.
+/// A slow shard: each turn receives all bytes that have arrived, and handles none.
 #[test]
 fn large_waiting_requests_do_not_accumulate() {
     const CONNECTIONS: usize = 40;
@@ -119,14 +119,14 @@ fn large_waiting_requests_do_not_accumulate() {
     assert!(held <= LIMIT + FRAME_BYTES + PIECE_BYTES * CONNECTIONS, "{held}");
 }
 
-/// Whole requests come from the sockets before a connection can be paused.
+/// Complete requests arrive from the sockets before a connection can be paused.
 #[test]
 fn a_burst_over_all_reserves_is_closed() {
     const CONNECTIONS: usize = 60;
     let (mut world, ids) = with_connections(CONNECTIONS);
     let frame = large_frame();
     for (number, id) in ids.iter().enumerate() {
-        // The first frame of all would be handled as it comes.
+        // The first frame of all would be handled on arrival.
         receive(&mut world, *id, &frame[..PIECE_BYTES]);
         receive(&mut world, *id, &frame[PIECE_BYTES..]);
         if number % 4 == 3 {

@@ -1,4 +1,5 @@
-//! The answers to the admin side: all groups, each once, in pages; nothing that is not durable.
+//! The answers to the admin side: they contain all groups, each once, in pages, and nothing that is
+//! not durable.
 
 use super::world::{FLUSH_MS, GROUPS, PARTITIONS, World, commit};
 use crate::inquiry::{About, Finding, Inquiry, SurveyPlace};
@@ -74,7 +75,7 @@ fn a_survey_has_each_group_once_loaded_or_not() {
     world.fill();
     let (found, pages) = world.survey();
     assert_eq!(found, filled());
-    // Until a snapshot has them.
+    // Waits until a snapshot has the groups.
     while world.unloaded == 0 {
         world.pass(10_000);
         world.restart();

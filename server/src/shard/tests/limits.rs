@@ -1,5 +1,6 @@
-//! For each limit the story of one address that uses it up and another one that comes: by clients
-//! of a whole shard here, or in the test that the table names. A limit without a story fails.
+//! For each limit the story of an address that uses the limit up, and of another address that comes
+//! later. Clients of a whole shard play the story here, or the test that the table names does. The
+//! test fails if a limit has no story.
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
@@ -11,11 +12,11 @@ use muster_codec::{ApiKey, Bytes, ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The address that uses up a limit, and another one.
+/// The address that uses up a limit, and the other address.
 const HOG: &str = "/127.0.0.2";
 const OTHER: &str = "/127.0.0.1";
 
-/// Where the story of a limit is: a file of the repository, and the name of the test in it.
+/// The place of a limit's story: a file of the repository, and the name of the test in it.
 struct Story {
     limit: Limit,
     file: &'static str,
@@ -213,14 +214,14 @@ fn members_of_one_address_do_not_keep_those_of_another_from_joining() {
     send(&mut world, new, JOIN.1, join("new", 0, 1_000_000));
     world.pass(10_000);
     assert_eq!(joined(&mut world, new), [ErrorCode::None]);
-    // A member that waits for the others has no answer; one that is refused has an error.
+    // A member that waits for others has no answer yet. A refused member has an error.
     for id in [formed, second] {
         let errors = joined(&mut world, id);
         assert!(errors.iter().all(|error| *error == ErrorCode::None), "{errors:?}");
     }
 }
 
-/// A fetch of a partition that exists, and of others that do not.
+/// A fetch of an existing partition, and of partitions that do not exist.
 fn fetch(partitions: i32, max_wait_ms: i32) -> FetchRequest<'static> {
     let partition = |partition| FetchPartition {
         partition,

@@ -7,13 +7,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Longer than a round.
+/// A time that is longer than a round of the check.
 const LONG_MS: i64 = 20_000;
 
-/// Transactional ids.
+/// The number of transactional ids.
 const IDS: u64 = 12;
 
-/// Share partitions.
+/// The number of share partitions.
 const SHARES: usize = 30;
 
 #[test]
@@ -141,7 +141,7 @@ fn a_damaged_log_is_rewritten_from_memory() {
         let before = state(&mut world);
         world.restart();
         assert!(state(&mut world) == before, "seed {seed}");
-        // Without the snapshot the log makes the same.
+        // The log replays to the same state without the snapshot.
         fs::remove_file(world.path(SNAPSHOT_FILE_NAME)).unwrap();
         world.restart();
         assert!(state(&mut world) == before, "seed {seed}");
@@ -200,7 +200,7 @@ fn damage_among_the_records_of_the_cluster_is_found() {
     assert!(state(&mut world) == before);
 }
 
-/// The snapshot that follows the damage is what a kill before the end of the rewrite leaves.
+/// A kill before the end of the rewrite leaves the snapshot that follows the damage.
 #[test]
 fn a_kill_after_damage_needs_no_more_than_the_next_snapshot() {
     let mut needed = 0;

@@ -1,4 +1,4 @@
-//! Long requests are answered in slices, with the answers that one piece would have.
+//! Long requests are answered in slices. The answers equal those of an unsliced request.
 
 use super::frames::frame;
 use super::world::{World, commit};
@@ -86,7 +86,7 @@ fn elements(api: ApiKey, version: i16, answer: &[u8]) -> Vec<String> {
     }
 }
 
-/// Some that exist, some that do not.
+/// Names of topics, some of which exist.
 fn names() -> Vec<Str<'static>> {
     (0..GROUPS + 100).map(|number| Str::Owned(format!("g{number}"))).collect()
 }
@@ -244,7 +244,7 @@ fn resources_with_configs_are_listed_in_slices_each_once() {
         replication_factor: 1,
         ..Default::default()
     };
-    // An operation of the small log has room for a few.
+    // An operation of the small log holds only a few topics.
     for first in (0..TOPICS).step_by(30) {
         let topics = (first..first + 30).map(topic).collect();
         let create = CreateTopicsRequest { topics, timeout_ms: 1_000, ..Default::default() };

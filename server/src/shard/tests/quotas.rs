@@ -1,5 +1,5 @@
-//! Client quotas: clients that exceed theirs get the time in their answers, and are not served
-//! until then.
+//! Client quotas: the answers to clients that exceed a quota have a throttle time, and these
+//! clients are not served until it is over.
 
 use super::frames::{answers, frame_of};
 use super::world::{World, take_time};

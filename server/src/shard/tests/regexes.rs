@@ -1,5 +1,5 @@
-//! Regular expressions of consumer groups match the topics that the member may describe whose
-//! heartbeat has them resolved, as in Kafka (`TopicRegexResolver`).
+//! Regular expressions of consumer groups. An expression matches topics that a member may describe:
+//! the member whose heartbeat causes the resolution, as in Kafka (`TopicRegexResolver`).
 
 use super::frames::frame;
 use super::world::World;
@@ -44,7 +44,7 @@ fn acl(user: &str, of: ResourceType, name: &str, operation: Operation) -> AclCre
     }
 }
 
-/// Sends a heartbeat, the first one with an expression.
+/// Sends a heartbeat. The first heartbeat has an expression.
 fn beat(
     world: &mut World,
     connection: ConnectionId,
@@ -71,7 +71,7 @@ fn beat(
     }
 }
 
-/// The topics that a member is assigned in the end, and its epoch.
+/// The topics that a member is finally assigned, and the member's epoch.
 fn settle(
     world: &mut World,
     connection: ConnectionId,

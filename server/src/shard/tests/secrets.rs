@@ -1,5 +1,5 @@
-//! A denied request shows nothing: of two shards that differ in what a client may not see alone, it
-//! gets the same answers, whatever it sends.
+//! A denied request reveals nothing: two shards that differ only in what a client may not see give
+//! the same answers, whatever the client sends.
 
 mod requests;
 
@@ -19,7 +19,7 @@ use muster_codec::{Request, Uuid};
 use requests::{ALLOWED, HIDDEN, MISSING, SECRET, all};
 
 const ADMIN: ConnectionId = ConnectionId(0);
-/// The address of the one that makes transactional ids, and that of all others.
+/// The address of the client that makes transactional ids, and the address of all other clients.
 const ADMIN_HOST: &str = "10.0.0.9";
 const HOST: &str = "10.0.0.1";
 
@@ -28,15 +28,15 @@ const CONFIGS: [&str; 2] = [
     "group.initial.rebalance.delay.ms=0",
 ];
 
-/// A shard, and the connection of a client that may do everything with [`ALLOWED`] and [`MISSING`]
-/// and nothing else.
+/// A shard, and the connection of a client that has all permissions on [`ALLOWED`] and [`MISSING`],
+/// and no others.
 struct Probed {
     world: World,
     client: u64,
 }
 
 impl Probed {
-    /// `denied` is the name of all that is.
+    /// `denied` is the name of everything that the client is denied.
     fn new(denied: &'static str, config: &'static str) -> Self {
         let configs: Vec<&str> = CONFIGS.into_iter().chain([config]).collect();
         let mut world = World::of_shards(1, &configs);
@@ -59,7 +59,7 @@ impl Probed {
         probed
     }
 
-    /// The answer, or that the connection was closed.
+    /// The answer, and whether the connection was closed.
     fn ask(&mut self, frame: &[u8]) -> (Vec<u8>, bool) {
         let connection = ConnectionId(self.client);
         self.world.step(Event::Received { connection, data: frame });
@@ -160,8 +160,9 @@ fn answers_are_the_same_whether_what_is_denied_exists() {
     }
 }
 
-/// Parts of a request that are refused for another reason are so by the same rule where they are
-/// handled: what seems to be refused anyway would be carried out, or show that it exists.
+/// If a part of a request is refused for another reason, the handler must refuse it by the same
+/// rule. Otherwise a part that the rule seems to refuse would be carried out, or would reveal that
+/// something exists.
 #[test]
 fn what_is_refused_anyway_is_refused() {
     let probed = |denied| Probed::new(denied, "auto.create.topics.enable=true");
@@ -189,7 +190,7 @@ fn named_once_and_with_an_id() -> DeleteTopicsRequest<'static> {
     }
 }
 
-/// The id is that of what is denied, on both shards.
+/// On both shards the id belongs to the denied topic.
 fn by_id_and_by_name(topic_id: Uuid) -> MetadataRequest<'static> {
     let by_id = MetadataRequestTopic { topic_id, name: None };
     let by_name = MetadataRequestTopic { topic_id: Uuid::ZERO, name: Some(SECRET.into()) };

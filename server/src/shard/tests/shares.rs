@@ -21,7 +21,7 @@ const SLOTS: u32 = 4;
 const KEYS: u64 = 40;
 const TOPICS: u8 = 3;
 
-/// All partitions exist.
+/// An image in which all partitions exist.
 struct Everything;
 
 impl Topics for Everything {
@@ -37,7 +37,8 @@ fn key(number: u64) -> (Slot, SharePartitionKey) {
     (Slot(number as u32 % SLOTS), key)
 }
 
-/// A record that changes the state of a share partition: half of them initialize or delete it.
+/// A record that changes the state of a share partition. Half of the records initialize or delete
+/// it.
 fn change(
     states: &States,
     key: &SharePartitionKey,
@@ -72,7 +73,7 @@ fn change(
 }
 
 impl World {
-    /// Creates the topics of share partitions: the state of others would go.
+    /// Creates the topics of share partitions. Without its topic a share state would be removed.
     pub(super) fn create_share_topics(&mut self) {
         self.shard.write_records((1..=TOPICS).map(topic).collect());
         self.pass(FLUSH_MS);
@@ -90,7 +91,7 @@ impl World {
         self.turn();
     }
 
-    /// Replays a record of a share partition that is not in the log: the tombstone, or an update.
+    /// Replays a record of a share partition that is not in the log: a tombstone or an update.
     pub(super) fn replay_share(&mut self, number: u64, start_offset: Option<i64>) {
         let (slot, key) = key(number);
         let value = start_offset.map_or(ShareValue::Deleted, |start_offset| {
@@ -100,7 +101,7 @@ impl World {
         self.shard.shares.states_mut().replay(slot, &record).unwrap();
     }
 
-    /// The share states without what only the records before the newest snapshots have.
+    /// The share states, without the parts that come only from records before the newest snapshots.
     pub(super) fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
         let all = self.shard.inspect().share_states();
         all.map(|(key, state)| (key.clone(), state.snapshot())).collect()

@@ -41,7 +41,7 @@ fn a_stop_does_not_wait_for_a_snapshot_if_so_configured() {
     assert!(world.stopped.is_some() && world.shard.groups.is_snapshot_due(world.now));
 }
 
-/// A shard with ids that are unloaded.
+/// A shard with unloaded transactional ids.
 fn with_unloaded_ids() -> World {
     let mut world = World::new(&[]);
     for number in 0..IDS {
@@ -61,7 +61,7 @@ fn unloaded_ids(world: &World) -> usize {
     world.shard.transactions.coordinators().unloaded_ids()
 }
 
-/// The ids that a list has.
+/// The number of ids in a list.
 fn listed(world: &mut World) -> usize {
     let request = ListTransactionsRequest { duration_filter: -1, ..Default::default() };
     let mut listing = crate::transactions::ListingOfIds::new(&request);

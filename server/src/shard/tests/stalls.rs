@@ -1,4 +1,5 @@
-//! Stalled work of a shard: commits while the log hangs, and no requests that wait for others.
+//! Stalled work of a shard: commits count while the log hangs, and requests that wait for others do
+//! not.
 
 use super::frames::frame;
 use super::world::World;

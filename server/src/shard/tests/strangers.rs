@@ -1,5 +1,5 @@
-//! Clients that do not know a password, and send all that one could: in and out of order, in
-//! pieces, several frames at once, with bytes changed.
+//! Clients that do not know a password, and send everything that such a client could: frames in and
+//! out of order, in pieces, several at once, and with changed bytes.
 
 use super::frames::frame;
 use super::world::{FLUSH_MS, Random, World};
@@ -9,7 +9,7 @@ use crate::shard::Event;
 use muster_codec::Request;
 use muster_codec::messages::*;
 
-/// A topic that is there, and one that only a client makes that was let in.
+/// A topic that exists, and a topic that only an admitted client could have created.
 const VAULT: &str = "vault";
 const INTRUDER: &str = "intruder";
 
@@ -60,7 +60,7 @@ fn pick<T: Copy>(all: &[T], random: &mut Random) -> T {
     all[random.below(all.len() as u64) as usize]
 }
 
-/// None of them is the right one.
+/// None of these tokens is right.
 const TOKENS: [&[u8]; 8] = [
     b"\0alice\0wrong",
     b"\0alice\0",
@@ -86,7 +86,7 @@ fn some_frame(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Some frames, of which one may have a byte changed.
+/// Some frames, one of which may have a changed byte.
 fn some_bytes(random: &mut Random) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..1 + random.below(3)).flat_map(|_| some_frame(random)).collect();
     if random.below(3) == 0 && !bytes.is_empty() {
@@ -129,7 +129,7 @@ fn one_with_the_password_is() {
     assert!(world.shard.broker.image().topic(INTRUDER).is_some());
 }
 
-/// It may do nothing until it has shown again who it is.
+/// Until it is authenticated again, the client may do nothing.
 #[test]
 fn a_client_that_authenticates_again_does_nothing_meanwhile() {
     let mut random = Random(2);
@@ -140,7 +140,7 @@ fn a_client_that_authenticates_again_does_nothing_meanwhile() {
         for request in [handshake("PLAIN"), authenticate(b"\0alice\0secret")] {
             send(&mut world, connection, &frame(1, request));
         }
-        // A second is the least between two times.
+        // At least a second must pass between two authentications.
         world.pass(1_500);
         send(&mut world, connection, &frame(1, handshake("PLAIN")));
         let mut sent = Vec::new();

@@ -1,5 +1,5 @@
 //! Transactions in the log of the groups: compaction, snapshots, the running check and restarts
-//! leave what was committed, what was dropped, and what is pending.
+//! keep committed, aborted and pending offsets as they are.
 
 use super::snapshots::stop;
 use super::world::{GROUPS, PARTITIONS, Random, World, commit};
@@ -23,8 +23,8 @@ use muster_transactions::message::{Stamp, Verdict};
 
 const PRODUCERS: u64 = 6;
 
-/// The transaction of a producer, in all slots: its coordinator has it, so that the offsets which a
-/// restart finds stay pending.
+/// Begins the transaction of a producer in all slots. Its coordinator knows the transaction, so
+/// that a restart keeps its offsets pending.
 fn begin(world: &mut World, producer_id: i64) {
     let transactional_id = format!("t{producer_id}");
     let partition = world.common.placement.transactions_partition(&transactional_id);
@@ -48,7 +48,7 @@ fn begin(world: &mut World, producer_id: i64) {
 /// The status of a transaction in its record.
 const ONGOING: i8 = 1;
 
-/// A shard, and the state that its log should make.
+/// A shard, and the state to which its log should replay.
 struct Story {
     world: World,
     expected: Slots,
@@ -113,7 +113,7 @@ impl Story {
         self.world.shard.inspect().open_transactions().collect()
     }
 
-    /// Compares all groups with what they should be.
+    /// Compares all groups with the expected state.
     fn check(&mut self) {
         let (slots, _) = self.world.shard.groups.parts();
         for group in 0..GROUPS / 4 {
@@ -196,14 +196,14 @@ fn a_rewrite_of_the_log_keeps_what_is_committed_and_what_is_pending() {
     assert!(pending > 0, "no rewrite found a pending offset");
 }
 
-/// Commits an offset of group `g1` in a transaction, which its coordinator lets the producer do.
+/// Commits an offset of group `g1` in a transaction. The coordinator permits it to the producer.
 pub(super) fn commit_in_transaction(world: &mut World, metadata: &str) -> (Vec<i16>, VisibleAt) {
     let (is_asked, errors, visible_at) = commit_or_ask(world, metadata);
     assert!(is_asked);
     (errors, visible_at)
 }
 
-/// The same, with whether the coordinator was asked.
+/// Like [`commit_in_transaction`]; also returns whether the coordinator was asked.
 fn commit_or_ask(world: &mut World, metadata: &str) -> (bool, Vec<i16>, VisibleAt) {
     let partition = TxnOffsetCommitRequestPartition {
         partition_index: 3,
@@ -311,10 +311,10 @@ fn an_offset_of_a_transaction_that_is_not_written_is_an_error() {
     assert_eq!((errors, pending(&world)), (vec![0], 1));
 }
 
-/// A transaction that is open: its producer, its first offset, and the time of its last record.
+/// An open transaction: its producer, its first offset, and the time of its last record.
 type OpenTransaction = (i64, i64, i64);
 
-/// All that readers of a slot, and DescribeProducers, see of its transactions.
+/// Everything that readers of a slot, and DescribeProducers, see of its transactions.
 fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i64>; 2]) {
     let described = OffsetTransactions::describe(&world.shard.groups, slot.0 as i32);
     let open = described.iter().filter(|it| it.current_txn_start_offset >= 0);
@@ -327,7 +327,7 @@ fn seen(world: &mut World, slot: Slot) -> (i64, Vec<OpenTransaction>, [Option<i6
 /// The time of the records of these tests.
 const NOW: i64 = 1_020;
 
-/// A slot with an offset outside of transactions, one that is aborted, and one that is open.
+/// A slot with an offset outside of transactions, an aborted offset, and a pending offset.
 fn with_open_and_aborted() -> (World, Slot) {
     let mut world = World::new(&["num.partitions=4"]);
     [7, 9].iter().for_each(|id| begin(&mut world, *id));

@@ -34,7 +34,7 @@ thread_local! {
     static STOPWATCH: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Has all work on requests take this number of milliseconds from now on.
+/// Makes each work on a request take this number of milliseconds from now on.
 pub(crate) fn take_time(ms: u64) {
     STOPWATCH.set((STOPWATCH.get().0, ms * 1_000_000));
 }
@@ -46,7 +46,7 @@ fn stopwatch() -> u64 {
 }
 
 const BLOCK_BYTES: u32 = 512;
-/// A time in which the log is flushed.
+/// A time in which the log is certainly flushed.
 pub(crate) const FLUSH_MS: i64 = 100;
 pub(crate) const GROUPS: u64 = 60;
 pub(crate) const PARTITIONS: u64 = 8;
@@ -82,15 +82,15 @@ pub(crate) struct World {
     pub(crate) common: Common,
     pub(crate) shard: Shard,
     pub(crate) now: i64,
-    /// How far the wall clock is ahead of the other one.
+    /// How far the wall clock is ahead of the monotonic clock.
     pub(crate) wall_ahead: i64,
     open: HashMap<FileId, File>,
     done: VecDeque<FileDone>,
-    /// The writes to the log that the disk has not carried out, while it is slow.
+    /// The writes to the log that a slow disk has not carried out.
     held: Option<Vec<FileOp>>,
     commands: Vec<Command>,
     deadline: Option<i64>,
-    /// Compactions, and groups that were unloaded after starts.
+    /// The number of compactions, and of groups that were unloaded after starts.
     pub(crate) swaps: u64,
     /// Connections that the shard closed.
     pub(crate) closed: Vec<ConnectionId>,
@@ -99,7 +99,7 @@ pub(crate) struct World {
     pub(crate) mailed: Vec<(u32, Message)>,
     /// The orders to the thread that loads certificates.
     pub(crate) orders: Vec<CertificateOrder>,
-    /// Pushes of clients, without an outcome.
+    /// Pushes of clients that have no outcome yet.
     pub(crate) pushes: Vec<Push>,
     /// Whether reads of files fail.
     pub(crate) fails_reads: bool,
@@ -164,7 +164,7 @@ impl World {
         world
     }
 
-    /// The same, of a server with one listener.
+    /// Like [`Self::of_shards`], for a server with one listener.
     pub(crate) fn of_listener(shards: u32, configs: &[&str], protocol: SecurityProtocol) -> Self {
         let mut world = Self::of_shards(shards, configs);
         let address = Address { host: "127.0.0.1".to_owned(), port: 9092 };
@@ -178,7 +178,7 @@ impl World {
         world
     }
 
-    /// Restarts the shard from its directory, without a clean stop. Writes that are held are lost.
+    /// Restarts the shard from its directory, without a clean stop. Held writes are lost.
     pub(crate) fn restart(&mut self) {
         self.swaps += self.shard.groups.log().swaps();
         self.held = None;
@@ -192,7 +192,7 @@ impl World {
         self.turn();
     }
 
-    /// Holds the writes to the log from now on, or carries out those that were held.
+    /// Holds the writes to the log from now on, or carries out the held writes.
     pub(crate) fn hold_log(&mut self, holds: bool) {
         match self.held.take() {
             held @ Some(_) if holds => self.held = held,
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// Creates a topic as a client of it does; returns its id.
+    /// Creates a topic at a client's request; returns its id.
     pub(crate) fn create_topic(&mut self, name: &str) -> Uuid {
         let (topics, host) = (vec![name.to_owned()], "/10.0.0.1".into());
         self.step(Event::Mail(Message::AutoCreate { from: 0, topics, host }));

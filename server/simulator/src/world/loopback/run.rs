@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// How often a starting process is asked whether it serves.
 const READY_EVERY: u64 = 5 * MS;
 
-/// The maximum time of a start, and of a clean stop. Longer times are violations. The limit is
+/// The maximum times of startup and of a clean stop. Longer times are violations. The limit is
 /// generous, because the machine may be busy.
 const START_MAX: u64 = 60 * SECOND;
 const STOP_MAX: u64 = 60 * SECOND;

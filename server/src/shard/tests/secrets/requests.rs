@@ -1,17 +1,19 @@
-//! Requests that name what a client may see and what it may not, each API that names anything.
+//! Requests that name what a client may see and what it may not see, for each API that names
+//! anything.
 
 use crate::shard::tests::world::Random;
 use muster_codec::messages::*;
 use muster_codec::{Request, Str, Uuid};
 
 pub(super) const ALLOWED: &str = "shared";
-/// It may be seen, and does not exist.
+/// The client may see it, but it does not exist.
 pub(super) const MISSING: &str = "nought";
 pub(super) const SECRET: &str = "secret";
-/// The name of what is denied on the shard that does not have [`SECRET`]: no request names it.
+/// The name of the denied topics and groups on the shard that does not have [`SECRET`]. No request
+/// names it.
 pub(super) const HIDDEN: &str = "hidden";
 
-/// One name, any of the three.
+/// One of the three names.
 fn name(random: &mut Random) -> Str<'static> {
     [ALLOWED, MISSING, SECRET][random.below(3) as usize].into()
 }
@@ -25,12 +27,12 @@ fn names(random: &mut Random) -> Vec<Str<'static>> {
     names
 }
 
-/// The id of a topic, or of nothing: ids are counted.
+/// The id of a topic, or of no topic: ids are numbered.
 fn id(random: &mut Random) -> Uuid {
     Uuid(u128::from(random.below(12)).to_be_bytes())
 }
 
-/// A number that is usual, or out of bounds.
+/// A usual number, or a number out of bounds.
 fn odd<T: From<i8>>(usual: i8, random: &mut Random) -> T {
     let values = [usual, usual, usual, -2, -1, 0, 1, 7, 127];
     values[random.below(values.len() as u64) as usize].into()
@@ -273,7 +275,7 @@ fn of_offsets(r: &mut Random) -> Vec<Request<'static>> {
     };
     let old =
         |name, r: &mut Random| OffsetFetchRequestTopic { name, partition_indexes: vec![odd(0, r)] };
-    // From version 2 on no topics are all of them.
+    // From version 2 on, a null list of topics means all topics.
     let fetch = OffsetFetchRequest {
         group_id: name(r),
         topics: Some(names(r).into_iter().map(|it| old(it, r)).collect()),
