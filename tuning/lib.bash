@@ -1,15 +1,15 @@
-# What apply, undo and measure share: options, and files that hold one value. What the files should
-# hold, and why, is known to `muster doctor`.
+# The common parts of apply, undo and measure: options, and files that hold one value. `muster
+# doctor` knows the wanted values and the reasons.
 
 # A prefix for /proc and /sys, so that the tests can work on a tree of their own.
 root=${TUNING_ROOT:-}
-# Gone after a restart, like the changes it speaks of.
+# A restart removes this directory, as it undoes the changes that are recorded in it.
 state_dir=${TUNING_STATE:-/run/muster-tuning}
 dry_run=''
 # Arguments for the doctor.
 asked=()
 
-# The head of the script that is run.
+# Prints the head of the running script.
 describe_usage() {
     sed -n '2,/^[^#]/s/^# \{0,2\}//p' "$0"
 }
@@ -32,7 +32,8 @@ parse_options() {
     done
 }
 
-# `doctor FORM ARGUMENT...`: of MUSTER, that of the path, or the newest one that was built here.
+# `doctor FORM ARGUMENT...`: runs the binary in MUSTER, the one in the path, or the newest one that
+# was built here.
 doctor() {
     local target=${BASH_SOURCE[0]%/*}/../target muster
     muster=${MUSTER:-$(command -v muster || ls -t "$target"/{release,debug}/muster 2>/dev/null | head -n 1)}
@@ -42,7 +43,7 @@ doctor() {
     "$muster" doctor --root "${root:-/}" --form "$form" "$@"
 }
 
-# The value in a file: of a list of choices the one in brackets, of an empty mask 0.
+# The value in a file. In a list of choices it is the one in brackets, and an empty mask is 0.
 value() {
     local text
     [[ -f $1 ]] && text=$(tr -s '\t\n' ' ' <"$1") || return 1
@@ -51,7 +52,7 @@ value() {
     printf '%s' "${text% }"
 }
 
-# Writes a value and sees that it is there: some files take a write and ignore it.
+# Writes a value and checks that it is there: some files accept a write and ignore it.
 write() {
     if ! printf '%s\n' "$2" 2>/dev/null >"$1" || [[ $(value "$1") != "$2" ]]; then
         echo "cannot write $2 to $1" >&2

@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 
-#: With this a close is a reset, which leaves no port reserved for a minute.
+#: With this option a close is a reset, which leaves no port reserved for a minute.
 NO_LINGER = struct.pack("ii", 1, 0)
 PAUSE_SECONDS = 0.05
 
@@ -23,7 +23,7 @@ class Target:
     ssl: int
     sasl_plaintext: int
     sasl_ssl: int
-    #: One with TLS that asks for a certificate of the client.
+    #: The port of a TLS listener that asks for a certificate of the client.
     mutual: int
     topic: str
     user: str
@@ -33,7 +33,8 @@ class Target:
     foreign: str
 
 
-#: Gets the target, and a function to call after each action: a connection, a handshake, a login.
+#: An attack. It gets the target, and a function to call after each action: a connection, a
+#: handshake, a login.
 Flood = Callable[[Target, Callable[[], None]], Awaitable[None]]
 
 

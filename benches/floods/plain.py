@@ -8,7 +8,7 @@ import socket
 from . import frames
 from .crowd import PAUSE_SECONDS, connected, crowd, send, senders, until_closed
 
-#: Connections of what does not wait, and of what holds something.
+#: The number of connections of floods that do not wait, and of floods that hold resources.
 BUSY, MANY = 32, 1_000
 PIECE = bytes(64 << 10)
 

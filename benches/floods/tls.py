@@ -8,7 +8,8 @@ from .crowd import PAUSE_SECONDS, connected, crowd, send, senders
 from .frames import metadata
 from .plain import BUSY, MANY
 
-#: Connections whose handshakes are done first: more would take a flood all of its time.
+#: The number of connections whose handshakes are done first. More would take all the time of a
+#: flood.
 SECURED = 300
 
 
@@ -112,7 +113,7 @@ async def foreign_certificates(target, count):
     context.load_cert_chain(target.foreign)
 
     async def client():
-        # With TLS 1.3 a client learns of its refusal afterwards.
+        # With TLS 1.3 a client is notified of its refusal only after the handshake.
         async with secured(target.mutual, context) as (reader, _):
             count()
             await reader.read()

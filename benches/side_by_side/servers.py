@@ -35,7 +35,7 @@ share.coordinator.state.topic.min.isr=1
 message.max.bytes=16777216
 log.segment.delete.delay.ms=1000
 """
-#: Of the groups, for muster and Kafka alike.
+#: Properties of the groups, for muster and Kafka alike.
 GROUP_PROPERTIES = """\
 group.initial.rebalance.delay.ms=0
 group.consumer.assignment.interval.ms=0
@@ -60,7 +60,7 @@ ssl.keystore.type=PEM
 ssl.keystore.location={tls}/server.pem
 ssl.enabled.protocols=TLSv1.3
 """
-#: The options of muster-load for it.
+#: The options of muster-load for this listener.
 TLS_CLIENT = " --tls --tls-ca {tls}/certificate.pem"
 ASSIGNS_EVERY_SECOND = "group.consumer.assignment.interval.ms=1000"
 
@@ -76,13 +76,13 @@ class Server:
     build: str = ""
     before: str = ""
     files: dict[str, str] = dataclasses.field(default_factory=dict)
-    #: A server that compiles as it runs needs more warming up than a few seconds.
+    #: Whether the server compiles while it runs, so that it needs a longer warm-up.
     compiles_late: bool = False
-    #: Where its data go: RAM makes a flush cost nothing.
+    #: Whether the data are in RAM, where a flush costs nothing.
     in_ram: bool = False
     #: Options of muster-load.
     client: str = ""
-    #: Sends frames back as they are.
+    #: Whether the server only sends frames back.
     is_echo: bool = False
 
     def with_property(self, line: str) -> dict[str, str]:
@@ -101,7 +101,7 @@ MUSTER = Server(
 MUSTER_POLL = dataclasses.replace(
     MUSTER, name="muster-poll", title="muster, polling", command=f"{MUSTER.command} io.driver=poll"
 )
-#: A build of muster from before a change, given by `--earlier`: what the change costs.
+#: A build of muster from before a change, given by `--earlier`. It shows the cost of the change.
 EARLIER = dataclasses.replace(
     MUSTER,
     name="earlier",

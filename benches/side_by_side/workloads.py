@@ -18,7 +18,7 @@ class Metric:
     title: str
     value: Callable[[dict], float | None]
     form: str = ",.0f"
-    #: Whether more of it is better; None if that is not said, and no ratio is drawn.
+    #: Whether a higher figure is better; None if this is unknown, and no ratio is shown.
     more_is_better: bool | None = None
 
 
@@ -26,14 +26,14 @@ class Metric:
 class Workload:
     name: str
     title: str
-    #: What the sizes count.
+    #: The unit of the sizes.
     sizes_of: str
     scenario: str
-    #: The options of muster-load for each size, by what the size is called.
+    #: The options of muster-load for each size, by the name of the size.
     sizes: dict[str, str]
     metrics: tuple[Metric, ...]
     servers: tuple[str, ...]
-    #: The options of `muster-load echo` for each size, where echoes are measured.
+    #: The options of `muster-load echo` for each size, if echoes are measured.
     echo: dict[str, str] = dataclasses.field(default_factory=dict)
     explanation: str = ""
 
@@ -137,7 +137,7 @@ def answered_with(error: int) -> Callable[[dict], float]:
     return lambda report: sum(e["count"] for e in report["errors"] if e["code"] == error)
 
 
-#: Kafka's answer while the markers of the transaction before are written; clients back off.
+#: Kafka's answer while the markers of the previous transaction are written. Clients back off.
 CONCURRENT_TRANSACTIONS = 51
 BACK_OFFS = Metric("concurrent", "CONCURRENT_ TRANSACTIONS", answered_with(CONCURRENT_TRANSACTIONS))
 VISIBLE = (
@@ -190,7 +190,7 @@ def drained(name: str) -> Callable[[dict], float | None]:
     return per_cpu
 
 
-#: The way of a record of a share group.
+#: The stages of a record of a share group.
 DELIVERY = (
     Metric("delivery_p50", "delivery p50 ms", latency("delivery", "p50"), ".2f"),
     Metric("delivery_p99", "delivery p99 ms", latency("delivery", "p99"), ".2f", False),

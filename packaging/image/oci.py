@@ -111,7 +111,7 @@ def write(path, name, tag, images):
         **{blob.path: blob.content for blob in blobs},
     }
     if len(images) == 1:
-        # For engines older than the layout of OCI.
+        # The form for engines that are older than the layout of OCI.
         older = {"Config": image.config.path, "RepoTags": [f"{name}:{tag}"], "Layers": [image.layer.path]}
         files["manifest.json"] = json.dumps([older]).encode()
     with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:

@@ -28,7 +28,7 @@ installs() {
     cp "$scratch/$1.deb" "$root/var/tmp/" && inside dpkg --install "/var/tmp/$1.deb"
 }
 
-# Each socket that listens, by what the kernel says.
+# Checks each listening socket, as the kernel reports it.
 listens_on_loopback() {
     nsenter --target "$leader" --net -- python3 - <<'PYTHON'
 lines = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
@@ -46,14 +46,14 @@ is_backed_up() {
         inside systemctl start muster && inside muster log verify /var/backups/muster
 }
 
-# The config of the operator stays, and the new server has the old data.
+# The operator's config stays, and the new server has the old data.
 is_upgraded() {
     echo 'log.retention.hours=48' >>"$root/etc/muster/server.properties"
     installs second && grep -q hours=48 "$root/etc/muster/server.properties" &&
         await inside systemctl is-active muster && await has_topic "$leader" orders
 }
 
-# With the copy from before the upgrade, which lacks what came after it.
+# Rolls back to the copy from before the upgrade, which lacks everything after the upgrade.
 is_rolled_back() {
     client "$leader" create later && inside systemctl stop muster && installs first &&
         inside sh -c 'rm -r /var/lib/muster/* && cp -a /var/backups/muster/. /var/lib/muster' &&
@@ -61,7 +61,7 @@ is_rolled_back() {
         ! has_topic "$leader" later
 }
 
-# A copy of the data of a server that was stopped, opened with another number of shards.
+# Opens a copy of a stopped server's data with another number of shards.
 is_moved() {
     local served
     inside systemctl stop muster && cp -a "$root/var/lib/muster" "$scratch/moved" || return 1

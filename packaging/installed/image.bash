@@ -9,7 +9,7 @@ image() {
     expect 'the server in it serves, and stops' image_serves
 }
 
-# What packaging/Containerfile puts into an image, with the libraries that its base has.
+# The files that packaging/Containerfile puts into an image, with the libraries of its base image.
 image_files() {
     local files=$scratch/image/rootfs library
     mkdir -p "$files/usr/bin" "$files/usr/share/doc/muster" "$files/var/lib/muster" "$files"/{proc,dev,sys,tmp}
@@ -21,7 +21,8 @@ image_files() {
     done
 }
 
-# As an engine does: the user of the base image, the command of the Containerfile, the profile.
+# Starts the image like an engine: with the user of the base image, the command of the
+# Containerfile, and the profile.
 image_starts() {
     unshare --net /usr/bin/python3 - "$scratch/image/rootfs" packaging/seccomp.json \
         packaging/Containerfile >"$scratch/image.log" 2>&1 <<'PYTHON' &
@@ -49,7 +50,7 @@ PYTHON
     await is_over && cat "$scratch/image.log" && grep -q ready "$scratch/image.log"
 }
 
-# By what the kernel says of the process.
+# Checks the confinement of the process, as the kernel reports it.
 image_is_confined() {
     local status=/proc/$image/status
     cat "$status"

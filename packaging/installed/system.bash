@@ -4,7 +4,7 @@
 #  made once, in `cache`; what a day changes is in a layer of its own. And what a package and its
 #  server promise, however it came there.
 
-# Until a command succeeds.
+# Waits until a command succeeds.
 await() {
     local end=$((SECONDS + 180))
     until "$@" >/dev/null 2>&1; do
@@ -36,7 +36,7 @@ starts() {
 
 main_pid() { inside systemctl show --property MainPID --value muster; }
 
-# By systemd, after this signal.
+# systemd starts the server again after this signal.
 starts_again_after() {
     local before
     before=$(main_pid)
@@ -51,7 +51,7 @@ needed() {
         apt-get -qq install -y --no-install-recommends debootstrap systemd-container python3-seccomp
 }
 
-# Made once.
+# Creates the Debian, once.
 debian_is_made() {
     [[ ! -e $cache/debian.with-rpm ]] || return 0
     rm -rf "$cache"/debian*
@@ -71,7 +71,7 @@ boots() {
         await inside systemctl is-active multi-user.target
 }
 
-# Ends it, and throws away what has changed.
+# Ends the machine, and removes its changes.
 is_thrown_away() {
     [[ -z $system ]] || { kill "$system" && wait "$system"; }
     system=''

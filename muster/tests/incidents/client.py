@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer
 def consume(bootstrap, group, topic, *pairs):
     settings = dict(pair.split("=", 1) for pair in pairs)
     pause = float(settings.pop("pause", 0))
-    # In the new protocol both are the server's.
+    # In the new protocol the server decides both settings.
     is_classic = settings.get("group.protocol") != "consumer"
     times = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000} if is_classic else {}
     consumer = Consumer({

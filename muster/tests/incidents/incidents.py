@@ -12,7 +12,7 @@ from harness.power import Volume
 from harness.servers import Muster
 from stage import BUSINESS, SHARDS, Stage, run
 
-#: The time in which an incident that has no end of its own goes on.
+#: The time for which an incident without an end of its own lasts.
 SECONDS = 30
 
 

@@ -15,7 +15,7 @@ from harness.processes import Failure, kill, spawn
 from harness.servers import Muster, free_ports
 
 HERE = Path(__file__).resolve().parent
-#: Groups that nothing happens to, so that the one with the trouble has to be found.
+#: Groups without trouble, among which the reader must find the group with the trouble.
 BUSINESS = {"billing": "orders", "shipping": "orders", "search": "clicks", "audit": "logins"}
 TOPICS = dict.fromkeys(BUSINESS.values(), 6)
 SETTINGS = ("group.initial.rebalance.delay.ms=500", "admin.lag.interval.ms=1000",
@@ -45,7 +45,7 @@ class Stage:
         self.server.discard()
         shutil.rmtree(self.server.data, ignore_errors=True)
 
-    # The business.
+    # The normal work of the groups.
 
     def open_business(self):
         """All topics, two members in each group, and producers; until the groups are stable."""
@@ -106,7 +106,7 @@ class Stage:
         client.wait()
         self.clients.remove(client)
 
-    # What an operator sees.
+    # The view of an operator.
 
     def note(self):
         """Keeps what page and metrics show now, as the next of several looks."""

@@ -86,7 +86,7 @@ class Browser:
         """The value of an expression, once it is true; and the seconds until then."""
         began = time.monotonic()
         while time.monotonic() < began + PATIENCE:
-            # While a page is opened, nothing of it is there yet.
+            # While a page is being opened, none of its elements exist yet.
             value = self.evaluate(
                 f"(() => {{ try {{ const it = {expression}; return it instanceof Node || it; }}"
                 " catch { return null; } })()")

@@ -20,7 +20,7 @@ FOCUS = "document.activeElement.dataset.key || document.activeElement.id"
 NAMED_ROLES = {"button", "link", "searchbox", "textbox", "combobox", "table", "region", "image",
                "navigation", "search", "form", "meter"}
 
-# The ratio of luminances of a text and what is under it.
+# The ratio of the luminances of a text and of its background.
 CONTRAST = """(() => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const light = color => {
@@ -63,7 +63,7 @@ class Story:
         nodes = browser.nodes()
         nameless = [role for role, text in nodes if role in NAMED_ROLES and not text]
         self.check(not nameless, f"{name}: without a name: {nameless}")
-        # A region without a name is none.
+        # A region without a name does not count as a region.
         regions = sum(role == "region" for role, _ in nodes)
         wanted = browser.evaluate("document.querySelectorAll('.scroll').length")
         self.check(regions == wanted, f"{name}: {regions} of {wanted} regions")
@@ -90,7 +90,7 @@ class Story:
         heads = browser.evaluate("[...document.querySelectorAll('th')].map(it => it.textContent).join()")
         self.check(heads.startswith("Group,Lag,"), f"lag comes second: {heads}")
         self.is_sound("overview")
-        # What a shard says of itself is shown, and is no markup.
+        # Texts that a shard reports about itself are shown, and not interpreted as markup.
         browser.evaluate("""(() => {
           const there = window.fetch;
           window.fetch = async (path, options) => {

@@ -102,7 +102,7 @@ class Confluent:
         return ids
 
     def committed(self):
-        # By a consumer: the admin client's process dies when the coordinator is still loading.
+        # Uses a consumer: the process of the admin client dies if the coordinator is still loading.
         consumer = self._unsubscribed(self.group)
         asked = [TopicPartition(self.topic, p) for p in self._partitions(consumer)]
         found = until_loaded(lambda: consumer.committed(asked, 20))
@@ -211,7 +211,8 @@ def security(place):
     }
     config |= {names[key]: value for key, value in place.items() if key in names}
     if "token" in place:
-        # Its own check of the expiry wants a time; the server has the token's.
+        # librdkafka checks the expiry itself, and wants a time. The server uses the time in the
+        # token.
         config["oauth_cb"] = lambda _: (text_of(place["token"]), time.time() + 600)
     return config
 

@@ -180,7 +180,7 @@ def security(place):
     }
     config |= {names[key]: value for key, value in place.items() if key in names}
     if "protocol" in place:
-        # It repeats what was refused, until this time is up.
+        # The client repeats a refused request until this time is over.
         config["bootstrap_timeout_ms"] = REFUSED_MS
     if "token" in place:
         config["sasl_oauth_token_provider"] = TokenProvider(place["token"])

@@ -20,7 +20,7 @@ DESCRIBED = [
     Step("configs", f"--describe {ONE} --all"),
 ]
 
-# One that muster obeys of each of Kafka's groups of dynamic configs.
+# A key that muster obeys from each of Kafka's groups of dynamic configs.
 OBEYED = [
     *set_of(ALL, "log.retention.ms=86400000", "max.connections.per.ip=500",
             "group.consumer.assignment.interval.ms=500", "log.cleanup.policy=[compact,delete]",
@@ -54,7 +54,7 @@ REFUSED = [
     *DESCRIBED,
 ]
 
-# Kafka takes these; in muster they would change nothing.
+# Keys that Kafka alters, and that have no effect in muster.
 WITHOUT_EFFECT = [
     *set_of(ONE, "log.cleaner.threads=2", "num.io.threads=9", "compression.type=zstd",
             "no.such.key=1"),

@@ -48,11 +48,11 @@ PEM = [
     seen_by_client("ca.pem"),
     *taken(key_store("renewed.pem"), "renewed"),
     seen_by_client("ca.pem"),
-    # What is refused leaves the one that is served, and the configs.
+    # A refused key store leaves the served one and the configs unchanged.
     *map(key_store, ("missing.pem", "junk.pem", "ca.pem", "other.pem")),
     ServedCertificate("renewed"),
     DESCRIBED,
-    # Kafka takes it, and then no client gets in.
+    # Kafka accepts this key store, and then no client can connect.
     key_store("misfit.pem"),
     seen_by_client("ca.pem", "-m 4"),
     *taken(key_store("foreign.pem"), "foreign"),

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 ADAPTERS = Path(__file__).resolve().parent.parent / "adapters"
-#: Kafka keeps descriptions of topologies by a plug-in alone, and has none of its own.
+#: Kafka keeps descriptions of topologies only by a plug-in, and brings none.
 TOPOLOGIES = ADAPTERS.parents[3] / "server/differential/plugin/Topologies.java"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
-#: The server's own (KIP-848), by the names under which adapters know them.
+#: The assignors of the server (KIP-848), by the names that adapters use.
 SERVER_SIDE = ("consumer-uniform", "consumer-range")
 UPGRADE = "-to-"  # between the two assignors of a group that changes its protocol
 SHARE_WAYS = ("implicit", "explicit")
@@ -30,8 +30,8 @@ class Client:
     idempotent: bool = False  # by default, so that a retry after a crash may not write twice
     transactional: bool = False  # its adapter has the verb `transact`
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
-    #: Words of its errors: a wrong password, a server that it does not trust, no
-    #: certificate; and a wrong token, if it can tell.
+    #: Words in the client's errors: a wrong password, an untrusted server, a missing certificate,
+    #: and a wrong token if the client reports it.
     refusals: tuple = ()
     share_ways: tuple = ()  # options of its members in share groups (share.py)
     renews: bool = False  # what they have acquired
@@ -39,7 +39,7 @@ class Client:
     def protocol(self, assignor, members):
         """What a description of the group names as its protocol or assignor."""
         if assignor in SERVER_SIDE:
-            # Without members to ask for another, it is the server's default.
+            # Without members that name an assignor, the server's default is used.
             return assignor.removeprefix("consumer-") if members else "uniform"
         if not members:
             return ""
@@ -73,7 +73,7 @@ JAVA = Client(
     share_ways=SHARE_WAYS + SHARE_WAYS_WITH_LIMIT,
     renews=True,
 )
-#: The version before: what it runs has to go on, and goes over to the newest one.
+#: The previous version. Its members continue while they are replaced by the newest version.
 OLDER_JAVA = replace(JAVA, name="java-4.3", kind="older-java")
 
 CLIENTS = {
@@ -89,7 +89,7 @@ CLIENTS = {
                share_ways=SHARE_WAYS),
         Client("kafka-python", "python", "kafka_python_client.py", FOUR_ASSIGNORS,
                idempotent=True, transactional=True,
-               # It loses what the server answers to a wrong password.
+               # This client loses the server's answer to a wrong password.
                refusals=("socket disconnected", "CERTIFICATE_VERIFY_FAILED",
                          "_CERTIFICATE", "socket disconnected")),
         Client("aiokafka", "python", "aiokafka_client.py", ("range", "roundrobin", "sticky"),
@@ -191,7 +191,7 @@ def install_kafka(cache):
     with renewed(cache / "kafka", [pom, TOPOLOGIES]) as (target, needed):
         if needed:
             maven_jars(pom, target)
-            # One logger only: the one that says nothing.
+            # Keep only one logger: the silent one.
             for jar in [*target.glob("log4j-slf4j*-impl-*.jar"), *target.glob("slf4j-reload4j-*")]:
                 jar.unlink()
             run("javac", "-cp", f"{target}/*", "-d", target, TOPOLOGIES)

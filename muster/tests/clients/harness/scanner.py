@@ -21,7 +21,8 @@ from sslyze.mozilla_tls_profile.tls_config_checker import (
 
 CLIENT_AUTH = {"none": "DISABLED", "requested": "OPTIONAL", "required": "REQUIRED"}
 COMMANDS = SCAN_COMMANDS_NEEDED_BY_MOZILLA_CHECKER
-# Features of TLS 1.2: sslyze misses them where there is only TLS 1.3, which has them always.
+# Features of TLS 1.2. With TLS 1.3 only, sslyze reports them as missing, although TLS 1.3 always
+# has them.
 OF_OLDER = {"tls_vulnerability_renegotiation", "tls_vulnerability_extended_master_secret"}
 
 
@@ -31,7 +32,7 @@ def findings(listener, port, files, shows_certificate):
         return [f"no scan: {result.connectivity_error_trace or result.scan_status}"]
     if shows_certificate:
         return _all_wrong(result, listener)
-    # What a listener asks for is found out without a certificate; a session needs one.
+    # The requirements of a listener are found without a certificate; a session needs a certificate.
     wrong_auth = [*_wrong_auth(result, listener)]
     is_refused = listener.client_auth == "required"
     return wrong_auth if is_refused else [*wrong_auth, *_all_wrong(result, listener)]

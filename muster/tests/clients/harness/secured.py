@@ -16,7 +16,8 @@ TOKEN = "OAUTHBEARER"
 MECHANISMS = (*PASSWORDS, TOKEN)
 SHARDS, PARTITIONS, RECORDS = 2, 2, 20
 REFUSED_SECONDS = 15  # a client may ask a few times before it reports a refusal
-#: By the name of a listener: its protocol, and its port after the server's first one.
+#: For each name of a listener, its protocol, and the distance of its port from the server's first
+#: port.
 LISTENERS = {
     "PLAINTEXT": ("PLAINTEXT", 0),
     "TLS": ("SSL", 2),
@@ -77,7 +78,7 @@ class Secured(Story):
         offsets = self.control.ask("committed", "offsets")["offsets"]
         if sum(offsets.values()) != RECORDS:
             raise Failure(f"{name}: the committed offsets are {offsets}")
-        # Acknowledged, and read.
+        # The records were acknowledged, and read.
         seen = sorted(record[0] for record in self.control.records[before:])
         if seen != sorted([*range(RECORDS)] * 2):
             raise Failure(f"{name}: of the records came {seen}")

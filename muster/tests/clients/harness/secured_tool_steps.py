@@ -50,11 +50,11 @@ HOLDER = As("holder", "tls", BY_CERTIFICATE)
 MEMBER = As("member", "passwords", by_password(PASSWORD))
 IMPOSTOR = As("impostor", "passwords", by_password("wrong"))
 DISTRUSTFUL = As("distrustful", "tls", BY_TLS.replace("ca.pem", "stranger.pem"))
-#: A client that is not told why does not give up by itself.
+#: A client that gets no reason does not give up by itself.
 SOON = "request.timeout.ms=5000\ndefault.api.timeout.ms=5000\n"
 MISTAKEN = As("mistaken", "passwords", BY_TLS + SOON)
 
-#: What needs ACLs of the cluster, of a topic, of a group.
+#: Commands that need ACLs of the cluster, of a topic, of a group.
 OF_CLUSTER = [
     ("acls", "--list"),
     ("client-metrics", "--list"),
@@ -103,7 +103,7 @@ def acls(principal, *options):
 
 SECURED = [
     *(each.file() for each in (ANYONE, HOLDER, MEMBER, IMPOSTOR, DISTRUSTFUL, MISTAKEN)),
-    # Super users are all that have shown nothing.
+    # All clients without credentials are super users.
     ANYONE.step("topics", f"--create --topic {TOPIC} --partitions 1"),
     *ANYONE.steps(WRITE, READ, *OF_CLUSTER),
     *(each.step("topics", "--list") for each in (IMPOSTOR, DISTRUSTFUL, MISTAKEN)),

@@ -11,8 +11,8 @@ from harness.processes import Failure, kill, spawn
 
 START_SECONDS = 120
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-# Keys that keep a case short: no wait for members, and no waiting for the session of a broker that
-# was killed; and those of a cluster of one. Groups without offsets stay, however long a run takes.
+# Keys that keep a case short (no wait for members, and none for the session of a killed broker),
+# and keys of a cluster with one broker. Groups without offsets stay, however long a run takes.
 SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "group.min.session.timeout.ms=1000",
@@ -202,7 +202,8 @@ class Kafka(Spawned):
     def format_words(self):
         words = ["java", "-cp", self.class_path, "kafka.tools.StorageTool", "format"]
         words += ["-t", "AAAAAAAAQACAAAAAAAAAAQ", "-c", self.properties]
-        # It makes min.insync.replicas a dynamic default, which shows in every topic's configs.
+        # The feature would make min.insync.replicas a dynamic default, which shows in every topic's
+        # configs.
         return [*words, "--feature", "eligible.leader.replicas.version=0"]
 
 

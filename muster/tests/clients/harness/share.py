@@ -240,7 +240,7 @@ class Share(ShareStory):
         stopped.pause()
         lost = self.held(stopped)
         renewing = self.start_renewing()
-        # Two members on each partition: one of them is not the one that renews.
+        # Two members read each partition, and one of them does not renew its locks.
         self.start_members("f", "g", "i")
         self.come_again(lost, stopped, RELEASED_SECONDS)
         if renewing:

@@ -35,7 +35,8 @@ class Ledger:
         self.clock, self.limit, self.read = clock, limit, 0
         self.deliveries = defaultdict(list)  # by place, in order of arrival
         self.ids = {}
-        #: Members that acknowledge when all is done, which is no error below the start offset.
+        #: Members that acknowledge after everything is done. Below the start offset this is no
+        #: error.
         self.late = set()
         #: The numbers of reports before each crash of the server, and before the end of the start
         #: that followed it.
@@ -86,8 +87,8 @@ class Ledger:
             mine = [d for d in self.deliveries[partition, offset] if d.member == member]
             if not mine:
                 raise Failure(f"{member} was answered about {partition, offset} without a delivery")
-            # A server that has crashed does not know who held a record before. As with Kafka, it
-            # confirms what lies below the start offset, which another member may have moved.
+            # A server that has crashed does not know the former holder of a record. Like Kafka, it
+            # confirms acknowledgements below the start offset, which another member may have moved.
             is_late = member in self.late or mine[-1].restarts < self._passed(self.crashes)
             mine[-1].answer = "late" if is_late else event["event"]
             self.ended += mine[-1].ended

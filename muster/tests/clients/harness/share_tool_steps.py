@@ -117,7 +117,7 @@ CONSUMED = [
     Step("console-share-consumer", f"{JOBS} --reject --release {ENDS}"),
     Step("console-share-consumer", "--topic missing-one --group crew --timeout-ms 4000"),
 ]
-# A member is there, in the background.
+# A member runs in the background.
 ALIVE = [
     produce(15, 20),
     Step("console-share-consumer", f"{JOBS} {PRINT} --command-property client.id=mate", lines=5),
@@ -142,7 +142,8 @@ TO_AN_OFFSET = [
     Step("share-groups", f"{RESET} --topic missing --to-current --execute"),
     OFFSETS,
 ]
-# What one tool has exported sets offsets again: of the same group, and of another that does not exist.
+# A file that the tool has exported sets offsets again: of the same group, and of a group that does
+# not exist.
 FROM_FILES = [
     Step("share-groups", f"{RESET} --all-topics --to-current --dry-run --export", into="crew.csv"),
     Step("share-groups", f"{RESET} --topic jobs --to-latest --execute --export", into="latest.csv"),
@@ -192,7 +193,7 @@ EMPTY = [
     Step("share-groups", "--reset-offsets --all-groups --topic jobs --to-latest --execute"),
     *TO_AN_OFFSET,
     *FROM_FILES,
-    # A group that is made by its offsets, and a topic that it did not have.
+    # Setting offsets creates the group, and adds a topic that the group did not have.
     Step("topics", "--create --topic chores --partitions 3"),
     produce(0, 9, "chores"),
     Step("share-groups", "--reset-offsets --group idle --topic chores --to-earliest --execute"),
@@ -204,7 +205,7 @@ EMPTY = [
     Step("share-groups", "--describe --all-groups --offsets"),
     Step("share-groups", "--list --state"),
 ]
-# Offsets and groups of another kind, and what one kind's tool says of the other's groups.
+# Offsets and groups of another kind, and the answers of each tool about groups of the other kind.
 KINDS = [
     Step("consumer-groups", "--describe --group crew"),
     Step("consumer-groups", "--describe --all-groups --state"),
@@ -264,7 +265,7 @@ REMOVED = [
 SHARE = [
     *ABSENT, *CONFIGS, *CONSUMED, *ALIVE, *EMPTY, *KINDS, *OTHERS, *REMOVED,
 ]
-# What is in the log at the end: of one partition some records are done, some released.
+# The log at the end: in one partition some records are done, and some are released.
 SHARE_STATE = [
     Step("topics", "--create --topic kept --partitions 1"),
     earliest("keepers"),

@@ -33,7 +33,7 @@ class Story:
         self.case, self.server, self.cache = case, server, cache
         self.clock = Clock(CASE_SECONDS)
         self.started = time.monotonic()
-        # Cases that share a server of someone else's must not meet.
+        # Cases that share an external server must not use the same names.
         unique = "" if server.log_path else f"-{time.time_ns()}"
         self.topic, self.group = TOPIC + unique, GROUP + unique
         self.history = open(case.directory / "case.log", "w", buffering=1)
@@ -105,7 +105,7 @@ class Story:
         deadline = time.monotonic() + 20
         while True:
             found = self.fresh.ask("group_state", "group")
-            # Not every client can say how many there are, and by what protocol.
+            # Not every client can report the number of members and their protocol.
             if (found["state"], found.get("members", members)) == (state, members):
                 break
             if time.monotonic() > deadline:

@@ -86,7 +86,7 @@ CONFIGS = [
                     "streams.num.warmup.replicas"),
     Step("configs", "--describe --entity-type groups --entity-name tally"),
 ]
-# An application is there, in the background.
+# An application runs in the background.
 ALIVE = [
     Step("topics", "--create --topic events --partitions 2"),
     Step("console-producer", f"--topic events {KEYED}", "".join(f"{i}:x\n" for i in range(20))),

@@ -21,13 +21,13 @@ OF_JAVA = {
     CONSUMER + "coordinator_assigned_partitions": 12,
     PRODUCER + "record_send_total": RECORDS,
 }
-#: By client: metrics that it pushes, each with the least value that it gets to.
+#: For each client, the metrics that it pushes, each with the least value that the metric reaches.
 EXPECTED = {
     "java": OF_JAVA,
     "java-4.3": OF_JAVA,
     "confluent-kafka": {
         CONSUMER + "coordinator_assigned_partitions": 12,
-        # Counted from the first push on, when it is connected.
+        # Counted from the first push on. By then the client is connected.
         PRODUCER + "connection_creation_total": 0,
     },
 }

@@ -4,7 +4,7 @@ passwords."""
 from harness import certificates
 from harness.servers import PLAIN_MODULE, Kafka, Muster
 
-#: Who is let in by a password.
+#: The client that may log in with a password.
 USER, PASSWORD = "sentry", "sentry-secret"
 
 

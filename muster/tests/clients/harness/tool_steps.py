@@ -21,7 +21,8 @@ DELETE_RECORDS = """{"version": 1, "partitions": [
 DELETE_TOO_MANY = """{"version": 1, "partitions": [
   {"topic": "orders", "partition": 0, "offset": 1000}]}"""
 
-# The first look for each kind of coordinator creates its topic in Kafka; muster always has it.
+# In Kafka the first request for each kind of coordinator creates its topic. In muster these topics
+# always exist.
 FIRST = [
     Step("consumer-groups", "--describe --group missing"),
     Step("transactions", "describe --transactional-id missing"),
@@ -108,7 +109,7 @@ RECORDS_AND_OFFSETS = [
     Step("get-offsets", "--topic orders --time earliest"),
 ]
 
-# The group's partition of 50 follows from its name.
+# The partition of the group, out of 50, follows from the group's name.
 OF_FRESH = f"--partition 46 --offset earliest --formatter {PACKAGE}consumer.OffsetsMessageFormatter"
 LIVE = "--group live --command-property client.id=worker --formatter-property print.key=true"
 GROUPS = [
@@ -157,8 +158,9 @@ GROUPS = [
     Step("consumer-groups", "--list"),
 ]
 
-# The group that has offsets alone becomes a consumer group (KIP-848) with its first member. That
-# one commits nothing, so that its offsets are known; it reads what DELETE_RECORDS has left.
+# The group, which has only offsets, becomes a consumer group (KIP-848) with its first member. This
+# member commits nothing, so that the offsets of the group are known. It reads the records that
+# DELETE_RECORDS has left.
 LEFT = 25
 OWN_OFFSETS = "--group modern --command-property enable.auto.commit=false"
 MODERN = f"{OWN_OFFSETS} --command-property group.protocol=consumer"
@@ -225,7 +227,8 @@ CONSUMER_GROUPS = [
     Step("consumer-groups", "--delete-offsets --group modern --topic missing"),
     Step("consumer-groups", "--describe --group modern"),
 ]
-# A member of each protocol; when the one of the new protocol leaves, the group is a classic one.
+# One member of each protocol. When the member of the new protocol leaves, the group becomes a
+# classic group.
 MIXED_GROUP = [
     REWIND,
     Step("console-consumer", WORKER, lines=LEFT),
@@ -302,8 +305,9 @@ LOOK_AT_HELD = [
     Step("transactions", f"find-hanging {LEDGER} --max-transaction-timeout 0"),
     Step("consumer-groups", "--describe --group ledgers"),
 ]
-# A transaction is held open; its partition is aborted, as that of a hanging one, and then all of
-# it. Another is held and loses to a successor with its id, which commits; a third one aborts.
+# A transaction is held open. First one of its partitions is aborted, as for a hanging transaction,
+# and then all of it. A second transaction is held, and loses to a successor with its id, which
+# commits. A third transaction aborts.
 TRANSACTIONS = [
     Step("transactions", "list"),
     Step("transactions", "describe --transactional-id missing"),

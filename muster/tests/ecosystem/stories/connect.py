@@ -15,7 +15,7 @@ LINES = "lines"
 WORKERS = ("first", "second")
 RECORD = re.compile(r"(\d{6}) x{100}")  # whole ones, also after a line that a kill has cut
 LINE_PAUSE_SECONDS = 0.02
-# What the console's logger of log4j shows.
+# The lines that the console logger of log4j shows.
 LOGGED = "-Dlog4j2.level=INFO"
 
 
