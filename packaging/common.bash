@@ -1,7 +1,8 @@
 #  common.bash
 #
-#  What the checks of packages share. They set `binary` and `scratch`, which is theirs to remove. And
-#  the tables of what is built: also for packaging/compile and packaging/release.
+#  Common functions of the checks of packages, which set `binary` and `scratch`, and remove
+#  `scratch` at the end. Also the tables of architectures and binaries, for packaging/compile and
+#  packaging/release, too.
 passed=0 failed=0 skipped=0
 
 # The machine of each architecture as Rust and RPM name it, and the crate of each binary.

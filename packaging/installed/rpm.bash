@@ -1,7 +1,7 @@
 #  rpm.bash
 #
-#  The day of an operator with the RPM. Its dependencies are those of another distribution, and are
-#  not looked at.
+#  An operator's day with the RPM. Its dependencies, which are those of another distribution, are
+#  not checked.
 
 day_of_rpm() {
     expect 'two releases of the RPM are built' rpm_packages

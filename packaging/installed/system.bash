@@ -1,8 +1,8 @@
 #  system.bash
 #
-#  A Debian that systemd boots, in `root`, with rpm beside dpkg: `leader` is its first process. It is
-#  made once, in `cache`; what a day changes is in a layer of its own. And what a package and its
-#  server promise, however it came there.
+#  A Debian that systemd boots, in `root`, with rpm beside dpkg. `leader` is its first process.
+#  The Debian is made once, in `cache`; the changes of a day go to a separate layer. Also the
+#  promises of a package and its server, however the package was installed.
 
 # Waits until a command succeeds.
 await() {
