@@ -64,8 +64,8 @@ pub(crate) enum Command {
     Capacity(Box<Capacity>),
     /// Deletes the topics and groups that dead runs left behind.
     Clean(Box<Clean>),
-    /// Generates load for a run on another machine (run --workers): connects to the cluster as said
-    /// here, and does what whoever connects to it says. Only for networks that you trust.
+    /// Generates load for a run on another machine (run --workers): connects to the cluster given
+    /// here, and obeys any machine that connects to it. Only for networks that you trust.
     Serve(Box<Serve>),
     /// Measures muster-load itself: heartbeats against a server that sends every frame back
     /// (server/uring/examples/echo.rs).

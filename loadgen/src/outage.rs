@@ -1,4 +1,4 @@
-//! Detects that no broker answers any more.
+//! Detects that no broker answers any longer.
 
 use std::time::{Duration, Instant};
 

@@ -85,7 +85,7 @@ pub enum Message {
     /// From the controller: the new image of the cluster.
     Image(Arc<ClusterImage>),
     /// To the controller: clients of shard `by` now have the permissions of the image with this
-    /// version of access. None of them uses older permissions any more.
+    /// version of access. No client uses older permissions any longer.
     AccessTaken { by: u32, version: i64 },
     /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
     /// this version.

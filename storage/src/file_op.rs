@@ -99,7 +99,7 @@ impl OpenMode {
 /// its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
-    /// Opens a file for reading and writing, and creates what the mode says.
+    /// Opens a file for reading and writing, and creates missing names as the mode permits.
     Open {
         file: FileId,
         path: PathBuf,

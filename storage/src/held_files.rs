@@ -90,9 +90,9 @@ impl HeldFiles {
         ops.push(FileOp::RemoveFile { path: dir.join(name) });
     }
 
-    /// Removes a segment whose file name is about to be reused. If the segment is held, it is first
-    /// kept as `aside`, and that is removed later. A file that is gone is not kept: what was to be
-    /// sent of it is not sent.
+    /// Removes a segment whose file name is about to be reused. If the segment is held, it first
+    /// gets the name `aside`, which is removed later. If the file is gone, nothing is kept, and the
+    /// parts of it that were to be sent are not sent.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,

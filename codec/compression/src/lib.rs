@@ -44,7 +44,7 @@ pub fn decompress(
 }
 
 /// The content of `bytes`: these bytes if they are not compressed. Otherwise `buffer` receives the
-/// content, at most `max` bytes, in place of what it has.
+/// content, at most `max` bytes, in place of its former content.
 ///
 /// # Errors
 /// As of [`decompress`].

@@ -72,7 +72,7 @@ pub struct ShareRecord<'a> {
 pub enum ShareValue {
     Snapshot(ShareSnapshotValue),
     Update(ShareUpdateValue),
-    /// A tombstone of the snapshot: the share partition has no state any more.
+    /// A tombstone of the snapshot: the share partition no longer has a state.
     Deleted,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Capacity {
     #[arg(long, value_name = "N", default_value_t = 100_000,
         value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) to: u64,
-    /// How near the largest that holds and the smallest that breaks are at the end.
+    /// The final distance between the largest size that holds and the smallest size that breaks.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub(crate) precision: f64,
     /// A step breaks if it breaks this many times, so that a chance does not decide.

@@ -77,9 +77,9 @@ impl Channel {
         self.transport
     }
 
-    /// Sends `request`, waits for its answer, and returns what `read` makes of it.
+    /// Sends `request`, waits for its answer, and returns the result of `read`.
     /// # Errors
-    /// The call failed. The channel can't be used any more.
+    /// The call failed. The channel can no longer be used.
     pub(super) async fn call<R: Call, T>(
         &mut self,
         version: i16,

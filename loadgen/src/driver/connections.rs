@@ -375,7 +375,7 @@ impl Core {
         }
     }
 
-    /// Called when a member has ended. Closes connections that no member uses any more.
+    /// Called when a member has ended. Closes connections that no member uses any longer.
     pub(super) fn close_idle(&mut self, slot: u32) {
         let share = self.target.members_per_connection.max(1);
         let first = slot - slot % share;

@@ -71,8 +71,7 @@ pub fn echo(
     results.iter().reduce(add).unwrap_or_else(|| Err("no core is given".into()))
 }
 
-/// Sends a result. After the first error nothing receives results any more, so a failure is
-/// ignored.
+/// Sends a result. After the first error no receiver is left, so a failure is ignored.
 fn send(sender: &Sender<Result<EchoResult, String>>, result: Result<EchoResult, String>) {
     drop(sender.send(result));
 }

@@ -100,8 +100,8 @@ impl Histograms {
     }
 }
 
-/// While a request waits, later ones were due and not sent. At most this number of them is
-/// recorded.
+/// The maximum number of missed requests that are recorded: requests that were due, but not sent,
+/// while another request waited for its answer.
 const MISSED_MAX: u64 = 10_000;
 
 fn micros(duration: Duration) -> u64 {
@@ -109,7 +109,7 @@ fn micros(duration: Duration) -> u64 {
 }
 
 impl Meter {
-    /// A request was answered.
+    /// Records a request that was answered.
     pub(super) fn answered(&mut self, owed: Owed, moments: &Moments) {
         let took = moments.arrived.since(owed.due);
         self.corrected.record(owed.kind, took, owed.every);
@@ -136,19 +136,19 @@ impl Meter {
         }
     }
 
-    /// A connection was opened, which took this long.
+    /// Records a new connection, which took this long to open.
     pub(super) fn connected(&mut self, took: Duration) {
         self.corrected.record(RoundTrip::Connect, took, None);
         self.uncorrected.record(RoundTrip::Connect, took, None);
     }
 
-    /// A request that was due is answered by now, or its answer is not awaited any more.
+    /// Records a request that was due: it is answered by now, or its answer is no longer awaited.
     pub(super) fn owed(&mut self, owed: Owed, now: Time) {
         self.corrected.record(owed.kind, now.since(owed.due), owed.every);
         self.undelayed.record(owed.kind, now.since(owed.due), owed.every);
     }
 
-    /// A request will not be answered.
+    /// Counts a request that will not be answered.
     pub(super) fn unanswered(&mut self, kind: RoundTrip) {
         match self.unanswered.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, count)) => *count += 1,

@@ -340,7 +340,7 @@ impl Reader {
                 Err(why) => return self.loss.report(&why),
             }
         }
-        // The connection is not needed any more.
+        // The connection is no longer needed.
         self.loss.reported.store(true, Ordering::SeqCst);
     }
 

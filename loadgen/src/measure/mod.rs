@@ -257,7 +257,7 @@ impl Measure {
         self.groups.get(&group).map(GroupMeasure::status)
     }
 
-    /// From now on figures count for the next phase. All events before `now` have been observed.
+    /// Counts figures for the next phase from now on. All events before `now` have been observed.
     pub fn begin_phase(&mut self, now: Time) {
         self.end_phases(now);
         self.trips.begin_phase();

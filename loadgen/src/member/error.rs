@@ -77,7 +77,7 @@ pub(super) fn fatal(api: ApiKey, group: &str, error: ErrorCode, said: Option<&st
     fatal_of(api, &format!("group {group}"), error, said)
 }
 
-/// The same sentence for something other than a group, such as a producer.
+/// Like [`fatal`], for something other than a group, such as a producer.
 pub(super) fn fatal_of(api: ApiKey, of: &str, error: ErrorCode, said: Option<&str>) -> Fatal {
     let hint = said.filter(|said| !said.is_empty()).unwrap_or_else(|| hint(error));
     let colon = if hint.is_empty() { "" } else { ": " };

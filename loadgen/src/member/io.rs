@@ -98,7 +98,7 @@ pub struct Answer<'a> {
     pub outcome: Result<Response<'a>, Failure>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// There was no connection, or it broke before the answer. The request may have taken effect.

@@ -165,7 +165,7 @@ impl Member {
         }
     }
 
-    /// Handles an answer. A late answer, which is not awaited any more, has no effect.
+    /// Handles an answer. A late answer, which is no longer awaited, has no effect.
     pub fn answered(&mut self, answer: Answer<'_>, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         let step = self.receive(answer, turn).and_then(|()| self.advance(turn));

@@ -297,7 +297,7 @@ pub struct Client {
     pub partitions_max: u32,
     /// When it ended. `None` if its end was not seen.
     pub ended: Option<f64>,
-    /// How it ended, such as `exit status 0` or `signal 9`.
+    /// How the client ended, such as `exit status 0` or `signal 9`.
     pub how: Option<String>,
 }
 

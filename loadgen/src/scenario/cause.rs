@@ -18,7 +18,7 @@ pub enum Cause {
     Changed(u32, What),
     PartitionsAdded,
     CoordinatorRestarted,
-    /// The run ends, so groups need not become stable any more.
+    /// The run ends, so groups no longer have to become stable.
     WindDown,
 }
 

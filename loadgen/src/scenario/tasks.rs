@@ -12,7 +12,7 @@ pub(super) struct Tasks {
     next: u64,
     waiting: VecDeque<Task>,
     under_way: BTreeMap<u64, Task>,
-    /// Why tasks failed since the last call.
+    /// The reasons why tasks have failed since the last call.
     failures: Vec<String>,
 }
 

@@ -36,7 +36,7 @@ pub struct Header<'a> {
 #[error("{0}")]
 pub struct Unwritable(String);
 
-/// Why bytes are not a valid answer.
+/// The reason why bytes are not a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
     #[error("a frame of {0} bytes is announced")]

@@ -37,7 +37,7 @@ pub(crate) enum TimerKey {
     Load,
 }
 
-/// Why [`crate::Coordinator::expire`] is due.
+/// The reason why [`crate::Coordinator::expire`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// A session may have expired.

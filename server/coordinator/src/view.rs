@@ -80,7 +80,7 @@ pub struct Assigned {
     pub partitions: usize,
     /// The first assigned partitions, up to a limit.
     pub first: Vec<(AssignedTo, Vec<i32>)>,
-    /// The bytes of texts in the first partitions.
+    /// The bytes of the texts in `first`.
     text_bytes: usize,
 }
 

@@ -150,7 +150,7 @@ fn assigned(answer: &Value) -> usize {
     topics.filter_map(|topic| Some(topic["partitions"].as_array()?.len())).sum()
 }
 
-/// Waits until Metadata shows what is expected of a topic. Returns the number of its partitions.
+/// Waits until Metadata shows the expected state of a topic. Returns the number of its partitions.
 fn wait_for(side: &Side, topic: &str, shown: impl Fn(&Value) -> bool) -> io::Result<i32> {
     let name = Some(topic.to_owned().into());
     let topics = Some(vec![MetadataRequestTopic { topic_id: Uuid::ZERO, name }]);

@@ -15,7 +15,7 @@ pub struct OfflinePartitions {
 }
 
 impl OfflinePartitions {
-    /// Replaces what a shard has reported.
+    /// Replaces the report of a shard.
     pub fn set(&mut self, shard: u32, partitions: OfflineList) {
         self.by_shard.insert(shard, partitions);
         self.by_shard.retain(|_, partitions| !partitions.is_empty());

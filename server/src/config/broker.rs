@@ -51,7 +51,7 @@ macro_rules! broker_configs {
             $(pub $field: $type,)*
             /// The keys that the file or the command line set, with their values as text.
             pub(super) set: BTreeMap<&'static str, String>,
-            /// Keys that clients cannot override: those of the command line, and the keys of
+            /// Keys that clients cannot override: the keys of the command line, and the keys of
             /// listeners.
             pub(super) pinned: BTreeSet<String>,
             /// Keys of single listeners or SASL mechanisms. Their values are not printed.

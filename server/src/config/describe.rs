@@ -37,8 +37,8 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
 }
 
-/// One value of a config: the one in use, or one that would be used without the values before it.
-/// Values of a broker are shown as they were set.
+/// A value of a config: the value in use, or a value that would be used without the values before
+/// it. Values of a broker are shown as they were set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Synonym {
     pub name: Cow<'static, str>,

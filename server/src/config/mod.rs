@@ -212,8 +212,8 @@ impl Config {
         self.set.get(key).map(String::as_str)
     }
 
-    /// The text of a key for one broker, without what clients altered: as it was set, or as the
-    /// server's listeners and data directory were decided.
+    /// The text of a key for one broker, without altered values: the text as it was set, or as it
+    /// follows from the server's listeners and data directory.
     pub(crate) fn fixed_text(&self, key: &str, node_id: u32) -> Option<String> {
         let of_shard = |served: &Served, first: fn(&ServedListener) -> &Address| {
             let text = |it: &ServedListener| {

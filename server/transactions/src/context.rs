@@ -45,8 +45,8 @@ pub type Matcher = Box<dyn Fn(&str) -> bool>;
 
 /// The limits that the coordinators of a shard share.
 pub trait Admission {
-    /// Whether a client may create another id. Its address is printed as `/127.0.0.1`. `held` is
-    /// what the coordinator already uses.
+    /// Whether a client may create another id. The client's address is printed as `/127.0.0.1`.
+    /// `held` is the coordinator's present use.
     fn admits(&mut self, held: Held, client_host: &str) -> bool;
 }
 

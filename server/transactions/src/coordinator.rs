@@ -268,7 +268,8 @@ impl Coordinator {
         Stamp { coordinator_epoch: self.epoch, sequence }
     }
 
-    /// Sends a message to a slot. A slot that has not reported gets what it needs after its report.
+    /// Sends a message to a slot. Drops a message to a slot that has not reported: the slot gets
+    /// what it needs after its report.
     pub(crate) fn send(&self, slot: Slot, visible_at: u64, body: ToSlotBody, out: &mut Output) {
         if let Some(session) = self.sessions.get(&slot) {
             out.send(slot, *session, visible_at, body);

@@ -314,7 +314,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends the messages under way for an id again, to one slot or to all. Drops what is for
+    /// Sends the messages under way for an id again, to one slot or to all. Drops messages for
     /// partitions that no longer exist.
     pub(crate) fn resend(
         &mut self,

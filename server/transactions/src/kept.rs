@@ -21,7 +21,7 @@ impl Coordinator {
         !entry.durable.has_epochs() && markers == Markers::LastMayLack
     }
 
-    /// Whether partitions may still need outcomes of an id that is not used any more.
+    /// Whether partitions may still need outcomes of an id that is no longer used.
     pub(crate) fn may_need_outcomes(&self, seen: &Seen<'_>) -> bool {
         match self.markers(seen.id, &seen.durable, seen.written_at()) {
             Markers::AllWritten => false,

@@ -68,8 +68,8 @@ impl Link {
         self.reported.is_some()
     }
 
-    /// The reported transactions that an answer is about. The coordinator does not know those that
-    /// the answer leaves out. None if an earlier report is answered.
+    /// The reported transactions that an answer is about. The coordinator does not know the
+    /// transactions that the answer leaves out. None if the answer belongs to an earlier report.
     pub fn answered(&mut self, reported: &Reported) -> Option<Arc<[OpenIn]>> {
         if reported.number != self.number {
             return None;

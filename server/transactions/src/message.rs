@@ -47,7 +47,7 @@ pub enum ToSlotBody {
     Reported(Reported),
     /// The answer to a [`Question`].
     Verdict(Verdict),
-    /// The slot must sync what it has of these partitions to stable storage, and then send
+    /// The slot must sync its records of these partitions to stable storage, and then send
     /// [`FromSlot::Synced`].
     Sync(Sync),
     /// The slot must end the transaction in these partitions, and then send [`FromSlot::Marked`].
@@ -141,8 +141,8 @@ pub struct OpenIn {
     pub partition: i32,
 }
 
-/// The transactions of a report that the coordinator knows, by producer. It does not know those
-/// that are left out. The slot aborts a transaction that no coordinator knows.
+/// The transactions of a report that the coordinator knows, by producer. It does not know the other
+/// reported transactions. The slot aborts a transaction that no coordinator knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub stamp: Stamp,

@@ -86,7 +86,7 @@ pub(crate) enum Done {
     Verified(PartitionSet),
 }
 
-/// Why an operation is not done.
+/// The reason why an operation is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Now(ErrorCode),

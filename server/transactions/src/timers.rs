@@ -3,7 +3,7 @@
 use crate::limits::RESEND_MS;
 use crate::text::Text;
 
-/// Why [`crate::Coordinator::expire`] is due.
+/// The reason why [`crate::Coordinator::expire`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// Parked operations may be carried out.

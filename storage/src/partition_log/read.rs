@@ -273,7 +273,7 @@ impl BatchSearch {
     /// Searches for the batch in the bytes that were read.
     ///
     /// # Errors
-    /// The bytes are not those that were written: CORRUPT_MESSAGE.
+    /// The bytes have changed since they were written: CORRUPT_MESSAGE.
     pub fn look(self, data: &[u8]) -> Result<Found> {
         let mut at = 0;
         while let Some(bytes) = data.get(at..).filter(|it| it.len() >= RECORD_BATCH_HEADER_BYTES) {

@@ -47,7 +47,8 @@ impl LogEnd {
 /// How much of a log is on stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryPoint {
-    /// All records before this end are, except those that retention or DeleteRecords removed.
+    /// All records before this end are on stable storage, except records that retention or
+    /// DeleteRecords removed.
     pub end: LogEnd,
     /// From this offset on, no offsets are missing between two segments. Before it they may be: the
     /// log was imported from a compacted topic, or a loss was accepted.

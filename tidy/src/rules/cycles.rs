@@ -152,7 +152,8 @@ mod canaries {
         "use crate::c;\n#[cfg(test)]\nmod tests {}\nfn f<T: c::inner::C>() {}\n",
     ];
 
-    /// The cycle of b and c, with each of the test items before it.
+    /// Crates with a cycle of `b` and `c`, one for each of the test items, which stands before the
+    /// use of `c`.
     pub(super) fn below_tests(canary: Canary, places: &[&str]) -> Canary {
         let break_by = |canary: Canary, tests: &&str| {
             canary.breaks(

@@ -220,7 +220,7 @@ impl Transactions {
         }
     }
 
-    /// The transaction's EndTxn will not be sent any more, if it was not sent yet.
+    /// Notes that the transaction's EndTxn will not be sent, if it was not sent yet.
     fn never_ends(&mut self, id: Id, found: &mut Found) {
         let Some(transaction) = self.open.get_mut(&id) else { return };
         if transaction.outcome != Outcome::Open {

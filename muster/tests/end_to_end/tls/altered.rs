@@ -68,7 +68,7 @@ fn an_altered_certificate_is_served_and_outlives_a_restart() {
     let altered = next(&place, &fixed);
     server.says(CHANGED);
     open.call(12, &metadata()).unwrap();
-    // The files of the server's own configs have no effect any more.
+    // The files of the server's own configs no longer have an effect.
     place.put_key_store("server");
     server.says("loaded its certificate again");
     assert!(served(&place) == altered);

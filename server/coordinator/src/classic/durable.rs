@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use muster_codec::records::{GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata};
 use muster_codec::{Bytes, Str};
 
-/// Only records change it. A snapshot of the group consists of it.
+/// The durable state of a group. Only records change it, and a snapshot of the group consists of
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Durable {
     pub(crate) protocol_type: Option<Text>,

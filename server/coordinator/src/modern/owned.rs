@@ -111,7 +111,7 @@ impl<K: Key> Owned<K> {
         self.0.iter().flat_map(|of_key| &of_key.partitions).any(|it| it.epoch == epoch)
     }
 
-    /// The same partitions with epoch 0.
+    /// The same partitions, each with epoch 0.
     pub(crate) fn with_epochs_reset(&self) -> Self {
         let mut reset = self.clone();
         reset.0.iter_mut().flat_map(|of_key| &mut of_key.partitions).for_each(|it| it.epoch = 0);

@@ -144,8 +144,8 @@ impl<'r> Committing<'_, '_, 'r> {
         answers.collect()
     }
 
-    /// Why an offset is refused. The bytes of an accepted pending offset are taken from the
-    /// allowance.
+    /// The reason why an offset is refused. The bytes of an accepted pending offset are taken from
+    /// the allowance.
     fn refusal(
         &mut self,
         offsets: &Offsets,

@@ -124,7 +124,7 @@ impl Unloaded {
         self.whole.len()
     }
 
-    /// The counts of unloaded groups, by kind, and of unloaded offsets, also those of loaded
+    /// The counts of unloaded groups, by kind, and of unloaded offsets, including those of loaded
     /// groups.
     pub(crate) fn gauges(&self) -> Gauges {
         self.gauges

@@ -47,7 +47,7 @@ pub(crate) struct SubtopologyTasks {
     pub(crate) is_stateful: bool,
 }
 
-/// Why no tasks can be assigned.
+/// The reason why no tasks can be assigned.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unready {
     pub(crate) status: Status,

@@ -20,7 +20,7 @@ pub enum Fate {
 pub struct Client {
     pub identity: Identity,
     pub role: Role,
-    /// Whether it is a static member that has left, and joins again with its next step.
+    /// Whether the client is a static member that has left, and joins again with its next step.
     is_away: bool,
 }
 

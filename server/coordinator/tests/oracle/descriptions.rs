@@ -1,6 +1,7 @@
-//! Descriptions of topologies. Kafka's broker passes them to a plugin, and notes in the group's
-//! record what the plugin has; the plugin of the oracle fails, waits and forgets. muster keeps a
-//! description in the record of the topology. Compared is what both have in common.
+//! Descriptions of topologies. Kafka's broker passes them to a plug-in, and notes in the group's
+//! record which descriptions the plug-in has. The plug-in of the oracle fails, waits and forgets.
+//! muster keeps a description in the record of the topology. The comparison covers the parts that
+//! both have.
 
 use crate::forms;
 use crate::outcome::{Outcome, Pending, kafka_records};
@@ -72,8 +73,8 @@ impl Descriptions {
         }
     }
 
-    /// Drops what is not compared: what only says whether a description is stored, and descriptions
-    /// that only one side has.
+    /// Drops the parts that are not compared: fields that only say whether a description is stored,
+    /// and descriptions that only one side has.
     pub fn narrow(&self, outcome: &mut Outcome, pending: &Pending) {
         if !self.has_plugin {
             return;
@@ -126,7 +127,7 @@ impl Descriptions {
         early.into_iter().filter(|it| self.stored(it) != NOTHING).collect()
     }
 
-    /// Notes what a line changes.
+    /// Notes the changes that a line makes.
     pub fn observe(&mut self, line: &Line, scope: &Scope) {
         match line.input["op"].as_str() {
             Some("new") => self.has_plugin = line.input["topology_plugin"] == true,

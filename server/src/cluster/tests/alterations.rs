@@ -1,5 +1,5 @@
-//! Alterations of a broker's configs beside those of a broker of Kafka 4.4: `alterations.tsv` has
-//! what it answers to valid values, values out of bounds, and values of other types.
+//! Alterations of a broker's configs, compared with a broker of Kafka 4.4. `alterations.tsv` has
+//! its answers to valid values, values out of bounds, and values of other types.
 
 use super::*;
 use std::collections::BTreeSet;

@@ -103,8 +103,8 @@ impl World {
         }
     }
 
-    /// Ends without further faults. All transactions must end by themselves; those with offline
-    /// partitions, after these are served again.
+    /// Ends without further faults. All transactions must end by themselves, and transactions with
+    /// offline partitions after these are served again.
     pub fn come_to_rest(&mut self) {
         self.is_faulty = false;
         self.end_all();

@@ -20,7 +20,7 @@ pub(super) struct Connection {
     pub(super) sending: Sending,
     /// Whether the socket may accept output.
     pub(super) is_writable: bool,
-    /// Whether the connection is in the list of those with output to send.
+    /// Whether the connection is in the list of connections with output to send.
     pub(super) is_dirty: bool,
     pub(super) awaits_room: bool,
     /// Whether the connection counts against the shared connection budget.

@@ -47,7 +47,7 @@ enum Source {
     Connection(ConnId),
 }
 
-/// Tokens from this number on are those of listeners.
+/// Tokens from this number on belong to listeners.
 const LISTENERS: usize = CONNECTIONS_LIMIT as usize;
 
 impl Source {

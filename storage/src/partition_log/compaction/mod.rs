@@ -75,7 +75,7 @@ pub struct CompactionRules {
 /// The result of a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slice {
-    /// There is more to do.
+    /// The pass has more work to do.
     Pause,
     /// The caller has to wait for a read, write or sync of this many bytes; its completion goes to
     /// [`Compaction::done`].
@@ -93,11 +93,12 @@ pub enum CompactionEnd {
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// The directory, or the new segment, is gone. The log may lack what it was to contain.
+    /// The directory, or the new segment, is gone. The log may lack the contents of the new
+    /// segment.
     Lost {
         reason: String,
     },
-    /// A segment could not be read, or its content is not what was written.
+    /// A segment could not be read, or its contents have changed since they were written.
     Damaged {
         /// The position of an unreadable batch, or a position near it.
         suspect: Suspect,

@@ -122,7 +122,8 @@ impl Pass {
         &self.sources
     }
 
-    /// The offset below which all records are noted. Valid once the pass has ended.
+    /// The offset below which the pass has noted all records, so that the next pass need not. Valid
+    /// once the pass has ended.
     pub(super) fn noted_to(&self) -> i64 {
         self.noted_to
     }
@@ -142,7 +143,7 @@ impl Pass {
     /// Runs one slice.
     ///
     /// # Errors
-    /// The content of a source is not what was written.
+    /// The contents of a source have changed since they were written.
     pub(super) fn work(&mut self) -> Result<Work> {
         let mut slice = Slice::default();
         loop {

@@ -81,8 +81,8 @@ pub enum CompactionNews {
     Done { bytes_before: u64, bytes_after: u64 },
     /// The disk is full. The pass was abandoned; a later pass retries.
     NoSpace,
-    /// A segment could not be read, or its content is not what was written. No pass begins until
-    /// the log is rewritten ([`ShardLog::begin_rewrite`]).
+    /// A segment could not be read, or its contents have changed since they were written. No pass
+    /// begins until the log is rewritten ([`ShardLog::begin_rewrite`]).
     Damaged { segment: u64, reason: String },
     /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
@@ -451,7 +451,7 @@ impl ShardLog {
         }
     }
 
-    /// Stops compaction: the content of a segment is not what was written.
+    /// Stops compaction, because the contents of a segment have changed since they were written.
     fn compaction_failed(&mut self, reason: &str) {
         let segment = self.compaction.pass.as_ref().map_or(0, Pass::sequence);
         let news = CompactionNews::Damaged { segment, reason: reason.to_owned() };

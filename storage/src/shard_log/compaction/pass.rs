@@ -146,7 +146,7 @@ impl Pass {
     /// Runs one slice.
     ///
     /// # Errors
-    /// The content of a source is not what was written.
+    /// The contents of a source have changed since they were written.
     pub(super) fn work(&mut self, partitions: &Partitions) -> Result<Work> {
         let mut slice = Slice { records: COMPACTION_SLICE_RECORDS, bytes: COMPACTION_SLICE_BYTES };
         loop {

@@ -139,7 +139,7 @@ impl Scan {
     /// Returns the next item.
     ///
     /// # Errors
-    /// The bytes are not what was written.
+    /// The bytes have changed since they were written.
     pub(super) fn next(&mut self) -> Result<Item<'_>> {
         let Some(block) = &mut self.open else { return self.open_block() };
         let Some(batch) = &mut block.batch else {
