@@ -45,9 +45,9 @@ impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
         std::mem::take(&mut self.visible_at)
     }
 
-    /// Continues by about `count` elements and coordinators of `all`. `next` is the key that
-    /// follows one, or the first; `visit` lists at most the given number of its elements. Positions
-    /// up to `flushed` are durable.
+    /// Continues the list by about `count` elements and coordinators of `all`. `next` returns the
+    /// key after a given key, or the first key for None. `visit` lists elements of a key's
+    /// coordinator, at most the given number. Positions up to `flushed` are durable.
     pub(crate) fn advance<S>(
         &mut self,
         count: usize,

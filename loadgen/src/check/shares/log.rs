@@ -20,7 +20,7 @@ pub(super) struct Log {
     pub(super) lost: Option<Time>,
     /// The number of fetches that may have acquired records and were lost.
     pub(super) lost_count: u32,
-    /// The last moment when its leader may have changed.
+    /// The last time when the leader of the share partition may have changed.
     pub(super) reloaded: Time,
     /// The start offset that was read last, and the time of the read.
     pub(super) start: Option<(i64, Time)>,

@@ -83,7 +83,7 @@ enum Step {
 struct Reading {
     partition: i32,
     from: i64,
-    /// The next number.
+    /// The number that is expected next.
     next: i64,
 }
 
