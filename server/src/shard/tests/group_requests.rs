@@ -1,5 +1,4 @@
-//! Group requests to a shard that does not have the group, and to a shard whose log accepts no
-//! records.
+//! Group requests to a shard without the group, and to a shard whose log accepts no records.
 
 use super::frames::{frame, frame_of};
 use super::world::World;
