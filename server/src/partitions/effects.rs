@@ -1,6 +1,6 @@
 //! The context of a request to [`Partitions`](super::Partitions), and its effects.
 
-use super::{LogRead, OpenBySlot, PartitionId, ShareReadEnd};
+use super::{LogRead, OpenBySlot, PartitionId, Reader, RecordReadEnd};
 use crate::cluster::ClusterImage;
 use crate::config::ListenerIndex;
 use crate::limit_refusals::Refused;
@@ -40,7 +40,7 @@ pub struct Effects {
     /// To the coordinators, by their partitions of `__transaction_state`.
     pub messages: Vec<(u32, FromSlot)>,
     /// The ends of reads for share partitions, by number.
-    pub(crate) share_reads: Vec<(u64, ShareReadEnd)>,
+    pub(crate) share_reads: Vec<(u64, RecordReadEnd)>,
     /// The ends of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
     /// Partitions with further records, or that are gone, for which share partitions wait.
@@ -124,6 +124,12 @@ pub enum Outcome {
 }
 
 impl Effects {
+    pub(super) fn end_read(&mut self, reader: Reader, end: RecordReadEnd) {
+        match reader {
+            Reader::Share(number) => self.share_reads.push((number, end)),
+        }
+    }
+
     pub(super) fn send(&mut self, request: RequestId, response: impl Into<Response<'static>>) {
         self.replies.push(Reply { request, outcome: Outcome::Send(response.into()) });
     }

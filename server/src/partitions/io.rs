@@ -8,7 +8,7 @@ use super::limits::{
     UNWRITTEN_BYTES_MAX,
 };
 use super::partition_set::PartitionId;
-use super::share_reads::ShareRead;
+use super::record_reads::{Reader, RecordRead};
 use crate::config::Config;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
@@ -26,10 +26,10 @@ use std::collections::VecDeque;
 pub(super) enum Job {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
-    /// Reads for a share partition: of headers, and of batches.
-    FindForShare(ShareRead, BatchSearch),
-    ReadForShare {
-        number: u64,
+    /// Reads of records into memory: of headers, and of batches.
+    FindRecords(RecordRead, BatchSearch),
+    ReadRecords {
+        reader: Reader,
         id: PartitionId,
         aborted: Vec<AbortedTransaction>,
     },

@@ -3,7 +3,7 @@
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
-use super::share_reads::ShareReadEnd;
+use super::record_reads::RecordReadEnd;
 use super::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
@@ -74,7 +74,7 @@ impl Lookup {
             Asker::Client(request) => out.send(request, self.response),
             Asker::Share(number) => {
                 let partitions = self.response.topics.iter().flat_map(|topic| &topic.partitions);
-                let end = partitions.map(share_end).next().unwrap_or(ShareReadEnd::Failed);
+                let end = partitions.map(share_end).next().unwrap_or(RecordReadEnd::Failed);
                 out.share_reads.push((number, end));
             }
         }
@@ -187,9 +187,9 @@ impl Partitions {
     }
 }
 
-fn share_end(found: &ListOffsetsPartitionResponse) -> ShareReadEnd {
+fn share_end(found: &ListOffsetsPartitionResponse) -> RecordReadEnd {
     if found.error_code != 0 {
-        return ShareReadEnd::Failed;
+        return RecordReadEnd::Failed;
     }
-    ShareReadEnd::Offset(Some(found.offset).filter(|it| *it >= 0))
+    RecordReadEnd::Offset(Some(found.offset).filter(|it| *it >= 0))
 }

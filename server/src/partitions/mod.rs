@@ -39,9 +39,9 @@ mod produce_answers;
 mod producers;
 mod questions;
 mod reads;
+mod record_reads;
 mod rounds;
 mod scrub;
-mod share_reads;
 mod timers;
 mod transactions;
 
@@ -65,8 +65,8 @@ pub use load::{
 pub use markers::OffsetTransactions;
 pub(crate) use partition::Bounds;
 pub use partition_set::{Identity, PartitionId, Partitions};
+pub(crate) use record_reads::{Reader, RecordRead, RecordReadEnd};
 pub(crate) use rounds::OpenBySlot;
-pub(crate) use share_reads::{ShareRead, ShareReadEnd};
 
 #[cfg(test)]
 mod tests;

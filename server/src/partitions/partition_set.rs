@@ -12,8 +12,8 @@ use super::offline::{Looks, Offline};
 use super::partition::{Bounds, Partition};
 use super::produce::PendingProduce;
 use super::questions::OpenQuestion;
+use super::record_reads::RecordRead;
 use super::rounds::Rounds;
-use super::share_reads::ShareRead;
 use super::{Effects, FailedRead, layout};
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoints, TOPIC_RESOURCE, Topic, leader};
@@ -80,8 +80,8 @@ pub struct Partitions {
     pub(super) rounds: Rounds,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
-    /// Reads for share partitions that begin when others have ended.
-    pub(super) waiting_share_reads: VecDeque<ShareRead>,
+    /// Reads of records into memory that begin when others have ended.
+    pub(super) waiting_record_reads: VecDeque<RecordRead>,
     /// Partitions of which share partitions wait for further records.
     pub(super) awaited_by_shares: BTreeSet<PartitionId>,
     /// Parts of partitions that cannot be read, and were not dropped since.
@@ -117,7 +117,7 @@ impl Partitions {
             rounds: Rounds::default(),
             fetches,
             lookups: HashMap::new(),
-            waiting_share_reads: VecDeque::new(),
+            waiting_record_reads: VecDeque::new(),
             awaited_by_shares: BTreeSet::new(),
             damaged_parts: 0,
             next_sweep: None,
@@ -267,7 +267,7 @@ impl Partitions {
             self.log_done(PartitionLog::number(token), done, out);
         }
         self.start_ready(out);
-        self.start_share_reads(out);
+        self.start_record_reads(out);
     }
 
     fn job_done(&mut self, token: FileToken, done: FileDone, out: &mut Effects) {
@@ -301,11 +301,11 @@ impl Partitions {
         };
         match job {
             Some(Job::Find(part, search)) => self.headers_read(part, search, data.as_deref(), out),
-            Some(Job::FindForShare(read, search)) => {
-                self.share_headers_read(read, search, data.as_deref(), out);
+            Some(Job::FindRecords(read, search)) => {
+                self.record_headers_read(read, search, data.as_deref(), out);
             }
-            Some(Job::ReadForShare { number, aborted, .. }) => {
-                self.share_batches_read(number, aborted, data, out);
+            Some(Job::ReadRecords { reader, aborted, .. }) => {
+                self.records_read(reader, aborted, data, out);
             }
             Some(Job::Lookup(part, search)) => {
                 self.lookup_read(part, search, data.as_deref(), out);

@@ -320,8 +320,8 @@ impl Partitions {
                 Some(self.fetches.get(part.request)?.wanted(*part))
             }
             Job::Lookup(part, _) => Some(self.lookups.get(&part.request)?.wanted(*part)),
-            Job::FindForShare(read, _) => Some(read.id),
-            Job::ReadForShare { id, .. } => Some(*id),
+            Job::FindRecords(read, _) => Some(read.id),
+            Job::ReadRecords { id, .. } => Some(*id),
             Job::Look(id, _) | Job::LookForScrub(id, _) => Some(*id),
             Job::Scrub => self.scrubbed(),
             Job::Flush(..) | Job::Checkpoint | Job::Compact => None,

@@ -6,7 +6,7 @@ use super::table::{Part, Read, Readable, Request};
 use super::{Inputs, Shares};
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::{Refused, refused_wait_ms};
-use crate::partitions::{ShareRead, ShareReadEnd};
+use crate::partitions::{Reader, RecordRead, RecordReadEnd};
 use muster_codec::ErrorCode;
 use muster_codec::limits::RECORD_BATCH_HEADER_BYTES;
 use muster_codec::record_batch::{Batch, BatchHeader, EndTxnMarker, TransactionOutcome};
@@ -189,8 +189,8 @@ impl Shares {
             self.last_read += 1;
             let number = self.last_read;
             self.reads.insert(number, super::ReadFor::Request { id, part: it.part });
-            reads.push(ShareRead {
-                number,
+            reads.push(RecordRead {
+                reader: Reader::Share(number),
                 id: it.id,
                 offset: it.offset,
                 reads_committed,
@@ -205,7 +205,7 @@ impl Shares {
         }
         self.requests.put(id, request);
         for read in reads {
-            inputs.partitions.read_for_share(read, inputs.effects);
+            inputs.partitions.read_records(read, inputs.effects);
         }
     }
 
@@ -214,7 +214,7 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         (id, part): (u64, usize),
-        end: ShareReadEnd,
+        end: RecordReadEnd,
     ) {
         let left = self.requests.on(id, |request| {
             request.reads -= 1;
@@ -296,15 +296,15 @@ impl Shares {
 }
 
 /// Takes the end of the read of a part.
-fn take_read(part: &mut Part, end: ShareReadEnd) {
+fn take_read(part: &mut Part, end: RecordReadEnd) {
     match end {
-        ShareReadEnd::Records { data, aborted } => {
+        RecordReadEnd::Records { data, aborted } => {
             if let Some(read) = &mut part.read {
                 (read.data, read.aborted) = (data, aborted);
             }
         }
-        ShareReadEnd::Failed => part.error = ErrorCode::KafkaStorageError,
-        ShareReadEnd::Nothing | ShareReadEnd::Offset(_) => {}
+        RecordReadEnd::Failed => part.error = ErrorCode::KafkaStorageError,
+        RecordReadEnd::Nothing | RecordReadEnd::Offset(_) => {}
     }
 }
 

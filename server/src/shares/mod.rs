@@ -52,7 +52,7 @@ use crate::config::Config;
 use crate::groups::Groups;
 use crate::limit_refusals::Refused;
 use crate::net::{ConnectionId, Reply};
-use crate::partitions::{Effects, PartitionId, Partitions, ShareReadEnd};
+use crate::partitions::{Effects, PartitionId, Partitions, RecordReadEnd};
 use crate::placement::Slot;
 use config::ShareConfig;
 use letters::Letters;
@@ -104,7 +104,7 @@ pub(crate) struct Shares {
     state_questions: StateQuestions,
     letters: Letters,
     /// Effects of partitions that are not taken yet.
-    ended_reads: Vec<(u64, ShareReadEnd)>,
+    ended_reads: Vec<(u64, RecordReadEnd)>,
     grown: Vec<PartitionId>,
     answers: Vec<Reply<'static>>,
     /// The clients that have to wait until they may ask again, in ms.

@@ -6,7 +6,7 @@ use super::{Inputs, ReadFor, Shares};
 use crate::cluster::state_slot;
 use crate::limit_gauges::Limit;
 use crate::limit_refusals::Refused;
-use crate::partitions::ShareReadEnd;
+use crate::partitions::RecordReadEnd;
 use crate::placement::Slot;
 use muster_codec::ErrorCode;
 use muster_fairness::Address;
@@ -103,12 +103,12 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         key: &SharePartitionKey,
-        end: ShareReadEnd,
+        end: RecordReadEnd,
     ) {
         let found = match end {
-            ShareReadEnd::Offset(Some(offset)) => Ok(offset),
-            ShareReadEnd::Offset(None) => Err(ErrorCode::OffsetNotAvailable),
-            ShareReadEnd::Records { .. } | ShareReadEnd::Nothing | ShareReadEnd::Failed => {
+            RecordReadEnd::Offset(Some(offset)) => Ok(offset),
+            RecordReadEnd::Offset(None) => Err(ErrorCode::OffsetNotAvailable),
+            RecordReadEnd::Records { .. } | RecordReadEnd::Nothing | RecordReadEnd::Failed => {
                 Err(ErrorCode::KafkaStorageError)
             }
         };

@@ -1,6 +1,6 @@
 //! Partitions with a batch that cannot be read: everything around it is served.
 
-use super::super::{Effects, PartitionId, ShareRead, ShareReadEnd};
+use super::super::{Effects, PartitionId, Reader, RecordRead, RecordReadEnd};
 use super::support::*;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::Batches;
@@ -23,15 +23,15 @@ fn damaged() -> World {
 fn shared(world: &mut World, offset: i64) -> Vec<i64> {
     let id = PartitionId { topic: topic_id(), index: 0 };
     let mut out = Effects::default();
-    let read = ShareRead {
-        number: 1,
+    let read = RecordRead {
+        reader: Reader::Share(1),
         id,
         offset,
         reads_committed: false,
         max_bytes: 1 << 20,
         first_whole: true,
     };
-    world.partitions.read_for_share(read, &mut out);
+    world.partitions.read_records(read, &mut out);
     let mut ended = std::mem::take(&mut out.share_reads);
     world.perform(out);
     while ended.is_empty()
@@ -43,10 +43,10 @@ fn shared(world: &mut World, offset: i64) -> Vec<i64> {
         world.perform(out);
     }
     match ended.pop() {
-        Some((1, ShareReadEnd::Records { data, .. })) => {
+        Some((1, RecordReadEnd::Records { data, .. })) => {
             Batches::new(&data).map(|it| it.unwrap().header.base_offset).collect()
         }
-        Some((1, ShareReadEnd::Nothing)) => Vec::new(),
+        Some((1, RecordReadEnd::Nothing)) => Vec::new(),
         other => panic!("{other:?}"),
     }
 }

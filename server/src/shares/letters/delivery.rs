@@ -9,7 +9,7 @@ use super::{
     NO_SPACE_MS, Place, Sources,
 };
 use crate::mailbox::{Created, DeadLetters, DeadLettersAdded, Message};
-use crate::partitions::{LettersEnd, PartitionId, ShareRead, ShareReadEnd};
+use crate::partitions::{LettersEnd, PartitionId, Reader, RecordRead, RecordReadEnd};
 use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
 use muster_coordinator::MissingTopic;
@@ -198,15 +198,15 @@ impl Shares {
         let number = self.last_read;
         self.letters.set_step(group, Step::Reading(number));
         self.reads.insert(number, ReadFor::Letter(Arc::clone(group)));
-        let read = ShareRead {
-            number,
+        let read = RecordRead {
+            reader: Reader::Share(number),
             id: PartitionId { topic: key.topic_id, index: key.partition },
             offset: next,
             reads_committed: false,
             max_bytes: READ_BYTES,
             first_whole: true,
         };
-        inputs.partitions.read_for_share(read, inputs.effects);
+        inputs.partitions.read_records(read, inputs.effects);
     }
 
     /// Source records of a letter were read.
@@ -214,7 +214,7 @@ impl Shares {
         &mut self,
         inputs: &mut Inputs<'_>,
         (group, number): (&Arc<str>, u64),
-        end: ShareReadEnd,
+        end: RecordReadEnd,
     ) {
         let name = Arc::clone(&self.config(inputs, group).dead_letter_topic);
         let Some(delivery) = self.letters.first_of(group) else { return };
@@ -227,9 +227,9 @@ impl Shares {
             Ok(Queue::Missing(_)) | Err(_) => return self.begin_letter(inputs, group),
         };
         let sources = match end {
-            ShareReadEnd::Records { data, .. } => sources(&data, range, place.batch_bytes),
-            ShareReadEnd::Failed => return self.read_failed(inputs, group),
-            ShareReadEnd::Nothing | ShareReadEnd::Offset(_) => {
+            RecordReadEnd::Records { data, .. } => sources(&data, range, place.batch_bytes),
+            RecordReadEnd::Failed => return self.read_failed(inputs, group),
+            RecordReadEnd::Nothing | RecordReadEnd::Offset(_) => {
                 Sources { records: Vec::new(), upto: before_log(inputs, &key, range) }
             }
         };

@@ -1,5 +1,5 @@
-//! Reads for share partitions. Their records are read into memory, as the bounds of all batches are
-//! needed before it is known which of them are sent.
+//! Reads of records into memory. A share partition needs the bounds of all batches before it knows
+//! which of them it sends.
 
 use super::io::Job;
 use super::locate::Missing;
@@ -13,11 +13,17 @@ use muster_codec::messages::{
 };
 use muster_storage::{BatchPlace, BatchSearch, Find, Found};
 
-/// A read that a share partition asks for.
+/// The one that a read is for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ShareRead {
-    /// Returned with the end of the read.
-    pub(crate) number: u64,
+pub(crate) enum Reader {
+    /// Share partitions, with their number of the read.
+    Share(u64),
+}
+
+/// A read of whole batches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordRead {
+    pub(crate) reader: Reader,
     pub(crate) id: PartitionId,
     pub(crate) offset: i64,
     pub(crate) reads_committed: bool,
@@ -26,9 +32,9 @@ pub(crate) struct ShareRead {
     pub(crate) first_whole: bool,
 }
 
-/// How a read for a share partition ended.
+/// How a read ended.
 #[derive(Debug)]
-pub(crate) enum ShareReadEnd {
+pub(crate) enum RecordReadEnd {
     Records {
         /// Whole batches, but for the last one.
         data: Vec<u8>,
@@ -75,15 +81,15 @@ impl Partitions {
         self.awaited_by_shares.insert(id);
     }
 
-    /// Has the records of a share partition read; [`Effects::share_reads`] has the end. A damaged
-    /// part is skipped like offsets that compaction has left out: Kafka's consumers reject a batch
-    /// that they cannot read, so that it is not delivered again.
-    pub(crate) fn read_for_share(&mut self, mut read: ShareRead, out: &mut Effects) {
+    /// Reads records into memory; [`Effects`] have the end. A damaged part is skipped like offsets
+    /// that compaction has left out: Kafka's consumers reject a batch that they cannot read, so that
+    /// it is not delivered again.
+    pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
         if !self.io.has_read_budget() {
-            return self.waiting_share_reads.push_back(read);
+            return self.waiting_record_reads.push_back(read);
         }
         let Some(partition) = self.partitions.get(&read.id) else {
-            return out.share_reads.push((read.number, ShareReadEnd::Nothing));
+            return out.end_read(read.reader, RecordReadEnd::Nothing);
         };
         read.offset = partition.behind_damage(read.offset);
         let token = self.io.token();
@@ -91,10 +97,10 @@ impl Partitions {
         match found {
             Some(Find::At(place)) => self.read_batches(read, place, out),
             Some(Find::Read(search)) => {
-                self.io.begin(token, Job::FindForShare(read, search), &out.ops);
+                self.io.begin(token, Job::FindRecords(read, search), &out.ops);
             }
             Some(Find::Damaged { .. }) | None => {
-                out.share_reads.push((read.number, ShareReadEnd::Nothing));
+                out.end_read(read.reader, RecordReadEnd::Nothing);
             }
         }
     }
@@ -116,52 +122,52 @@ impl Partitions {
     }
 
     /// Starts reads that waited for others to end.
-    pub(super) fn start_share_reads(&mut self, out: &mut Effects) {
+    pub(super) fn start_record_reads(&mut self, out: &mut Effects) {
         while self.io.has_read_budget()
-            && let Some(read) = self.waiting_share_reads.pop_front()
+            && let Some(read) = self.waiting_record_reads.pop_front()
         {
-            self.read_for_share(read, out);
+            self.read_records(read, out);
         }
     }
 
-    /// Headers of batches were read for a share partition, or the read failed.
-    pub(super) fn share_headers_read(
+    /// Headers of batches were read, or the read failed.
+    pub(super) fn record_headers_read(
         &mut self,
-        read: ShareRead,
+        read: RecordRead,
         search: BatchSearch,
         data: Option<&[u8]>,
         out: &mut Effects,
     ) {
         match data.map(|data| search.look(data)) {
             Some(Ok(Found::Batch(place))) => self.read_batches(read, place, out),
-            Some(Ok(Found::ReadOn(search))) => self.find_on_for_share(read, search, out),
+            Some(Ok(Found::ReadOn(search))) => self.find_records_on(read, search, out),
             Some(Err(_)) => {
                 self.suspect(read.id, search.suspect());
-                out.share_reads.push((read.number, ShareReadEnd::Failed));
+                out.end_read(read.reader, RecordReadEnd::Failed);
             }
-            None => out.share_reads.push((read.number, ShareReadEnd::Failed)),
+            None => out.end_read(read.reader, RecordReadEnd::Failed),
         }
     }
 
-    fn find_on_for_share(&mut self, read: ShareRead, search: BatchSearch, out: &mut Effects) {
+    fn find_records_on(&mut self, read: RecordRead, search: BatchSearch, out: &mut Effects) {
         let token = self.io.token();
         let partition = self.partitions.get(&read.id);
         let search = partition
             .and_then(|it| it.log.find_on(search, token, &mut self.io.files, &mut out.ops));
         match search {
-            Some(search) => self.io.begin(token, Job::FindForShare(read, search), &out.ops),
-            None => out.share_reads.push((read.number, ShareReadEnd::Nothing)),
+            Some(search) => self.io.begin(token, Job::FindRecords(read, search), &out.ops),
+            None => out.end_read(read.reader, RecordReadEnd::Nothing),
         }
     }
 
     /// Reads batches from a place on; searches again if the place was compacted meanwhile.
-    fn read_batches(&mut self, read: ShareRead, place: BatchPlace, out: &mut Effects) {
-        let ShareRead { number, id, offset, reads_committed, max_bytes, first_whole } = read;
+    fn read_batches(&mut self, read: RecordRead, place: BatchPlace, out: &mut Effects) {
+        let RecordRead { reader, id, offset, reads_committed, max_bytes, first_whole } = read;
         let Some(partition) = self.partitions.get(&id) else {
-            return out.share_reads.push((number, ShareReadEnd::Nothing));
+            return out.end_read(reader, RecordReadEnd::Nothing);
         };
         if !partition.log.is_current(place) {
-            return self.read_for_share(read, out);
+            return self.read_records(read, out);
         }
         let stable = partition.stable();
         let is_stable = !reads_committed || offset < stable.offset;
@@ -173,26 +179,26 @@ impl Partitions {
                     if reads_committed { partition.aborted(offset, end) } else { Vec::new() };
                 let token = self.io.token();
                 partition.log.read(&range, token, &mut self.io.files, &mut out.ops);
-                self.io.begin(token, Job::ReadForShare { number, id, aborted }, &out.ops);
+                self.io.begin(token, Job::ReadRecords { reader, id, aborted }, &out.ops);
             }
-            Ok(_) => out.share_reads.push((number, ShareReadEnd::Nothing)),
-            Err(_) => out.share_reads.push((number, ShareReadEnd::Failed)),
+            Ok(_) => out.end_read(reader, RecordReadEnd::Nothing),
+            Err(_) => out.end_read(reader, RecordReadEnd::Failed),
         }
     }
 
     /// Batches were read, or the read failed.
-    pub(super) fn share_batches_read(
+    pub(super) fn records_read(
         &mut self,
-        number: u64,
+        reader: Reader,
         aborted: Vec<AbortedTransaction>,
         data: Option<Vec<u8>>,
         out: &mut Effects,
     ) {
         self.io.counters.fetched_bytes += data.as_ref().map_or(0, |data| data.len() as u64);
         let end = match data {
-            Some(data) => ShareReadEnd::Records { data, aborted },
-            None => ShareReadEnd::Failed,
+            Some(data) => RecordReadEnd::Records { data, aborted },
+            None => RecordReadEnd::Failed,
         };
-        out.share_reads.push((number, end));
+        out.end_read(reader, end);
     }
 }
