@@ -95,9 +95,9 @@ pub(crate) enum Kind {
 const DEV_CONFIGS: &[(&str, &str)] =
     &[("group.initial.rebalance.delay.ms", "0"), ("group.streams.initial.rebalance.delay.ms", "0")];
 
-/// Temporary data need no reserve on the disk, and may be reset.
+/// Temporary data need no reserve on the disk, and may be looked at and reset.
 const PASSING_DATA_CONFIGS: &[(&str, &str)] =
-    &[("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
+    &[("admin.records", "true"), ("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
 
 /// With fewer cores, clients and server share the cores, and one shard serves on one port.
 const CORES_FOR_SHARDS: u32 = 4;

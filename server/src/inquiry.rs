@@ -3,7 +3,7 @@
 //! answer ended.
 
 use crate::cluster::ClusterImage;
-use crate::partitions::{Bounds, PartitionId};
+use crate::partitions::{Bounds, PartitionId, RecordReadEnd};
 use crate::placement::Slot;
 use crossbeam_channel::Sender;
 use muster_coordinator::{Event, GroupAsked, GroupView, GroupsPage, Rebalance};
@@ -36,6 +36,13 @@ pub(crate) enum About {
     Partitions(Option<PartitionId>),
     /// The bounds of these partitions.
     Bounds(Vec<PartitionId>),
+    /// Records of a partition: whole batches, from the one with this offset on. No batch is read
+    /// that is longer than `max_bytes`.
+    Records {
+        id: PartitionId,
+        offset: i64,
+        max_bytes: u32,
+    },
     Group(GroupAsked),
     /// Share partitions from a place on; None for the first.
     Shares(Option<SharesPlace>),
@@ -73,6 +80,7 @@ pub(crate) enum Finding {
     Partitions(Vec<(PartitionId, Bounds)>, Option<PartitionId>),
     /// In the order of the question; None for a partition that the shard does not serve.
     Bounds(Vec<Option<Bounds>>),
+    Records(RecordReadEnd),
     Group(Box<GroupFound>),
     /// Share partitions, and the place of the next ones.
     Shares(Vec<ShareStart>, Option<SharesPlace>),

@@ -43,6 +43,7 @@ mod logging;
 mod loopback;
 mod metrics;
 mod operator;
+mod page_records;
 mod partitions_at_rest;
 mod power_loss;
 mod reasons;

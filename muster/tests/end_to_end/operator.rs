@@ -344,6 +344,24 @@ fn commit_many(server: &Server, groups: u64) {
     }
 }
 
+/// Records of each kind that the page shows in its own way: JSON, JSON with a number that scripts
+/// round, markup, and bytes.
+fn write_values(server: &Server) {
+    create_topic(server, "values", 1);
+    let mut client = server.client(leader(server, "values", 0));
+    for number in 0..30 {
+        produce_to(&mut client, "values", 0, format!("value {number}").as_bytes()).unwrap();
+    }
+    for value in [
+        &br#"{"id":7,"name":"a"}"#[..],
+        br#"{"id":12345678901234567890}"#,
+        b"<img src=x onerror='window.pwned=1'>",
+        &[0, 1, 254, 255],
+    ] {
+        produce_to(&mut client, "values", 0, value).unwrap();
+    }
+}
+
 /// The script `muster/tests/page/run` runs this test.
 #[test]
 #[ignore = "needs a browser's driver; muster/tests/page/run sets MUSTER_PAGE_DRIVER"]
@@ -353,9 +371,10 @@ fn the_page_in_a_browser() {
     let data = tempfile::tempdir().unwrap();
     // The member sends no heartbeats, so its session is long.
     let session = ["group.consumer.max.session.timeout.ms=", "group.consumer.session.timeout.ms="];
-    let session = session.map(|key| format!("{key}3600000"));
-    let (server, port) = server(data.path(), &session.each_ref().map(|it| &**it));
+    let [longest, session] = session.map(|key| format!("{key}3600000"));
+    let (server, port) = server(data.path(), &[&longest, &session, "admin.records=true"]);
     orders(&server);
+    write_values(&server);
     let groups = variable("MUSTER_PAGE_GROUPS", 1_000);
     commit_many(&server, groups);
     commit(&server, HOSTILE, "orders", 0, 1);

@@ -200,6 +200,25 @@ class Story:
             self.browser.until(f"document.querySelector('#view').innerText.includes({words!r})")
             self.is_sound(page.split("?")[0].replace("/", "-"))
 
+    def records(self, address: str) -> None:
+        browser = self.browser
+        browser.open(address + "#/topic/values")
+        browser.until("document.querySelector('#view').innerText.includes('Records of partition 0')")
+        cells = browser.evaluate("[...document.querySelectorAll('.content')].map(it => it.textContent)")
+        for value in ["value 29", '{\n "id": 7,\n "name": "a"\n}', '{"id":12345678901234567890}',
+                      "<img src=x onerror='window.pwned=1'>"]:
+            self.check(value in cells, f"{value!r} is in {cells}")
+        digits = browser.evaluate("document.querySelector('#view code').textContent")
+        self.check(digits == "00 01 fe ff", digits)
+        self.check(browser.evaluate("window.pwned === undefined && !document.querySelector('#view img')"),
+                   "a record is no markup")
+        self.is_sound("records")
+        browser.evaluate("document.querySelector(\"[data-key='records Earlier']\").focus()")
+        browser.press("Enter", 13, "\r")
+        browser.until("[...document.querySelectorAll('.content')].some(it => it.textContent === 'value 0')",
+                      "earlier records are shown")
+        self.check("at=0" in browser.evaluate("location.hash"), "the address has the offset")
+
     def token(self, address: str, token: str) -> None:
         browser = self.browser
         browser.open(address + "#/groups")
@@ -235,6 +254,7 @@ def main() -> None:
             story.hostile(address, hostile)
             story.policy(address)
             story.others(address)
+            story.records(address)
             story.token(f"http://127.0.0.1:{other_port}/", token)
         finally:
             browser.close()

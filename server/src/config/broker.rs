@@ -117,6 +117,8 @@ broker_configs! {
     admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
     // muster's own: the address of metrics, health and the page; empty to switch them off.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];
+    // muster's own: whether the admin listener shows records of topics.
+    admin_records: bool = false, Valid::Any, [obeyed];
     // muster's own, for tests: whether POST /reset removes all topics, groups and configs.
     admin_reset_enable: bool = false, Valid::Any, [obeyed];
     // muster's own: the token that clients of the admin listener must send.

@@ -226,12 +226,13 @@ impl Admin {
 }
 
 /// The paths of the API, as help.
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 7] = [
     "/api/v1/shards",
     "/api/v1/groups?search=&kind=&state=&sort=lag|id|members&from=0&rows=50",
     "/api/v1/groups/ID?members_from=0&after_topic=&after_partition=",
     "/api/v1/topics?search=&from=0&rows=50",
     "/api/v1/topics/NAME?from=0&rows=50",
+    "/api/v1/records/TOPIC?partition=0&from=&rows=20",
     "/api/v1/configs?broker=0, ?topic=NAME or ?group=ID",
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::admin::View;
 use crate::cluster::{ClusterImage, OfflinePartitions};
-use crate::config::ListenerIndex;
+use crate::config::{Config, ListenerIndex};
 use crate::inquiry::{About, Finding, Inquiry};
 use crate::mailbox::{Message, Peer};
 use crate::placement::{CONTROLLER, Placement};
@@ -41,6 +41,10 @@ impl Shards {
         self.common.placement
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.common.config
+    }
+
     /// The answer of a shard; None if it is late.
     pub(super) fn ask(&self, shard: u32, about: About) -> Option<Finding> {
         self.in_turn(|| self.send(shard, about)?.recv_timeout(PATIENCE).ok())
@@ -54,6 +58,7 @@ impl Shards {
             | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
+            | Finding::Records(_)
             | Finding::Group(_)
             | Finding::Reset(_)
             | Finding::Shares(..) => None,

@@ -173,6 +173,7 @@ fn ends(shards: &Shards, until: Instant) -> Option<Ends> {
         | Finding::Groups(..)
         | Finding::Changes(_)
         | Finding::Bounds(_)
+        | Finding::Records(_)
         | Finding::Group(_)
         | Finding::Reset(_)
         | Finding::Shares(..) => None,
@@ -234,6 +235,7 @@ impl<'s> Gathered<'s> {
             | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
+            | Finding::Records(_)
             | Finding::Group(_)
             | Finding::Reset(_)
             | Finding::Shares(..) => None,
@@ -298,6 +300,7 @@ impl<'s> Gathered<'s> {
             | Finding::Changes(_)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
+            | Finding::Records(_)
             | Finding::Group(_)
             | Finding::Reset(_) => None,
         };

@@ -41,6 +41,8 @@ pub struct Effects {
     pub messages: Vec<(u32, FromSlot)>,
     /// The ends of reads for share partitions, by number.
     pub(crate) share_reads: Vec<(u64, RecordReadEnd)>,
+    /// The ends of reads for the admin side, by number.
+    pub(crate) operator_reads: Vec<(u64, RecordReadEnd)>,
     /// The ends of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
     /// Partitions with further records, or that are gone, for which share partitions wait.
@@ -80,6 +82,7 @@ impl Effects {
             questions,
             messages,
             share_reads,
+            operator_reads,
             letters,
             grown,
             reports,
@@ -92,6 +95,7 @@ impl Effects {
             && questions.is_empty()
             && messages.is_empty()
             && share_reads.is_empty()
+            && operator_reads.is_empty()
             && letters.is_empty()
             && grown.is_empty()
             && reports.is_none()
@@ -127,6 +131,7 @@ impl Effects {
     pub(super) fn end_read(&mut self, reader: Reader, end: RecordReadEnd) {
         match reader {
             Reader::Share(number) => self.share_reads.push((number, end)),
+            Reader::Operator(number) => self.operator_reads.push((number, end)),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Reads of records into memory. A share partition needs the bounds of all batches before it knows
-//! which of them it sends.
+//! which of them it sends; the admin side shows their content.
 
 use super::io::Job;
 use super::locate::Missing;
@@ -18,6 +18,8 @@ use muster_storage::{BatchPlace, BatchSearch, Find, Found};
 pub(crate) enum Reader {
     /// Share partitions, with their number of the read.
     Share(u64),
+    /// The admin side, with the shard's number of the question.
+    Operator(u64),
 }
 
 /// A read of whole batches.

@@ -3,11 +3,12 @@
 
 use super::Shard;
 use crate::inquiry::{About, Finding, GroupFound, Inquiry};
+use crate::partitions::{Effects, Reader, RecordRead, RecordReadEnd};
 use crossbeam_channel::Sender;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The maximum number of answers that wait for the disk. Further questions are dropped.
+/// The maximum number of questions that wait for the disk. Further questions are dropped.
 const WAITING_MAX: usize = 16;
 
 /// The size of a page of groups: see [`Coordinator::survey`](muster_coordinator::Coordinator).
@@ -19,26 +20,54 @@ const PARTITIONS_MAX: usize = 2_048;
 /// The approximate number of share partitions in a page, and the maximum number for one group.
 const SHARES_MAX: usize = 1_024;
 
-/// The answers that wait until the log is durable up to a position.
+/// The questions that wait for the disk.
 #[derive(Debug, Default)]
-pub(super) struct Inquiries(VecDeque<(u64, Sender<Finding>, Finding)>);
+pub(super) struct Inquiries {
+    /// Answers that wait until the log is durable up to a position.
+    undurable: VecDeque<(u64, Sender<Finding>, Finding)>,
+    /// Questions whose records are read, by the numbers of their reads.
+    reads: BTreeMap<u64, Sender<Finding>>,
+    last_read: u64,
+}
+
+impl Inquiries {
+    fn begin_read(&mut self, to: Sender<Finding>) -> Reader {
+        self.last_read += 1;
+        self.reads.insert(self.last_read, to);
+        Reader::Operator(self.last_read)
+    }
+
+    /// Sends what was read.
+    pub(super) fn end_reads(&mut self, ended: Vec<(u64, RecordReadEnd)>) {
+        for (number, end) in ended {
+            if let Some(to) = self.reads.remove(&number) {
+                // The one that asked may have given up.
+                let _ = to.send(Finding::Records(end));
+            }
+        }
+    }
+}
 
 impl Shard {
     /// Answers a question of the admin side, at once or when the state in the answer is durable.
-    pub(super) fn inquire(&mut self, inquiry: Inquiry) {
-        if self.inquiries.0.len() >= WAITING_MAX {
+    pub(super) fn inquire(&mut self, Inquiry { about, to }: Inquiry) {
+        let Inquiries { undurable, reads, .. } = &self.inquiries;
+        if undurable.len() + reads.len() >= WAITING_MAX {
             return;
         }
-        let finding = self.find(inquiry.about);
+        let Some(finding) = self.find(about, &to) else { return };
         let position = match &finding {
             Finding::Groups(..)
             | Finding::Changes(_)
             | Finding::Group(_)
             | Finding::Shares(..)
             | Finding::Reset(_) => self.groups.log().progress().accepted(),
-            Finding::Cluster(_) | Finding::Partitions(..) | Finding::Bounds(_) => 0,
+            Finding::Cluster(_)
+            | Finding::Partitions(..)
+            | Finding::Bounds(_)
+            | Finding::Records(_) => 0,
         };
-        self.inquiries.0.push_back((position, inquiry.to, finding));
+        self.inquiries.undurable.push_back((position, to, finding));
         self.answer_inquiries();
     }
 
@@ -48,7 +77,7 @@ impl Shard {
         let flushed = log.progress().flushed();
         let is_durable =
             |position: u64| position == 0 || (log.is_recovered() && position <= flushed);
-        let waiting = &mut self.inquiries.0;
+        let waiting = &mut self.inquiries.undurable;
         while let Some((_, to, finding)) =
             waiting.pop_front_if(|(position, ..)| is_durable(*position))
         {
@@ -57,13 +86,11 @@ impl Shard {
         }
     }
 
-    fn find(&mut self, about: About) -> Finding {
-        if let About::Reset(reset) = about {
-            return Finding::Reset(self.reset(reset));
-        }
+    /// None if the answer comes later.
+    fn find(&mut self, about: About, to: &Sender<Finding>) -> Option<Finding> {
         let Self { broker, groups, partitions, shares, times, .. } = self;
         let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);
-        match about {
+        Some(match about {
             About::Cluster => Finding::Cluster(Arc::clone(broker.image())),
             About::Groups(from) => {
                 if from.is_none() {
@@ -85,6 +112,19 @@ impl Shard {
                 let bounds = wanted.into_iter().take(PARTITIONS_MAX);
                 Finding::Bounds(bounds.map(|id| partitions.served_bounds(id)).collect())
             }
+            About::Records { id, offset, max_bytes } => {
+                let reader = self.inquiries.begin_read(to.clone());
+                let (reads_committed, first_whole) = (false, false);
+                self.read(RecordRead {
+                    reader,
+                    id,
+                    offset,
+                    reads_committed,
+                    max_bytes,
+                    first_whole,
+                });
+                return None;
+            }
             About::Group(asked) => {
                 let view = groups.slots().view(&asked, groups.time(times.now));
                 let (rebalances, under_way) = groups.rebalances(&asked.group_id);
@@ -99,7 +139,13 @@ impl Shard {
                 let rows = shares.states().starts_of(&group, SHARES_MAX, &end);
                 Finding::Shares(rows, None)
             }
-            About::Reset(reset) => Finding::Reset(Some(reset)),
-        }
+            About::Reset(reset) => Finding::Reset(self.reset(reset)),
+        })
+    }
+
+    fn read(&mut self, read: RecordRead) {
+        let mut effects = Effects::default();
+        self.partitions.read_records(read, &mut effects);
+        self.perform(effects);
     }
 }

@@ -3,6 +3,7 @@
 mod configs;
 mod group;
 mod groups;
+mod records;
 mod share;
 mod topics;
 
@@ -74,6 +75,7 @@ pub(super) fn answer(operator: &Operator, shards: &Shards, path: &str, query: &Q
         ("groups", Some(id)) => group::answer(shards, &id, query),
         ("topics", None) => topics::answer(operator, query),
         ("topics", Some(name)) => topics::answer_one(shards, &name, query),
+        ("records", Some(name)) => records::answer(shards, &name, query),
         ("configs", None) => configs::answer(shards, query),
         _ => Err(Answer::unknown("there is no such path: see /api/v1/")),
     };

@@ -58,6 +58,7 @@ pub(super) fn answer_one(shards: &Shards, name: &str, query: &Query) -> Result<V
         "id": topic.id.to_string(),
         "internal": topic.is_internal(),
         "partitions": topic.partitions,
+        "shows_records": shards.config().admin_records && !topic.is_internal(),
         "from": from,
         "shown": wanted.map(partition).collect::<Vec<_>>(),
     }))

@@ -41,6 +41,7 @@ impl Kept {
             | Finding::Groups(..)
             | Finding::Partitions(..)
             | Finding::Bounds(_)
+            | Finding::Records(_)
             | Finding::Group(_)
             | Finding::Reset(_)
             | Finding::Shares(..) => None,
