@@ -1,9 +1,9 @@
 //! Dead letters whose queue is led by another shard. Letters that fail for a while are sent again,
 //! and then dropped. A letter without an answer is sent again.
 
-use super::frames::{answers, frame};
+use super::frames::{answers, frame, produce};
 use super::world::{FLUSH_MS, World};
-use crate::cluster::{config_record, leader, state_slot};
+use crate::cluster::{config_record, leader};
 use crate::mailbox::DeadLettersAdded;
 use crate::net::ConnectionId;
 use crate::partitions::LettersEnd;
@@ -11,13 +11,11 @@ use crate::shard::{Event, Message};
 use crate::shares::LETTER_RECORDS_MAX;
 use muster_codec::messages::{
     DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic, DeleteShareGroupStateRequest,
-    DeleteStatePartition, DeleteStateTopic, PartitionProduceData, ProduceRequest,
-    ShareFetchPartition, ShareFetchRequest, ShareFetchResponse, ShareFetchTopic, TopicProduceData,
+    DeleteStatePartition, DeleteStateTopic, ShareFetchPartition, ShareFetchRequest,
+    ShareFetchResponse, ShareFetchTopic,
 };
-use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_codec::records::{
-    ClusterRecord, ShareRecord, ShareSnapshotValue, ShareStateBatch, ShareValue,
-};
+use muster_codec::record_batch::Batch;
+use muster_codec::records::{ClusterRecord, ShareSnapshotValue, ShareStateBatch};
 use muster_codec::{ApiKey, ErrorCode, Request, Response, Uuid};
 use muster_shares::SharePartitionKey;
 
@@ -83,16 +81,8 @@ impl Story {
             state_batches: ranges.iter().map(archiving).collect(),
             ..Default::default()
         };
-        let record =
-            ShareRecord { key: self.key().to_record(), value: ShareValue::Snapshot(state) };
-        let Self { world, topic_id } = self;
-        let image = world.shard.broker.image();
-        let topic = image.topic_by_id(*topic_id).unwrap();
-        let slot = state_slot(topic, 0, world.common.placement).unwrap();
-        let (shares, groups) = (&mut world.shard.shares, &mut world.shard.groups);
-        shares.states_mut().write(groups, slot, world.now, &[record]).unwrap();
-        world.turn();
-        world.pass(FLUSH_MS);
+        let key = self.key();
+        self.world.write_share_state(&key, state);
     }
 
     /// Fetches as a member, which opens the share partition.
@@ -173,19 +163,9 @@ impl Story {
             "true",
         )]);
         self.world.pass(FLUSH_MS);
+        let name = self.topic_name();
         for _ in 0..2 {
-            let mut builder = BatchBuilder::default();
-            builder.append(1_000, &(&b"key"[..], Some(&b"value"[..])));
-            let records = builder.seal(0, -1).to_vec();
-            let partition = PartitionProduceData { index: 0, records: Some(records.into()) };
-            let name = self.topic_name().into();
-            let topic =
-                TopicProduceData { name, partition_data: vec![partition], ..Default::default() };
-            let topic_data = vec![topic];
-            self.send(
-                12,
-                ProduceRequest { acks: 1, timeout_ms: 1_000, topic_data, ..Default::default() },
-            );
+            produce(&mut self.world, CLIENT, &name, 1);
         }
     }
 

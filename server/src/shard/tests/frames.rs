@@ -2,7 +2,10 @@
 
 use super::world::World;
 use crate::net::ConnectionId;
+use crate::shard::Event;
 use muster_codec::header::RequestHeader;
+use muster_codec::messages::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{ApiKey, Reader, Request, Response};
 
 /// The answers of a connection to requests of one API, in a flexible version.
@@ -45,4 +48,20 @@ pub(crate) fn frame_of(
     let length = (out.len() - 4) as u32;
     out[..4].copy_from_slice(&length.to_be_bytes());
     out
+}
+
+/// Adds a batch of records to the first partition of a topic; the answer is not kept.
+pub(crate) fn produce(world: &mut World, id: ConnectionId, topic: &str, records: usize) {
+    let mut builder = BatchBuilder::default();
+    for _ in 0..records {
+        builder.append(1_000, &(&b"key"[..], Some(&b"value"[..])));
+    }
+    let records = Some(builder.seal(0, -1).to_vec().into());
+    let partition_data = vec![PartitionProduceData { index: 0, records }];
+    let name = topic.to_owned().into();
+    let topic_data = vec![TopicProduceData { name, partition_data, ..Default::default() }];
+    let request = ProduceRequest { acks: 1, timeout_ms: 1_000, topic_data, ..Default::default() };
+    world.step(Event::Received { connection: id, data: &frame(12, request) });
+    world.pass(0);
+    world.shard.output(id).map(std::mem::take);
 }

@@ -101,6 +101,17 @@ impl World {
         self.shard.shares.states_mut().replay(slot, &record).unwrap();
     }
 
+    /// Replaces the durable state of a share partition.
+    pub(super) fn write_share_state(&mut self, key: &SharePartitionKey, value: ShareSnapshotValue) {
+        let record = ShareRecord { key: key.to_record(), value: ShareValue::Snapshot(value) };
+        let topic = self.shard.broker.image().topic_by_id(key.topic_id).unwrap();
+        let slot = state_slot(topic, key.partition, self.common.placement).unwrap();
+        let (shares, groups) = (&mut self.shard.shares, &mut self.shard.groups);
+        shares.states_mut().write(groups, slot, self.now, &[record]).unwrap();
+        self.turn();
+        self.pass(FLUSH_MS);
+    }
+
     /// The share states, without the parts that come only from records before the newest snapshots.
     pub(super) fn share_snapshots(&self) -> Vec<(SharePartitionKey, ShareSnapshotValue)> {
         let all = self.shard.inspect().share_states();
