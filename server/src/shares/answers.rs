@@ -27,6 +27,7 @@ impl Shares {
 
     /// Answers a request; the answer leaves when what it waits for is durable.
     pub(super) fn answer(&mut self, mut request: Request) {
+        self.closing_answered(&request);
         let mut response: Response<'static> = match request.fetch {
             Some(_) => self.fetch_response(&mut request).into(),
             None => self.acknowledge_response(&request).into(),

@@ -21,6 +21,7 @@
 
 mod answers;
 mod changes;
+mod closing;
 mod config;
 mod counters;
 mod fetching;
@@ -54,6 +55,7 @@ use crate::limit_refusals::Refused;
 use crate::net::{ConnectionId, Reply};
 use crate::partitions::{Effects, PartitionId, Partitions, RecordReadEnd};
 use crate::placement::Slot;
+use closing::Closing;
 use config::ShareConfig;
 use letters::Letters;
 use muster_codec::ErrorCode;
@@ -97,6 +99,8 @@ pub(crate) struct Shares {
     /// found.
     looked_up: HashMap<SharePartitionKey, Address>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
+    /// The sessions that end once their last acknowledgements are flushed.
+    closing: BTreeMap<SessionKey, Closing>,
     /// Groups that may have no session left.
     left_groups: BTreeSet<Arc<str>>,
     configs: HashMap<Arc<str>, ShareConfig>,
@@ -161,6 +165,7 @@ impl Shares {
             last_read: 0,
             looked_up: HashMap::new(),
             found: BTreeMap::new(),
+            closing: BTreeMap::new(),
             left_groups: BTreeSet::new(),
             configs: HashMap::new(),
             state_calls: StateCalls::default(),
@@ -253,6 +258,7 @@ impl Shares {
     /// Ends a turn: fires what is due, and writes changes.
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
         self.states.work(inputs.log, inputs.times, inputs.image);
+        self.end_flushed_sessions(inputs);
         self.expire_locks(inputs, handled_until);
         self.letters_turn(inputs);
         while let Some(id) = self.requests.due(inputs.times.now) {
@@ -285,6 +291,7 @@ impl Shares {
         for id in self.requests.of_connection(connection) {
             let waited = self.unpark(id);
             if let Some(mut request) = waited.or_else(|| self.requests.take(id)) {
+                self.closing_unanswered(inputs, &request);
                 let keys = self.release_reads(&mut request);
                 keys.iter().for_each(|key| self.wake(inputs, key));
             }

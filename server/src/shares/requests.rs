@@ -57,7 +57,7 @@ impl Shares {
         self.acknowledge_parts(inputs, client, &mut request, &acknowledgements, body.is_renew_ack);
         let is_final = request.fetch.is_some_and(|it| it.context == FetchContext::Final);
         if is_final {
-            self.close_session(inputs, &request.member);
+            self.close_session(inputs, &request);
         }
         self.check_topics(inputs, client, &mut request);
         let renews = body.is_renew_ack && client.asked.version >= RENEW_SINCE;
@@ -93,6 +93,7 @@ impl Shares {
             if count > PARTITIONS_MAX {
                 return Err(ErrorCode::InvalidRequest);
             }
+            self.end_closing(inputs, &member);
             self.sessions.acknowledge(&member, epoch)?;
             Ok(member)
         });
@@ -106,7 +107,7 @@ impl Shares {
             let all = of_acknowledge(body);
             self.acknowledge_parts(inputs, client, &mut request, &all, body.is_renew_ack);
             if epoch == FINAL_EPOCH {
-                self.close_session(inputs, &request.member);
+                self.close_session(inputs, &request);
             }
         }
         self.complete(inputs, request);
@@ -138,6 +139,7 @@ impl Shares {
         if named.len() > PARTITIONS_MAX {
             return Err(ErrorCode::InvalidRequest);
         }
+        self.end_closing(inputs, &member);
         let begun = self.sessions.fetch(
             &member,
             &SessionFetch {
@@ -252,14 +254,6 @@ impl Shares {
     fn check_topics(&mut self, inputs: &Inputs<'_>, client: &Client<'_>, request: &mut Request) {
         for part in request.parts.iter_mut().filter(|part| part.is_fetched) {
             part.error = topic_error(inputs, client, part.at).unwrap_or(ErrorCode::None);
-        }
-    }
-
-    /// Ends the session of a member: what it holds is released, which its answer does not wait for.
-    fn close_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
-        // A session that another request has ended has nothing left to release.
-        if let Ok(ended) = self.sessions.close(member) {
-            self.release(inputs, &member.group_id, &ended);
         }
     }
 }

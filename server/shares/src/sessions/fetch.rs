@@ -27,7 +27,7 @@ pub struct SessionFetch<'r> {
 pub enum FetchContext {
     Initial,
     Subsequent,
-    /// Fetches nothing. After its acknowledgements, the caller calls [`Sessions::close`].
+    /// Fetches nothing. Once its acknowledgements are flushed, the caller calls [`Sessions::close`].
     Final,
 }
 

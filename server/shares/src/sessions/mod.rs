@@ -144,7 +144,8 @@ impl Sessions {
         if epoch == FINAL_EPOCH { Ok(()) } else { session.take(epoch) }
     }
 
-    /// Ends a session. Call it after the acknowledgements of its last request are applied.
+    /// Ends a session. Call it once the acknowledgements of its last request are flushed: then the
+    /// release of what the member still holds has the start offset after them, as in Kafka.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND.

@@ -20,6 +20,7 @@ mod long_requests;
 mod quotas;
 mod regexes;
 mod secrets;
+mod share_sessions;
 mod shares;
 mod snapshots;
 mod stalls;

@@ -1,0 +1,73 @@
+//! The last request of a share session. As in Kafka, the session ends, and what its member holds is
+//! released, once the acknowledgements of the request are flushed. So the release has a record of
+//! its own, with the start offset after them.
+
+use super::table::Request;
+use super::{Inputs, Shares};
+use crate::net::VisibleAt;
+use muster_coordinator::RequestId;
+use muster_shares::sessions::SessionKey;
+
+/// A session that ends once the acknowledgements of a request are flushed.
+#[derive(Debug)]
+pub(super) struct Closing {
+    request: RequestId,
+    /// The records of the acknowledgements; None while some of them are in no record.
+    visible_at: Option<VisibleAt>,
+}
+
+impl Shares {
+    /// Ends the session of a member with its last request.
+    pub(super) fn close_session(&mut self, inputs: &Inputs<'_>, request: &Request) {
+        if request.unwritten.is_empty() {
+            return self.end_session(inputs, &request.member);
+        }
+        let closing = Closing { request: request.asked.request, visible_at: None };
+        self.closing.insert(request.member.clone(), closing);
+    }
+
+    /// A request is answered: its acknowledgements are in the log.
+    pub(super) fn closing_answered(&mut self, request: &Request) {
+        let closing = self.closing.get_mut(&request.member);
+        if let Some(closing) = closing.filter(|it| it.request == request.asked.request) {
+            closing.visible_at = Some(request.visible_at.clone());
+        }
+    }
+
+    /// A request is not answered, because its connection has ended.
+    pub(super) fn closing_unanswered(&mut self, inputs: &Inputs<'_>, request: &Request) {
+        let closing = self.closing.get(&request.member);
+        if closing.is_some_and(|it| it.request == request.asked.request) {
+            self.end_session(inputs, &request.member);
+        }
+    }
+
+    /// A member sends a request: a session that it has closed ends first. Otherwise the end of it
+    /// would release what the member acquires in its next session.
+    pub(super) fn end_closing(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
+        if self.closing.contains_key(member) {
+            self.end_session(inputs, member);
+        }
+    }
+
+    /// Ends the sessions whose last acknowledgements are flushed.
+    pub(super) fn end_flushed_sessions(&mut self, inputs: &Inputs<'_>) {
+        let log = inputs.log.log();
+        let is_flushed = |at: &VisibleAt| {
+            let mut positions = at.positions();
+            positions.all(|(log_of, position)| position <= log.progress_of(log_of).flushed())
+        };
+        let is_over = |it: &Closing| it.visible_at.as_ref().is_some_and(is_flushed);
+        let over = self.closing.iter().filter(|(_, it)| is_over(it));
+        let members: Vec<_> = over.map(|(member, _)| member.clone()).collect();
+        members.iter().for_each(|member| self.end_session(inputs, member));
+    }
+
+    fn end_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
+        self.closing.remove(member);
+        // A session that another request or its connection has ended has nothing left to release.
+        if let Ok(ended) = self.sessions.close(member) {
+            self.release(inputs, &member.group_id, &ended);
+        }
+    }
+}
