@@ -426,3 +426,49 @@ fn a_group_with_a_new_member_is_not_deleted() {
     assert_eq!(deleted(shard.leaders_answer(DONE)), Some(vec![not_empty]));
     assert_eq!(shard.initialized().len(), 2, "its partitions get share state again");
 }
+
+/// The topics of a DeleteShareGroupOffsets for `t`, with their errors.
+fn offsets_deleted(answer: Option<Response<'static>>) -> Option<Vec<(String, i16)>> {
+    let Response::DeleteShareGroupOffsets(body) = answer? else { panic!() };
+    assert_eq!(body.error_code, 0, "{body:?}");
+    Some(body.responses.iter().map(|it| (it.topic_name.to_string(), it.error_code)).collect())
+}
+
+fn deletion_of_offsets() -> GroupRequest<'static> {
+    let topics = vec![DeleteShareGroupOffsetsRequestTopic { topic_name: "t".into() }];
+    DeleteShareGroupOffsetsRequest { group_id: GROUP.into(), topics }.into()
+}
+
+#[test]
+fn offsets_that_are_deleted_once_more_are_an_error_also_after_a_restart() {
+    let mut shard = Shard::new();
+    shard.heartbeat("a", 0);
+    shard.leaders_answer(DONE);
+    shard.heartbeat("a", -1);
+    assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), None);
+    let answer = shard.leaders_answer(DONE);
+    assert_eq!(offsets_deleted(answer), Some(vec![("t".to_owned(), 0)]));
+    let none_left = Some(vec![("t".to_owned(), ErrorCode::UnknownTopicOrPartition as i16)]);
+    assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), none_left);
+    let position = shard.position();
+    let file = snapshot(&mut shard.coordinator, position);
+    shard.coordinator = open(config(), &file).unwrap();
+    shard.coordinator.loaded(shard.now, Wall(shard.now), &shard.topics);
+    assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), none_left);
+    // What compaction keeps of the log is the newest record of each key.
+    let durable = durable(&mut shard.coordinator);
+    let mut replayed = Coordinator::new(config());
+    durable.iter().for_each(|record| replayed.replay(&read(record), 1));
+    replayed.loaded(shard.now, Wall(shard.now), &shard.topics);
+    shard.coordinator = replayed;
+    assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), none_left);
+}
+
+#[test]
+fn offsets_of_a_group_that_had_none_are_deleted_without_topics() {
+    let mut shard = Shard::new();
+    shard.topics.delete("t");
+    shard.heartbeat("a", 0);
+    shard.heartbeat("a", -1);
+    assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), Some(vec![]));
+}

@@ -248,7 +248,7 @@ impl Kind for Share {
     fn remove_old_records(_: &ShareGroup, _: &mut Draft<'_>) {}
 
     fn own_records(group: &ShareGroup, out: &mut Draft<'_>) {
-        if !group.own.state.is_empty() {
+        if group.own.state.is_recorded {
             out.push(records::state(&group.id, &group.own.state));
         }
     }

@@ -262,7 +262,9 @@ pub(crate) fn delete(
 ) -> Result<(), Refusal> {
     refuse_if_not_empty(group)?;
     let mut response = DeleteShareGroupOffsetsResponse::default();
-    if group.own.state.is_empty() {
+    // As in Kafka, a group whose offsets are all deleted has an error for each topic, and a group
+    // that never had any has no topics.
+    if !group.own.state.is_recorded {
         turn.answer(id, response);
         return Ok(());
     }

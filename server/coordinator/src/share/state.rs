@@ -14,6 +14,8 @@ use muster_codec::records::{
 /// The content of the group's ShareGroupStatePartitionMetadata record (type 15).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StatePartitions {
+    /// Whether the group has this record, which may be empty.
+    pub(crate) is_recorded: bool,
     /// Partitions for which share state was requested from the leaders.
     pub(crate) initializing: ByTopic,
     /// Partitions that have share state, so that they may be assigned.
@@ -36,6 +38,7 @@ impl StatePartitions {
         };
         let deleting = value.deleting_topics.iter();
         Self {
+            is_recorded: true,
             initializing: by_topic(&value.initializing_topics),
             initialized: by_topic(&value.initialized_topics),
             deleting: deleting.map(|it| (it.topic_id, Text::from(&*it.topic_name))).collect(),
@@ -90,11 +93,6 @@ impl StatePartitions {
             initialized_topics: by_topic(&self.initialized),
             deleting_topics: deleting.collect(),
         }
-    }
-
-    /// Whether it has no partitions and no topics.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.initializing.is_empty() && self.initialized.is_empty() && self.deleting.is_empty()
     }
 
     /// Whether partitions have share state, or share state was requested for some.

@@ -122,7 +122,6 @@ impl Replay {
         let mut muster = subject.apply(line, asked, &kafka)?;
         muster.narrow(&self.scope, &self.pending);
         self.lose_undescribed(&mut kafka, &mut muster, subject);
-        self.lose_deleted(line, &mut kafka, &mut muster, subject);
         self.lose_failed_append(line, &mut kafka, &mut muster, subject);
         self.lose_unserved(line, &mut kafka, &mut muster, subject);
         self.lose_tied(line, &mut kafka, &mut muster, subject);

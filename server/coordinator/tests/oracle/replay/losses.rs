@@ -41,24 +41,6 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// Leaves out a share group whose offsets were all deleted, and are to be deleted again.
-    pub(super) fn lose_deleted(
-        &mut self,
-        line: &Line,
-        kafka: &mut Outcome,
-        muster: &mut Outcome,
-        subject: &mut impl Subject,
-    ) {
-        let answers = line.output["response"]["responses"].as_array();
-        let deletes = answers.into_iter().flatten().any(|it| it["errorCode"] == 0);
-        let is_deletion = line.input["api"] == "DeleteShareGroupOffsets";
-        if is_deletion && !deletes && muster.records.is_empty() && !kafka.records.is_empty() {
-            let group = line.input["body"]["groupId"].as_str().unwrap_or_default();
-            self.lose("deleted-offsets", [group.to_owned()], subject);
-            self.narrow(kafka, muster);
-        }
-    }
-
     /// Leaves out groups whose append failed, until the next load.
     pub(super) fn lose_failed_append(
         &mut self,
