@@ -1,6 +1,7 @@
 //! The broker around share partitions, with its operations, compared with Kafka's.
 
 use crate::argued::Difference;
+use crate::compare::{Answer, Differs};
 use crate::json::{int, int_or, int32, list, text};
 use crate::letters::Letters;
 use crate::log::Log;
@@ -15,7 +16,7 @@ use muster_shares::partition::{Acknowledgement, Change};
 use muster_shares::sessions::{FetchContext, SessionFetch, SessionKey};
 use muster_shares::{Sessions, Settings, SharePartition, SharePartitionKey, TopicPartition};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 pub struct Broker {
@@ -26,7 +27,7 @@ pub struct Broker {
     pub waiting: Vec<Waiting>,
     pub now: i64,
     /// The answers of the current operation, by request.
-    pub answers: BTreeMap<String, Value>,
+    pub answers: BTreeMap<String, Answer>,
     pub counts: Counts,
     pub opened: u64,
     config: Map<String, Value>,
@@ -35,6 +36,8 @@ pub struct Broker {
     pub letters: Letters,
     connections: BTreeMap<String, u64>,
     pub shown: BTreeMap<SharePartitionKey, Shown>,
+    /// The share partitions with a hole in Kafka's state that may have records.
+    pub with_hole: BTreeSet<SharePartitionKey>,
     pub changes: BTreeMap<SharePartitionKey, Vec<TakenChange>>,
     position: u64,
 }
@@ -86,36 +89,46 @@ impl Broker {
             letters: Letters::default(),
             connections: BTreeMap::new(),
             shown: BTreeMap::new(),
+            with_hole: BTreeSet::new(),
             changes: BTreeMap::new(),
             position: 0,
         }
     }
 
-    /// Applies an operation, and compares the outcome with Kafka's. Returns the intended
-    /// difference, if there is one after which the run cannot continue.
+    /// Applies an operation, and compares the outcome with Kafka's. Returns an intended difference,
+    /// if there is one after which the run cannot continue. Each share partition that differs needs
+    /// one of its own.
     pub fn apply(&mut self, line: &Line) -> Result<Option<Difference>, String> {
-        let before = self.shown.clone();
-        match self.compared(line) {
-            Ok(()) => Ok(None),
-            Err(what) => self.explained(&before, &line.output).map(Some).ok_or(what),
+        let before = (self.shown.clone(), self.with_hole.clone());
+        let mut met = None;
+        for Differs { at, what } in self.differing(line) {
+            let of_line = (&line.input, &line.output);
+            let explained = at.and_then(|at| self.explained(&before, of_line, &at));
+            met = Some(explained.ok_or(what)?);
         }
+        Ok(met)
     }
 
-    fn compared(&mut self, line: &Line) -> Check {
+    fn differing(&mut self, line: &Line) -> Vec<Differs> {
         let (op, out) = (&line.input, &line.output);
         self.answers.clear();
         self.changes.clear();
         let id = op["id"].as_str().map(str::to_owned);
-        let result = self.perform(op, out)?;
+        let result = match self.perform(op, out) {
+            Ok(result) => result,
+            Err(what) => return vec![Differs::unplaced(what)],
+        };
         if let Some(id) = id.filter(|_| !result.is_null()) {
-            self.answers.insert(id, result);
+            let group = text(&op["group"]).to_owned();
+            self.answers.insert(id, Answer { group, body: result });
         }
         self.counts.operations += 1;
-        self.compare_answers(op, out)?;
-        self.compare_letters(out)?;
-        self.compare_changes(out)?;
+        let mut differs = self.compare_answers(op, out);
+        differs.extend(self.compare_letters(out));
+        differs.extend(self.compare_changes(out));
         self.coordinator.prune(out);
-        self.compare_states(out)
+        differs.extend(self.compare_states(out));
+        differs
     }
 
     fn perform(&mut self, op: &Value, out: &Value) -> Result<Value, String> {

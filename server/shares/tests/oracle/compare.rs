@@ -10,57 +10,129 @@ use muster_shares::partition::Change;
 use muster_shares::{SharePartitionKey, StateBatch};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// A difference in the outcome of an operation.
+#[derive(Debug)]
+pub struct Differs {
+    /// The share partition that differs. None if it is unknown, or if something else differs.
+    pub at: Option<SharePartitionKey>,
+    pub what: String,
+}
+
+impl Differs {
+    pub fn unplaced(what: String) -> Self {
+        Self { at: None, what }
+    }
+
+    pub fn of(at: &SharePartitionKey, what: String) -> Self {
+        Self { at: Some(at.clone()), what }
+    }
+}
+
+/// muster's answer to a request of a group.
+#[derive(Debug)]
+pub struct Answer {
+    pub group: String,
+    pub body: Value,
+}
 
 impl Broker {
-    pub fn compare_answers(&mut self, op: &Value, out: &Value) -> Check {
+    pub fn compare_answers(&mut self, op: &Value, out: &Value) -> Vec<Differs> {
         let own =
             (out.get("deferred").is_none() && op.get("id").is_some() && op["op"] != "request")
                 .then_some(out);
         let completions = list(&out["completions"]);
+        let mut differs = Vec::new();
         for kafkas in own.into_iter().chain(completions) {
             let id = text(&kafkas["id"]);
-            let ours = self.answers.remove(id).ok_or(format!("muster has no answer to {id}"))?;
-            same(&ours, &answer_of(kafkas))?;
+            let Some(Answer { group, body: ours }) = self.answers.remove(id) else {
+                let group = self.waiting_group(id).unwrap_or_else(|| text(&op["group"]));
+                let what = format!("muster has no answer to {id}");
+                differs.extend(self.of_each(group, &answer_of(kafkas), &what));
+                continue;
+            };
+            differs.extend(self.compare_answer(&group, &ours, &answer_of(kafkas)));
             for partition in list(&kafkas["partitions"]) {
                 self.counts.acquired += list(&partition["acquired"]).len();
             }
         }
-        match self.answers.first_key_value() {
-            Some((id, ours)) => Err(format!("only muster has answered {id}: {ours}")),
-            None => Ok(()),
+        for (id, Answer { group, body }) in &self.answers {
+            let what = format!("only muster has answered {id}: {body}");
+            differs.extend(self.of_each(group, body, &what));
         }
+        differs
+    }
+
+    fn compare_answer(&self, group: &str, ours: &Value, kafkas: &Value) -> Vec<Differs> {
+        if ours.get("error") != kafkas.get("error") {
+            let what = format!("muster: {ours}\n  Kafka:  {kafkas}");
+            let has_partitions = ours.get("partitions").is_some();
+            return self.of_each(group, if has_partitions { ours } else { kafkas }, &what);
+        }
+        let (ours, kafkas) = (self.by_partition(group, ours), self.by_partition(group, kafkas));
+        different(&ours, &kafkas)
+    }
+
+    /// The parts of an answer.
+    fn by_partition<'v>(
+        &self,
+        group: &str,
+        answer: &'v Value,
+    ) -> BTreeMap<SharePartitionKey, &'v Value> {
+        let key = |it: &Value| {
+            let at = self.at(it);
+            SharePartitionKey::new(group, at.topic_id, at.partition)
+        };
+        list(&answer["partitions"]).iter().map(|it| (key(it), it)).collect()
+    }
+
+    /// The difference of an answer as a whole: one of each partition that it says something of.
+    fn of_each(&self, group: &str, answer: &Value, what: &str) -> Vec<Differs> {
+        let says = |it: &Value| it["acquired"] != json!([]) || it.get("error").is_some();
+        let parts = self.by_partition(group, answer);
+        let keys: Vec<_> = parts.iter().filter(|(_, it)| says(it)).map(|(key, _)| key).collect();
+        if keys.is_empty() {
+            return vec![Differs::unplaced(what.to_owned())];
+        }
+        keys.into_iter().map(|key| Differs::of(key, what.to_owned())).collect()
     }
 
     /// The changes of each share partition must be the sum of those that Kafka wrote.
-    pub fn compare_changes(&mut self, out: &Value) -> Check {
+    pub fn compare_changes(&mut self, out: &Value) -> Vec<Differs> {
         let mut calls: BTreeMap<SharePartitionKey, Vec<&Value>> = BTreeMap::new();
         let writes = list(&out["persister"]).iter().filter(|it| it["kind"] == "write");
         for call in writes {
-            let at = self.at(call);
-            let key = SharePartitionKey::new(text(&call["group"]), at.topic_id, at.partition);
-            calls.entry(key).or_default().push(call);
+            calls.entry(self.key_of(call)).or_default().push(call);
         }
         let keys: BTreeSet<_> = calls.keys().chain(self.changes.keys()).cloned().collect();
+        let mut differs = Vec::new();
         for key in keys {
-            let ours = self.changes.get(&key).map(|all| joined(all));
-            let kafkas = calls.get(&key).map(|all| joined_calls(all));
-            if ours != kafkas {
-                return Err(format!("muster wrote {ours:?}\n  Kafka wrote  {kafkas:?}"));
-            }
-            if let ([ours], [kafkas]) = (&self.changes[&key][..], &calls[&key][..]) {
-                let count = i64::from(ours.change.delivery_complete_count);
-                let kafkas = int(&kafkas["delivery_complete_count"]);
-                if kafkas < count && count <= kafkas + ours.without_records {
-                    self.coordinator.argued.note(Difference::WithoutRecords);
-                } else {
-                    same(&json!(count), &json!(kafkas))?;
-                }
-            }
-            for call in &calls[&key] {
-                self.write(&key, call);
-            }
-            self.counts.changes += 1;
+            let compared = self.compare_change(&key, calls.get(&key).map_or(&[], Vec::as_slice));
+            differs.extend(compared.err().map(|what| Differs::of(&key, what)));
         }
+        differs
+    }
+
+    fn compare_change(&mut self, key: &SharePartitionKey, calls: &[&Value]) -> Check {
+        let ours = self.changes.get(key).map_or(&[][..], Vec::as_slice);
+        let (joined, kafkas) = (joined(ours), joined_calls(calls));
+        if joined != kafkas {
+            return Err(format!("muster wrote {joined:?}\n  Kafka wrote  {kafkas:?}"));
+        }
+        if let ([ours], [kafkas]) = (ours, calls) {
+            let count = i64::from(ours.change.delivery_complete_count);
+            let kafkas = int(&kafkas["delivery_complete_count"]);
+            if kafkas < count && count <= kafkas + ours.without_records {
+                self.coordinator.argued.note(Difference::WithoutRecords);
+            } else {
+                same(&json!(count), &json!(kafkas))?;
+            }
+        }
+        for call in calls {
+            self.write(key, call);
+        }
+        self.counts.changes += 1;
         Ok(())
     }
 
@@ -83,57 +155,54 @@ impl Broker {
         assert!(self.coordinator.append(record));
     }
 
-    pub fn compare_states(&mut self, out: &Value) -> Check {
+    pub fn compare_states(&mut self, out: &Value) -> Vec<Differs> {
         for state in list(&out["states"]) {
             if let Some(closed) = state.get("closed") {
                 let (group, name) = text(closed).split_once(' ').unwrap();
                 let (topic, partition) = name.rsplit_once('-').unwrap();
                 let topic_id = self.coordinator.world.id(topic);
-                self.shown.remove(&SharePartitionKey::new(
-                    group,
-                    topic_id,
-                    partition.parse().unwrap(),
-                ));
+                let key = SharePartitionKey::new(group, topic_id, partition.parse().unwrap());
+                self.with_hole.remove(&key);
+                self.shown.remove(&key);
             } else {
-                self.shown.insert(self.key_of(state), Shown::read(state));
+                let key = self.key_of(state);
+                if state.get("gap").is_some() {
+                    self.with_hole.insert(key.clone());
+                } else {
+                    self.with_hole.remove(&key);
+                }
+                self.shown.insert(key, Shown::read(state));
             }
             self.counts.states += 1;
         }
         let ours = self.open.iter().map(|(key, open)| (key.clone(), ours(&open.partition)));
-        let ours: BTreeMap<_, _> = ours.collect();
-        for key in ours.keys().chain(self.shown.keys()) {
-            let (ours, kafkas) = (ours.get(key), self.shown.get(key));
-            if ours != kafkas {
-                return Err(format!("{key:?}\n  muster holds {ours:?}\n  Kafka holds  {kafkas:?}"));
-            }
-        }
-        Ok(())
+        different(&ours.collect(), &self.shown)
     }
 
-    /// The intended difference that explains why muster's outcome is not Kafka's. `before` is what
-    /// Kafka had before the operation.
+    /// The intended difference that explains why a share partition is not as Kafka's. `before` is
+    /// what Kafka had before the operation.
     pub fn explained(
         &self,
-        before: &BTreeMap<SharePartitionKey, Shown>,
-        out: &Value,
+        (before, with_hole): &(BTreeMap<SharePartitionKey, Shown>, BTreeSet<SharePartitionKey>),
+        (op, out): (&Value, &Value),
+        at: &SharePartitionKey,
     ) -> Option<Difference> {
-        if out["message"].as_str().is_some_and(|it| it.starts_with("Cannot invoke")) {
+        let fails = out["message"].as_str().is_some_and(|it| it.starts_with("Cannot invoke"));
+        if fails && self.by_partition(text(&op["group"]), op).contains_key(at) {
             return Some(Difference::Exception);
         }
-        let states = list(&out["states"]).iter().filter(|it| it.get("closed").is_none());
-        let explained = |it: &Value| {
-            let key = self.key_of(it);
-            let ours = ours(&self.open.get(&key)?.partition);
-            let (before, after) = (before.get(&key)?, Shown::read(it));
-            if it.get("gap").is_some() && after.is_done_before(&ours) {
-                return Some(Difference::HoleStays);
-            }
-            explained(before, &after)
-        };
-        states.filter_map(explained).next()
+        let mut states = list(&out["states"]).iter().filter(|it| it.get("closed").is_none());
+        let state = states.find(|it| self.key_of(it) == *at)?;
+        let ours = ours(&self.open.get(at)?.partition);
+        let (before, after) = (before.get(at)?, Shown::read(state));
+        let has_hole = with_hole.contains(at) || self.with_hole.contains(at);
+        if has_hole && after.is_done_before(&ours) {
+            return Some(Difference::HoleStays);
+        }
+        explained(before, &after)
     }
 
-    fn key_of(&self, shown: &Value) -> SharePartitionKey {
+    pub fn key_of(&self, shown: &Value) -> SharePartitionKey {
         let at = self.at(shown);
         SharePartitionKey::new(text(&shown["group"]), at.topic_id, at.partition)
     }
@@ -149,6 +218,21 @@ fn explained(before: &Shown, after: &Shown) -> Option<Difference> {
     }
 }
 
+/// The share partitions whose parts of an outcome are not alike.
+pub fn different<T: PartialEq + Debug>(
+    ours: &BTreeMap<SharePartitionKey, T>,
+    kafkas: &BTreeMap<SharePartitionKey, T>,
+) -> Vec<Differs> {
+    let keys: BTreeSet<_> = ours.keys().chain(kafkas.keys()).collect();
+    let pairs = keys.into_iter().map(|key| (key, ours.get(key), kafkas.get(key)));
+    let differing = pairs.filter(|(_, ours, kafkas)| ours != kafkas);
+    let what = |(key, ours, kafkas)| {
+        let what = format!("{key:?}\n  muster has {ours:?}\n  Kafka has  {kafkas:?}");
+        Differs::of(key, what)
+    };
+    differing.map(what).collect()
+}
+
 /// The compared parts of an answer.
 fn answer_of(kafkas: &Value) -> Value {
     if let Some(error) = kafkas.get("error") {
@@ -162,8 +246,8 @@ fn answer_of(kafkas: &Value) -> Value {
 }
 
 /// The start offset of the first change, and the state of each offset. Kafka writes each ended lock
-/// separately, and moves the start in between.
-type Joined = (i64, BTreeMap<i64, (i64, i64)>);
+/// separately, and moves the start in between. None without changes.
+type Joined = Option<(i64, BTreeMap<i64, (i64, i64)>)>;
 
 fn joined(changes: &[TakenChange]) -> Joined {
     let mut offsets = BTreeMap::new();
@@ -171,7 +255,7 @@ fn joined(changes: &[TakenChange]) -> Joined {
         let state = (i64::from(batch.delivery_state), i64::from(batch.delivery_count));
         offsets.extend((batch.first..=batch.last).map(|offset| (offset, state)));
     }
-    (changes[0].change.start_offset, offsets)
+    Some((changes.first()?.change.start_offset, offsets))
 }
 
 fn joined_calls(calls: &[&Value]) -> Joined {
@@ -180,5 +264,5 @@ fn joined_calls(calls: &[&Value]) -> Joined {
         let state = (int(&batch[2]), int(&batch[3]));
         offsets.extend((int(&batch[0])..=int(&batch[1])).map(|offset| (offset, state)));
     }
-    (int(&calls[0]["start_offset"]), offsets)
+    Some((int(&calls.first()?["start_offset"]), offsets))
 }

@@ -1,10 +1,10 @@
 //! The comparison of dead letters with Kafka's: which letters are made, and how they end.
 
-use crate::broker::{Broker, same};
+use crate::broker::Broker;
+use crate::compare::{Differs, different};
 use crate::json::{int, int_or, list, text};
-use crate::state::Check;
 use muster_shares::SharePartitionKey;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -68,8 +68,8 @@ impl Broker {
         }
     }
 
-    pub fn compare_letters(&mut self, out: &Value) -> Check {
-        let mut kafkas: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    pub fn compare_letters(&mut self, out: &Value) -> Vec<Differs> {
+        let mut kafkas: BTreeMap<_, BTreeMap<_, (i64, &str)>> = BTreeMap::new();
         for letter in list(&out["dlq"]) {
             let at = self.at(letter);
             let key = SharePartitionKey::new(text(&letter["group"]), at.topic_id, at.partition);
@@ -84,13 +84,6 @@ impl Broker {
         }
         let ours = std::mem::take(&mut self.letters.handed_over);
         self.letters.compared += ours.values().map(BTreeMap::len).sum::<usize>();
-        let shown = |all: &BTreeMap<SharePartitionKey, BTreeMap<i64, (i64, &str)>>| {
-            let each = all.iter().map(|(key, offsets)| {
-                let at = (&*key.group_id, key.topic_id.to_string(), key.partition);
-                json!([at, offsets.iter().collect::<Vec<_>>()])
-            });
-            each.collect()
-        };
-        same(&shown(&ours), &shown(&kafkas))
+        different(&ours, &kafkas)
     }
 }

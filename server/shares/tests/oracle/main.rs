@@ -15,6 +15,8 @@ mod transcript;
 mod waiting;
 
 use argued::{Argued, Difference};
+use json::list;
+use muster_shares::SharePartitionKey;
 use transcript::{Transcript, transcripts};
 
 #[test]
@@ -62,6 +64,39 @@ fn share_partitions_are_as_kafkas() {
     ] {
         assert!(argued.count(difference) > 0, "{difference:?} is no longer a difference");
     }
+}
+
+/// Where a run ends, Kafka is made to write a change of another share partition, which no intended
+/// difference of the line explains.
+#[test]
+fn a_difference_of_a_share_partition_explains_none_of_another() {
+    let mut refused = 0;
+    for mut transcript in ["busy", "dead"].into_iter().flat_map(transcripts) {
+        let (broker, rest) = partition_run(&transcript).unwrap();
+        let end = transcript.lines.len() - rest - 1;
+        let line = &mut transcript.lines[end].output;
+        let is_of_line = |it: &&SharePartitionKey| {
+            list(&line["states"]).iter().any(|state| broker.key_of(state) == **it)
+        };
+        let mut others = broker.open.keys().filter(|it| !is_of_line(it));
+        let Some(SharePartitionKey { group_id, topic_id, partition }) = others.next() else {
+            continue;
+        };
+        let write = serde_json::json!({
+            "kind": "write",
+            "group": &**group_id,
+            "topic": broker.coordinator.world.name(*topic_id),
+            "partition": partition,
+            "start_offset": 0,
+            "delivery_complete_count": 0,
+            "batches": [[0, 0, 2, 1]],
+        });
+        let calls = list(&line["persister"]).iter().cloned().chain([write]);
+        line["persister"] = calls.collect();
+        assert!(partition_run(&transcript).is_err(), "{}", transcript.name);
+        refused += 1;
+    }
+    assert!(refused > 3, "{refused}");
 }
 
 /// Replays a transcript up to the first operation without a counterpart in muster: writes that are

@@ -1,6 +1,7 @@
 //! Fetches of the oracle. They wait for records, like Kafka's `DelayedShareFetch` in its purgatory.
 
 use crate::broker::{Broker, Open, kafkas_name};
+use crate::compare::Answer;
 use crate::json::{int, int_or, list, text};
 use crate::log::Read;
 use crate::state::Coordinator;
@@ -91,6 +92,11 @@ impl Broker {
         self.open.insert(key.clone(), Open { partition, number, position: None });
         self.flush(key);
         Ok(number)
+    }
+
+    /// The group of a fetch that waits.
+    pub fn waiting_group(&self, id: &str) -> Option<&str> {
+        self.waiting.iter().find(|it| it.id == id).map(|it| &*it.group)
     }
 
     /// Tries the waiting fetches of certain share partitions.
@@ -272,7 +278,8 @@ impl Broker {
             })
             .collect();
         partitions.sort_by_key(|it| (it["topic"].to_string(), int(&it["partition"])));
-        self.answers.insert(fetch.id.clone(), json!({"partitions": partitions}));
+        let answer = Answer { group: fetch.group.clone(), body: json!({"partitions": partitions}) };
+        self.answers.insert(fetch.id.clone(), answer);
     }
 }
 
