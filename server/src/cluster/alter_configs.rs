@@ -1,8 +1,9 @@
 //! IncrementalAlterConfigs (KIP-339) and AlterConfigs of topics, brokers, groups and client metrics
 //! subscriptions, as Kafka's `ConfigurationControlManager` and `DynamicBrokerConfig` decide them.
 
-use super::change::{Change, Creator, Refused, check_length, config_record};
+use super::change::{Change, Creator, Refused, config_record};
 use super::client_metrics::SubscriptionBudget;
+use super::config_operations::{DELETE, SET, apply, check_operations, invalid, is_operation};
 use super::limits::{
     GROUP_CONFIG_BYTES_MAX, GROUP_CONFIGS_MAX, GROUP_CONFIGS_SHARED, UNSERVED_CONFIG_BYTES_MAX,
 };
@@ -10,7 +11,7 @@ use super::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE, View,
     check_topic_name,
 };
-use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig, is_of_certificates};
+use crate::config::{Config, Describer, GroupConfig, TopicConfig, is_of_certificates};
 use muster_codec::ErrorCode;
 use muster_codec::Str;
 use muster_codec::messages::{
@@ -122,10 +123,6 @@ fn alter_all(
 
 fn identity<'a>(resource: &'a AlterConfigsResource<'_>) -> (i8, &'a str) {
     (resource.resource_type, &resource.resource_name)
-}
-
-fn invalid(words: impl Into<String>) -> Refused {
-    Refused::new(ErrorCode::InvalidRequest, words)
 }
 
 /// The message is Kafka's, without the Java class names around it.
@@ -245,12 +242,6 @@ impl GroupBudget<'_, '_> {
     }
 }
 
-/// The operations of KIP-339.
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-const APPEND: i8 = 2;
-const SUBTRACT: i8 = 3;
-
 /// The error for a resource of a request that has an operation unknown to Kafka's controller. The
 /// controller fails for all resources that reach it. Resources that the broker refuses before have
 /// their own errors.
@@ -281,10 +272,6 @@ fn is_senseless(
     known.len() < resource.configs.len()
         && check_at_broker(view, resource).is_ok()
         && apply(describer, resource.resource_type, &Overrides::new(), &known).is_ok()
-}
-
-fn is_operation(operation: i8) -> bool {
-    (SET..=SUBTRACT).contains(&operation)
 }
 
 /// The checks that a broker makes before it forwards a request to the controller.
@@ -373,105 +360,6 @@ const OF_LISTENERS: &str = "These security configs can be dynamically updated on
                             using the listener prefix";
 const OF_BROKERS: &str =
     "Cannot update these configs at default cluster level, broker id must be specified";
-
-fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Refused> {
-    if let Some(config) = configs.iter().find(|config| !is_operation(config.config_operation)) {
-        return Err(invalid(format!("Unknown config operation {}", config.config_operation)));
-    }
-    let is_list = |name: &str| Config::altered_type(name) == Some(ConfigType::List);
-    let extends = |config: &&AlterableConfig<'_>| config.config_operation >= APPEND;
-    match configs.iter().filter(extends).find(|config| !is_list(&config.name)) {
-        Some(config) => Err(not_a_list(config.config_operation, &config.name)),
-        None => Ok(()),
-    }
-}
-
-/// The configs of a resource after the operations.
-fn apply(
-    describer: &Describer<'_>,
-    resource_type: i8,
-    before: &Overrides,
-    configs: &[AlterableConfig<'_>],
-) -> Result<Overrides, Refused> {
-    let mut after = before.clone();
-    for AlterableConfig { name, config_operation, value } in configs {
-        let value = value.as_deref().unwrap_or_default();
-        let value = match *config_operation {
-            DELETE => {
-                after.remove(&**name);
-                continue;
-            }
-            SET => value.to_owned(),
-            APPEND if resource_type == BROKER_RESOURCE && repeats(value) => {
-                let words = format!("Configuration '{name}' values must not be duplicated.");
-                return Err(invalid(words));
-            }
-            operation => {
-                let list = list(describer, resource_type, before, name);
-                changed_list(&list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
-            }
-        };
-        check_length(name, &value)?;
-        after.insert(name.to_string(), value);
-    }
-    Ok(after)
-}
-
-/// The present text of a list, set or default; None if the config is not a list.
-fn list(
-    describer: &Describer<'_>,
-    resource_type: i8,
-    before: &Overrides,
-    name: &str,
-) -> Option<String> {
-    let config = match resource_type {
-        TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
-        GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
-        // Kafka's controller does not know the types of these configs.
-        CLIENT_METRICS_RESOURCE => return None,
-        _ => match Config::key(name) {
-            Some(key) => describer.broker(key),
-            None => describer.unserved(name)?,
-        },
-    };
-    let text = before.get(name).cloned().or(config.text);
-    let text = text.unwrap_or_else(|| Config::default_of_unserved(name).to_owned());
-    (config.config_type == ConfigType::List).then_some(text)
-}
-
-/// Whether a value has an item twice. Kafka refuses such an APPEND to a broker's config only.
-fn repeats(value: &str) -> bool {
-    items_of_operation(value).collect::<BTreeSet<_>>().len() < items_of_operation(value).count()
-}
-
-/// Applies APPEND or SUBTRACT to a list. Items are compared including blanks, as in Kafka. APPEND
-/// skips items that the list has; SUBTRACT removes the first equal item.
-fn changed_list(list: &str, operation: i8, value: &str) -> String {
-    let mut items: Vec<&str> = list.split(',').filter(|item| !item.is_empty()).collect();
-    for item in items_of_operation(value) {
-        let place = items.iter().position(|other| *other == item);
-        match (operation, place) {
-            (SUBTRACT, Some(place)) => drop(items.remove(place)),
-            (SUBTRACT, None) | (_, Some(_)) => {}
-            (_, None) => items.push(item),
-        }
-    }
-    items.join(",")
-}
-
-/// The items of an operation, as Java's `split` returns them: empty items at the end are dropped,
-/// but an empty text is one empty item.
-fn items_of_operation(value: &str) -> impl Iterator<Item = &str> {
-    let items = value.trim_end_matches(',');
-    let has_items = value.is_empty() || !items.is_empty();
-    has_items.then(|| items.split(',')).into_iter().flatten()
-}
-
-fn not_a_list(operation: i8, name: &str) -> Refused {
-    let operation = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
-    let words = format!("Can't {operation} to key {name} because its type is not LIST.");
-    Refused::new(ErrorCode::InvalidConfig, words)
-}
 
 fn difference(
     resource_type: i8,

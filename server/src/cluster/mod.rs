@@ -14,6 +14,7 @@ mod certificates;
 mod change;
 mod client_metrics;
 mod client_quotas;
+mod config_operations;
 mod configs;
 mod create_missing;
 mod create_partitions;
