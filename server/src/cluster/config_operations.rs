@@ -3,7 +3,7 @@
 
 use super::change::{Refused, check_length};
 use super::{BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
-use crate::config::{Config, ConfigType, Describer, GroupConfig, TopicConfig};
+use crate::config::{Config, ConfigType, Describer, TopicConfig};
 use muster_codec::ErrorCode;
 use muster_codec::messages::AlterableConfig;
 use std::collections::BTreeSet;
@@ -69,9 +69,8 @@ fn list(
 ) -> Option<String> {
     let config = match resource_type {
         TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
-        GROUP_RESOURCE => describer.group(GroupConfig::key(name)?, before),
         // Kafka's controller does not know the types of these configs.
-        CLIENT_METRICS_RESOURCE => return None,
+        GROUP_RESOURCE | CLIENT_METRICS_RESOURCE => return None,
         _ => match Config::key(name) {
             Some(key) => describer.broker(key),
             None => describer.unserved(name)?,

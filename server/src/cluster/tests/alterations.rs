@@ -86,6 +86,19 @@ fn a_list_of_a_broker_is_appended_to_or_subtracted_from_as_in_kafka() {
 }
 
 #[test]
+fn a_list_of_a_group_is_set_only() {
+    const GROUP: i8 = 32;
+    let key = "streams.rack.aware.assignment.tags";
+    for (operation, name) in [(2, "APPEND"), (3, "SUBTRACT")] {
+        let mut controller = Controller::new(&[]);
+        assert_eq!(controller.alter(GROUP, "g", &[(key, SET, Some("a"))]), Ok(()));
+        let words = format!("Can't {name} to key {key} because its type is not LIST.");
+        let altered = controller.alter(GROUP, "g", &[(key, operation, Some("b"))]);
+        assert_eq!(altered, Err((ErrorCode::InvalidConfig, words)));
+    }
+}
+
+#[test]
 fn threads_are_at_first_those_of_the_file() {
     for key in ["num.io.threads", "remote.log.reader.threads"] {
         let mut controller = Controller::with_topic("t1");
