@@ -100,7 +100,7 @@ fn alter_all(
     let describer = Describer::new(view.config, view.image, view.shard);
     // The broker refuses a resource that is named twice, so it does not reach the controller.
     let mut named_once = resources.iter().filter(|resource| !is_repeated(resource));
-    let is_senseless = named_once.any(|resource| is_senseless(view, &describer, resource));
+    let is_senseless = named_once.any(|resource| is_senseless(view, resource));
     let groups = view.image.configured_count(GROUP_RESOURCE);
     let subscriptions = SubscriptionBudget::new(view.image);
     let mut budgets = Budgets { groups: GroupBudget { groups, creator }, subscriptions };
@@ -150,7 +150,7 @@ fn alter(
     let (resource_type, name) = identity(resource);
     let none = Overrides::new();
     let before = view.image.configs(resource_type, name).unwrap_or(&none);
-    let after = altered(view, describer, resource, replaces)?;
+    let after = altered(view, resource, replaces)?;
     match resource_type {
         TOPIC_RESOURCE => {
             check_name(name)?;
@@ -194,7 +194,6 @@ fn check_unserved_bytes(after: &Overrides) -> Result<(), Refused> {
 /// The configs that a resource would have after a request. Their values are not checked.
 pub(super) fn altered(
     view: &View<'_>,
-    describer: &Describer<'_>,
     resource: &AlterConfigsResource<'_>,
     replaces: bool,
 ) -> Result<Overrides, Refused> {
@@ -202,7 +201,7 @@ pub(super) fn altered(
     check_at_broker(view, resource)?;
     let none = Overrides::new();
     let kept = view.image.configs(resource_type, name).filter(|_| !replaces);
-    apply(describer, resource_type, kept.unwrap_or(&none), &resource.configs)
+    apply(resource_type, kept.unwrap_or(&none), &resource.configs)
 }
 
 /// The groups and subscriptions that a request may still add.
@@ -262,16 +261,12 @@ fn senseless(
 /// Whether an unknown operation reaches the controller. It does not if the broker refuses the
 /// resource first: because it is a broker resource, or because its config does not allow another
 /// operation.
-fn is_senseless(
-    view: &View<'_>,
-    describer: &Describer<'_>,
-    resource: &AlterConfigsResource<'_>,
-) -> bool {
+fn is_senseless(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> bool {
     let is_known = |config: &&AlterableConfig<'_>| is_operation(config.config_operation);
     let known: Vec<_> = resource.configs.iter().filter(is_known).cloned().collect();
     known.len() < resource.configs.len()
         && check_at_broker(view, resource).is_ok()
-        && apply(describer, resource.resource_type, &Overrides::new(), &known).is_ok()
+        && apply(resource.resource_type, &Overrides::new(), &known).is_ok()
 }
 
 /// The checks that a broker makes before it forwards a request to the controller.

@@ -3,9 +3,7 @@
 
 use super::alter_configs::{altered, setting_all};
 use super::{BROKER_RESOURCE, View};
-use crate::config::{
-    Describer, Replacement, Served, ServedListener, ShardTls, listener_with_certificate_key,
-};
+use crate::config::{Replacement, Served, ServedListener, ShardTls, listener_with_certificate_key};
 use muster_codec::ControllerRequest;
 use muster_codec::messages::{AlterConfigsResource, IncrementalAlterConfigsRequest};
 
@@ -41,8 +39,7 @@ pub(crate) fn listener_left_with_certificates(
 }
 
 fn left_with_certificates(view: &View<'_>, resource: &AlterConfigsResource<'_>) -> Option<String> {
-    let describer = Describer::new(view.config, view.image, view.shard);
-    let after = altered(view, &describer, resource, false).ok()?;
+    let after = altered(view, resource, false).ok()?;
     let of_after: Vec<&str> =
         after.keys().filter_map(|it| listener_with_certificate_key(it)).collect();
     let mut named =
@@ -72,8 +69,7 @@ fn of_broker(
         return None;
     }
     let before = view.config.with_dynamic(view.image, shard);
-    let describer = Describer::new(view.config, view.image, shard);
-    let overrides = altered(view, &describer, resource, replaces).ok()?;
+    let overrides = altered(view, resource, replaces).ok()?;
     let after = view.config.with_overrides([&overrides].into_iter());
     let encrypted = view.config.served.iter().flat_map(Served::encrypted);
     let replacements = encrypted.filter_map(|(listener, it)| {

@@ -3,7 +3,7 @@
 
 use super::change::{Refused, check_length};
 use super::{BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, Overrides, TOPIC_RESOURCE};
-use crate::config::{Config, ConfigType, Describer, TopicConfig};
+use crate::config::{Config, ConfigType, TopicConfig};
 use muster_codec::ErrorCode;
 use muster_codec::messages::AlterableConfig;
 use std::collections::BTreeSet;
@@ -31,7 +31,6 @@ pub(super) fn check_operations(configs: &[AlterableConfig<'_>]) -> Result<(), Re
 
 /// The configs of a resource after the operations.
 pub(super) fn apply(
-    describer: &Describer<'_>,
     resource_type: i8,
     before: &Overrides,
     configs: &[AlterableConfig<'_>],
@@ -50,7 +49,7 @@ pub(super) fn apply(
                 return Err(invalid(words));
             }
             operation => {
-                let list = list(describer, resource_type, before, name);
+                let list = list(resource_type, before, name);
                 changed_list(&list.ok_or_else(|| not_a_list(operation, name))?, operation, value)
             }
         };
@@ -60,25 +59,23 @@ pub(super) fn apply(
     Ok(after)
 }
 
-/// The present text of a list, set or default; None if the config is not a list.
-fn list(
-    describer: &Describer<'_>,
-    resource_type: i8,
-    before: &Overrides,
-    name: &str,
-) -> Option<String> {
-    let config = match resource_type {
-        TOPIC_RESOURCE => describer.topic(TopicConfig::key(name)?, before),
+/// The text of a list before an operation: as the resource has it, else Kafka's default, whatever
+/// the file or the configs of brokers say. None if the config is not a list.
+fn list(resource_type: i8, before: &Overrides, name: &str) -> Option<String> {
+    let (config_type, default) = match resource_type {
+        TOPIC_RESOURCE => {
+            let key = TopicConfig::key(name)?;
+            (key.config_type, key.get(&Config::default().topic_defaults()).text())
+        }
         // Kafka's controller does not know the types of these configs.
         GROUP_RESOURCE | CLIENT_METRICS_RESOURCE => return None,
         _ => match Config::key(name) {
-            Some(key) => describer.broker(key),
-            None => describer.unserved(name)?,
+            Some(key) => (key.config_type, key.get(&Config::default()).text()),
+            None => (Config::altered_type(name)?, Some(Config::default_of_unserved(name).into())),
         },
     };
-    let text = before.get(name).cloned().or(config.text);
-    let text = text.unwrap_or_else(|| Config::default_of_unserved(name).to_owned());
-    (config.config_type == ConfigType::List).then_some(text)
+    let text = before.get(name).cloned().or(default).unwrap_or_default();
+    (config_type == ConfigType::List).then_some(text)
 }
 
 /// Whether a value has an item twice. Kafka refuses such an APPEND to a broker's config only.

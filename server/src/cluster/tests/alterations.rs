@@ -85,6 +85,30 @@ fn a_list_of_a_broker_is_appended_to_or_subtracted_from_as_in_kafka() {
     assert_eq!(asked, 192);
 }
 
+/// As a broker of Kafka 4.4 with this file answers.
+#[test]
+fn a_list_begins_with_the_own_value_or_the_default_and_not_with_that_of_the_file() {
+    const APPEND: i8 = 2;
+    const SUBTRACT: i8 = 3;
+    const TOPIC: i8 = 2;
+    let mut controller = Controller::with_topic("t1");
+    controller.config = Config::load("log.cleanup.policy=compact", &[]).unwrap();
+    let of_broker = "log.cleanup.policy";
+    for (kind, resource, key, operation, value, after) in [
+        (TOPIC, "t1", "cleanup.policy", APPEND, "delete", "delete"),
+        (TOPIC, "t1", "cleanup.policy", APPEND, "compact", "delete,compact"),
+        (TOPIC, "t1", "cleanup.policy", SUBTRACT, "delete", "compact"),
+        (BROKER, "", of_broker, SUBTRACT, "compact", "delete"),
+        (BROKER, "", of_broker, SET, "compact", "compact"),
+        (BROKER, "0", of_broker, APPEND, "compact", "delete,compact"),
+        (BROKER, "0", of_broker, SUBTRACT, "delete", "compact"),
+    ] {
+        let ops: &[Op] = &[(key, operation, Some(value))];
+        assert_eq!(controller.alter(kind, resource, ops), Ok(()));
+        assert_eq!(controller.value(kind, resource, key), Some(after), "{resource:?} {value}");
+    }
+}
+
 #[test]
 fn a_list_of_a_group_is_set_only() {
     const GROUP: i8 = 32;
