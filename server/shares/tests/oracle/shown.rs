@@ -32,17 +32,23 @@ impl Shown {
             }
             by_offset.iter().for_each(|it| push(&mut runs, run(it)));
         }
-        Self { start: int(&state["start"]), end: int(&state["end"]), runs }
+        Self::new(int(&state["start"]), int(&state["end"]), runs)
+    }
+
+    /// Leaves out records before the start offset that are done. Kafka forgets them with a later
+    /// write than muster if the log's start has passed them.
+    fn new(start: i64, end: i64, mut runs: Vec<Run>) -> Self {
+        runs.retain(|it| it.last >= start || !it.is_done());
+        Self { start, end, runs }
     }
 
     /// Whether only the start offset differs, and records are done from this one to the other.
     pub fn is_done_before(&self, other: &Self) -> bool {
         let is_open = |it: &&Run| it.last >= other.start;
-        let is_done = |it: &Run| matches!(&*it.state, "ARCHIVED" | "ACKNOWLEDGED");
         self.starts_before(other)
             && self.end == other.end
             && self.runs.iter().filter(is_open).eq(other.runs.iter().filter(is_open))
-            && self.runs.iter().filter(|it| !is_open(it)).all(is_done)
+            && self.runs.iter().filter(|it| !is_open(it)).all(Run::is_done)
     }
 
     pub fn starts_before(&self, other: &Self) -> bool {
@@ -53,6 +59,12 @@ impl Shown {
     pub fn is_acquired_across_start(&self) -> bool {
         let across = |it: &Run| it.first < self.start && self.start <= it.last;
         self.runs.iter().any(|it| it.lock.is_some() && across(it))
+    }
+}
+
+impl Run {
+    fn is_done(&self) -> bool {
+        matches!(&*self.state, "ARCHIVED" | "ACKNOWLEDGED")
     }
 }
 
@@ -76,7 +88,7 @@ pub fn ours(partition: &SharePartition) -> Shown {
         };
         push(&mut runs, run);
     }
-    Shown { start: partition.start_offset(), end: partition.end_offset(), runs }
+    Shown::new(partition.start_offset(), partition.end_offset(), runs)
 }
 
 fn run(shown: &Value) -> Run {
