@@ -6,29 +6,12 @@ mod common;
 
 use common::compacting::{Compacting, Made, value_of};
 use common::partition::{World, place, small_config};
+use common::texts::{read, records, world};
 use muster_codec::record_batch::{Batch, BatchHeader, Batches, Compression};
 use muster_storage::partition_log::{CompactionEnd, LastOfProducer};
 use muster_storage::{Find, TopicConfig};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 const DAY: i64 = 86_400_000;
-
-/// A log whose segments are sealed only by the test.
-fn world() -> World {
-    World::new(TopicConfig { segment_bytes: 4_000, ..small_config() })
-}
-
-/// Offsets, keys and values, as a consumer reads them from the beginning.
-fn records(world: &mut World) -> Vec<(i64, String, Option<String>)> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.trim_ascii_end()).into_owned();
-    let all = world.all_records().into_iter();
-    all.map(|(offset, key, value)| (offset, text(&key), value.map(|value| text(&value)))).collect()
-}
-
-fn read(offset: i64, key: &str, value: &str) -> (i64, String, Option<String>) {
-    (offset, key.to_owned(), Some(value.to_owned()))
-}
 
 #[test]
 fn the_newest_record_of_each_key_is_left_at_its_offset() {
@@ -269,127 +252,6 @@ fn damage_ends_the_pass_and_changes_nothing() {
     let len = world.headers()[0].total_len();
     world.disk.live.get_mut(&path).unwrap().truncate(len);
     assert!(matches!(world.try_compact(0), Some(CompactionEnd::Damaged { .. })));
-}
-
-#[test]
-fn a_pass_ends_if_its_segments_are_removed() {
-    let mut world = world();
-    for round in 0..8 {
-        world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
-        world.seal();
-    }
-    let mut pass = world.begin(0).unwrap();
-    assert_eq!(world.step(&mut pass), None);
-    world.delete_records(3);
-    let end = loop {
-        if let Some(end) = world.step(&mut pass) {
-            break end;
-        }
-    };
-    assert_eq!(end, CompactionEnd::Overtaken);
-    assert_eq!(world.log.log_start_offset(), 3);
-    world.compact(0);
-    assert!(world.all_records().iter().all(|(offset, ..)| *offset >= 3));
-}
-
-/// The first segment is being sent while compaction replaces it.
-#[test]
-fn a_held_segment_that_lost_its_name_is_replaced() {
-    let mut world = world();
-    for round in 0..3 {
-        world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
-        world.seal();
-    }
-    let range = world.range(0, 1_000).unwrap();
-    world.log.hold(&range, &mut world.files);
-    let mut pass = world.begin(0).unwrap();
-    let path = world.path(0);
-    // Its records were read, and its name is lost before it is replaced.
-    while !world.disk.live.keys().any(|it| it.ends_with("compacted.new")) {
-        assert_eq!(world.step(&mut pass), None);
-    }
-    world.close_files();
-    world.disk.live.remove(&path).unwrap();
-    world.disk.durable.remove(&path).unwrap();
-    let end = loop {
-        if let Some(end) = world.step(&mut pass) {
-            break end;
-        }
-    };
-    assert!(matches!(end, CompactionEnd::Done(_)), "{end:?}");
-    let left = records(&mut world);
-    assert!(left.contains(&read(4, "a", "2")) && !left.contains(&read(0, "a", "0")), "{left:?}");
-    let mut ops = Vec::new();
-    world.files.release(range.file, &mut ops);
-    world.perform(ops);
-    assert!(world.disk.live.keys().all(|it| !it.to_string_lossy().ends_with(".replaced")));
-}
-
-/// The new segment is removed before each slice in turn, while its file is closed.
-#[test]
-fn a_pass_whose_new_segment_was_removed_ends_and_drops_no_record() {
-    let expected = [read(1, "b", "1"), read(2, "a", "2")];
-    let mut lost = 0;
-    for moment in 0.. {
-        let mut world = world();
-        for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
-            world.append(Made::of(&[(key, Some(value))]).batch());
-        }
-        world.seal();
-        let mut pass = world.begin(0).unwrap();
-        let early = (0..moment).find_map(|_| world.step(&mut pass));
-        if early.is_some() {
-            break;
-        }
-        world.close_files();
-        let path = place().dir.join("compacted.new");
-        let was_there = world.disk.live.remove(&path).is_some();
-        world.disk.durable.remove(&path);
-        let end = loop {
-            if let Some(end) = world.step(&mut pass) {
-                break end;
-            }
-        };
-        assert_eq!(was_there, matches!(end, CompactionEnd::Lost { .. }), "{moment}: {end:?}");
-        lost += usize::from(was_there);
-        world.reopen_stored().unwrap();
-        let left = records(&mut world);
-        assert!(expected.iter().all(|it| left.contains(it)), "{moment}: {left:?}");
-    }
-    assert!(lost >= 2, "{lost}");
-}
-
-/// The directory is moved away before each slice in turn.
-#[test]
-fn a_pass_whose_directory_was_moved_away_ends_and_makes_no_other_one() {
-    let (dir, elsewhere) = (place().dir, PathBuf::from("elsewhere"));
-    let mut ends = BTreeSet::new();
-    for moment in 0.. {
-        let mut world = world();
-        for (key, value) in [("a", "1"), ("b", "1"), ("a", "2")] {
-            world.append(Made::of(&[(key, Some(value))]).batch());
-        }
-        world.seal();
-        let expected = [read(1, "b", "1"), read(2, "a", "2")];
-        let mut pass = world.begin(0).unwrap();
-        let early = (0..moment).find_map(|_| world.step(&mut pass));
-        if early.is_some() {
-            break;
-        }
-        world.disk.move_away(&dir, &elsewhere);
-        let end = loop {
-            if let Some(end) = world.step(&mut pass) {
-                break end;
-            }
-        };
-        assert_eq!(world.disk.dir(&dir), BTreeMap::new(), "{moment}: {end:?}");
-        ends.insert(format!("{end:?}").chars().take(4).collect::<String>());
-        world.disk.move_away(&elsewhere, &dir);
-        world.reopen_stored().unwrap();
-        let left = records(&mut world);
-        assert!(expected.iter().all(|it| left.contains(it)), "{moment}: {left:?}");
-    }
-    assert_eq!(ends.into_iter().collect::<Vec<_>>(), ["Done", "Lost"]);
 }
 
 #[test]

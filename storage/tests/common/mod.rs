@@ -5,6 +5,7 @@
 pub mod compacting;
 pub mod partition;
 mod state;
+pub mod texts;
 
 pub use state::{Entry, State};
 pub use test_disk::Disk;
