@@ -11,7 +11,9 @@
 //!   and the [`transactions`].
 //! - [`output`]: the segment that is written.
 //! - [`rewrite`]: replaces damaged segments without reading them.
+//! - [`files`]: the files that are written, renamed and removed.
 
+mod files;
 mod notes;
 mod output;
 mod pass;
@@ -20,16 +22,15 @@ mod rules;
 mod scan;
 mod transactions;
 
+pub(super) use files::segment_path;
+
 use super::ShardLog;
-use super::recovery::segment_file_name;
-use super::segments::Segment;
-use crate::file_op::{FileDone, FileId, FileKey, FileOp, OpenMode};
+use crate::file_op::{FileDone, FileOp};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::pace::Pace;
-use output::Output;
 use pass::{Pass, Source, Threshold, Work, is_dirty};
 use rules::Rules;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use transactions::OpenTransaction;
 
 /// The name of the file to which a compacted segment is written.
@@ -427,30 +428,6 @@ impl ShardLog {
         self.compaction.pace.pay(now, bytes, config.io_bytes_per_second);
     }
 
-    /// Renames a compacted segment to the name of the first one that it replaces, and drops the
-    /// replaced segments.
-    fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
-        let (sequence, segment, mut index) = output.into_parts();
-        let Segment { last_sequence, .. } = segment;
-        for replaced in self.segments.sequences(sequence, last_sequence) {
-            self.close(replaced, ops);
-        }
-        self.close(ASIDE, ops);
-        self.keep_replaced(sequence, last_sequence, ops);
-        ops.push(FileOp::Rename { token: None, from: self.path(ASIDE), to: self.path(sequence) });
-        for (partition, state) in self.partitions.iter_mut() {
-            let entries = index.remove(&partition).unwrap_or_default();
-            state.replace_index(sequence, last_sequence, entries);
-        }
-        let reuses = !self.compaction.rewrite.is_under_way();
-        self.segments.replace(&self.config, (sequence, segment), reuses);
-        let Compaction { pass, swaps, markers_dropped_by, .. } = &mut self.compaction;
-        *swaps += 1;
-        if let Some(pass) = pass.as_ref().filter(|pass| pass.has_dropped_markers()) {
-            *markers_dropped_by = pass.number();
-        }
-    }
-
     /// Stops compaction, because the contents of a segment have changed since they were written.
     fn compaction_failed(&mut self, reason: &str) {
         let segment = self.compaction.pass.as_ref().map_or(0, Pass::sequence);
@@ -465,33 +442,4 @@ impl ShardLog {
         let Compaction { pass, is_tidy, gave_up, .. } = &mut self.compaction;
         (*pass, *is_tidy, *gave_up) = (None, false, true);
     }
-
-    /// Removes the next retired file: one per call, because a removal takes a while.
-    fn remove_retired(&mut self, ops: &mut Vec<FileOp>) {
-        let readers = &self.readers;
-        let retired = self.segments.take_retired(|segment| readers.contains_key(&segment));
-        if let Some(retired) = retired {
-            ops.push(FileOp::RemoveFile { path: self.path(retired) });
-        }
-    }
-
-    fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
-        let Self { files, config, .. } = self;
-        let path = || segment_path(&config.dir, ASIDE);
-        files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::ASIDE, path, ops)
-    }
-
-    fn close(&mut self, segment: u64, ops: &mut Vec<FileOp>) {
-        self.files.close(FileKey { log: 0, segment }, ops);
-    }
-
-    pub(super) fn path(&self, segment: u64) -> PathBuf {
-        segment_path(&self.config.dir, segment)
-    }
-}
-
-/// The path of a segment's file, or of the file to which compaction writes.
-pub(super) fn segment_path(dir: &Path, segment: u64) -> PathBuf {
-    let name = || segment_file_name(segment);
-    dir.join(if segment == ASIDE { ASIDE_FILE_NAME.to_owned() } else { name() })
 }
