@@ -56,6 +56,10 @@ impl Partitions {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        // The new log start might not be written, or be written where no start finds it.
+        if partition.is_lost || partition.has_lost_writes {
+            return Err(ErrorCode::KafkaStorageError);
+        }
         // A topic with neither policy keeps its records until they are deleted by hand.
         let policy = partition.config.cleanup_policy;
         if policy.compact && !policy.delete {

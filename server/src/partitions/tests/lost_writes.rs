@@ -59,6 +59,34 @@ fn a_batch_whose_file_is_gone_is_refused_and_so_are_all_before_the_next_start() 
 }
 
 #[test]
+fn a_deletion_of_records_after_a_lost_write_is_refused_before_the_next_start() {
+    let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
+    world.disk.live.insert(path, bytes);
+    assert_eq!(world.delete_before(0, 2), (-1, ErrorCode::KafkaStorageError));
+    assert_eq!(world.delete_before(1, 1), (1, ErrorCode::None));
+    assert_eq!(ranges(&world.fetch(0, 0)), [(0, 2)]);
+    world.reopen();
+    assert_eq!(world.delete_before(0, 2), (2, ErrorCode::None));
+}
+
+/// A look has found that the newest segment is gone, perhaps with the whole directory.
+#[test]
+fn a_deletion_of_records_from_a_lost_partition_is_refused_until_it_is_back() {
+    let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
+    world.partitions.stop_upkeep();
+    world.partitions.config.state_check_max_bytes_per_second = 1;
+    world.config.state_check_max_bytes_per_second = 1;
+    world.pass(2_000);
+    assert_eq!(world.delete_before(0, 2), (-1, ErrorCode::KafkaStorageError));
+    world.disk.live.insert(path, bytes);
+    world.pass(2_000);
+    assert_eq!(world.delete_before(0, 2), (2, ErrorCode::None));
+    world.reopen();
+    assert_eq!(world.list(0, -2).offset, 2);
+}
+
+#[test]
 fn the_end_of_a_transaction_whose_file_is_gone_is_refused() {
     for outcome in [COMMIT, ABORT] {
         let (mut world, path, bytes) = bereft(|world| {
