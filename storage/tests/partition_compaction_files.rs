@@ -5,11 +5,15 @@
 mod common;
 
 use common::compacting::{Compacting, Made};
-use common::partition::place;
+use common::partition::{World, place, small_config};
 use common::texts::{read, records, world};
 use muster_storage::partition_log::CompactionEnd;
+use muster_storage::{PartitionLog, TopicConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+/// The name of the first complete new segment before it replaces others.
+const SWAP: &str = "00000000000000000000.log.swap";
 
 #[test]
 fn a_pass_ends_if_its_segments_are_removed() {
@@ -30,6 +34,62 @@ fn a_pass_ends_if_its_segments_are_removed() {
     assert_eq!(world.log.log_start_offset(), 3);
     world.compact(0);
     assert!(world.all_records().iter().all(|(offset, ..)| *offset >= 3));
+}
+
+/// The files of a log after a kill, and those after a power loss.
+fn images(world: &World) -> [World; 2] {
+    let mut images = [(); 2].map(|()| self::world());
+    for image in &mut images {
+        (image.disk, image.known) = (world.disk.clone(), world.known.clone());
+    }
+    images[1].disk.crash();
+    images
+}
+
+/// Retention drops the first segment, or all of them, before each slice of a pass in turn. The
+/// process ends before each operation that follows.
+#[test]
+fn a_segment_that_is_dropped_during_a_pass_stays_dropped() {
+    let mut between = 0;
+    for (drops_all, moment) in (0..).flat_map(|moment| [(false, moment), (true, moment)]) {
+        let mut world = world();
+        for round in 0..3 {
+            world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
+            world.seal();
+        }
+        let mut pass = world.begin(0).unwrap();
+        if (0..moment).find_map(|_| world.step(&mut pass)).is_some() {
+            break;
+        }
+        let has_swap = |world: &World| world.disk.live.keys().any(|it| it.ends_with(SWAP));
+        between += usize::from(has_swap(&world));
+        let before = world.log.log_start_offset();
+        let first = world.disk.live[&world.path(0)].len() as u64;
+        let retention_bytes = if drops_all { 0 } else { (world.log.size() - first) as i64 };
+        world.log.set_config(TopicConfig { retention_bytes, ..small_config() });
+        let (mut ops, start) = (Vec::new(), |log: &PartitionLog| log.log_start_offset());
+        assert!(world.log.retain(0, &mut world.files, &mut ops) > 0);
+        let dropped_to = start(&world.log);
+        for op in ops {
+            for mut image in images(&world) {
+                image.reopen_stored().unwrap();
+                assert!((before..=dropped_to).contains(&start(&image.log)), "{moment}");
+            }
+            world.perform(vec![op]);
+        }
+        loop {
+            for mut image in images(&world) {
+                image.reopen_stored().unwrap();
+                assert_eq!(start(&image.log), dropped_to, "{drops_all} {moment}");
+                assert!(image.log.log_end_offset() >= image.stored.unwrap().end.offset);
+            }
+            if world.step(&mut pass).is_some() {
+                break;
+            }
+        }
+        assert!(!has_swap(&world));
+    }
+    assert!(between >= 2, "{between}");
 }
 
 /// The first segment is being sent while compaction replaces it.

@@ -62,6 +62,10 @@ struct History {
     pass: Option<Compaction>,
     images: usize,
     passes: usize,
+    /// The log start offset before the operations that are being performed.
+    starts_at: i64,
+    /// The number of segments that retention dropped.
+    dropped: usize,
 }
 
 impl History {
@@ -83,6 +87,8 @@ impl History {
             pass: None,
             images: 0,
             passes: 0,
+            starts_at: 0,
+            dropped: 0,
         }
     }
 
@@ -92,6 +98,7 @@ impl History {
             0 => self.end_transaction(),
             1 => self.world.store_point(),
             2 if self.random.chance(12) => self.delete_records(),
+            2 if self.random.chance(12) => self.retain(),
             3 if self.pass.is_none() => self.begin(),
             4..8 => self.slice(),
             _ => self.append(),
@@ -166,6 +173,23 @@ impl History {
         let end = self.world.log.high_watermark() as u64;
         let offset = self.random.below(end / 2 + 1) as i64;
         self.world.delete_records(offset);
+        self.starts_at = self.world.log.log_start_offset();
+    }
+
+    /// Drops the first segments by their size, with a crash at every operation.
+    fn retain(&mut self) {
+        let kept = self.random.below(self.world.log.size()) as i64;
+        let config = TopicConfig { segment_bytes: 2_500, ..TopicConfig::default() };
+        self.world.log.set_config(TopicConfig { retention_bytes: kept, ..config });
+        let mut ops = Vec::new();
+        let World { log, files, .. } = &mut self.world;
+        self.dropped += log.retain(self.now, files, &mut ops);
+        log.set_config(config);
+        for op in ops {
+            self.check_images(&op);
+            self.world.perform(vec![op]);
+        }
+        self.starts_at = self.world.log.log_start_offset();
     }
 
     /// The lower bound of transactions without a durable marker, as an offset.
@@ -217,11 +241,14 @@ impl History {
             torn.crash();
             disks.push(torn);
         }
-        for disk in disks {
+        for (number, disk) in disks.into_iter().enumerate() {
             self.images += 1;
             let mut world = World::new(TopicConfig { segment_bytes: 2_500, ..Default::default() });
             (world.disk, world.known) = (disk, self.world.known.clone());
             world.reopen_stored().unwrap_or_else(|error| panic!("{error} before {op:?}"));
+            let start = world.log.log_start_offset();
+            // A power loss may bring removed files back, and take an unsynced log start.
+            assert!(number > 0 || start >= self.starts_at, "dropped records are back: {op:?}");
             self.check(&mut world);
             let names: Vec<_> = world.disk.live.keys().collect();
             let left = names.iter().filter(|path| path.extension().is_none_or(|it| it != "log"));
@@ -350,7 +377,7 @@ impl History {
 
 #[test]
 fn random_histories_survive_a_crash_at_every_operation_of_compaction() {
-    let (mut images, mut passes) = (0, 0);
+    let (mut images, mut passes, mut dropped) = (0, 0, 0);
     for seed in 0..25 {
         let mut history = History::new(seed);
         let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -360,7 +387,8 @@ fn random_histories_survive_a_crash_at_every_operation_of_compaction() {
         assert!(run.is_ok(), "seed {seed}");
         images += history.images;
         passes += history.passes;
+        dropped += history.dropped;
     }
-    println!("{passes} passes, {images} images");
-    assert!(passes > 120, "{passes} passes");
+    println!("{passes} passes, {images} images, {dropped} segments dropped");
+    assert!(passes > 100 && dropped > 20, "{passes} passes, {dropped} segments dropped");
 }

@@ -56,6 +56,7 @@ use read::RecentBatch;
 use segment::Segment;
 use start_offset::StartOffset;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::PathBuf;
 use synced::Synced;
 
@@ -152,6 +153,9 @@ pub struct PartitionLog {
     point_from: i64,
     /// The file number of the next compacted segment.
     next_file: u64,
+    /// The offsets of the segments that a start would replace by the file with the name of a swap,
+    /// if there is one.
+    swap: Option<Range<i64>>,
 }
 
 #[derive(Debug)]
@@ -189,6 +193,7 @@ impl PartitionLog {
             clean_to: 0,
             point_from: 0,
             next_file: FIRST_COMPACTED_FILE,
+            swap: None,
         }
     }
 

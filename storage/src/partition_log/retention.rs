@@ -81,6 +81,7 @@ impl PartitionLog {
             self.roll(now, files, ops);
         }
         let first = self.segments.remove(0);
+        self.drop_swap_of(first.base_offset, ops);
         self.synced.forget(first.base_offset);
         assert_eq!(first.written, first.size, "a segment that is being written");
         let name = segment_file_name(first.base_offset);

@@ -120,11 +120,21 @@ pub struct Compacted {
 #[derive(Debug)]
 pub struct Compaction {
     pass: Pass,
-    /// A durable new segment whose file is being renamed to end with [`SWAP_SUFFIX`], and the
-    /// indexes of its sources.
-    swap: Option<(Box<Output>, Range<usize>)>,
+    rename: Rename,
     failed: Option<CompactionEnd>,
     dropped_markers: Vec<i64>,
+}
+
+/// The rename that is in progress.
+#[derive(Debug, Default)]
+enum Rename {
+    #[default]
+    None,
+    /// The file of a durable new segment is renamed to end with [`SWAP_SUFFIX`]. It will replace
+    /// the sources with these indexes.
+    ToSwap(Box<Output>, Range<usize>),
+    /// This file gets its final name. The segments that it replaces are removed.
+    ToSegment,
 }
 
 /// Finds completed compacted segments that have not been renamed yet, as base offset and name. Each
@@ -146,8 +156,8 @@ pub fn is_left_by_compaction(name: &str) -> bool {
 }
 
 /// The name of a completed new segment before it replaces others.
-fn swap_name(output: &Output) -> String {
-    format!("{}{SWAP_SUFFIX}", segment_file_name(output.base_offset()))
+fn swap_name(base_offset: i64) -> String {
+    format!("{}{SWAP_SUFFIX}", segment_file_name(base_offset))
 }
 
 impl Compaction {
@@ -224,7 +234,7 @@ impl PartitionLog {
         let segment_bytes = self.config.segment_bytes;
         let pass =
             Pass::new(rules, sources, self.clean_to.max(self.log_start_offset), segment_bytes);
-        Compaction { pass, swap: None, failed: None, dropped_markers: Vec::new() }
+        Compaction { pass, rename: Rename::None, failed: None, dropped_markers: Vec::new() }
     }
 
     /// Runs one slice of a pass. If the slice requests a file operation, it has the caller's
@@ -239,8 +249,12 @@ impl PartitionLog {
         if let Some(end) = compaction.failed.take() {
             return self.end_compaction(end, files, ops);
         }
-        if let Some(swap) = compaction.swap.take() {
-            return self.replace(compaction, swap, token, files, ops);
+        match std::mem::take(&mut compaction.rename) {
+            Rename::None => {}
+            Rename::ToSwap(output, sources) => {
+                return self.replace(compaction, (output, sources), token, files, ops);
+            }
+            Rename::ToSegment => self.swap = None,
         }
         let work = match compaction.pass.work() {
             Ok(work) => work,
@@ -279,10 +293,14 @@ impl PartitionLog {
                 Slice::Wait { bytes: 0 }
             }
             Work::Swap(output, sources) => {
+                if self.range_of(&compaction.pass.sources()[sources.clone()]).is_none() {
+                    return self.end_compaction(CompactionEnd::Overtaken, files, ops);
+                }
                 let name = ASIDE_FILE_NAME.to_owned();
                 files.close(self.key(ASIDE_KEY), ops);
-                self.rename(name, swap_name(&output), token, ops);
-                compaction.swap = Some((output, sources));
+                self.rename(name, swap_name(output.base_offset()), token, ops);
+                self.swap = Some(output.base_offset()..output.next_offset());
+                compaction.rename = Rename::ToSwap(output, sources);
                 Slice::Wait { bytes: 0 }
             }
             Work::End(compacted) => {
@@ -303,7 +321,7 @@ impl PartitionLog {
     }
 
     /// Replaces segments by the new one, whose file has its swap name. If one of the segments was
-    /// removed in the meantime, replaces nothing and ends the pass.
+    /// removed in the meantime, and with it this file, replaces nothing and ends the pass.
     fn replace(
         &mut self,
         compaction: &mut Compaction,
@@ -312,9 +330,9 @@ impl PartitionLog {
         files: &mut OpenFiles,
         ops: &mut Vec<FileOp>,
     ) -> Slice {
-        let (dir, swap) = (self.place.dir.clone(), swap_name(&output));
+        let (dir, swap) = (self.place.dir.clone(), swap_name(output.base_offset()));
         let Some(range) = self.range_of(&compaction.pass.sources()[sources]) else {
-            ops.push(FileOp::RemoveFile { path: dir.join(swap) });
+            assert_eq!(self.swap, None, "a start would bring removed segments back");
             return self.end_compaction(CompactionEnd::Overtaken, files, ops);
         };
         compaction.dropped_markers.append(&mut output.dropped_markers);
@@ -329,7 +347,17 @@ impl PartitionLog {
         self.rename(swap, segment_file_name(segment.base_offset), token, ops);
         self.forget_recent(segment.base_offset..segment.next_offset);
         self.segments.splice(range, [segment]);
+        compaction.rename = Rename::ToSegment;
         Slice::Wait { bytes: 0 }
+    }
+
+    /// Removes the file that a start would put in the place of a segment that is dropped now. This
+    /// must precede the removal of the segment: after a kill in between, its records are still
+    /// there, and are dropped again.
+    pub(super) fn drop_swap_of(&mut self, segment: i64, ops: &mut Vec<FileOp>) {
+        if let Some(swap) = self.swap.take_if(|replaced| replaced.contains(&segment)) {
+            ops.push(FileOp::RemoveFile { path: self.place.dir.join(swap_name(swap.start)) });
+        }
     }
 
     fn rename(&self, from: String, to: String, token: FileToken, ops: &mut Vec<FileOp>) {
