@@ -9,7 +9,7 @@ use crate::config::{TopicConfig, topic_compaction};
 use muster_storage::limits::COMPACTION_SLICE_BYTES;
 use muster_storage::partition_log::{Cleanable, Compacted, Compaction, CompactionEnd, Slice};
 use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
 /// The rate of slices: what a longer one did too much is made up for by a pause.
@@ -24,6 +24,9 @@ pub(super) struct Compactor {
     check_at: i64,
     /// Partitions with a damaged segment: they are not compacted before the next start.
     damaged: BTreeSet<PartitionId>,
+    /// Partitions whose last pass lost the file of its new segment, with the times before which
+    /// there is no other pass.
+    resting: BTreeMap<PartitionId, i64>,
     /// The last pass found no space, which was logged.
     is_disk_full: bool,
     /// There may be partitions of compacted topics.
@@ -126,6 +129,7 @@ impl Partitions {
                 let Compacted { bytes_before, bytes_after, .. } = compacted;
                 debug!("{name} was compacted from {bytes_before} bytes to {bytes_after}");
                 self.count_compaction(&compacted, now - running.began);
+                self.compactor.resting.remove(&running.id);
                 self.compactor.is_disk_full = false;
                 // Another one may be due.
                 self.compactor.check_at = now;
@@ -136,6 +140,13 @@ impl Partitions {
                     warn!("the disk is full: {name} is not compacted now; attempts come later");
                 }
                 self.compactor.check_at = backed_off;
+            }
+            CompactionEnd::Gone { reason } => {
+                if self.compactor.resting.insert(running.id, backed_off).is_none() {
+                    warn!("{name} is not compacted now: {reason}. Later attempts come");
+                }
+                // Another partition may be due.
+                self.compactor.check_at = now;
             }
             CompactionEnd::Lost { reason } => {
                 // Nothing of what was appended is known to be lost.
@@ -176,12 +187,17 @@ impl Partitions {
         let mut best: Option<(PartitionId, Cleanable)> = None;
         let (mut is_point_late, mut unsynced) = (false, None);
         self.compactor.are_any = false;
+        self.compactor.resting.retain(|id, _| self.partitions.contains_key(id));
         for (id, partition) in &mut self.partitions {
             let is_left_out = partition.has_lost_writes || self.compactor.damaged.contains(id);
             if !partition.config.cleanup_policy.compact || is_left_out {
                 continue;
             }
             self.compactor.are_any = true;
+            let rests = self.compactor.resting.get(id).is_some_and(|until| *until > times.now);
+            if rests || partition.is_lost {
+                continue;
+            }
             is_point_late |= partition.log.is_point_late();
             let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
             let (reached, stable) = partition.durably_stable();

@@ -4,7 +4,7 @@ use super::super::{PartitionId, layout};
 use super::support::*;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::{BatchBuilder, Batches};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A topic that is compacted, with small segments.
 fn compacted() -> World {
@@ -100,24 +100,51 @@ fn damage_that_compaction_meets_is_refused_to_readers() {
     assert_eq!(world.fetch(0, 3).error_code, 0);
 }
 
-/// The directory is moved away while compaction writes a new segment.
+/// Two partitions with old records. Compaction of the first has made a file with this ending.
+fn with_new(ending: &str) -> World {
+    let mut world = compacted();
+    for partition in [0, 1].repeat(12) {
+        world.append(partition, &keyed("a", 0));
+    }
+    world.pass(20_000);
+    let is_there = |path: &Path| path.to_string_lossy().ends_with(ending);
+    while !world.disk.live.keys().any(|path| is_there(path)) {
+        world.pass(1);
+    }
+    world
+}
+
+fn directory() -> PathBuf {
+    layout::directory(PartitionId { topic: topic_id(), index: 0 })
+}
+
+/// The directory is moved away before the new segment replaces others.
+#[test]
+fn a_new_segment_that_is_gone_costs_its_pass_only() {
+    let mut world = with_new("compacted.new");
+    world.disk.move_away(&directory(), Path::new("elsewhere"));
+    (0..200).for_each(|_| world.pass(1));
+    assert_eq!(world.segments(0), [""; 0], "the directory is not made again");
+    assert_eq!(world.partitions.files_trouble(), None);
+    assert_eq!(world.partitions.io.counters.compactions, 1, "the other one is compacted");
+    assert_eq!(offsets(&mut world, 1), [7, 8, 9, 10, 11]);
+    world.disk.move_away(Path::new("elsewhere"), &directory());
+    assert_eq!(world.append(0, &keyed("b", 0)), 12);
+    compact(&mut world);
+    assert!(world.partitions.io.counters.compactions > 1);
+    assert_eq!(offsets(&mut world, 0), [11, 12]);
+}
+
+/// The directory is moved away while the new segment replaces others.
 #[test]
 fn a_partition_that_is_lost_during_compaction_is_the_only_one_that_stops() {
-    let mut world = compacted();
-    for _ in 0..12 {
-        world.append(0, &keyed("a", 0));
-    }
-    let is_written = |world: &World| world.disk.live.keys().any(|it| it.ends_with("compacted.new"));
-    while !is_written(&world) {
-        world.pass(20_000);
-    }
-    let directory = layout::directory(PartitionId { topic: topic_id(), index: 0 });
-    world.disk.move_away(&directory, Path::new("elsewhere"));
+    let mut world = with_new(".swap");
+    world.disk.move_away(&directory(), Path::new("elsewhere"));
     compact(&mut world);
     assert_eq!(world.segments(0), [""; 0], "the directory is not made again");
     let trouble = world.partitions.files_trouble().unwrap();
     assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
     let answer = world.produce(0, &keyed("a", 0));
     assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
-    assert_eq!(world.append(1, &keyed("a", 0)), 0);
+    assert_eq!(world.append(1, &keyed("a", 0)), 12);
 }

@@ -93,8 +93,12 @@ pub enum CompactionEnd {
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// The directory, or the new segment, is gone. The log may lack the contents of the new
-    /// segment.
+    /// The directory, or a new segment, is gone. The segment has replaced none, so nothing is lost.
+    Gone {
+        reason: String,
+    },
+    /// The directory, or a new segment, is gone, and so are the segments that it replaces. The log
+    /// may lack the contents of the new segment.
     Lost {
         reason: String,
     },
@@ -183,7 +187,12 @@ impl Compaction {
                 self.failed = Some(CompactionEnd::Damaged { suspect, reason });
             }
             FileDone::NoSpace { .. } => self.failed = Some(CompactionEnd::NoSpace),
-            FileDone::Lost { reason, .. } => self.failed = Some(CompactionEnd::Lost { reason }),
+            FileDone::Lost { reason, .. } => {
+                self.failed = Some(match self.rename {
+                    Rename::None | Rename::ToSwap(..) => CompactionEnd::Gone { reason },
+                    Rename::ToSegment => CompactionEnd::Lost { reason },
+                });
+            }
             FileDone::Written { .. }
             | FileDone::Renamed { .. }
             | FileDone::Synced { .. }
