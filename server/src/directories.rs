@@ -70,6 +70,14 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Renames a file, durably. After an error that says that something is absent, nothing was renamed.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    // It is opened before: after the rename it may be moved away, and not be found.
+    let directory = to.parent().map(File::open).transpose()?;
+    fs::rename(from, to)?;
+    directory.map_or(Ok(()), |directory| directory.sync_all())
+}
+
 /// Moves a directory, and creates its new parent. The new names are not durable yet.
 ///
 /// # Errors

@@ -114,7 +114,7 @@ impl Directory {
             Call::Rename { from, to } => {
                 let (old, to) = (data.join(&from), data.join(to));
                 let replaced = freeing.hold(&to);
-                match fs::rename(&old, &to).and_then(|()| directories::sync_name(&to)) {
+                match directories::rename(&old, &to) {
                     Ok(()) => freeing.free(replaced),
                     Err(error) if is_absent(&error) && data.exists() => {
                         return Ok(CallDone::NotRenamed { from, error });
