@@ -27,6 +27,10 @@ struct World {
     states: Vec<State>,
     checks: usize,
     rounds: u32,
+    /// The file of every so many renames is gone; none is if 0.
+    loses_every: usize,
+    renames: usize,
+    lost_spares: usize,
 }
 
 impl World {
@@ -40,6 +44,9 @@ impl World {
             states: vec![State::default()],
             checks: 0,
             rounds: 0,
+            loses_every: 0,
+            renames: 0,
+            lost_spares: 0,
         }
     }
 
@@ -119,11 +126,42 @@ impl World {
         }
     }
 
+    /// Rewrites the log, while clients append. Returns the last position that was replaced.
+    fn rewrite(&mut self) -> u64 {
+        let superseded = self.begin_rewrite();
+        self.append();
+        self.transact();
+        self.append_state();
+        let until = self.log.progress().accepted();
+        while self.log.progress().flushed() < until {
+            self.turn();
+        }
+        self.log.end_rewrite(superseded, KEPT_IN.into());
+        let replaced = self.log.progress().submitted();
+        loop {
+            self.append();
+            self.transact();
+            self.turn();
+            if let Some(CompactionNews::Rewritten { position }) = self.log.take_compaction_news() {
+                assert!(position < until && replaced >= until);
+                return position;
+            }
+        }
+    }
+
     /// Runs one turn of the loop, and checks every disk image that a crash may leave.
     fn turn(&mut self) {
         let mut ops = Vec::new();
         self.log.poll(self.now, &mut ops);
         for op in ops {
+            if let FileOp::Rename { from, .. } = &op {
+                self.renames += 1;
+                if self.loses_every > 0 && self.renames.is_multiple_of(self.loses_every) {
+                    self.disk.live.remove(from).unwrap();
+                    self.disk.durable.remove(from).unwrap();
+                    self.lost_spares += usize::from(!from.ends_with("compacted.new"));
+                }
+            }
             self.check_images(&op);
             if let Some(done) = self.disk.perform(op) {
                 self.log.done(done);
@@ -217,7 +255,7 @@ fn a_compacted_log_survives_a_crash_at_every_operation() {
 fn a_rewrite_survives_a_crash_at_every_operation() {
     let rules = compacting_config().compaction.unwrap();
     let mut world = World::new(CompactionConfig { delete_retention_ms: 30, ..rules });
-    for round in 0..8 {
+    for _ in 0..8 {
         for _ in 0..12 {
             world.append();
             world.transact();
@@ -225,25 +263,8 @@ fn a_rewrite_survives_a_crash_at_every_operation() {
         }
         let old = world.disk.clone();
         let ends = |world: &World| (-1..3).map(|at| world.log.log_end_offset(part(at))).collect();
-        let superseded = world.begin_rewrite();
-        world.append();
-        world.transact();
-        world.append_state();
-        let (until, before): (u64, Vec<i64>) = (world.log.progress().accepted(), ends(&world));
-        while world.log.progress().flushed() < until {
-            world.turn();
-        }
-        world.log.end_rewrite(superseded, KEPT_IN.into());
-        let replaced = world.log.progress().submitted();
-        let mut news = None;
-        while !matches!(news, Some(CompactionNews::Rewritten { .. })) {
-            world.append();
-            world.transact();
-            world.turn();
-            news = world.log.take_compaction_news();
-        }
-        let Some(CompactionNews::Rewritten { position }) = news else { unreachable!() };
-        assert!(position < until && replaced >= until, "round {round}");
+        let before: Vec<i64> = ends(&world);
+        let position = world.rewrite();
         // The old segments must be gone, even if compaction had changed them since.
         let first = |disk: &Disk| disk.live.first_key_value().unwrap().1.clone();
         assert!(first(&world.disk) != first(&old), "the first segment is another one");
@@ -260,4 +281,32 @@ fn a_log_that_is_compacted_all_the_time_without_tombstones_survives_a_crash_at_e
     let rules = compacting_config().compaction.unwrap();
     let rules = CompactionConfig { delete_retention_ms: 0, min_dirty_ratio: 0.0, ..rules };
     crash_at_every_operation(rules, 160);
+}
+
+/// New segments are gone when they are to get their names, and spare files when they are reused.
+#[test]
+fn a_log_whose_files_are_gone_when_they_are_renamed_survives_a_crash_at_every_operation() {
+    let rules = compacting_config().compaction.unwrap();
+    let mut world = World::new(CompactionConfig { backoff_ms: 20, ..rules });
+    let (mut gone, mut done) = (0, 0);
+    for loses_every in [2, 3, 4] {
+        world.loses_every = loses_every;
+        for _ in 0..150 {
+            world.append();
+            world.transact();
+            world.turn();
+            match world.log.take_compaction_news() {
+                Some(CompactionNews::Gone { .. }) => gone += 1,
+                Some(CompactionNews::Done { .. }) => done += 1,
+                None => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        world.rewrite();
+    }
+    let World { checks, lost_spares, .. } = world;
+    println!(
+        "{checks} images; gone: {gone} new segments, {lost_spares} spare files; {done} passes"
+    );
+    assert!(gone > 2 && done > 2 && lost_spares > 2);
 }

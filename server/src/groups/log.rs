@@ -431,6 +431,10 @@ impl GroupLog {
                 );
                 None
             }
+            CompactionNews::Gone { reason } => {
+                warn!("the log is not compacted now: {reason}. The next attempt comes later");
+                None
+            }
             CompactionNews::Damaged { segment, reason } => {
                 Some(LogNews::Damaged(format!("segment {segment}: {reason}")))
             }

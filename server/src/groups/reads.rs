@@ -46,8 +46,11 @@ impl LogReads {
         let is_read = matches!(done, FileDone::Read { .. } | FileDone::ReadFailed { .. });
         let plan = if is_read { self.plans.remove(&token) } else { None };
         let Some((plan, read)) = plan else { return Err(done) };
-        log.end_read(&plan);
+        let is_as_planned = log.end_read(&plan);
         let batches = match done {
+            FileDone::Read { .. } if !is_as_planned => {
+                Err("a compacted segment was gone when it was to be read".to_owned())
+            }
             FileDone::Read { data, .. } => {
                 let mut batches = Vec::new();
                 let extracted = plan.extract(&data, &mut batches);

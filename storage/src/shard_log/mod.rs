@@ -243,15 +243,17 @@ impl ShardLog {
                 assert_eq!(token, self.token(STEP_TOKEN), "a write of another owner");
                 self.step_written(buffer);
             }
-            FileDone::Synced { token } => {
-                assert_eq!(token, self.token(STEP_TOKEN), "a sync of another owner");
+            FileDone::Synced { token } | FileDone::Renamed { token } => {
+                assert_eq!(token, self.token(STEP_TOKEN), "a sync or rename of another owner");
                 self.step_done();
+            }
+            FileDone::Lost { token, .. } => {
+                assert_eq!(token, self.token(STEP_TOKEN), "a rename of another owner");
+                self.segments.spare_lost();
             }
             FileDone::Read { .. }
             | FileDone::ReadFailed { .. }
             | FileDone::NoSpace { .. }
-            | FileDone::Lost { .. }
-            | FileDone::Renamed { .. }
             | FileDone::Looked { .. } => {
                 unreachable!("only compaction reads, and only its writes may fail")
             }
@@ -399,32 +401,31 @@ impl ShardLog {
 
     fn start_step(&mut self, step: Step, ops: &mut Vec<FileOp>) {
         let token = self.token(STEP_TOKEN);
-        let (Step::Zero { segment, .. }
-        | Step::SyncTail { segment }
-        | Step::SyncReady { segment, .. }
-        | Step::Header { segment, .. }
-        | Step::Recycle { segment, .. }) = step;
-        if let Step::Recycle { from, .. } = step {
-            ops.push(FileOp::Rename { token: None, from: self.path(from), to: self.path(segment) });
-        }
-        let file = self.file(segment, ops);
-        ops.push(match step {
-            Step::Zero { from, to, .. } => {
+        let op = match step {
+            Step::Zero { segment, from, to } => {
                 assert!(from < to && (to - from) as usize <= ZERO_CHUNK_BYTES);
+                let file = self.file(segment, ops);
                 let mut data = std::mem::take(&mut self.zeros);
                 data.resize((to - from) as usize, 0);
                 FileOp::Write { token, file, offset: u64::from(from), data }
             }
-            Step::SyncTail { .. } | Step::SyncReady { .. } => FileOp::Sync { token, file },
-            Step::Header { bytes, .. } => {
+            Step::SyncTail { segment } | Step::SyncReady { segment, .. } => {
+                FileOp::Sync { token, file: self.file(segment, ops) }
+            }
+            Step::Header { segment, bytes } => {
                 let data = self.segment_header(segment, bytes, false);
-                FileOp::Write { token, file, offset: 0, data }
+                FileOp::Write { token, file: self.file(segment, ops), offset: 0, data }
             }
-            Step::Recycle { .. } => {
+            Step::Recycle { from, segment } => {
+                let (from, to) = (self.path(from), self.path(segment));
+                FileOp::Rename { token: Some(token), from, to }
+            }
+            Step::Reuse { segment } => {
                 let data = self.segment_header(segment, self.config.segment_bytes, true);
-                FileOp::Write { token, file, offset: 0, data }
+                FileOp::Write { token, file: self.file(segment, ops), offset: 0, data }
             }
-        });
+        };
+        ops.push(op);
     }
 
     fn segment_header(&self, sequence: u64, segment_bytes: u32, is_recycled: bool) -> Vec<u8> {

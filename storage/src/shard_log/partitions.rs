@@ -54,7 +54,7 @@ impl ClosedBatches {
 
 /// The index entries of a partition in one segment.
 #[derive(Debug)]
-struct SegmentIndex {
+pub(crate) struct SegmentIndex {
     segment: u64,
     /// Never empty.
     entries: Vec<IndexEntry>,
@@ -219,14 +219,32 @@ impl Partition {
     }
 
     /// Replaces the index entries of the segments from `segment` to `last` by those of one new
-    /// segment.
-    pub(crate) fn replace_index(&mut self, segment: u64, last: u64, entries: Vec<IndexEntry>) {
+    /// segment. Returns the old ones.
+    pub(crate) fn replace_index(
+        &mut self,
+        segment: u64,
+        last: u64,
+        entries: Vec<IndexEntry>,
+    ) -> Vec<SegmentIndex> {
+        let new = (!entries.is_empty()).then_some(SegmentIndex { segment, entries });
+        self.restore_index(segment, last, new.into_iter().collect())
+    }
+
+    /// Replaces the index entries of the segments from `segment` to `last` by those that
+    /// [`Self::replace_index`] returned. Returns the old ones.
+    pub(crate) fn restore_index(
+        &mut self,
+        segment: u64,
+        last: u64,
+        index: Vec<SegmentIndex>,
+    ) -> Vec<SegmentIndex> {
+        let bytes = |index: &[SegmentIndex]| index.iter().map(SegmentIndex::bytes).sum::<u64>();
         let from = self.index.partition_point(|index| index.segment < segment);
         let to = self.index.partition_point(|index| index.segment <= last);
-        let new = (!entries.is_empty()).then_some(SegmentIndex { segment, entries });
-        self.indexed_bytes += new.as_ref().map_or(0, SegmentIndex::bytes);
-        let replaced = self.index.splice(from..to, new);
-        self.indexed_bytes -= replaced.map(|it| it.bytes()).sum::<u64>();
+        self.indexed_bytes += bytes(&index);
+        let old: Vec<_> = self.index.splice(from..to, index).collect();
+        self.indexed_bytes -= bytes(&old);
+        old
     }
 }
 

@@ -21,6 +21,8 @@ pub struct ReadPlan {
     /// The block size of the segment, and the number of bytes to skip before the first block.
     block_bytes: u32,
     skip: usize,
+    /// The number of undone swaps when it was planned.
+    undone_swaps: u64,
 }
 
 /// A read of a whole partition, from its first record on. Compaction may run in the meantime.
@@ -100,20 +102,33 @@ impl ShardLog {
         let skip = (start - from) as usize;
         *self.readers.entry(segment).or_default() += 1;
         let LogConfig { topics, log_id, .. } = self.config;
-        Some(ReadPlan { topics, partition, offset, max_bytes, log_id, segment, block_bytes, skip })
+        Some(ReadPlan {
+            topics,
+            partition,
+            offset,
+            max_bytes,
+            log_id,
+            segment,
+            block_bytes,
+            skip,
+            undone_swaps: self.compaction.undone_swaps(),
+        })
     }
 
-    /// Ends a planned read, whether or not it succeeded.
+    /// Ends a planned read, whether or not it succeeded. Returns false if the read may have found
+    /// other blocks than those that were planned: a compacted segment was gone before it got its
+    /// name.
     ///
     /// # Panics
     /// The read has already ended.
-    pub fn end_read(&mut self, plan: &ReadPlan) {
+    pub fn end_read(&mut self, plan: &ReadPlan) -> bool {
         let readers = self.readers.get_mut(&plan.segment);
         let Some(readers) = readers else { unreachable!("a read that was not planned") };
         *readers -= 1;
         if *readers == 0 {
             self.readers.remove(&plan.segment);
         }
+        plan.undone_swaps == self.compaction.undone_swaps()
     }
 }
 

@@ -80,8 +80,10 @@ pub(crate) enum Step {
     SyncReady { segment: u64, bytes: u32 },
     /// Write the header of a segment of this size, which is filled with zeros.
     Header { segment: u64, bytes: u32 },
-    /// Reuse the file of the replaced segment `from`.
+    /// Rename the file of the replaced segment `from`, to reuse it. It may be gone.
     Recycle { from: u64, segment: u64 },
+    /// Write the header of a segment whose file is reused.
+    Reuse { segment: u64 },
 }
 
 #[derive(Debug)]
@@ -98,6 +100,8 @@ pub(crate) struct Segments {
     /// Whether the first of `steps` is in progress.
     is_running: bool,
     is_tail_synced: bool,
+    /// Replaced segments. They come back if the new segment turns out to be gone.
+    replaced: Vec<(u64, Segment)>,
     /// Files of replaced segments that will be reused.
     spare: VecDeque<u64>,
     /// Files of replaced segments that will be removed.
@@ -125,6 +129,7 @@ impl Segments {
             steps: VecDeque::new(),
             is_running: false,
             is_tail_synced: true,
+            replaced: Vec::new(),
             spare: VecDeque::new(),
             retired: VecDeque::new(),
             named_before: 0,
@@ -251,7 +256,8 @@ impl Segments {
             Step::SyncTail { .. }
             | Step::SyncReady { .. }
             | Step::Header { .. }
-            | Step::Recycle { .. } => step,
+            | Step::Recycle { .. }
+            | Step::Reuse { .. } => step,
         })
     }
 
@@ -289,12 +295,21 @@ impl Segments {
             Some(Step::SyncReady { segment, bytes } | Step::Header { segment, bytes }) => {
                 self.adopt_new(config, segment, bytes);
             }
-            Some(Step::Recycle { segment, .. }) => {
+            Some(Step::Recycle { segment, .. }) => self.steps.push_front(Step::Reuse { segment }),
+            Some(Step::Reuse { segment }) => {
                 self.adopt_new(config, segment, config.segment_bytes);
             }
             None => unreachable!("a step is under way"),
         }
         false
+    }
+
+    /// The file that was to be reused is gone. Another one is reused, or a new one made.
+    pub(crate) fn spare_lost(&mut self) {
+        assert!(self.is_running, "no step is under way");
+        self.is_running = false;
+        let step = self.steps.pop_front();
+        assert!(matches!(step, Some(Step::Recycle { .. })), "{step:?} has no file to lose");
     }
 
     fn adopt_new(&mut self, config: &LogConfig, segment: u64, bytes: u32) {
@@ -396,25 +411,34 @@ impl Segments {
         self.list.values().map(|segment| segment.pass).max().unwrap_or(0)
     }
 
-    /// Replaces all segments that a compacted segment covers. Their files are kept for reuse if
-    /// `reuses`.
-    pub(crate) fn replace(
-        &mut self,
-        config: &LogConfig,
-        (sequence, new): (u64, Segment),
-        reuses: bool,
-    ) {
+    /// Replaces all segments that a compacted segment covers. Their files stay until
+    /// [`Self::retire_replaced`].
+    pub(crate) fn replace(&mut self, sequence: u64, new: Segment) {
         let replaced: Vec<_> =
             self.list.range(sequence..=new.last_sequence).map(|(at, old)| (*at, *old)).collect();
         assert!(self.active.is_none_or(|active| active > new.last_sequence));
         for (old_sequence, old) in replaced {
             self.list.remove(&old_sequence);
-            if old_sequence != sequence {
-                self.retire(old_sequence, Some(&old).filter(|_| reuses), config);
-            }
+            self.replaced.push((old_sequence, old));
         }
+        assert!(self.replaced.first().is_some_and(|(first, _)| *first == sequence));
         self.dropped_position = self.dropped_position.max(new.dropped_position);
         self.list.insert(sequence, new);
+    }
+
+    /// The compacted segment has the name of the first segment that it replaced. The files of the
+    /// others are kept for reuse if `reuses`, or else removed.
+    pub(crate) fn retire_replaced(&mut self, config: &LogConfig, reuses: bool) {
+        for (sequence, old) in std::mem::take(&mut self.replaced).into_iter().skip(1) {
+            self.retire(sequence, Some(&old).filter(|_| reuses), config);
+        }
+    }
+
+    /// The compacted segment is gone: the segments that it was to replace are those of the log.
+    pub(crate) fn restore_replaced(&mut self) {
+        self.list.extend(std::mem::take(&mut self.replaced));
+        let dropped = self.list.values().map(|segment| segment.dropped_position);
+        self.dropped_position = dropped.max().unwrap_or(0);
     }
 
     /// Keeps the file of a replaced segment for reuse if it has the right size, few files are kept,

@@ -4,7 +4,7 @@ use crate::common::{State, compact, compacting_config, part, settle, values};
 use crate::story::Story;
 use muster_codec::record_batch::Batches;
 use muster_storage::layout::{Block, COMPACTED_VERSION, SegmentHeader};
-use muster_storage::{FileDone, FileOp, FileToken};
+use muster_storage::{CompactionNews, FileDone, FileOp, FileToken};
 use std::collections::BTreeMap;
 
 #[test]
@@ -228,4 +228,76 @@ fn a_file_that_is_being_read_is_not_reused() {
         story.roll();
     }
     assert!(!story.disk.live.contains_key(&kept));
+}
+
+/// The file of the new segment is removed while it is closed, in the middle of a pass.
+#[test]
+fn a_new_segment_that_is_gone_in_the_middle_is_not_made_again() {
+    let mut story = Story::idle();
+    for round in 0..700 {
+        story.put(2, &format!("key {}", round % 300), &"x".repeat(700));
+    }
+    story.roll();
+    let before = State::of(&story.replayed());
+    story.log.set_compaction(compacting_config().compaction);
+    let aside = story.config.dir.join("compacted.new");
+    while !story.disk.live.contains_key(&aside) {
+        polled(&mut story);
+    }
+    // Reads of many segments close it.
+    fetch(&mut story, 2);
+    fetch(&mut story, 2);
+    story.disk.live.remove(&aside).unwrap();
+    story.disk.durable.remove(&aside).unwrap();
+    let news = loop {
+        polled(&mut story);
+        if let Some(news) = story.log.take_compaction_news() {
+            break news;
+        }
+    };
+    assert!(matches!(news, CompactionNews::Gone { .. }), "{news:?}");
+    assert_eq!(State::of(&story.replayed()), before);
+    polled(&mut story);
+    story.now += 20_000;
+    story.compact();
+    assert!(matches!(story.log.take_compaction_news(), Some(CompactionNews::Done { .. })));
+    assert_eq!(State::of(&story.replayed()), before);
+}
+
+#[test]
+fn a_new_segment_that_is_gone_when_it_gets_its_name_changes_nothing() {
+    let mut story = Story::idle();
+    for round in 0..120 {
+        story.put(2, &format!("key {}", round % 7), &"x".repeat(500));
+    }
+    story.roll();
+    let before = fetch(&mut story, 2);
+    story.log.set_compaction(compacting_config().compaction);
+    let aside = story.config.dir.join("compacted.new");
+    let is_swap = |op: &FileOp| matches!(op, FileOp::Rename { from, .. } if *from == aside);
+    let done = loop {
+        let mut ops = Vec::new();
+        story.log.poll(story.now, &mut ops);
+        story.now += 1;
+        if ops.iter().any(is_swap) {
+            story.disk.live.remove(&aside).unwrap();
+            story.disk.durable.remove(&aside).unwrap();
+            break story.disk.perform_all(ops);
+        }
+        for done in story.disk.perform_all(ops) {
+            story.log.done(done);
+        }
+    };
+    // This read expects the new segment.
+    let mut ops = Vec::new();
+    let plan = story.log.read_plan(part(2), 0, 2_000, FileToken(1), &mut ops).unwrap();
+    story.disk.perform_all(ops);
+    done.into_iter().for_each(|done| story.log.done(done));
+    assert!(!story.log.end_read(&plan));
+    assert!(matches!(story.log.take_compaction_news(), Some(CompactionNews::Gone { .. })));
+    assert_eq!(fetch(&mut story, 2), before);
+    story.crash();
+    assert_eq!(fetch(&mut story, 2), before);
+    story.compact();
+    assert_eq!(fetch(&mut story, 2).len(), 7);
 }

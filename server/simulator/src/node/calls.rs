@@ -6,7 +6,6 @@ use super::shard::Inbound;
 use super::{Fact, FileFact, Node};
 use crate::event::MachineEvent;
 use muster::files::{Call, CallDone};
-use muster::partitions::layout::TOPICS;
 use muster_faults::Fault;
 use muster_storage::OpenMode;
 use std::io::ErrorKind;
@@ -58,8 +57,7 @@ impl Node {
             Call::Open { path, mode } => return CallDone::Opened(self.open(shard, &path, mode)),
             Call::Truncate { file, len } => self.disk.truncate(file.inode, len),
             Call::Rename { from, to } => {
-                // A shard's log never renames a file that it needs and that has lost its name.
-                if !self.disk.rename(&from, &to) && from.starts_with(TOPICS) {
+                if !self.disk.rename(&from, &to) {
                     let error = ErrorKind::NotFound.into();
                     return CallDone::NotRenamed { from, error };
                 }

@@ -240,8 +240,11 @@ impl LogCheck {
             return;
         }
         let Some(plan) = self.read.take() else { return };
-        log.end_read(&plan);
+        let is_as_planned = log.end_read(&plan);
         let Some(mut round) = self.round.take() else { return };
+        if !is_as_planned {
+            return self.end_round(now, &round);
+        }
         let replayed = match done {
             FileDone::Read { data, .. } => {
                 self.counters.read_bytes += data.len() as u64;

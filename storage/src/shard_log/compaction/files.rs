@@ -2,35 +2,60 @@
 
 use super::output::Output;
 use super::{ASIDE, ASIDE_FILE_NAME, Compaction};
-use crate::file_op::{FileId, FileKey, FileOp, OpenMode};
-use crate::shard_log::ShardLog;
+use crate::file_op::{Creates, FileId, FileKey, FileOp, OpenMode};
+use crate::log_partition::LogPartition;
+use crate::shard_log::partitions::SegmentIndex;
 use crate::shard_log::recovery::segment_file_name;
 use crate::shard_log::segments::Segment;
+use crate::shard_log::{COMPACTION_TOKEN, ShardLog};
 use std::path::{Path, PathBuf};
+
+/// The replaced segments while a new one gets its name.
+#[derive(Debug)]
+pub(super) struct Swapping {
+    sequence: u64,
+    last_sequence: u64,
+    /// The index entries of each partition in these segments.
+    index: Vec<(LogPartition, Vec<SegmentIndex>)>,
+}
 
 impl ShardLog {
     /// Renames a compacted segment to the name of the first one that it replaces, and drops the
-    /// replaced segments.
+    /// replaced segments. The other files are retired once it has this name.
     pub(super) fn swap(&mut self, output: Output, ops: &mut Vec<FileOp>) {
         let (sequence, segment, mut index) = output.into_parts();
         let Segment { last_sequence, .. } = segment;
         for replaced in self.segments.sequences(sequence, last_sequence) {
             self.close(replaced, ops);
         }
-        self.close(ASIDE, ops);
+        self.close_aside(ops);
         self.keep_replaced(sequence, last_sequence, ops);
-        ops.push(FileOp::Rename { token: None, from: self.path(ASIDE), to: self.path(sequence) });
-        for (partition, state) in self.partitions.iter_mut() {
+        let (token, from) = (Some(self.token(COMPACTION_TOKEN)), self.path(ASIDE));
+        ops.push(FileOp::Rename { token, from, to: self.path(sequence) });
+        let replaced = self.partitions.iter_mut().map(|(partition, state)| {
             let entries = index.remove(&partition).unwrap_or_default();
-            state.replace_index(sequence, last_sequence, entries);
-        }
-        let reuses = !self.compaction.rewrite.is_under_way();
-        self.segments.replace(&self.config, (sequence, segment), reuses);
+            (partition, state.replace_index(sequence, last_sequence, entries))
+        });
+        let index = replaced.collect();
+        self.compaction.swapping = Some(Swapping { sequence, last_sequence, index });
+        self.segments.replace(sequence, segment);
         let Compaction { pass, swaps, markers_dropped_by, .. } = &mut self.compaction;
         *swaps += 1;
         if let Some(pass) = pass.as_ref().filter(|pass| pass.has_dropped_markers()) {
             *markers_dropped_by = pass.number();
         }
+    }
+
+    /// The new segment was gone when it was to get its name, so that all replaced segments still
+    /// have theirs. Reads that were planned in the meantime had the new segment in mind.
+    pub(super) fn undo_swap(&mut self, swapping: Swapping) {
+        let Swapping { sequence, last_sequence, index } = swapping;
+        for (partition, index) in index {
+            self.partitions.get_mut(partition).restore_index(sequence, last_sequence, index);
+        }
+        self.segments.restore_replaced();
+        self.compaction.undone_swaps += 1;
+        self.compaction.invalidations += 1;
     }
 
     /// Removes the next retired file: one per call, because a removal takes a while.
@@ -42,10 +67,21 @@ impl ShardLog {
         }
     }
 
+    /// The file of the new segment. Only the first write creates it: if it is gone later, what was
+    /// written to it is gone, too.
     pub(super) fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
-        let Self { files, config, .. } = self;
+        let Self { files, config, compaction, .. } = self;
         let path = || segment_path(&config.dir, ASIDE);
-        files.open(FileKey { log: 0, segment: ASIDE }, OpenMode::ASIDE, path, ops)
+        let mode = match std::mem::replace(&mut compaction.has_aside, true) {
+            false => OpenMode::ASIDE,
+            true => OpenMode { creates: Creates::Nothing, ..OpenMode::ASIDE },
+        };
+        files.open(FileKey { log: 0, segment: ASIDE }, mode, path, ops)
+    }
+
+    pub(super) fn close_aside(&mut self, ops: &mut Vec<FileOp>) {
+        self.close(ASIDE, ops);
+        self.compaction.has_aside = false;
     }
 
     pub(super) fn close(&mut self, segment: u64, ops: &mut Vec<FileOp>) {

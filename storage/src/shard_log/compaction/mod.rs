@@ -28,6 +28,7 @@ use super::ShardLog;
 use crate::file_op::{FileDone, FileOp};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::pace::Pace;
+use files::Swapping;
 use pass::{Pass, Source, Threshold, Work, is_dirty};
 use rules::Rules;
 use std::path::PathBuf;
@@ -85,6 +86,9 @@ pub enum CompactionNews {
     /// A segment could not be read, or its contents have changed since they were written. No pass
     /// begins until the log is rewritten ([`ShardLog::begin_rewrite`]).
     Damaged { segment: u64, reason: String },
+    /// A new segment is gone before it has replaced others. The pass was abandoned; a later pass
+    /// retries.
+    Gone { reason: String },
     /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
 }
@@ -121,6 +125,12 @@ pub(super) struct Compaction {
     pass: Option<Pass>,
     /// Whether a file operation is in progress.
     is_waiting: bool,
+    /// If this operation is the rename of a new segment: what has to be undone if that is gone.
+    swapping: Option<Swapping>,
+    /// The number of swaps that were undone.
+    undone_swaps: u64,
+    /// Whether the file of the new segment was created.
+    has_aside: bool,
     is_broken: bool,
     /// Whether the file of an abandoned pass was removed.
     is_tidy: bool,
@@ -187,6 +197,10 @@ impl Compaction {
         self.swaps
     }
 
+    pub(super) fn undone_swaps(&self) -> u64 {
+        self.undone_swaps
+    }
+
     /// The number of the current pass; None without one.
     pub(super) fn pass_number(&self) -> Option<u64> {
         self.pass.as_ref().map(Pass::number)
@@ -236,7 +250,7 @@ impl ShardLog {
             None => return,
         };
         if !std::mem::replace(&mut self.compaction.is_tidy, true) {
-            self.close(ASIDE, ops);
+            self.close_aside(ops);
             ops.push(FileOp::RemoveFile { path: self.path(ASIDE) });
         }
         let has_pass = self.compaction.pass.is_some() || self.begins_pass(now, &config);
@@ -271,6 +285,7 @@ impl ShardLog {
     pub(super) fn compaction_done(&mut self, done: FileDone) {
         assert!(self.compaction.is_waiting, "compaction has no operation under way");
         self.compaction.is_waiting = false;
+        let swapping = self.compaction.swapping.take();
         let Some(pass) = &mut self.compaction.pass else { unreachable!("no pass is under way") };
         match done {
             FileDone::Read { data, .. } => {
@@ -283,11 +298,16 @@ impl ShardLog {
                 self.compaction.news = Some(CompactionNews::NoSpace);
                 self.give_up();
             }
-            FileDone::Written { .. }
-            | FileDone::Lost { .. }
-            | FileDone::Renamed { .. }
-            | FileDone::Synced { .. }
-            | FileDone::Looked { .. } => {}
+            FileDone::Lost { reason, .. } => {
+                swapping.into_iter().for_each(|swapping| self.undo_swap(swapping));
+                self.compaction.news = Some(CompactionNews::Gone { reason });
+                self.give_up();
+            }
+            FileDone::Renamed { .. } => {
+                let reuses = !self.compaction.rewrite.is_under_way();
+                self.segments.retire_replaced(&self.config, reuses);
+            }
+            FileDone::Written { .. } | FileDone::Synced { .. } | FileDone::Looked { .. } => {}
         }
     }
 
@@ -405,7 +425,10 @@ impl ShardLog {
                 self.wait(now, data.len(), config);
                 ops.push(FileOp::Write { token, file, offset: u64::from(offset), data });
             }
-            Work::Swap(output) => self.swap(*output, ops),
+            Work::Swap(output) => {
+                self.swap(*output, ops);
+                self.wait(now, 0, config);
+            }
             Work::End => self.pass_ended(),
         }
     }
