@@ -124,6 +124,7 @@ seen! {
     FileNameLost "files of partitions that lost their name while they were served",
     DirectoryMoved "directories of partitions that were moved away while they were served",
     FileMissed "opens of files that had lost their name",
+    NewSegmentLost "new segments of compaction that lost their name",
     LogRewritten "damaged logs that were rewritten",
     BatchFlipped "flipped bits of batches of user topics",
     BatchRefused "damaged batches that were refused",

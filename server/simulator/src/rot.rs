@@ -7,6 +7,9 @@
 //! A bit of a batch of a user topic changes, too. Some time later readers must be refused the
 //! batch, in this process or in the next one.
 //!
+//! A new segment that compaction writes loses its name. Nothing depends on it yet, so that nothing
+//! may be lost, and no process may end.
+//!
 //! A segment of a user topic loses its name. Its records are lost once the file is closed. The
 //! shard has to notice this, must not create another file with this name, and must not leave a gap
 //! in the file. A whole directory is moved away, too, and must not be created again.
@@ -23,7 +26,10 @@ use std::path::{Path, PathBuf};
 /// The share of runs whose disk damages files.
 const ROTTING_CHANCE: f64 = 0.25;
 
-/// The share of damages that hit a batch of a user topic.
+/// The share of damages that take the names of the files that compaction writes.
+pub(crate) const NEW_SEGMENT_CHANCE: f64 = 0.2;
+
+/// The share of the others that hit a batch of a user topic.
 pub(crate) const BATCH_CHANCE: f64 = 0.5;
 
 /// The share of these damages that remove names of segments instead, and the share of segments that

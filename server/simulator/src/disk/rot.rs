@@ -77,6 +77,11 @@ impl Disk {
         self.created.retain(|created| created != path);
     }
 
+    /// The paths of the files with this name.
+    pub(crate) fn named(&self, name: &str) -> Vec<PathBuf> {
+        self.names.keys().filter(|path| path.ends_with(name)).cloned().collect()
+    }
+
     /// A directory is moved away, durably.
     pub(crate) fn move_away(&mut self, directory: &Path) {
         self.names.retain(|path, _| path.parent() != Some(directory));

@@ -6,10 +6,11 @@ use crate::disk::Inode;
 use crate::event::MachineEvent;
 use crate::rot::{
     BATCH_CHANCE, DIRECTORY_CHANCE, Damage, DamagedBatch, DamagedLog, FOUND_MAX, FRAMED_FROM,
-    LostName, NAME_CHANCE, NAME_LOST_CHANCE, Snapshot, read_byte,
+    LostName, NAME_CHANCE, NAME_LOST_CHANCE, NEW_SEGMENT_CHANCE, Snapshot, read_byte,
 };
 use muster::partitions::layout::TOPICS;
 use muster::shard::log_directory;
+use muster_storage::shard_log::ASIDE_FILE_NAME;
 use std::path::{Path, PathBuf};
 
 impl World {
@@ -29,6 +30,9 @@ impl World {
         self.plan_rot();
         if !self.node.is_up() || self.node.is_stopping() {
             return;
+        }
+        if self.inside.rot.random.chance(NEW_SEGMENT_CHANCE) {
+            return self.lose_new_segments();
         }
         if self.inside.rot.random.chance(BATCH_CHANCE) {
             return self.damage_batch();
@@ -84,6 +88,15 @@ impl World {
         self.sim.note(format_args!("Flip at byte {at} of {}", path.display()));
         let until = self.sim.now() + FOUND_MAX;
         self.inside.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
+    }
+
+    /// Removes the names of the files that compaction writes.
+    fn lose_new_segments(&mut self) {
+        for path in self.node.disk().named(ASIDE_FILE_NAME) {
+            self.node.disk_mut().lose(&path);
+            self.sim.saw(Seen::NewSegmentLost);
+            self.sim.note(format_args!("{} loses its name", path.display()));
+        }
     }
 
     /// Removes the names of some of the segments with batches.
