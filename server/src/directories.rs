@@ -95,6 +95,15 @@ pub(crate) fn link(path: &Path, name: &Path) -> io::Result<()> {
     fs::hard_link(path, name)
 }
 
+/// Like [`link`], but moves a file that cannot be linked if it `may_move`. There are no hard links
+/// on FAT, and on some file systems of a network or in user space.
+pub(crate) fn keep(path: &Path, name: &Path, may_move: bool) -> io::Result<()> {
+    match link(path, name) {
+        Err(error) if may_move && error.kind() != io::ErrorKind::NotFound => fs::rename(path, name),
+        linked => linked,
+    }
+}
+
 /// The result of a removal; a missing target is not an error.
 pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
@@ -131,6 +140,26 @@ mod tests {
         assert_eq!(of_place(0o2770), [true, true], "as volumes with fsGroup");
         assert_eq!(of_place(0o1777), [false, false], "as /tmp");
         assert_eq!(of_place(0o3777), [false, false]);
+    }
+
+    #[test]
+    fn what_cannot_be_linked_is_moved_if_it_may() {
+        let place = tempfile::tempdir().unwrap();
+        let [file, unlinkable, absent] = ["a", "b", "c"].map(|name| place.path().join(name));
+        let kept = |path: &Path| path.with_extension("kept");
+        fs::write(&file, "1").unwrap();
+        // Linux answers a link to a directory as FAT answers every link: EPERM.
+        fs::create_dir(&unlinkable).unwrap();
+        keep(&unlinkable, &kept(&unlinkable), false).unwrap_err();
+        assert_eq!([unlinkable.exists(), kept(&unlinkable).exists()], [true, false]);
+        for path in [&file, &unlinkable] {
+            keep(path, &kept(path), true).unwrap();
+            assert!(kept(path).exists());
+        }
+        assert_eq!([file.exists(), unlinkable.exists()], [true, false]);
+        let error = keep(&absent, &kept(&absent), true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(!kept(&absent).exists());
     }
 
     #[test]

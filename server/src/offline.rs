@@ -137,8 +137,8 @@ impl OfflineLog {
                 let len = fs::metadata(data.join(path)).ok().map(|found| found.len());
                 Some(FileDone::Looked { token, len })
             }
-            FileOp::Keep { path, name } => {
-                directories::link(&data.join(path), &data.join(name)).map(|()| None)?
+            FileOp::Keep { path, name, may_move } => {
+                directories::keep(&data.join(path), &data.join(name), may_move).map(|()| None)?
             }
             FileOp::RemoveDir { path } => fs::remove_dir_all(data.join(path)).map(|()| None)?,
         })

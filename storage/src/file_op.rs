@@ -154,10 +154,12 @@ pub enum FileOp {
         to: PathBuf,
     },
     /// Gives a file a second name (a hard link), so that it survives the removal of the first. Does
-    /// nothing if the file is missing or the link fails.
+    /// nothing if the file is missing. If the link fails, as on a file system without hard links,
+    /// the file gets the second name instead of the first if it `may_move`, and else none.
     Keep {
         path: PathBuf,
         name: PathBuf,
+        may_move: bool,
     },
     /// Checks which file the path leads to now. A process with an open file does not notice that
     /// the file was removed or that its name now belongs to another file.

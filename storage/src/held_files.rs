@@ -108,7 +108,9 @@ impl HeldFiles {
         }) else {
             return ops.push(FileOp::RemoveFile { path: from });
         };
-        ops.push(FileOp::Keep { path: from.clone(), name: dir.join(&aside) });
+        let name = dir.join(&aside);
+        // It is removed next.
+        ops.push(FileOp::Keep { path: from.clone(), name, may_move: true });
         ops.push(FileOp::RemoveFile { path: from });
         held.name.clone_from(&aside);
         log.push_back((key.segment, aside));
@@ -199,7 +201,8 @@ mod tests {
         held.hold(key(3), dir, "3.log");
         held.replace_segment(key(3), dir, ("3.log", "3.old".into()), &mut ops);
         held.replace_segment(key(4), dir, ("4.log", "4.old".into()), &mut ops);
-        let kept = FileOp::Keep { path: "d/3.log".into(), name: "d/3.old".into() };
+        let (path, name) = ("d/3.log".into(), "d/3.old".into());
+        let kept = FileOp::Keep { path, name, may_move: true };
         let removed = |path: &str| FileOp::RemoveFile { path: path.into() };
         assert_eq!(ops, [kept, removed("d/3.log"), removed("d/4.log")]);
         assert_eq!(held.path(key(3)), Some("d/3.old".into()));

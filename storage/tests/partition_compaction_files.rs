@@ -5,10 +5,10 @@
 mod common;
 
 use common::compacting::{Compacting, Made};
-use common::partition::{World, place, small_config};
+use common::partition::{READ, World, place, small_config};
 use common::texts::{read, records, world};
-use muster_storage::partition_log::CompactionEnd;
-use muster_storage::{PartitionLog, TopicConfig};
+use muster_storage::partition_log::{CompactionEnd, Slice};
+use muster_storage::{FileOp, FileToken, PartitionLog, TopicConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -196,4 +196,47 @@ fn a_pass_whose_directory_was_moved_away_ends_and_makes_no_other_one() {
         assert!(expected.iter().all(|it| left.contains(it)), "{moment}: {left:?}");
     }
     assert_eq!(ends.into_iter().collect::<Vec<_>>(), ["Done", "Gone", "Lost"]);
+}
+
+/// The first segment is being sent while compaction replaces it. The process ends before each
+/// operation in turn.
+#[test]
+fn a_held_segment_is_replaced_with_and_without_hard_links() {
+    for lacks_links in [false, true] {
+        let mut world = world();
+        world.disk.lacks_links = lacks_links;
+        for round in 0..3 {
+            world.append(Made::of(&[("a", Some(&round.to_string()))]).batch());
+            world.seal();
+        }
+        let range = world.range(0, 1_000).unwrap();
+        world.log.hold(&range, &mut world.files);
+        let before = world.read(0, 1_000);
+        let mut pass = world.begin(0).unwrap();
+        let end = loop {
+            let mut ops = Vec::new();
+            let slice = world.log.compact(&mut pass, FileToken(3), &mut world.files, &mut ops);
+            for op in ops {
+                for mut image in images(&world) {
+                    image.reopen_stored().unwrap();
+                    assert!(records(&mut image).contains(&read(4, "a", "2")), "{op:?}");
+                }
+                world.disk.perform(op).into_iter().for_each(|done| pass.done(done));
+            }
+            if let Slice::End(end) = slice {
+                break end;
+            }
+        };
+        assert!(matches!(end, CompactionEnd::Done(_)), "{end:?}");
+        let mut ops = Vec::new();
+        let file = world.files.open_held(&[range.file], &mut ops)[0];
+        let (token, offset, len) = (READ, range.offset, range.len);
+        ops.push(FileOp::Read { token, file, offset, len });
+        assert_eq!(world.read_bytes(ops), before, "without links: {lacks_links}");
+        let mut ops = Vec::new();
+        world.files.release(range.file, &mut ops);
+        world.perform(ops);
+        let names: Vec<_> = world.disk.dir(&place().dir).into_keys().collect();
+        assert!(names.iter().all(|name| name.ends_with(".log")), "{names:?}");
+    }
 }

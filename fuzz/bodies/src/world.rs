@@ -418,7 +418,7 @@ impl Disk {
                 let len = self.files.get(&path).map(SparseFile::len);
                 return Some(FileDone::Looked { token, len });
             }
-            FileOp::Keep { path, name } => {
+            FileOp::Keep { path, name, .. } => {
                 let kept = self.files.get(&path).cloned();
                 self.files.extend(kept.map(|file| (name, file)));
             }

@@ -58,7 +58,7 @@ impl Disk {
                 return CallDone::Looked(Ok(found.filter(is_it).map(|it| it.0.borrow().len())));
             }
             // No part of this server reads what is kept in the trash.
-            Call::Keep { path, name } if path.parent() == name.parent() => {
+            Call::Keep { path, name, .. } if path.parent() == name.parent() => {
                 let kept = self.files.get(&path).cloned();
                 self.files.extend(kept.map(|file| (name, file)));
             }

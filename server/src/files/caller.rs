@@ -140,9 +140,9 @@ impl Directory {
                     warn!("could not move {} to {}: {error}", from.display(), to.display());
                 }
             }
-            Call::Keep { path, name } => {
+            Call::Keep { path, name, may_move } => {
                 let (path, name) = (data.join(path), data.join(name));
-                let kept = absent_is_fine(directories::link(&path, &name));
+                let kept = absent_is_fine(directories::keep(&path, &name, may_move));
                 if let Err(error) = kept {
                     warn!("could not keep {} as {}: {error}", path.display(), name.display());
                 }

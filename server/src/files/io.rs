@@ -84,10 +84,12 @@ pub enum Call<F> {
         from: PathBuf,
         to: PathBuf,
     },
-    /// Makes a hard link `name` to a file; a failure is only logged.
+    /// Makes a hard link `name` to a file, or moves the file if it `may_move` and cannot be linked;
+    /// a failure is only logged.
     Keep {
         path: PathBuf,
         name: PathBuf,
+        may_move: bool,
     },
     /// Looks up the file at a path. If `file` is open, the path should lead to it.
     Look {

@@ -132,7 +132,9 @@ impl<I: FileIo> Files<I> {
             FileOp::RemoveFile { path } => self.change_name(io, Call::RemoveFile { path }),
             FileOp::RemoveDir { path } => self.change_name(io, Call::RemoveDir { path }),
             FileOp::MoveDir { from, to } => self.change_name(io, Call::MoveDir { from, to }),
-            FileOp::Keep { path, name } => self.change_name(io, Call::Keep { path, name }),
+            FileOp::Keep { path, name, may_move } => {
+                self.change_name(io, Call::Keep { path, name, may_move });
+            }
             FileOp::Look { token, path, file } => {
                 self.push_call(io, Purpose::Look { token, file }, Call::Look { path, file: None });
             }

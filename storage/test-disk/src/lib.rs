@@ -41,6 +41,8 @@ pub struct Disk {
     pub is_full: bool,
     /// The block size of the device if it exceeds 512; writes must be aligned to it.
     pub block_bytes: usize,
+    /// Whether no file can have a second name.
+    pub lacks_links: bool,
     /// Whether all reads fail.
     pub has_broken_reads: bool,
 }
@@ -99,9 +101,13 @@ impl Disk {
                 let len = self.live.get(&path).map(|file| file.len() as u64);
                 return Some(FileDone::Looked { token, len });
             }
-            FileOp::Keep { path, name } => {
+            FileOp::Keep { may_move: false, .. } if self.lacks_links => {}
+            FileOp::Keep { path, name, .. } => {
                 for files in [&mut self.live, &mut self.durable] {
-                    let kept = files.get(&path).cloned();
+                    let kept = match self.lacks_links {
+                        true => files.remove(&path),
+                        false => files.get(&path).cloned(),
+                    };
                     files.extend(kept.map(|bytes| (name.clone(), bytes)));
                 }
             }

@@ -66,7 +66,7 @@ impl Node {
             Call::RemoveDir { path } => self.disk.remove_dir(&path),
             // No check reads the trash.
             Call::MoveDir { from, .. } => self.disk.remove_dir(&from),
-            Call::Keep { path, name } if path.parent() == name.parent() => {
+            Call::Keep { path, name, .. } if path.parent() == name.parent() => {
                 self.disk.keep(&path, &name);
             }
             Call::Keep { .. } => {}

@@ -87,7 +87,8 @@ impl ShardLog {
         let Some(kept_in) = self.compaction.kept_in.take() else { return };
         for sequence in self.segments.sequences(first, last) {
             let name = kept_in.join(segment_file_name(sequence));
-            ops.push(FileOp::Keep { path: self.path(sequence), name });
+            // A stop before the new segment has its name needs the file where it is.
+            ops.push(FileOp::Keep { path: self.path(sequence), name, may_move: false });
         }
     }
 

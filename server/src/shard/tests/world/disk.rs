@@ -61,8 +61,8 @@ impl World {
             FileOp::MoveDir { from, to } => {
                 return directories::move_to(&data.join(from), &data.join(to)).unwrap();
             }
-            FileOp::Keep { path, name } => {
-                let kept = directories::link(&data.join(path), &data.join(name));
+            FileOp::Keep { path, name, may_move } => {
+                let kept = directories::keep(&data.join(path), &data.join(name), may_move);
                 return directories::absent_is_fine(kept).unwrap();
             }
             FileOp::Look { token, path, file } => {
