@@ -5,6 +5,7 @@
 
 use super::Effects;
 use super::io::Job;
+use super::offline::LostFile;
 use super::partition_set::{PartitionId, Partitions};
 use muster_storage::{FileDone, FileOp, PartitionFile};
 use tracing::{error, info};
@@ -20,19 +21,29 @@ const VISITS_MAX: usize = 256;
 impl Partitions {
     /// The files that are lost, in words: how many, and the first of them.
     pub(crate) fn files_trouble(&self) -> Option<String> {
-        let ((id, _), what) = self.looks.lost.first_key_value()?;
+        let ((id, _), LostFile { what, .. }) = self.looks.lost.first_key_value()?;
         let (name, count) = (self.name_of(*id), self.looks.lost());
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
     /// Notes, and counts, that the file of a segment is lost. False if this was known.
-    pub(super) fn note_lost(&mut self, place: (PartitionId, i64), what: String) -> bool {
-        let is_new = !self.looks.lost.contains_key(&place);
-        if is_new {
-            self.io.counters.files_lost += 1;
-            self.looks.lost.insert(place, what);
+    pub(super) fn note_lost(&mut self, place: (PartitionId, i64), file: LostFile) -> bool {
+        if let Some(known) = self.looks.lost.get_mut(&place) {
+            known.lacks_writes |= file.lacks_writes;
+            return false;
         }
-        is_new
+        self.io.counters.files_lost += 1;
+        self.looks.lost.insert(place, file);
+        true
+    }
+
+    /// Forgets lost files of segments that retention or DeleteRecords has dropped since.
+    fn forget_dropped(&mut self) {
+        let Self { looks, partitions, .. } = self;
+        looks.lost.retain(|(id, segment), file| {
+            let log = partitions.get(id).map(|partition| &partition.log);
+            file.lacks_writes || log.is_some_and(|log| log.has_segment(*segment))
+        });
     }
 
     /// Whether the file of a segment is known to be lost.
@@ -52,6 +63,9 @@ impl Partitions {
             return;
         }
         self.looks.next_at = now.saturating_add(PAUSE_MS);
+        if self.looks.after.is_none() {
+            self.forget_dropped();
+        }
         for _ in 0..LOOKS_MAX {
             let Some((id, file)) = self.next_file() else { return };
             self.look_at(id, file, out);
@@ -98,20 +112,19 @@ impl Partitions {
         };
         let is_active = partition.log.active_segment() == *base_offset;
         partition.is_lost = is_active && what.is_some() || partition.is_lost && !is_active;
-        let (refuses, has_lost_writes) = (partition.is_lost, partition.has_lost_writes);
+        let refuses = partition.is_lost;
         let name = self.name_of(id);
-        match (what, self.looks.lost.contains_key(&place)) {
-            (Some(what), false) => {
+        match (what, self.looks.lost.get(&place)) {
+            (Some(what), None) => {
                 let consequence = consequence(refuses);
                 error!(target: "damage", "{name}: {what}. {consequence}");
-                self.note_lost(place, what);
+                self.note_lost(place, LostFile { what, lacks_writes: false });
             }
-            (None, true) if has_lost_writes => {}
-            (None, true) => {
+            (None, Some(LostFile { lacks_writes: false, .. })) => {
                 info!(target: "damage", "{name}: {path} is no longer lost");
                 self.looks.lost.remove(&place);
             }
-            (Some(_), true) | (None, false) => {}
+            (Some(_) | None, Some(_)) | (None, None) => {}
         }
     }
 

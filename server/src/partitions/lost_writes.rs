@@ -4,6 +4,7 @@
 
 use super::Effects;
 use super::batch::Refusal;
+use super::offline::LostFile;
 use super::partition_set::{PartitionId, Partitions};
 use super::produce::PendingProduce;
 use super::produce_answers::{failed, place_of};
@@ -26,7 +27,8 @@ impl Partitions {
         let (is_first, LostWrite { segment, from }) =
             (!partition.has_lost_writes, lost(&partition.log));
         let waiting = partition.lost_write(from, &mut self.io);
-        let is_new = self.note_lost((id, segment), reason.to_owned());
+        let file = LostFile { what: reason.to_owned(), lacks_writes: true };
+        let is_new = self.note_lost((id, segment), file);
         if is_first || is_new {
             let consequence = "Produces are refused until the next start, which needs the file";
             error!(target: "damage", "{}: {reason}. {consequence}", self.name_of(id));

@@ -26,8 +26,16 @@ pub(super) struct Looks {
     pub under_way: usize,
     /// The file that was looked at last, of a round over all of them.
     pub after: Option<(PartitionId, i64)>,
-    /// The files that are lost, by the base offsets of their segments: which, and how.
-    pub lost: BTreeMap<(PartitionId, i64), String>,
+    /// The files that are lost, by the base offsets of their segments.
+    pub lost: BTreeMap<(PartitionId, i64), LostFile>,
+}
+
+#[derive(Debug)]
+pub(super) struct LostFile {
+    /// Which file, and how.
+    pub what: String,
+    /// A write or a sync did not find it: it lacks this write even if it is back.
+    pub lacks_writes: bool,
 }
 
 impl Looks {

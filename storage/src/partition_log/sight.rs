@@ -51,6 +51,11 @@ impl PartitionLog {
         self.segments.iter().filter(|it| it.written > 0).map(|it| it.base_offset)
     }
 
+    /// Whether the log has a segment with this base offset.
+    pub fn has_segment(&self, base_offset: i64) -> bool {
+        self.segment_with_base(base_offset).is_some()
+    }
+
     /// The base offset of the active segment, which takes the next batch.
     pub fn active_segment(&self) -> i64 {
         self.active().base_offset

@@ -134,3 +134,37 @@ fn looks_do_not_gather_while_the_disk_hangs() {
     world.settle();
     assert_eq!(looks(&look(&mut world)), 4);
 }
+
+/// Two segments are gone, and a batch was to be written to the newer one.
+#[test]
+fn of_a_partition_with_a_lost_write_only_what_is_lost_is_listed() {
+    let mut world = filled();
+    let [older, newest] = [0, 2].map(|number| path(&world, number));
+    world.reopen();
+    let [of_older, of_newest] = [&older, &newest].map(|it| world.disk.live.remove(it).unwrap());
+    assert_eq!(appended(&mut world, 0), ErrorCode::KafkaStorageError);
+    world.pass(ROUND_MS);
+    assert!(trouble(&world).starts_with("2 files"), "{}", trouble(&world));
+    world.disk.live.insert(older, of_older);
+    world.pass(ROUND_MS);
+    assert!(trouble(&world).starts_with("1 files"), "{}", trouble(&world));
+    // It may lack what was to be written to it.
+    world.disk.live.insert(newest, of_newest);
+    world.pass(ROUND_MS);
+    assert!(trouble(&world).starts_with("1 files"), "{}", trouble(&world));
+    assert_eq!(appended(&mut world, 0), ErrorCode::KafkaStorageError);
+    world.reopen();
+    assert_eq!(trouble(&world), "");
+}
+
+#[test]
+fn a_lost_segment_that_retention_drops_is_listed_no_more() {
+    let mut world = filled();
+    let oldest = path(&world, 0);
+    world.disk.live.remove(&oldest);
+    world.pass(ROUND_MS);
+    assert!(trouble(&world).starts_with("1 files"), "{}", trouble(&world));
+    assert_eq!(world.delete_before(0, 1), (1, ErrorCode::None));
+    world.pass(ROUND_MS);
+    assert_eq!(trouble(&world), "");
+}
