@@ -22,6 +22,13 @@ pub use reader::{Batch, Batches, Record, Records};
 /// The only supported magic.
 pub const MAGIC: i8 = 2;
 
+/// The producer of a transaction, as the header of a batch has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+}
+
 /// Stands for "no producer id" in a batch.
 pub const NO_PRODUCER_ID: i64 = -1;
 

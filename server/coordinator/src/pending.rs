@@ -17,12 +17,7 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use muster_fairness::{Address, Moves};
 
-/// The producer of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Producer {
-    pub id: i64,
-    pub epoch: i16,
-}
+pub use muster_codec::record_batch::Producer;
 
 /// An open transaction, and one group in which it has pending offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Producer;
 use muster_storage::ShardLog;
-use muster_transactions::message::{self, Stamp};
+use muster_transactions::message::Stamp;
 use muster_transactions::partition::End;
 
 impl Groups {
@@ -33,8 +33,7 @@ impl Groups {
     ) -> u64 {
         let before = self.log.end_offset(slot);
         let position = self.log.append(slot, now, producer, records).unwrap();
-        if let Some(Producer { id, epoch }) = producer {
-            let producer = message::Producer { id, epoch };
+        if let Some(producer) = producer {
             self.slots_mut().on_producers(slot, |it| {
                 it.appended(now, producer, before, Stamp::default());
             });
@@ -52,8 +51,7 @@ impl Groups {
         marker: EndTxnMarker,
     ) -> u64 {
         let EndTxnMarker { outcome, coordinator_epoch } = marker;
-        let of_end = message::Producer { id: producer.id, epoch: producer.epoch };
-        let end = End { producer: of_end, outcome, version: 0, coordinator_epoch };
+        let end = End { producer, outcome, version: 0, coordinator_epoch };
         let offset = self.log.end_offset(slot);
         self.slots_mut().on_producers(slot, |it| it.marked(now, &end, offset, None));
         self.log.end_transaction(slot, now, producer, marker)

@@ -169,7 +169,6 @@ impl Groups {
             Marking::Write => {}
         }
         let End { producer, outcome, coordinator_epoch, .. } = *end;
-        let producer = muster_coordinator::Producer { id: producer.id, epoch: producer.epoch };
         let marker = EndTxnMarker { outcome, coordinator_epoch };
         let offset = self.log.end_offset(slot);
         self.log.end_transaction(slot, now, producer, marker);

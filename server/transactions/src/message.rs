@@ -13,18 +13,13 @@ use alloc::vec::Vec;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::TransactionOutcome;
 
+pub use muster_codec::record_batch::Producer;
+
 /// The order of a coordinator's messages: by its epoch, then by an ascending number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp {
     pub coordinator_epoch: i32,
     pub sequence: u64,
-}
-
-/// The identity with which a producer writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Producer {
-    pub id: i64,
-    pub epoch: i16,
 }
 
 /// A message to a slot.
