@@ -45,7 +45,7 @@ fn write_ids(loaded: &mut Loaded, log: &mut OfflineLog, now: i64) -> Result<(), 
         }
         partition = transactions.next_with_ids(partition);
     }
-    transactions.damage().map_or(Ok(()), |damage| Err(damage.into()))
+    transactions.damage().map_or(Ok(()), |damage| Err(damage.to_string().into()))
 }
 
 fn write_shares(loaded: &mut Loaded, log: &mut OfflineLog, now: i64) -> Result<(), Failure> {

@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod machine;
+mod replayed;
 mod slots;
 
-pub use machine::{Machine, Unlimited};
+pub use machine::{Damage, Machine, Unlimited};
+pub use replayed::replayed;
 pub use slots::Slots;

@@ -1,5 +1,8 @@
 //! The contract of a state machine.
 
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use std::fmt;
 use std::ops::{Add, Sub};
 
 /// The replicated state of one partition of an internal topic: a function of the records that it
@@ -9,11 +12,31 @@ pub trait Machine: 'static {
     /// share.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
 
+    /// A value of a shard to which all machines of the topic report, such as a budget.
+    type Shared;
+
+    /// Applies a batch of the log. Skips what the machine already has from a snapshot. `position`
+    /// is that of the last operation in the batch's block. Returns false if the snapshot has all
+    /// records of the batch.
+    ///
+    /// # Errors
+    /// This version cannot read a record.
+    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError>;
+
     /// The amounts that the machine uses now.
     fn held(&self) -> Self::Held;
 
     /// The time at which the machine's next timer is due.
     fn next_deadline(&self) -> Option<i64>;
+
+    /// Reports to the shared value. Called after each call of the machine.
+    fn settle(&mut self, _shared: &mut Self::Shared) {}
+
+    /// The damage that the machine has found in its part of a snapshot, since this was opened.
+    /// After that, no answer or record of the machine may be used.
+    fn damage(&self) -> Option<Damage> {
+        None
+    }
 }
 
 /// The amounts of machines whose topic has no limits.
@@ -33,5 +56,15 @@ impl Sub for Unlimited {
 
     fn sub(self, _: Self) -> Self {
         self
+    }
+}
+
+/// Damage of a snapshot, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage(pub String);
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }

@@ -1,7 +1,10 @@
 //! The machines of one topic on a shard: one for each partition that the shard leads. Also tracks
-//! the sum of what they hold and their earliest deadline, without asking each machine.
+//! the sum of what they hold, their earliest deadline and their first damage, without asking each
+//! machine.
 
-use crate::Machine;
+use crate::{Damage, Machine};
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
 use std::collections::BTreeSet;
 
 /// The machines of the partitions of one topic that a shard leads, by the index of the partition.
@@ -12,8 +15,11 @@ pub struct Slots<M: Machine> {
     /// In the order of the indexes.
     all: Vec<Entry<M>>,
     held: M::Held,
+    shared: M::Shared,
     /// The next deadline of each machine that has one.
     deadlines: BTreeSet<(i64, u32)>,
+    /// The first damage that a call has found.
+    damage: Option<Damage>,
 }
 
 /// The place of partitions that the shard does not lead.
@@ -31,7 +37,11 @@ struct Entry<M: Machine> {
 impl<M: Machine> Slots<M> {
     /// Makes the machines of the partitions with these indexes, which ascend. They use nothing of
     /// the limits yet, and have no deadline.
-    pub fn new(indexes: impl IntoIterator<Item = u32>, new: impl Fn() -> M) -> Self {
+    pub fn new(
+        indexes: impl IntoIterator<Item = u32>,
+        shared: M::Shared,
+        new: impl Fn() -> M,
+    ) -> Self {
         let (mut places, mut all) = (Vec::new(), Vec::new());
         for index in indexes {
             assert!(places.len() <= index as usize, "the indexes ascend");
@@ -39,19 +49,36 @@ impl<M: Machine> Slots<M> {
             places.push(all.len() as u32);
             all.push(Entry { index, machine: new(), held: M::Held::default(), deadline: None });
         }
-        Self { places, all, held: M::Held::default(), deadlines: BTreeSet::new() }
+        let (held, deadlines) = (M::Held::default(), BTreeSet::new());
+        Self { places, all, held, shared, deadlines, damage: None }
     }
 
     /// Calls the machine of a partition. `act` also gets what the other machines use of the limits.
-    /// Afterwards notes the machine's own use and its deadline.
+    /// Afterwards notes the machine's own use, its deadline and damage.
     ///
     /// # Panics
     /// The shard does not lead the partition: see [`Self::has`].
     pub fn on<R>(&mut self, index: u32, act: impl FnOnce(&mut M, M::Held) -> R) -> R {
+        self.on_with(index, |machine, _, others| act(machine, others))
+    }
+
+    /// Like [`Self::on`]; `act` gets the shared value, too.
+    ///
+    /// # Panics
+    /// Like [`Self::on`].
+    pub fn on_with<R>(
+        &mut self,
+        index: u32,
+        act: impl FnOnce(&mut M, &mut M::Shared, M::Held) -> R,
+    ) -> R {
         let place = self.places[index as usize] as usize;
         let Entry { machine, held, deadline, .. } = &mut self.all[place];
         let others = self.held - *held;
-        let result = act(machine, others);
+        let result = act(machine, &mut self.shared, others);
+        machine.settle(&mut self.shared);
+        if self.damage.is_none() {
+            self.damage = machine.damage();
+        }
         *held = machine.held();
         self.held = others + *held;
         let next = machine.next_deadline();
@@ -68,6 +95,17 @@ impl<M: Machine> Slots<M> {
         self.has(index).then(|| self.on(index, act))
     }
 
+    /// Applies a batch of the log to the machine of a partition: see [`Machine::replay`]. None if
+    /// another shard leads the partition.
+    pub fn replay(
+        &mut self,
+        index: u32,
+        batch: &Batch<'_>,
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>> {
+        self.on_led(index, |machine, _| machine.replay(batch, position))
+    }
+
     /// Calls all machines, in the order of their partitions.
     pub fn each(&mut self, mut act: impl FnMut(&mut M)) {
         for place in 0..self.all.len() {
@@ -80,6 +118,14 @@ impl<M: Machine> Slots<M> {
     pub fn get(&self, index: u32) -> Option<&M> {
         let place = *self.places.get(index as usize)?;
         self.all.get(place as usize).map(|it| &it.machine)
+    }
+
+    /// Like [`Self::get`], of a partition that the shard leads.
+    ///
+    /// # Panics
+    /// The shard does not lead the partition.
+    pub fn of(&self, index: u32) -> &M {
+        &self.all[self.places[index as usize] as usize].machine
     }
 
     /// Whether the shard leads the partition.
@@ -123,5 +169,20 @@ impl<M: Machine> Slots<M> {
     /// The amounts that all machines use together.
     pub fn held(&self) -> M::Held {
         self.held
+    }
+
+    /// The value to which all machines report.
+    pub fn shared(&self) -> &M::Shared {
+        &self.shared
+    }
+
+    pub fn shared_mut(&mut self) -> &mut M::Shared {
+        &mut self.shared
+    }
+
+    /// The damage that a call found first. What a machine finds while it is only read is not noted
+    /// before its next call.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 }

@@ -1,12 +1,27 @@
 //! The machines of a topic, with a toy: a sum that has a timer once it is odd.
 
-use muster_runtime::{Machine, Slots};
+use muster_codec::DecodeError;
+use muster_codec::record_batch::{Batch, BatchBuilder};
+use muster_runtime::{Damage, Machine, Slots, replayed};
 
 #[derive(Debug, Default)]
 struct Sum(i64);
 
+/// A record adds the length of its key. The position 1 is in the snapshot, and a sum of 1,000 is
+/// damage. A sum reports how often it was called.
 impl Machine for Sum {
     type Held = i64;
+    type Shared = u32;
+
+    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
+        if position <= 1 {
+            return Ok(false);
+        }
+        for record in replayed(batch)? {
+            self.0 += record?.key.map_or(0, |key| key.len() as i64);
+        }
+        Ok(true)
+    }
 
     fn held(&self) -> i64 {
         self.0
@@ -15,11 +30,19 @@ impl Machine for Sum {
     fn next_deadline(&self) -> Option<i64> {
         (self.0 % 2 == 1).then_some(self.0)
     }
+
+    fn settle(&mut self, calls: &mut u32) {
+        *calls += 1;
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        (self.0 >= 1_000).then(|| Damage(format!("a sum of {}", self.0)))
+    }
 }
 
 /// Those of partitions 1, 4 and 6.
 fn slots() -> Slots<Sum> {
-    Slots::new([1, 4, 6], Sum::default)
+    Slots::new([1, 4, 6], 0, Sum::default)
 }
 
 fn add(slots: &mut Slots<Sum>, index: u32, amount: i64) -> i64 {
@@ -85,13 +108,41 @@ fn the_partition_that_follows_is_the_next_one_that_holds_enough() {
 }
 
 #[test]
+fn a_batch_is_replayed_unless_the_snapshot_or_another_shard_has_it() {
+    let (mut slots, mut builder) = (slots(), BatchBuilder::default());
+    for key in [&b"one"[..], b"three"] {
+        builder.append(0, &(key, None::<&[u8]>));
+    }
+    let batch = Batch::read(builder.seal(0, 0)).unwrap();
+    let mut replay = |index, position| slots.replay(index, &batch, position).transpose().unwrap();
+    assert_eq!(
+        [(4, 1), (4, 2), (5, 2)].map(|(at, position)| replay(at, position)),
+        [Some(false), Some(true), None]
+    );
+    assert_eq!((slots.of(4).0, slots.held(), *slots.shared()), (8, 8, 2));
+    *slots.shared_mut() = 0;
+    slots.each(|_| {});
+    assert_eq!(*slots.shared(), 3);
+}
+
+#[test]
+fn the_first_damage_that_a_call_finds_is_known() {
+    let mut slots = slots();
+    add(&mut slots, 1, 999);
+    assert_eq!(slots.damage(), None);
+    add(&mut slots, 4, 2_000);
+    add(&mut slots, 1, 1);
+    assert_eq!(slots.damage(), Some(&Damage("a sum of 2000".to_owned())));
+}
+
+#[test]
 fn a_topic_of_which_the_shard_leads_nothing_is_empty() {
-    let slots = Slots::new([], Sum::default);
+    let slots = Slots::new([], 0, Sum::default);
     assert_eq!((slots.next(None), slots.has(0), slots.held()), (None, false, 0));
 }
 
 #[test]
 #[should_panic(expected = "the indexes ascend")]
 fn indexes_that_do_not_ascend_are_refused() {
-    Slots::new([2, 1], Sum::default);
+    Slots::new([2, 1], 0, Sum::default);
 }

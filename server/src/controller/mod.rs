@@ -10,6 +10,7 @@
 //! [`ToController`] is the other side, on every shard: it sends requests that only the controller
 //! decides, and limits those that wait there.
 
+mod accepted;
 mod access;
 mod certificates;
 mod changes;
@@ -17,6 +18,7 @@ mod missing_topics;
 mod producer_ids;
 mod to_controller;
 
+pub(crate) use accepted::Accepted;
 pub(crate) use missing_topics::AT_ONCE_MAX;
 pub(crate) use to_controller::ToController;
 
@@ -52,7 +54,7 @@ pub(crate) struct Controller {
     /// The id in the stamp of the data directory.
     cluster_id: Arc<str>,
     /// With all accepted changes: requests are checked against it.
-    accepted: ClusterImage,
+    accepted: Accepted,
     /// With all durable changes: the image of the shards.
     published: Arc<ClusterImage>,
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
@@ -107,7 +109,7 @@ impl Controller {
             buckets: Buckets::new(config.controller_quota_window()),
             forgotten: vec![None; shards as usize],
             shares: Shares::new(CREATOR_SHARE),
-            accepted: ClusterImage::clone(&image),
+            accepted: Accepted::new(ClusterImage::clone(&image)),
             published: image,
             unpublished: VecDeque::new(),
             answers: VecDeque::new(),
@@ -119,7 +121,7 @@ impl Controller {
 
     /// The image with all changes that the log has accepted.
     pub(crate) fn accepted(&self) -> &ClusterImage {
-        &self.accepted
+        self.accepted.image()
     }
 
     /// The newest image that was sent to the shards.
@@ -197,7 +199,7 @@ impl Controller {
         let Some(body) = body.ok().and_then(|body| ControllerRequest::try_from(body).ok()) else {
             return error!("shard {from} sent {} that is not readable", admin.api.name());
         };
-        let view = View { image: &self.accepted, ..inputs.view };
+        let view = View { image: self.accepted.image(), ..inputs.view };
         let replacements = cluster::certificates_of(&view, &body);
         let refused = match checked {
             Some((checked, refused)) if checked == replacements => refused,
@@ -227,7 +229,7 @@ impl Controller {
         refused: &Refusals,
     ) -> Change<ControllerResponse<'static>> {
         let Inputs { times: Times { now, wall, .. }, ids, log, .. } = inputs;
-        let view = View { image: &self.accepted, ..inputs.view };
+        let view = View { image: self.accepted.image(), ..inputs.view };
         let mut creator = Creator { shares: &mut self.shares, now: *now, host: &admin.host };
         let buckets = &mut self.buckets;
         match request {
@@ -273,7 +275,7 @@ impl Controller {
     /// Creates topics that a client has named and may create.
     fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &Arc<str>) {
         let Inputs { times: Times { now, .. }, view, ids, errors, log } = inputs;
-        let view = View { image: &self.accepted, ..view };
+        let view = View { image: self.accepted.image(), ..view };
         let mut creator = Creator { shares: &mut self.shares, now, host };
         let (records, refused) = cluster::auto_create(&view, ids, &mut creator, topics);
         if let Some(why) = refused {
@@ -290,7 +292,7 @@ impl Controller {
     /// Removes all that clients have made of what shards share, for a reset.
     pub(crate) fn reset(&mut self, inputs: Inputs<'_>) {
         let Inputs { times: Times { now, wall, .. }, view, errors, log, .. } = inputs;
-        let records = self.accepted.reset_records(view.config, wall);
+        let records = self.accepted().reset_records(view.config, wall);
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
             if let Err(error) = self.write_records(log, now, None, records.to_vec()) {
                 errors.log(now, "reset", format_args!("a reset was not written: {error}"));
@@ -301,7 +303,7 @@ impl Controller {
     /// Creates internal topics that a streams group of a shard lacks.
     fn create_missing(&mut self, inputs: Inputs<'_>, from: u32, creation: Creation) {
         let Creation { topics, limit, retry_ms } = creation;
-        let view = View { image: &self.accepted, ..inputs.view };
+        let view = View { image: self.accepted.image(), ..inputs.view };
         let mut quota = MutationQuota::new(&mut self.buckets, limit, true, inputs.times.now);
         let change = cluster::create_missing(&view, (&mut *inputs.ids, &mut quota), &topics);
         let topics = topics.into_iter().map(|it| it.name).collect();
@@ -312,7 +314,7 @@ impl Controller {
 
     /// Allocates a block of producer ids to a shard.
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
-        let (records, block) = cluster::allocate_producer_ids(&self.accepted);
+        let (records, block) = cluster::allocate_producer_ids(self.accepted());
         let message = Message::ProducerIdBlock { first: block.first, count: block.count };
         self.write_change(inputs, (None, records), (to, message), false);
     }
@@ -322,7 +324,7 @@ impl Controller {
     fn forgotten(&mut self, inputs: Inputs<'_>, from: u32, version: i64) {
         self.forgotten[from as usize] = Some(version);
         let Some(version) = self.forgotten.iter().copied().min().flatten() else { return };
-        let over = self.accepted.deleted().filter(|(_, topic)| topic.version <= version);
+        let over = self.accepted().deleted().filter(|(_, topic)| topic.version <= version);
         let records: Vec<_> = over.map(|(id, _)| cluster::deleted_topic_record(id, None)).collect();
         for records in records.chunks(FORGOTTEN_AT_ONCE) {
             let (now, records) = (inputs.times.now, records.to_vec());
@@ -343,7 +345,7 @@ impl Controller {
     ) {
         let now = inputs.times.now;
         let written = self.write_records(inputs.log, now, by, records);
-        let access = (is_of_access && written.is_ok()).then_some(self.accepted.access_version());
+        let access = (is_of_access && written.is_ok()).then_some(self.accepted().access_version());
         let position = written.unwrap_or_else(|error| {
             let words = format_args!("a change of the cluster was not written: {error}");
             inputs.errors.log(now, "change", words);
@@ -364,14 +366,14 @@ impl Controller {
     ) -> Result<u64, AppendError> {
         if !records.is_empty() {
             // The first change has the id of the cluster, from which a lost stamp is rebuilt.
-            if self.accepted.cluster_id() != Some(&self.cluster_id) {
+            if self.accepted().cluster_id() != Some(&self.cluster_id) {
                 records.push(cluster_id_record(&self.cluster_id));
             }
             let position = log.append_cluster(now, &records)?;
             if let Some(by) = by {
-                self.lines.log(now, &self.accepted, by, &records);
+                self.lines.log(now, self.accepted.image(), by, &records);
             }
-            self.accepted.apply_at(position, &records);
+            self.accepted.apply(position, &records);
             self.unpublished.push_back((position, records));
         }
         Ok(self.unpublished.back().map_or(0, |(position, _)| *position))

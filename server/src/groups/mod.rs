@@ -367,8 +367,8 @@ impl Groups {
         if let Err(what) = audited {
             self.fail(format!("{what}; it is loaded again from the log"), out);
         }
-        let damage = self.slots().damage().map(ToString::to_string);
-        if let Some(damage) = damage.or_else(|| transactions.damage().map(str::to_owned)) {
+        let damage = self.slots().damage().cloned();
+        if let Some(damage) = damage.or_else(|| transactions.damage()) {
             let words = "it is loaded again without it";
             let path = self.snapshots.path();
             let path = path.display();

@@ -289,7 +289,7 @@ fn append_ids(
         last = Some(id.to_owned());
     }
     match turn.transactions.damage() {
-        Some(damage) => Err(NotRestated::Snapshot(damage.to_owned())),
+        Some(damage) => Err(NotRestated::Snapshot(damage.to_string())),
         None => Ok(last.map_or_else(next, |last| Part::IdsOf(partition, Some(last)))),
     }
 }

@@ -1,8 +1,8 @@
 //! The coordinators of groups of a shard, one for each slot that it leads. They share the shard's
-//! budget, and damage that one finds is known without asking each.
+//! budget.
 
 use super::configs;
-use super::machine::GroupsMachine;
+use super::machine::{GroupsMachine, InSnapshot};
 use super::offset_producers::OffsetProducers;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
@@ -14,9 +14,11 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{DecodeError, Wall};
 use muster_coordinator::{
     Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, GroupAsked, GroupView,
-    GroupsPage, Held, Listing, Producer, Rebalance, SnapshotDamage, Topics,
+    GroupsPage, Held, Listing, Producer, Rebalance, SnapshotBytes, SnapshotDamage, Topics,
 };
+use muster_runtime::Damage;
 use muster_storage::LogPartition;
+use muster_storage::snapshot::SlotIndex;
 
 /// The most events of groups that are kept in a turn; further ones are counted.
 const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
@@ -26,9 +28,13 @@ const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 pub struct Slots {
     placement: Placement,
     machines: muster_runtime::Slots<GroupsMachine>,
-    budget: Budget,
-    damage: Option<SnapshotDamage>,
-    events: EventsOfSlots,
+}
+
+/// The budget and the events of a shard, to which its coordinators report.
+#[derive(Debug)]
+pub(super) struct SharedByGroups {
+    pub(super) budget: Budget,
+    pub(super) events: EventsOfSlots,
 }
 
 /// The events of groups in a turn.
@@ -44,7 +50,7 @@ impl EventsOfSlots {
         self.events.is_empty() && self.left_out == 0
     }
 
-    fn take(&mut self, (mut events, left_out): (Vec<Event>, u64)) {
+    pub(super) fn take(&mut self, (mut events, left_out): (Vec<Event>, u64)) {
         let fit = TURN_EVENTS_MAX.saturating_sub(self.events.len()).min(events.len());
         self.left_out += left_out + (events.len() - fit) as u64;
         events.truncate(fit);
@@ -59,17 +65,18 @@ impl Slots {
     /// Those of a shard, without groups.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let config = config.coordinator();
+        let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
         let new = || GroupsMachine {
             coordinator: Coordinator::new(config.clone()),
             producers: OffsetProducers::new(placement.offsets_partitions),
+            in_snapshot: InSnapshot::default(),
         };
-        let machines = muster_runtime::Slots::new(indexes, new);
-        let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
-        Self { placement, machines, budget, damage: None, events }
+        let shared = SharedByGroups { budget, events };
+        Self { placement, machines: muster_runtime::Slots::new(indexes, shared, new) }
     }
 
-    /// Calls the coordinator of a slot, and notes its deadline, its part of the budget and damage.
+    /// Calls the coordinator of a slot.
     ///
     /// # Panics
     /// If the shard does not lead the slot: see [`Self::has`].
@@ -78,18 +85,9 @@ impl Slots {
         slot: Slot,
         act: impl FnOnce(&mut Coordinator, &mut Budget) -> R,
     ) -> R {
-        let Self { machines, budget, damage, events, .. } = self;
-        machines.on(slot.0, |GroupsMachine { coordinator, .. }, others| {
+        self.machines.on_with(slot.0, |machine, SharedByGroups { budget, .. }, others| {
             budget.others = others;
-            let result = act(coordinator, budget);
-            coordinator.settle(budget);
-            if damage.is_none() {
-                *damage = coordinator.damage().cloned();
-            }
-            if coordinator.has_events() {
-                events.take(coordinator.take_events());
-            }
-            result
+            act(&mut machine.coordinator, budget)
         })
     }
 
@@ -103,11 +101,7 @@ impl Slots {
     }
 
     fn each(&mut self, mut act: impl FnMut(&mut Coordinator)) {
-        let mut slot = self.next(None);
-        while let Some(at) = slot {
-            self.on(at, |coordinator, _| act(coordinator));
-            slot = self.next(slot);
-        }
+        self.machines.each(|it| act(&mut it.coordinator));
     }
 
     /// The coordinator of a slot; None if another shard leads it.
@@ -128,33 +122,52 @@ impl Slots {
         self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.producers))
     }
 
+    /// A snapshot has all slots up to a position, and those that are opened up to their own.
+    pub(crate) fn begin_after(&mut self, position: u64) {
+        self.machines.each(|it| {
+            it.in_snapshot = InSnapshot { groups: position, producers: position };
+        });
+    }
+
+    /// Begins with the groups of a slot in a snapshot. None if another shard leads the slot.
+    pub(crate) fn open_groups(
+        &mut self,
+        row: &SlotIndex,
+        bytes: SnapshotBytes,
+    ) -> Option<Result<(), SnapshotDamage>> {
+        self.machines.on_led(row.slot, |GroupsMachine { coordinator, in_snapshot, .. }, _| {
+            in_snapshot.groups = row.from;
+            coordinator.open_snapshot(bytes, row.index.range(), row.index.crc)
+        })
+    }
+
     /// Begins the producers of a slot with what a snapshot has of them.
     ///
     /// # Errors
     /// They are damaged, or the slot is another shard's.
-    pub(crate) fn open_producers(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), DecodeError> {
-        self.led_producers(slot, |it| it.open_snapshot(bytes))
+    pub(crate) fn open_producers(
+        &mut self,
+        row: &SlotIndex,
+        bytes: &[u8],
+    ) -> Result<(), DecodeError> {
+        let foreign = DecodeError::InvalidBatch("records of a partition that another shard has");
+        let opened =
+            self.machines.on_led(row.slot, |GroupsMachine { producers, in_snapshot, .. }, _| {
+                in_snapshot.producers = row.from;
+                producers.open_snapshot(bytes)
+            });
+        opened.ok_or(foreign)?
     }
 
-    /// Applies a batch of the log to the producers of a slot.
-    ///
-    /// # Errors
-    /// A marker that this version cannot read, or the slot is another shard's.
-    pub(crate) fn replay_producer(
+    /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None
+    /// if another shard leads the slot.
+    pub(crate) fn replay(
         &mut self,
         slot: Slot,
         batch: &Batch<'_>,
-    ) -> Result<(), DecodeError> {
-        self.led_producers(slot, |it| it.replay(batch))
-    }
-
-    fn led_producers(
-        &mut self,
-        slot: Slot,
-        act: impl FnOnce(&mut OffsetProducers) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        let foreign = DecodeError::InvalidBatch("records of a partition that another shard has");
-        self.machines.on_led(slot.0, |it, _| act(&mut it.producers)).ok_or(foreign)?
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>> {
+        self.machines.replay(slot.0, batch, position)
     }
 
     /// Calls the producers of a slot that the shard leads.
@@ -203,8 +216,8 @@ impl Slots {
 
     /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
     /// may be used.
-    pub(crate) fn damage(&self) -> Option<&SnapshotDamage> {
-        self.damage.as_ref()
+    pub(crate) fn damage(&self) -> Option<&Damage> {
+        self.machines.damage()
     }
 
     /// All records of the log are replayed: sessions and deadlines start.
@@ -280,7 +293,7 @@ impl Slots {
 
     /// The events of groups since the last call.
     pub(crate) fn take_events(&mut self) -> EventsOfSlots {
-        std::mem::take(&mut self.events)
+        std::mem::take(&mut self.machines.shared_mut().events)
     }
 
     /// The rebalance of a group that is under way.
@@ -346,7 +359,7 @@ impl Slots {
     /// The difference between the bytes that addresses pay for and those that exist: for checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let Held { member_bytes, pending_bytes, .. } = self.held();
-        let (of_members, of_pending) = self.budget.paid();
+        let (of_members, of_pending) = self.machines.shared().budget.paid();
         of_members.abs_diff(member_bytes) + of_pending.abs_diff(pending_bytes)
     }
 

@@ -8,6 +8,7 @@ use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::placement::{Slot, TransactionsPartition};
 use muster_coordinator::Ids;
+use muster_runtime::Damage;
 
 /// The inputs of a call to a coordinator.
 pub(crate) struct Inputs<'i> {
@@ -55,7 +56,7 @@ pub(crate) trait TransactionCoordinators {
     ) -> Option<&muster_transactions::Coordinator>;
 
     /// The damage found in the snapshot since it was opened.
-    fn damage(&self) -> Option<&'static str>;
+    fn damage(&self) -> Option<Damage>;
 }
 
 /// The states of share partitions of a shard, whose records are in the same log.

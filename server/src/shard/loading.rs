@@ -108,13 +108,13 @@ fn load_by(
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, transactions, shares, mut image, mut recovered, .. } = start;
+    let Start { slots, transactions, mut shares, image, mut recovered, .. } = start;
+    shares.loaded();
     let cluster = (number == CONTROLLER).then_some(topics::CLUSTER);
     recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
     if let Some(known) = common.known_log(number).filter(|_| !accepts_loss) {
         known.check(&directory, &recovered)?;
     }
-    image.loaded_at(recovered.position());
     let took = began.elapsed();
     let load_micros = (common.stopwatch)().saturating_sub(watched) / 1_000;
     info!(
@@ -132,6 +132,7 @@ fn load_by(
         transactions.ids(),
         took.as_millis(),
     );
+    let image = image.loaded_at(recovered.position());
     Ok(Loaded {
         number,
         common: common.clone(),
@@ -139,7 +140,7 @@ fn load_by(
         transactions,
         shares,
         recovered,
-        image: (number == CONTROLLER).then(|| Arc::new(image)),
+        image: (number == CONTROLLER).then_some(image),
         snapshot: start.snapshot,
         replayed_bytes: start.replayed_bytes,
         load_micros,

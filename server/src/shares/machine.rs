@@ -1,15 +1,46 @@
 //! The state machine of a partition of `__share_group_state`: its share partitions.
 
-use muster_runtime::{Machine, Unlimited};
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use muster_codec::records::ShareRecord;
+use muster_runtime::{Machine, Unlimited, replayed};
 use muster_shares::States;
+use muster_shares::state::StoredEnds;
 
 #[derive(Debug)]
 pub(super) struct StatesMachine {
     pub(super) states: States,
+    pub(super) in_snapshot: InSnapshot,
+}
+
+/// Which records the states have from a snapshot.
+#[derive(Debug, Default)]
+pub(super) struct InSnapshot {
+    /// The position up to which they have all; 0 without a snapshot.
+    pub(super) position: u64,
+    /// The offsets up to which they have those of each share partition.
+    pub(super) ends: StoredEnds,
 }
 
 impl Machine for StatesMachine {
     type Held = Unlimited;
+    type Shared = ();
+
+    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
+        if position <= self.in_snapshot.position {
+            return Ok(false);
+        }
+        for record in replayed(batch)? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            if let Some(read) = ShareRecord::read(key, record.value)?
+                && !self.in_snapshot.ends.have(&read, batch.offset(&record))
+            {
+                self.states.replay(&read);
+            }
+        }
+        Ok(true)
+    }
 
     fn held(&self) -> Unlimited {
         Unlimited

@@ -83,7 +83,7 @@ mod tests {
                 ..Default::default()
             };
             let record = ShareRecord { key, value: ShareValue::Snapshot(value) };
-            states.replay(Slot(*slot), &record).unwrap();
+            states.apply(Slot(*slot), &record);
         }
         states
     }

@@ -4,7 +4,7 @@
 //! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use super::jobs::Jobs;
-use super::machine::StatesMachine;
+use super::machine::{InSnapshot, StatesMachine};
 use super::opening::topic_partition;
 use super::partition_id;
 use crate::clock::Times;
@@ -13,11 +13,12 @@ use crate::groups::{Groups, ShareStates};
 use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
 use muster_runtime::Slots;
-use muster_shares::state::StoredEnds;
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
+use muster_storage::snapshot::SlotIndex;
 use std::collections::BTreeSet;
 use tracing::warn;
 
@@ -35,9 +36,10 @@ impl SlotStates {
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
-        let new = || StatesMachine { states: States::new(updates) };
+        let new =
+            || StatesMachine { states: States::new(updates), in_snapshot: InSnapshot::default() };
         Self {
-            machines: Slots::new(indexes, new),
+            machines: Slots::new(indexes, (), new),
             jobs: Jobs::default(),
             cold_ms: config.share_coordinator_cold_partition_snapshot_interval_ms.into(),
         }
@@ -58,30 +60,45 @@ impl SlotStates {
         self.machines.machines().flat_map(|it| it.states.iter())
     }
 
-    /// Reads the states of a slot from a snapshot. Returns the end of the log as they have it.
+    /// A snapshot has all slots up to a position, and those that are opened up to their own.
+    pub(crate) fn begin_after(&mut self, position: u64) {
+        self.machines.each(|it| it.in_snapshot.position = position);
+    }
+
+    /// Begins with the states of a slot in a snapshot.
     ///
     /// # Errors
     /// They are damaged, or the slot is another shard's.
-    pub(crate) fn open(&mut self, slot: Slot, bytes: &[u8]) -> Result<StoredEnds, DecodeError> {
-        self.on(slot, |states| states.read_chunks(bytes))?
+    pub(crate) fn open(&mut self, row: &SlotIndex, bytes: &[u8]) -> Result<(), DecodeError> {
+        let foreign = "state of share partitions of a slot that another shard has";
+        let opened = self.machines.on_led(row.slot, |StatesMachine { states, in_snapshot }, _| {
+            let ends = states.read_chunks(bytes)?;
+            *in_snapshot = InSnapshot { position: row.from, ends };
+            Ok(())
+        });
+        opened.ok_or(DecodeError::InvalidBatch(foreign))?
     }
 
-    /// Applies a record of the log.
-    ///
-    /// # Errors
-    /// The slot is another shard's.
+    /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None
+    /// if another shard leads the slot.
     pub(crate) fn replay(
         &mut self,
         slot: Slot,
-        record: &ShareRecord<'_>,
-    ) -> Result<(), DecodeError> {
-        self.on(slot, |states| states.replay(record))
+        batch: &Batch<'_>,
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>> {
+        self.machines.replay(slot.0, batch, position)
     }
 
-    fn on<R>(&mut self, slot: Slot, act: impl FnOnce(&mut States) -> R) -> Result<R, DecodeError> {
-        let foreign = "state of share partitions of a slot that another shard has";
-        let foreign = DecodeError::InvalidBatch(foreign);
-        self.machines.on_led(slot.0, |it, _| act(&mut it.states)).ok_or(foreign)
+    /// Applies a record that is not in the log, for tests.
+    #[cfg(test)]
+    pub(crate) fn apply(&mut self, slot: Slot, record: &ShareRecord<'_>) {
+        self.machines.on(slot.0, |it, _| it.states.replay(record));
+    }
+
+    /// All of the log is replayed: which records a snapshot had, is not needed any more.
+    pub(crate) fn loaded(&mut self) {
+        self.machines.each(|it| it.in_snapshot = InSnapshot::default());
     }
 
     /// Forgets the records that logs have lost; called before clients are served. Returns the

@@ -11,8 +11,10 @@ use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
 use crate::placement::{Placement, TransactionsPartition};
 use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_fairness::{Address, Exceeded, Shares};
+use muster_runtime::{Damage, Machine};
 use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 
@@ -30,8 +32,11 @@ impl Coordinators {
     /// Those of a shard, without ids. `epoch` is higher than that of any that these partitions had.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
-        let new = || IdsMachine { coordinator: Coordinator::new(config.transactions(), epoch) };
-        let machines = muster_runtime::Slots::new(indexes, new);
+        let new = || IdsMachine {
+            coordinator: Coordinator::new(config.transactions(), epoch),
+            in_snapshot: 0,
+        };
+        let machines = muster_runtime::Slots::new(indexes, (), new);
         Self { placement, machines, shares: Shares::new(ID_SHARE), opened: Vec::new() }
     }
 
@@ -70,6 +75,11 @@ impl Coordinators {
         self.machines.machines().map(|it| &it.coordinator)
     }
 
+    /// A snapshot has all records up to a position.
+    pub(crate) fn begin_after(&mut self, position: u64) {
+        self.machines.each(|it| it.in_snapshot = position);
+    }
+
     /// Begins with the ids of a partition in a snapshot, at `place` with the checksum of its end.
     ///
     /// # Errors
@@ -85,24 +95,20 @@ impl Coordinators {
             return Err("it has transactional ids of a partition that another shard has");
         }
         self.opened.push(partition);
-        self.machines.on(partition.0, |IdsMachine { coordinator }, _| {
+        self.machines.on(partition.0, |IdsMachine { coordinator, .. }, _| {
             coordinator.open_snapshot(bytes, place, crc, position)
         })
     }
 
-    /// Applies a record of the log.
-    ///
-    /// # Errors
-    /// The partition is another shard's.
+    /// Applies a batch of the log: see [`Machine::replay`]. None if another shard leads the
+    /// partition.
     pub(crate) fn replay(
         &mut self,
         partition: TransactionsPartition,
-        record: &TransactionRecord<'_>,
+        batch: &Batch<'_>,
         position: u64,
-    ) -> Result<(), DecodeError> {
-        let foreign = DecodeError::InvalidBatch("ids of a partition that another shard has");
-        let replay = |it: &mut IdsMachine, _| it.coordinator.replay(record, position);
-        self.machines.on_led(partition.0, replay).ok_or(foreign)
+    ) -> Option<Result<bool, DecodeError>> {
+        self.machines.replay(partition.0, batch, position)
     }
 
     /// Applies a record of a partition that the shard leads.
@@ -176,7 +182,7 @@ impl Coordinators {
         let position = progress.accepted() + 1;
         let producer_ids = &mut *inputs.producer_ids;
         let errors = &mut *inputs.errors;
-        machines.on(partition.0, |IdsMachine { coordinator }, others| {
+        machines.on(partition.0, |IdsMachine { coordinator, .. }, others| {
             let gate = &mut Gate { others, shares, now, refused: None };
             let topics = &topics;
             let mut context =
@@ -201,9 +207,10 @@ impl TransactionCoordinators for Coordinators {
         self.of(partition)
     }
 
-    fn damage(&self) -> Option<&'static str> {
-        let mut opened = self.opened.iter().filter_map(|partition| self.of(*partition));
-        opened.find_map(Coordinator::damage)
+    /// Asks each: a look-up of an id that is only read finds damage, too.
+    fn damage(&self) -> Option<Damage> {
+        let mut opened = self.opened.iter().filter_map(|it| self.machines.get(it.0));
+        opened.find_map(Machine::damage)
     }
 }
 

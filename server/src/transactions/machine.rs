@@ -1,15 +1,35 @@
 //! The state machine of a partition of `__transaction_state`: its transactional ids.
 
-use muster_runtime::Machine;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use muster_codec::records::TransactionRecord;
+use muster_runtime::{Damage, Machine, replayed};
 use muster_transactions::{Coordinator, Held};
 
 #[derive(Debug)]
 pub(super) struct IdsMachine {
     pub(super) coordinator: Coordinator,
+    /// The position up to which a snapshot has all records; 0 without a snapshot.
+    pub(super) in_snapshot: u64,
 }
 
 impl Machine for IdsMachine {
     type Held = Held;
+    type Shared = ();
+
+    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
+        if position <= self.in_snapshot {
+            return Ok(false);
+        }
+        for record in replayed(batch)? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            if let Some(record) = TransactionRecord::read(key, record.value)? {
+                self.coordinator.replay(&record, position);
+            }
+        }
+        Ok(true)
+    }
 
     fn held(&self) -> Held {
         self.coordinator.held()
@@ -17,5 +37,9 @@ impl Machine for IdsMachine {
 
     fn next_deadline(&self) -> Option<i64> {
         self.coordinator.next_deadline()
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        self.coordinator.damage().map(|what| Damage(what.to_owned()))
     }
 }

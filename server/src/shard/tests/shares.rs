@@ -98,7 +98,7 @@ impl World {
             ShareValue::Update(ShareUpdateValue { start_offset, ..Default::default() })
         });
         let record = ShareRecord { key: key.to_record(), value };
-        self.shard.shares.states_mut().replay(slot, &record).unwrap();
+        self.shard.shares.states_mut().apply(slot, &record);
     }
 
     /// Replaces the durable state of a share partition.

@@ -1,0 +1,101 @@
+//! The image of the cluster as the state machine of the cluster's records: with all changes that
+//! the log has accepted.
+
+use crate::cluster::ClusterImage;
+use crate::topics;
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use muster_codec::records::ClusterRecord;
+use muster_runtime::{Machine, Slots, Unlimited, replayed};
+use std::sync::Arc;
+
+/// The index of the one partition.
+const INDEX: u32 = topics::CLUSTER.index;
+
+/// The image, as the machine of the cluster's one partition.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    machines: Slots<ImageMachine>,
+}
+
+#[derive(Debug)]
+struct ImageMachine {
+    image: ClusterImage,
+    /// The position up to which a snapshot has all records; 0 without a snapshot.
+    in_snapshot: u64,
+}
+
+impl Machine for ImageMachine {
+    type Held = Unlimited;
+    type Shared = ();
+
+    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
+        if position <= self.in_snapshot {
+            return Ok(false);
+        }
+        for record in replayed(batch)? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            if let Some(record) = ClusterRecord::read(key, record.value)? {
+                self.image.apply(&record);
+            }
+        }
+        Ok(true)
+    }
+
+    fn held(&self) -> Unlimited {
+        Unlimited
+    }
+
+    /// An image has no timers.
+    fn next_deadline(&self) -> Option<i64> {
+        None
+    }
+}
+
+impl Accepted {
+    pub(crate) fn new(image: ClusterImage) -> Self {
+        let new = || ImageMachine { image: image.clone(), in_snapshot: 0 };
+        Self { machines: Slots::new([INDEX], (), new) }
+    }
+
+    /// The image.
+    pub(crate) fn image(&self) -> &ClusterImage {
+        &self.machines.of(INDEX).image
+    }
+
+    /// Begins with the image in a snapshot, which has all records up to a position.
+    ///
+    /// # Errors
+    /// The bytes are not the image of a snapshot.
+    pub(crate) fn open(
+        &mut self,
+        position: u64,
+        read: impl FnOnce(&mut ClusterImage) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        self.machines.on(INDEX, |it, _| {
+            it.in_snapshot = position;
+            read(&mut it.image)
+        })
+    }
+
+    /// Applies a batch of the log: see [`Machine::replay`].
+    pub(crate) fn replay(
+        &mut self,
+        batch: &Batch<'_>,
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>> {
+        self.machines.replay(INDEX, batch, position)
+    }
+
+    /// The image, after a load of the log up to a position.
+    pub(crate) fn loaded_at(mut self, position: u64) -> Arc<ClusterImage> {
+        self.machines.on(INDEX, |it, _| it.image.loaded_at(position));
+        Arc::new(self.image().clone())
+    }
+
+    /// Applies the records of an operation at its position.
+    pub(super) fn apply(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
+        self.machines.on(INDEX, |it, _| it.image.apply_at(position, records));
+    }
+}
