@@ -323,6 +323,22 @@ impl GroupLog {
         Ok(self.position(slot))
     }
 
+    /// Appends records of another topic as one operation, which are not replayed here. Returns its
+    /// position among those of the partition.
+    ///
+    /// # Errors
+    /// It is too large for the log; nothing is written.
+    pub(super) fn append_of_topic<R: WriteRecord>(
+        &mut self,
+        partition: LogPartition,
+        now: i64,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<u64, AppendError> {
+        let appended = self.log.append(partition, now, records);
+        self.counters.operations_refused += u64::from(appended.is_err());
+        appended.map(|_| self.log.progress_of(partition).accepted())
+    }
+
     /// Appends the marker of a producer to a slot, and replays it: its pending offsets there are
     /// committed or dropped. Returns its position.
     pub(super) fn end_transaction(

@@ -280,9 +280,7 @@ impl Groups {
         now: i64,
         records: &[ClusterRecord<'_>],
     ) -> Result<u64, AppendError> {
-        let (_, log) = self.log.parts();
-        log.append(topics::CLUSTER, now, records)?;
-        Ok(log.progress_of(topics::CLUSTER).accepted())
+        self.log.append_of_topic(topics::CLUSTER, now, records)
     }
 
     /// The position up to which the cluster's operations are durable.

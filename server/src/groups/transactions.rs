@@ -42,10 +42,7 @@ impl Groups {
         now: i64,
         record: &TransactionRecord<'_>,
     ) -> Result<u64, AppendError> {
-        let (_, log) = self.log.parts();
-        let partition = partition.log_partition();
-        log.append(partition, now, [record])?;
-        Ok(log.progress_of(partition).accepted())
+        self.log.append_of_topic(partition.log_partition(), now, [record])
     }
 
     /// Appends records of share partitions of a slot as one atomic operation, for their states to
@@ -59,10 +56,7 @@ impl Groups {
         now: i64,
         records: &[ShareRecord<'_>],
     ) -> Result<u64, AppendError> {
-        let (_, log) = self.log.parts();
-        let partition = slot.share_state();
-        log.append(partition, now, records)?;
-        Ok(log.progress_of(partition).accepted())
+        self.log.append_of_topic(slot.share_state(), now, records)
     }
 
     /// Ends a transaction in the slots that a marker names as partitions of `__consumer_offsets`:

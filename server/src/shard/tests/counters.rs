@@ -3,8 +3,9 @@
 use super::frames::frame;
 use super::world::World;
 use crate::clock::Times;
+use crate::cluster::{GROUP_RESOURCE, config_record};
 use crate::net::ConnectionId;
-use crate::shard::{Event, ListenerIndex};
+use crate::shard::{Event, ListenerIndex, Shard};
 use muster_codec::messages::{
     ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, JoinGroupRequestProtocol,
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -67,6 +68,17 @@ fn a_flush_is_measured_from_its_submission_until_it_is_durable() {
     assert_eq!(totals.of("log_flush_operations"), totals.of("log_flush_bytes"));
     assert_eq!((totals.of("groups_offsets_committed"), totals.of("groups_offsets")), (2, 1));
     assert_eq!(totals.of("clients_answers_waiting"), 0);
+}
+
+#[test]
+fn operations_that_the_log_refuses_are_counted_whatever_their_topic() {
+    let mut world = World::new(&[]);
+    let too_large = "v".repeat(world.common.log_sizes.operation_bytes_max + 1);
+    let record = config_record(GROUP_RESOURCE, "g", "key", Some(too_large));
+    let Shard { controller, groups, .. } = &mut world.shard;
+    let controller = controller.as_mut().unwrap();
+    controller.write_records(groups, world.now, None, vec![record]).unwrap_err();
+    assert_eq!(world.totals().of("log_operations_refused"), 1);
 }
 
 #[test]
