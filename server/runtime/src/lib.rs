@@ -3,10 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod counters;
+mod flush_clock;
 mod machine;
 mod replayed;
+mod runtime;
 mod slots;
 
-pub use machine::{Damage, Machine, Unlimited};
+pub use counters::LogCounters;
+pub use machine::{Damage, Machine, Transactional, Unlimited};
 pub use replayed::replayed;
+pub use runtime::{LogNews, NotWritten, Runtime};
 pub use slots::Slots;

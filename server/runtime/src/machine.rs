@@ -1,19 +1,30 @@
 //! The contract of a state machine.
 
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, WriteRecord};
+use muster_storage::TopicRule;
 use std::fmt;
 use std::ops::{Add, Sub};
 
 /// The replicated state of one partition of an internal topic: a function of the records that it
 /// replayed. It has no clock, performs no I/O and sends nothing.
 pub trait Machine: 'static {
+    /// The rule of the topic in logs.
+    const RULE: TopicRule;
+
+    /// A record of the topic.
+    type Record<'r>: WriteRecord;
+
     /// The amounts that a machine uses of the limits that all machines of its topic on a shard
     /// share.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
 
     /// A value of a shard to which all machines of the topic report, such as a budget.
     type Shared;
+
+    /// Applies the records of an operation that the log has accepted. `position` is that of the
+    /// operation among those of the partition.
+    fn apply(&mut self, operation: &[Self::Record<'_>], position: u64);
 
     /// Applies a batch of the log. Skips what the machine already has from a snapshot. `position`
     /// is that of the last operation in the batch's block. Returns false if the snapshot has all
@@ -37,6 +48,20 @@ pub trait Machine: 'static {
     fn damage(&self) -> Option<Damage> {
         None
     }
+}
+
+/// A machine whose records may be part of transactions.
+pub trait Transactional: Machine {
+    /// Like [`Machine::apply`], in a transaction of a producer.
+    fn apply_in_transaction(
+        &mut self,
+        producer: Producer,
+        operation: &[Self::Record<'_>],
+        position: u64,
+    );
+
+    /// The log has accepted the marker that ends the transaction of a producer.
+    fn end_transaction(&mut self, producer: Producer, marker: EndTxnMarker, position: u64);
 }
 
 /// The amounts of machines whose topic has no limits.

@@ -1,44 +1,10 @@
 //! The machines of a topic, with a toy: a sum that has a timer once it is odd.
 
-use muster_codec::DecodeError;
+mod toys;
+
 use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_runtime::{Damage, Machine, Slots, replayed};
-
-#[derive(Debug, Default)]
-struct Sum(i64);
-
-/// A record adds the length of its key. The position 1 is in the snapshot, and a sum of 1,000 is
-/// damage. A sum reports how often it was called.
-impl Machine for Sum {
-    type Held = i64;
-    type Shared = u32;
-
-    fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
-        if position <= 1 {
-            return Ok(false);
-        }
-        for record in replayed(batch)? {
-            self.0 += record?.key.map_or(0, |key| key.len() as i64);
-        }
-        Ok(true)
-    }
-
-    fn held(&self) -> i64 {
-        self.0
-    }
-
-    fn next_deadline(&self) -> Option<i64> {
-        (self.0 % 2 == 1).then_some(self.0)
-    }
-
-    fn settle(&mut self, calls: &mut u32) {
-        *calls += 1;
-    }
-
-    fn damage(&self) -> Option<Damage> {
-        (self.0 >= 1_000).then(|| Damage(format!("a sum of {}", self.0)))
-    }
-}
+use muster_runtime::{Damage, Slots};
+use toys::{Sum, record};
 
 /// Those of partitions 1, 4 and 6.
 fn slots() -> Slots<Sum> {
@@ -47,7 +13,7 @@ fn slots() -> Slots<Sum> {
 
 fn add(slots: &mut Slots<Sum>, index: u32, amount: i64) -> i64 {
     slots.on(index, |sum, others| {
-        sum.0 += amount;
+        sum.sum += amount;
         others
     })
 }
@@ -56,13 +22,13 @@ fn add(slots: &mut Slots<Sum>, index: u32, amount: i64) -> i64 {
 fn a_machine_is_found_by_its_index_and_others_are_not_there() {
     let mut slots = slots();
     add(&mut slots, 4, 2);
-    let sums = [0, 1, 2, 4, 5, 6, 7, u32::MAX].map(|index| slots.get(index).map(|sum| sum.0));
+    let sums = [0, 1, 2, 4, 5, 6, 7, u32::MAX].map(|index| slots.get(index).map(|sum| sum.sum));
     assert_eq!(sums, [None, Some(0), None, Some(2), None, Some(0), None, None]);
     assert!(slots.has(6) && !slots.has(5));
     for (first, found) in [(0, &[1, 4, 6][..]), (4, &[4, 6]), (5, &[6]), (7, &[])] {
         assert!(slots.from(first).map(|(index, _)| index).eq(found.iter().copied()));
     }
-    assert!(slots.indexes().eq([1, 4, 6]) && slots.machines().map(|it| it.0).eq([0, 2, 0]));
+    assert!(slots.indexes().eq([1, 4, 6]) && slots.machines().map(|it| it.sum).eq([0, 2, 0]));
 }
 
 #[test]
@@ -76,7 +42,7 @@ fn a_call_gets_what_the_others_hold_and_the_sum_follows_it() {
     let mut others = |index| slots.on_led(index, |_, others| others);
     assert_eq!([4, 5, 9].map(&mut others), [Some(3_010), None, None]);
     assert_eq!(slots.held(), 3_110);
-    slots.each(|sum| sum.0 = 1);
+    slots.each(|sum| sum.sum = 1);
     assert_eq!(slots.held(), 3);
 }
 
@@ -110,16 +76,16 @@ fn the_partition_that_follows_is_the_next_one_that_holds_enough() {
 #[test]
 fn a_batch_is_replayed_unless_the_snapshot_or_another_shard_has_it() {
     let (mut slots, mut builder) = (slots(), BatchBuilder::default());
-    for key in [&b"one"[..], b"three"] {
-        builder.append(0, &(key, None::<&[u8]>));
-    }
+    [record(3), record(5)].iter().for_each(|record| builder.append(0, record));
+    slots.each(|sum| sum.in_snapshot = 1);
+    *slots.shared_mut() = 0;
     let batch = Batch::read(builder.seal(0, 0)).unwrap();
     let mut replay = |index, position| slots.replay(index, &batch, position).transpose().unwrap();
     assert_eq!(
         [(4, 1), (4, 2), (5, 2)].map(|(at, position)| replay(at, position)),
         [Some(false), Some(true), None]
     );
-    assert_eq!((slots.of(4).0, slots.held(), *slots.shared()), (8, 8, 2));
+    assert_eq!((slots.of(4).sum, slots.held(), *slots.shared()), (8, 8, 2));
     *slots.shared_mut() = 0;
     slots.each(|_| {});
     assert_eq!(*slots.shared(), 3);

@@ -2,11 +2,12 @@
 //! the log has accepted.
 
 use crate::cluster::ClusterImage;
-use crate::topics;
+use crate::topics::{self, InternalTopic};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ClusterRecord;
-use muster_runtime::{Machine, Slots, Unlimited, replayed};
+use muster_runtime::{Machine, NotWritten, Runtime, Slots, Unlimited, replayed};
+use muster_storage::TopicRule;
 use std::sync::Arc;
 
 /// The index of the one partition.
@@ -26,8 +27,15 @@ struct ImageMachine {
 }
 
 impl Machine for ImageMachine {
+    const RULE: TopicRule = InternalTopic::Cluster.row().rule;
+
+    type Record<'r> = ClusterRecord<'r>;
     type Held = Unlimited;
     type Shared = ();
+
+    fn apply(&mut self, operation: &[ClusterRecord<'_>], position: u64) {
+        self.image.apply_at(position, operation);
+    }
 
     fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
         if position <= self.in_snapshot {
@@ -94,8 +102,17 @@ impl Accepted {
         Arc::new(self.image().clone())
     }
 
-    /// Applies the records of an operation at its position.
-    pub(super) fn apply(&mut self, position: u64, records: &[ClusterRecord<'_>]) {
-        self.machines.on(INDEX, |it, _| it.image.apply_at(position, records));
+    /// Appends records as one atomic operation, and applies them. Returns its position among those
+    /// of the cluster.
+    ///
+    /// # Errors
+    /// The operation is too large for the log; nothing is written.
+    pub(super) fn append(
+        &mut self,
+        runtime: &mut Runtime,
+        now: i64,
+        records: &[ClusterRecord<'_>],
+    ) -> Result<u64, NotWritten> {
+        runtime.append(&mut self.machines, INDEX, now, [records])
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct By<'b> {
 
 /// A change that is logged.
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+pub(super) enum Line {
     Created { topic: String, partitions: i32 },
     Extended { topic: String, before: i32, partitions: i32 },
     Deleted { topic: String },
@@ -47,18 +47,12 @@ pub(super) struct ChangeLines {
 }
 
 impl ChangeLines {
-    /// Logs the records of a change of an image.
-    pub(super) fn log(
-        &mut self,
-        now: i64,
-        image: &ClusterImage,
-        by: By<'_>,
-        records: &[ClusterRecord<'_>],
-    ) {
+    /// Logs the lines of a change.
+    pub(super) fn log(&mut self, now: i64, by: By<'_>, lines: Vec<Line>) {
         if let Some(lines) = self.by_host.left_out(now) {
             info!(target: "change", "{lines} more lines about changes were left out");
         }
-        for line in lines(image, records) {
+        for line in lines {
             if self.by_host.admits(now, Arc::clone(by.host)) {
                 log(by, &line);
             }
@@ -66,7 +60,8 @@ impl ChangeLines {
     }
 }
 
-fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
+/// The lines about the records of a change; `image` is the one before it.
+pub(super) fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
     let (mut lines, mut altered) = (Vec::new(), BTreeMap::<(i8, &str), Vec<&str>>::new());
     let (mut added, mut removed) = (Vec::new(), Vec::new());
     let mut quotas = BTreeMap::<String, Vec<String>>::new();

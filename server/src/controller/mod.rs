@@ -369,11 +369,12 @@ impl Controller {
             if self.accepted().cluster_id() != Some(&self.cluster_id) {
                 records.push(cluster_id_record(&self.cluster_id));
             }
-            let position = log.append_cluster(now, &records)?;
-            if let Some(by) = by {
-                self.lines.log(now, self.accepted.image(), by, &records);
+            let lines = by.map(|by| (by, changes::lines(self.accepted.image(), &records)));
+            let appended = self.accepted.append(log.runtime(), now, &records);
+            let position = appended.map_err(|refused| refused.error)?;
+            if let Some((by, lines)) = lines {
+                self.lines.log(now, by, lines);
             }
-            self.accepted.apply(position, &records);
             self.unpublished.push_back((position, records));
         }
         Ok(self.unpublished.back().map_or(0, |(position, _)| *position))

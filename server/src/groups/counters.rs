@@ -1,11 +1,12 @@
-//! The numbers of a shard's log, its snapshots and its checks.
+//! The numbers of groups in a shard's log, its snapshots and its checks.
 
-use muster_counters::{Histogram, counters};
+use muster_counters::counters;
 
 /// The descriptions of the numbers of log, snapshots, checks and rebalances.
 #[cfg(test)]
 pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
-    LogCounters::METRICS,
+    RecordCounters::METRICS,
+    muster_runtime::LogCounters::METRICS,
     LogGauges::METRICS,
     SnapshotCounters::METRICS,
     CheckCounters::METRICS,
@@ -15,25 +16,11 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
 ];
 
 counters! {
-    /// The log of a shard since its start.
+    /// The records of groups in the log of a shard, since its start.
     #[derive(Copy)]
-    pub struct LogCounters in "log" {
+    pub struct RecordCounters in "log" {
         /// Records of groups that the log accepted.
         records: u64 = Counter of Count,
-        /// Operations that were too large for the log.
-        operations_refused: u64 = Counter of Count,
-        /// Flushes, by the time for which their first operation waited until they began.
-        linger_micros: Histogram = Counter of Microseconds,
-        /// Flushes, by the number of their operations.
-        flush_operations: Histogram = Counter of Count,
-        /// Flushes, by their bytes.
-        flush_bytes: Histogram = Counter of Bytes,
-        /// Flushes, by the time until they were durable.
-        flush_micros: Histogram = Counter of Microseconds,
-        /// Passes of compaction that ended.
-        compactions: u64 = Counter of Count,
-        /// Bytes that compaction removed.
-        compacted_bytes: u64 = Counter of Bytes,
     }
 }
 
@@ -73,35 +60,5 @@ counters! {
         read_bytes: u64 = Counter of Bytes,
         /// Passes in which each file of the log was checked by its name.
         file_rounds: u64 = Counter of Count,
-    }
-}
-
-/// A span of time to be measured when it has ended: of the flush under way, or of the operations
-/// that wait for the next one.
-#[derive(Debug, Default)]
-pub(super) struct FlushClock {
-    /// The present time, in microseconds.
-    now: u64,
-    began: Option<u64>,
-}
-
-impl FlushClock {
-    pub(super) fn advance(&mut self, micros: u64) {
-        self.now = micros;
-    }
-
-    /// Begins, unless it has begun.
-    pub(super) fn begin(&mut self) {
-        self.began.get_or_insert(self.now);
-    }
-
-    /// The time since it began.
-    pub(super) fn so_far(&self) -> u64 {
-        self.began.map_or(0, |began| self.now.saturating_sub(began))
-    }
-
-    /// The time that it took, if it had begun.
-    pub(super) fn end(&mut self) -> Option<u64> {
-        self.began.take().map(|began| self.now.saturating_sub(began))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::TurnEnd;
 use super::history::History;
-use super::slots::EventsOfSlots;
+use super::machine::EventsOfSlots;
 use crate::calendar::civil_time;
 use crate::event::ConnectionId;
 use crate::logging::{Name, Throttle};

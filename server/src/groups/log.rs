@@ -1,10 +1,8 @@
-//! The coordinators of a shard and the log that makes them durable: the only place where records
-//! of groups are written and replayed. Those of transactions have the log from here, and replay
-//! their records themselves.
+//! The coordinators of a shard and the log that makes them durable.
 
 use super::Inputs;
 use super::clock::GroupClock;
-use super::counters::{FlushClock, LogCounters};
+use super::counters::RecordCounters;
 use super::faults::faulty;
 use super::not_restated::NotRestated;
 use super::slots::{ListingOfSlots, Slots};
@@ -13,7 +11,7 @@ use crate::placement::Slot;
 use crate::topics;
 use muster_codec::GroupRequest;
 use muster_codec::limits::STRING_BYTES_MAX;
-use muster_codec::record_batch::{EndTxnMarker, WriteRecord};
+use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::limits::{GROUP_RECORD_BYTES_MAX, MEMBER_PROFILE_BYTES_MAX};
 use muster_coordinator::{
@@ -21,11 +19,9 @@ use muster_coordinator::{
     WalkLimit, WalkProgress, operations,
 };
 use muster_faults::Fault;
+use muster_runtime::{LogCounters, LogNews, NotWritten, Runtime};
 use muster_storage::limits::OPERATION_BYTES_MAX;
-use muster_storage::{
-    AppendError, CompactionNews, FileDone, FileOp, LogExtent, LogPartition, ShardLog,
-};
-use tracing::{debug, warn};
+use muster_storage::{FileDone, FileOp, LogExtent, LogPartition, ShardLog};
 
 // The record of the largest group fits one operation: its members, and the names of the group, its
 // protocol type, protocol and leader.
@@ -36,30 +32,10 @@ const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION
 const _: () =
     assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-/// A flush that takes so long is logged: the time of the groups stands still beyond it.
-const SLOW_FLUSH_MS: u64 = 1_000;
-
-/// News of the log's files.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum LogNews {
-    /// A segment is damaged: it is named, with the reason.
-    Damaged(String),
-    /// The segments up to this position are replaced.
-    Rewritten(u64),
-}
-
-/// The log refused an operation.
-#[derive(Debug)]
-pub(super) struct NotWritten {
-    pub(super) error: AppendError,
-    /// Number of the records before it, which are written.
-    pub(super) written: usize,
-}
-
 /// The coordinators of a shard's slots and the log of all of them.
 pub(super) struct GroupLog {
     slots: Slots,
-    log: ShardLog,
+    runtime: Runtime,
     /// The partitions of internal topics in it.
     partitions: Vec<LogPartition>,
     /// The most bytes in an operation of records that may be cut.
@@ -74,9 +50,7 @@ pub(super) struct GroupLog {
     pub(super) refused_calls: Vec<(Slot, StateCall)>,
     /// See [`Self::moved`].
     moved: Vec<LogPartition>,
-    flush: FlushClock,
-    linger: FlushClock,
-    counters: LogCounters,
+    counters: RecordCounters,
 }
 
 impl GroupLog {
@@ -90,7 +64,7 @@ impl GroupLog {
         let moved = partitions.clone();
         Self {
             slots,
-            log,
+            runtime: Runtime::new(log),
             partitions,
             cut_bytes,
             clock: GroupClock::new(now),
@@ -99,14 +73,21 @@ impl GroupLog {
             state_calls: Vec::new(),
             refused_calls: Vec::new(),
             moved,
-            flush: FlushClock::default(),
-            linger: FlushClock::default(),
-            counters: LogCounters::default(),
+            counters: RecordCounters::default(),
         }
     }
 
-    pub(super) fn counters(&self) -> &LogCounters {
+    pub(super) fn counters(&self) -> &RecordCounters {
         &self.counters
+    }
+
+    pub(super) fn runtime_counters(&self) -> &LogCounters {
+        self.runtime.counters()
+    }
+
+    /// The log, for the records of other topics.
+    pub(super) fn runtime(&mut self) -> &mut Runtime {
+        &mut self.runtime
     }
 
     pub(super) fn slots(&self) -> &Slots {
@@ -114,12 +95,12 @@ impl GroupLog {
     }
 
     pub(super) fn log(&self) -> &ShardLog {
-        &self.log
+        self.runtime.log()
     }
 
     /// The log as a backup takes it.
     pub(super) fn begin_backup(&mut self) -> LogExtent {
-        self.log.begin_backup()
+        self.runtime.log_mut().begin_backup()
     }
 
     /// Keeps requests to the leaders of partitions until the records before them are durable.
@@ -143,7 +124,7 @@ impl GroupLog {
 
     /// Those whose records are durable.
     pub(super) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
-        let log = &self.log;
+        let log = self.runtime.log();
         let is_durable = |(slot, call): &mut (Slot, StateCall)| {
             call.visible_at <= log.progress_of(slot.log_partition()).flushed()
         };
@@ -157,17 +138,17 @@ impl GroupLog {
 
     /// Both, for work that writes no records.
     pub(super) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
-        (&mut self.slots, &mut self.log)
+        (&mut self.slots, self.runtime.log_mut())
     }
 
     /// The position of a slot's last operation.
     pub(super) fn position(&self, slot: Slot) -> u64 {
-        self.log.progress_of(slot.log_partition()).accepted()
+        self.log().progress_of(slot.log_partition()).accepted()
     }
 
     /// The offset that the slot's next record gets.
     pub(super) fn end_offset(&self, slot: Slot) -> i64 {
-        self.log.log_end_offset(slot.log_partition())
+        self.log().log_end_offset(slot.log_partition())
     }
 
     /// The position that the slot's next operation gets.
@@ -177,7 +158,7 @@ impl GroupLog {
 
     /// The position up to which the operations of a partition are durable.
     pub(super) fn flushed(&self, partition: LogPartition) -> u64 {
-        self.log.progress_of(partition).flushed()
+        self.log().progress_of(partition).flushed()
     }
 
     /// Passes a request to the coordinator of a slot. Also returns the limit that it has met.
@@ -197,10 +178,8 @@ impl GroupLog {
     /// Advances the time of the groups.
     pub(super) fn advance(&mut self, Times { now, wall, micros, .. }: Times) {
         self.clock.advance(now);
-        self.flush.advance(micros);
-        self.linger.advance(micros);
-        self.log.set_wall(now, wall);
-        let progress = self.log.progress();
+        self.runtime.advance(now, wall, micros);
+        let progress = self.runtime.log().progress();
         self.clock.watch(progress.flushed(), progress.accepted());
     }
 
@@ -272,7 +251,7 @@ impl GroupLog {
 
     /// Continues a list by about `count` groups.
     pub(super) fn list(&mut self, list: &mut ListingOfSlots, count: usize) {
-        let log = &self.log;
+        let log = self.runtime.log();
         self.slots.list(list, count, |partition| log.progress_of(partition).flushed());
     }
 
@@ -289,54 +268,15 @@ impl GroupLog {
         producer: Option<Producer>,
         records: &[GroupRecord<'_>],
     ) -> Result<u64, NotWritten> {
-        let Self { slots, log, cut_bytes, linger, counters, .. } = self;
-        let partition = slot.log_partition();
-        let mut written = 0;
+        let Self { slots, runtime, cut_bytes, counters, .. } = self;
         let faulty = faulty(records);
         let records = faulty.as_deref().unwrap_or(records);
         let of_groups = records.chunk_by(|a, b| a.group_id() == b.group_id());
-        for operation in of_groups.flat_map(|of_group| operations(of_group, *cut_bytes)) {
-            debug_assert_eq!(slots.slot_of(operation[0].group_id()), slot);
-            let appended = match producer {
-                None => log.append(partition, now, operation),
-                Some(Producer { id, epoch }) => {
-                    log.append_in_transaction(partition, now, (id, epoch), operation)
-                }
-            };
-            counters.operations_refused += u64::from(appended.is_err());
-            let appended = appended.map_err(|error| NotWritten { error, written })?;
-            linger.begin();
-            counters.records += operation.len() as u64;
-            written += operation.len();
-            if Fault::ReplayDiffers.is_injected() && appended.is_multiple_of(128) {
-                continue;
-            }
-            let position = log.progress_of(partition).accepted();
-            slots.on(slot, |coordinator, _| {
-                let producer = producer.filter(|_| !Fault::PendingShown.is_injected());
-                operation.iter().for_each(|record| match producer {
-                    None => coordinator.replay(record, position),
-                    Some(producer) => coordinator.replay_in_transaction(producer, record, position),
-                });
-            });
-        }
-        Ok(self.position(slot))
-    }
-
-    /// Appends records of another topic as one operation, which are not replayed here. Returns its
-    /// position among those of the partition.
-    ///
-    /// # Errors
-    /// It is too large for the log; nothing is written.
-    pub(super) fn append_of_topic<R: WriteRecord>(
-        &mut self,
-        partition: LogPartition,
-        now: i64,
-        records: impl IntoIterator<Item = R>,
-    ) -> Result<u64, AppendError> {
-        let appended = self.log.append(partition, now, records);
-        self.counters.operations_refused += u64::from(appended.is_err());
-        appended.map(|_| self.log.progress_of(partition).accepted())
+        let operations = of_groups.flat_map(|of_group| operations(of_group, *cut_bytes));
+        let appended = slots.append(runtime, slot, now, producer, operations);
+        let written = appended.as_ref().map_or_else(|refused| refused.written, |_| records.len());
+        counters.records += written as u64;
+        appended
     }
 
     /// Appends the marker of a producer to a slot, and replays it: its pending offsets there are
@@ -348,15 +288,8 @@ impl GroupLog {
         producer: Producer,
         marker: EndTxnMarker,
     ) -> u64 {
-        let Producer { id, epoch } = producer;
-        self.log.append_marker(slot.log_partition(), now, (id, epoch), marker);
-        self.linger.begin();
         self.counters.records += 1;
-        let position = self.position(slot);
-        self.slots.on(slot, |coordinator, _| {
-            coordinator.replay_end_transaction(id, marker.outcome, position);
-        });
-        position
+        self.slots.end_transaction(&mut self.runtime, slot, now, producer, marker)
     }
 
     /// Appends about `count` further records of a slot's state again, each as an operation, without
@@ -371,39 +304,17 @@ impl GroupLog {
         walk: &mut StateWalk,
         count: usize,
     ) -> Result<bool, NotRestated> {
-        let Self { slots, log, linger, .. } = self;
+        let Self { slots, runtime, .. } = self;
         let (partition, mut appended) = (slot.log_partition(), Ok(()));
         let mut append = |producer: Option<Producer>, record: &GroupRecord<'_>| {
-            let position = match producer {
-                None => log.append(partition, now, [record]),
-                Some(Producer { id, epoch }) => {
-                    log.append_in_transaction(partition, now, (id, epoch), [record])
-                }
-            };
-            if let Err(error) = position {
+            if let Err(error) = runtime.restate(partition, now, producer, record) {
                 appended = Err(error);
             }
         };
         let restated =
             slots.on(slot, |coordinator, _| coordinator.restate(walk, count, &mut append));
-        linger.begin();
         appended?;
         restated.map_err(|damage| NotRestated::Snapshot(damage.to_string()))
-    }
-
-    /// Appends a record of a state again.
-    ///
-    /// # Errors
-    /// It is too large for the log.
-    pub(super) fn restate_one(
-        &mut self,
-        partition: LogPartition,
-        now: i64,
-        record: &impl WriteRecord,
-    ) -> Result<(), AppendError> {
-        self.log.append(partition, now, [record])?;
-        self.linger.begin();
-        Ok(())
     }
 
     /// The operations of these records were refused: their groups return to their durable state.
@@ -418,68 +329,27 @@ impl GroupLog {
 
     /// Starts the next flush if its time has come.
     pub(super) fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) -> Option<LogNews> {
-        let (submitted, bytes) = (self.log.progress().submitted(), self.log.written_bytes());
-        self.log.poll(now, ops);
-        let operations = self.log.progress().submitted() - submitted;
-        if operations > 0 {
-            self.flush.begin();
-            if let Some(micros) = self.linger.end() {
-                self.counters.linger_micros.record(micros);
-            }
-            self.counters.flush_operations.record(operations);
-            self.counters.flush_bytes.record(self.log.written_bytes() - bytes);
-        }
-        self.log.take_compaction_news().and_then(|news| self.take_news(news))
-    }
-
-    /// Counts and logs the results of compaction.
-    fn take_news(&mut self, news: CompactionNews) -> Option<LogNews> {
-        match news {
-            CompactionNews::Done { bytes_before, bytes_after } => {
-                self.counters.compactions += 1;
-                self.counters.compacted_bytes += bytes_before.saturating_sub(bytes_after);
-                debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
-                None
-            }
-            CompactionNews::NoSpace => {
-                warn!(
-                    "the disk is full: the log is not compacted now; the next attempt comes later"
-                );
-                None
-            }
-            CompactionNews::Gone { reason } => {
-                warn!("the log is not compacted now: {reason}. The next attempt comes later");
-                None
-            }
-            CompactionNews::Damaged { segment, reason } => {
-                Some(LogNews::Damaged(format!("segment {segment}: {reason}")))
-            }
-            CompactionNews::Rewritten { position } => Some(LogNews::Rewritten(position)),
-        }
+        self.runtime.poll(now, ops)
     }
 
     /// How long the flush under way has taken so far.
     pub(super) fn flushing_micros(&self) -> u64 {
-        self.flush.so_far()
+        self.runtime.flushing_micros()
     }
 
     /// A file operation of the log is done. Returns the milliseconds that a flush has taken if it
     /// was slow.
     pub(super) fn done(&mut self, done: FileDone) -> Option<u64> {
-        let was_recovered = self.log.is_recovered();
-        let flushed = self.log.progress().flushed();
-        self.log.done(done);
-        let has_flushed = self.log.progress().flushed() > flushed;
-        let micros = has_flushed.then(|| self.flush.end()).flatten();
-        micros.into_iter().for_each(|micros| self.counters.flush_micros.record(micros));
+        let was_recovered = self.log().is_recovered();
+        let slow_ms = self.runtime.done(done);
+        let log = self.runtime.log();
         self.moved.clear();
-        if self.log.is_recovered() == was_recovered {
-            let of_topics = self.log.flushed().iter().filter(|it| **it != topics::CLUSTER);
-            self.moved.extend(of_topics);
+        if log.is_recovered() == was_recovered {
+            self.moved.extend(log.flushed().iter().filter(|it| **it != topics::CLUSTER));
         } else {
             self.moved.extend(&self.partitions);
         }
-        micros.map(|micros| micros / 1_000).filter(|ms| *ms >= SLOW_FLUSH_MS)
+        slow_ms
     }
 
     /// The partitions of internal topics of which the last operation of the log made operations

@@ -2,9 +2,9 @@
 //! all that reads or writes that log: snapshots, the running check, the audit, the removal of
 //! offsets of deleted topics, and reads of internal topics.
 //!
-//! The coordinators of transactions append to the same log ([`Groups::append_transaction`]), and
-//! send markers to the slots that have offsets of a transaction ([`Groups::mark_transaction`]). So
-//! do share partitions ([`Groups::append_share`]).
+//! The other internal topics append to the same log ([`Groups::runtime`]). The coordinators of
+//! transactions send markers to the slots that have offsets of a transaction
+//! ([`Groups::mark_transaction`]).
 //!
 //! [`Groups`] is sans-I/O. It is given
 //! - the time, before all else of an event or turn ([`Groups::advance`]);
@@ -16,9 +16,8 @@
 //!   next file operations. It returns when it needs the next turn ([`Groups::deadline`]).
 //!
 //! Invariants:
-//! - Records of groups are written and replayed in one place, `GroupLog::append`, and the markers
-//!   of transactions in `GroupLog::end_transaction`. An answer to records that the log refused is
-//!   an error, and their groups return to their durable state.
+//! - Records are written and applied in one place, [`Runtime`]. An answer to records that the log
+//!   refused is an error, and their groups return to their durable state.
 //! - While [`Groups::is_closed`], no request is handled: too much waits for the disk. Only work
 //!   under way continues: offsets that wait for a verdict, which are limited, and markers.
 //! - Once [`Groups::is_failed`], state and log have been found to differ: nothing more is written
@@ -74,12 +73,12 @@ pub(crate) use check::CheckNames;
 use check::{BEGIN_MS, LogCheck};
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
-use log::{GroupLog, LogNews};
-use muster_codec::records::ClusterRecord;
+use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
+use muster_runtime::{LogNews, Runtime};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
-use muster_storage::{AppendError, FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
+use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use requests::LateAnswer;
@@ -270,17 +269,9 @@ impl Groups {
         }
     }
 
-    /// Appends records of the cluster as one atomic operation; returns its position among those of
-    /// the cluster.
-    ///
-    /// # Errors
-    /// The operation is too large for the log; nothing is written.
-    pub(crate) fn append_cluster(
-        &mut self,
-        now: i64,
-        records: &[ClusterRecord<'_>],
-    ) -> Result<u64, AppendError> {
-        self.log.append_of_topic(topics::CLUSTER, now, records)
+    /// The log, for the records of all internal topics.
+    pub(crate) fn runtime(&mut self) -> &mut Runtime {
+        self.log.runtime()
     }
 
     /// The position up to which the cluster's operations are durable.

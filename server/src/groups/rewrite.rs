@@ -237,7 +237,7 @@ impl Part {
         Ok(Some(match self {
             Self::Cluster => {
                 for record in turn.image.into_iter().flat_map(|image| image.records(config)) {
-                    log.restate_one(topics::CLUSTER, turn.now, &record)?;
+                    log.runtime().restate(topics::CLUSTER, turn.now, None, &record)?;
                 }
                 Self::Ids(None)
             }
@@ -284,7 +284,7 @@ fn append_ids(
     let mut last = None;
     for id in coordinator.ids_after(after.as_deref()).take(SLICE_RECORDS) {
         if let Ok(Some(record)) = coordinator.record(id, usize::MAX) {
-            log.restate_one(partition.log_partition(), turn.now, &record)?;
+            log.runtime().restate(partition.log_partition(), turn.now, None, &record)?;
         }
         last = Some(id.to_owned());
     }
@@ -305,7 +305,7 @@ fn append_shares(
     let states = turn.shares.states(slot).into_iter();
     let states = states.flat_map(|it| it.restated_after(after.as_ref()));
     for (key, record) in states.take(SLICE_RECORDS) {
-        log.restate_one(slot.share_state(), turn.now, &record)?;
+        log.runtime().restate(slot.share_state(), turn.now, None, &record)?;
         last = Some(key.clone());
     }
     let next = || Part::Shares(Some(slot));

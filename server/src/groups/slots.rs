@@ -2,60 +2,29 @@
 //! budget.
 
 use super::configs;
-use super::machine::{GroupsMachine, InSnapshot};
+use super::machine::{EventsOfSlots, GroupsMachine, InSnapshot, SharedByGroups};
 use super::offset_producers::OffsetProducers;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::inquiry::SurveyPlace;
 use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
-use muster_codec::record_batch::Batch;
+use muster_codec::record_batch::{Batch, EndTxnMarker};
 use muster_codec::records::GroupRecord;
 use muster_codec::{DecodeError, Wall};
 use muster_coordinator::{
-    Budget, Coordinator, Counters, Counts, Divergence, EVENTS_MAX, Event, GroupAsked, GroupView,
-    GroupsPage, Held, Listing, Producer, Rebalance, SnapshotBytes, SnapshotDamage, Topics,
+    Budget, Coordinator, Counters, Counts, Divergence, GroupAsked, GroupView, GroupsPage, Held,
+    Listing, Producer, Rebalance, SnapshotBytes, SnapshotDamage, Topics,
 };
-use muster_runtime::Damage;
+use muster_runtime::{Damage, NotWritten, Runtime};
 use muster_storage::LogPartition;
 use muster_storage::snapshot::SlotIndex;
-
-/// The most events of groups that are kept in a turn; further ones are counted.
-const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
 pub struct Slots {
     placement: Placement,
     machines: muster_runtime::Slots<GroupsMachine>,
-}
-
-/// The budget and the events of a shard, to which its coordinators report.
-#[derive(Debug)]
-pub(super) struct SharedByGroups {
-    pub(super) budget: Budget,
-    pub(super) events: EventsOfSlots,
-}
-
-/// The events of groups in a turn.
-#[derive(Debug, Default)]
-pub(crate) struct EventsOfSlots {
-    pub(super) events: Vec<Event>,
-    /// The number of those that were too many to be kept.
-    pub(super) left_out: u64,
-}
-
-impl EventsOfSlots {
-    pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.left_out == 0
-    }
-
-    pub(super) fn take(&mut self, (mut events, left_out): (Vec<Event>, u64)) {
-        let fit = TURN_EVENTS_MAX.saturating_sub(self.events.len()).min(events.len());
-        self.left_out += left_out + (events.len() - fit) as u64;
-        events.truncate(fit);
-        self.events.append(&mut events);
-    }
 }
 
 /// A list of the groups of all slots that is under way.
@@ -179,6 +148,44 @@ impl Slots {
         self.machines.on(slot.0, |it, _| act(&mut it.producers))
     }
 
+    /// Appends operations of a slot and applies them; `producer` is that of the transaction that
+    /// they are part of. Returns the position of the last.
+    ///
+    /// # Errors
+    /// An operation is too large for the log; it and the following ones are not written.
+    pub(super) fn append<'o, 'r: 'o>(
+        &mut self,
+        runtime: &mut Runtime,
+        slot: Slot,
+        now: i64,
+        producer: Option<Producer>,
+        operations: impl IntoIterator<Item = &'o [GroupRecord<'r>]>,
+    ) -> Result<u64, NotWritten> {
+        let Self { placement, machines } = self;
+        let is_of_slot = |of_group: &&[GroupRecord<'_>]| {
+            debug_assert_eq!(placement.group_slot(of_group[0].group_id()), slot);
+        };
+        let operations = operations.into_iter().inspect(is_of_slot);
+        match producer {
+            None => runtime.append(machines, slot.0, now, operations),
+            Some(producer) => {
+                runtime.append_in_transaction(machines, slot.0, now, producer, operations)
+            }
+        }
+    }
+
+    /// Appends the marker of a producer to a slot, and applies it. Returns its position.
+    pub(super) fn end_transaction(
+        &mut self,
+        runtime: &mut Runtime,
+        slot: Slot,
+        now: i64,
+        producer: Producer,
+        marker: EndTxnMarker,
+    ) -> u64 {
+        runtime.append_marker(&mut self.machines, slot.0, now, producer, marker)
+    }
+
     /// The coordinators, in the order of their slots.
     fn coordinators(&self) -> impl Iterator<Item = &Coordinator> {
         self.machines.machines().map(|it| &it.coordinator)
@@ -292,7 +299,7 @@ impl Slots {
     }
 
     /// The events of groups since the last call.
-    pub(crate) fn take_events(&mut self) -> EventsOfSlots {
+    pub(super) fn take_events(&mut self) -> EventsOfSlots {
         std::mem::take(&mut self.machines.shared_mut().events)
     }
 

@@ -1,15 +1,14 @@
-//! Transactions in the log of the groups: the records of their coordinators, the markers that end
-//! one in a slot, and what becomes of those that a crash has left open.
+//! Transactions with offsets of groups: the markers that end one in a slot, and what becomes of
+//! those that a crash has left open.
 
 use super::Groups;
 use super::offset_producers::OffsetProducers;
 use crate::partitions::OffsetTransactions;
-use crate::placement::{Slot, TransactionsPartition};
+use crate::placement::Slot;
 use muster_codec::ErrorCode;
 use muster_codec::messages::DescribedProducer;
 use muster_codec::record_batch::EndTxnMarker;
-use muster_codec::records::{OFFSETS_TOPIC, ShareRecord, TransactionRecord};
-use muster_storage::AppendError;
+use muster_codec::records::OFFSETS_TOPIC;
 use muster_transactions::PartitionSet;
 use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported, Stamp};
 use muster_transactions::partition::{End, Marking};
@@ -31,34 +30,6 @@ pub(crate) enum Marked {
 }
 
 impl Groups {
-    /// Appends the record of a transactional id, for its coordinator to replay; returns its
-    /// position among those of the partition.
-    ///
-    /// # Errors
-    /// It is too large for the log; nothing is written.
-    pub(crate) fn append_transaction(
-        &mut self,
-        partition: TransactionsPartition,
-        now: i64,
-        record: &TransactionRecord<'_>,
-    ) -> Result<u64, AppendError> {
-        self.log.append_of_topic(partition.log_partition(), now, [record])
-    }
-
-    /// Appends records of share partitions of a slot as one atomic operation, for their states to
-    /// replay; returns its position in [`Slot::share_state`].
-    ///
-    /// # Errors
-    /// It is too large for the log; nothing is written.
-    pub(crate) fn append_share(
-        &mut self,
-        slot: Slot,
-        now: i64,
-        records: &[ShareRecord<'_>],
-    ) -> Result<u64, AppendError> {
-        self.log.append_of_topic(slot.share_state(), now, records)
-    }
-
     /// Ends a transaction in the slots that a marker names as partitions of `__consumer_offsets`:
     /// the offsets that are pending there are committed or dropped. [`Self::take_marked`] returns
     /// the answer for each once it is durable.

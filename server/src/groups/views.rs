@@ -60,6 +60,7 @@ impl Groups {
             Box::new(coordinators.gauges),
             Box::new(coordinators.events),
             Box::new(*self.log.counters()),
+            Box::new(*self.log.runtime_counters()),
             Box::new(gauges),
             Box::new(*self.snapshots.counters()),
             Box::new(*self.check.counters()),

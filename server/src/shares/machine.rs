@@ -1,11 +1,13 @@
 //! The state machine of a partition of `__share_group_state`: its share partitions.
 
+use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
 use muster_runtime::{Machine, Unlimited, replayed};
 use muster_shares::States;
 use muster_shares::state::StoredEnds;
+use muster_storage::TopicRule;
 
 #[derive(Debug)]
 pub(super) struct StatesMachine {
@@ -23,8 +25,15 @@ pub(super) struct InSnapshot {
 }
 
 impl Machine for StatesMachine {
+    const RULE: TopicRule = InternalTopic::ShareState.row().rule;
+
+    type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;
     type Shared = ();
+
+    fn apply(&mut self, operation: &[ShareRecord<'_>], _position: u64) {
+        operation.iter().for_each(|record| self.states.replay(record));
+    }
 
     fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
         if position <= self.in_snapshot.position {

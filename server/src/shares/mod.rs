@@ -14,7 +14,7 @@
 //! [`Shares::take_answers`] has the answers.
 //!
 //! Invariants:
-//! - Records of share state are appended and replayed in one place, `Shares::append`.
+//! - Records of share state are appended in one place, `SlotStates::write`.
 //! - An acknowledgement is answered, and a record that was released is acquired again, once the
 //!   record of the change is flushed.
 //! - One request at a time reads a share partition, from its read to its acquisition.

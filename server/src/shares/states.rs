@@ -1,7 +1,5 @@
 //! The share state of a shard. Its records are in the shard's own log, in the partition that has
 //! the number of the topic partition's slot.
-//!
-//! Invariant: records are appended and replayed in one place, [`SlotStates::write`].
 
 use super::jobs::Jobs;
 use super::machine::{InSnapshot, StatesMachine};
@@ -140,10 +138,8 @@ impl SlotStates {
         now: i64,
         records: &[ShareRecord<'_>],
     ) -> Result<u64, AppendError> {
-        let position = log.append_share(slot, now, records)?;
-        self.machines
-            .on(slot.0, |it, _| records.iter().for_each(|record| it.states.replay(record)));
-        Ok(position)
+        let appended = log.runtime().append(&mut self.machines, slot.0, now, [records]);
+        appended.map_err(|refused| refused.error)
     }
 }
 

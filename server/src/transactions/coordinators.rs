@@ -14,7 +14,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_fairness::{Address, Exceeded, Shares};
-use muster_runtime::{Damage, Machine};
+use muster_runtime::{Damage, Machine, NotWritten, Runtime};
 use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
 use std::ops::Range;
 
@@ -111,7 +111,23 @@ impl Coordinators {
         self.machines.replay(partition.0, batch, position)
     }
 
-    /// Applies a record of a partition that the shard leads.
+    /// Appends records of a partition one by one, as each is the whole state of an id, and applies
+    /// them.
+    ///
+    /// # Errors
+    /// A record is too large for the log; it and the following ones are not written.
+    pub(super) fn append(
+        &mut self,
+        runtime: &mut Runtime,
+        partition: TransactionsPartition,
+        now: i64,
+        records: &[TransactionRecord<'_>],
+    ) -> Result<(), NotWritten> {
+        runtime.append(&mut self.machines, partition.0, now, records.chunks(1)).map(drop)
+    }
+
+    /// Applies a record that is not in the log, for tests.
+    #[cfg(test)]
     pub(super) fn apply(
         &mut self,
         partition: TransactionsPartition,

@@ -15,9 +15,8 @@
 //! It gathers answers ([`Transactions::take_answers`]) and commands ([`Transactions::send_mail`]).
 //!
 //! Invariants:
-//! - Records are appended and replayed in one place, `Transactions::write`. An answer to records
-//!   that the log refused is an error; their messages are dropped, and the ids return to their
-//!   durable state.
+//! - Records are appended in one place, `Transactions::write`. An answer to records that the log
+//!   refused is an error; their messages are dropped, and the ids return to their durable state.
 //! - A message that waits for a position leaves when that is durable. All others may be lost.
 //! - Letters to another shard are limited; beyond that they are dropped.
 
@@ -146,7 +145,20 @@ impl Transactions {
         self.coordinators.ids()
     }
 
-    /// Replays a record, for tests.
+    /// Appends a record, for tests.
+    #[cfg(test)]
+    pub(crate) fn append_one(
+        &mut self,
+        log: &mut Groups,
+        partition: TransactionsPartition,
+        now: i64,
+        record: &TransactionRecord<'_>,
+    ) {
+        let records = std::slice::from_ref(record);
+        self.coordinators.append(log.runtime(), partition, now, records).unwrap();
+    }
+
+    /// Applies a record that is not in the log, for tests.
     #[cfg(test)]
     pub(crate) fn replay(
         &mut self,

@@ -7,10 +7,9 @@ use crate::dispatch::transaction_apis::{self, Destination};
 use crate::net::{Reply, VisibleAt};
 use crate::placement::TransactionsPartition;
 use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
-use muster_codec::records::TransactionRecord;
 use muster_codec::{ErrorCode, Response, TransactionRequest};
 use muster_coordinator::RequestId;
-use muster_faults::Fault;
+use muster_runtime::NotWritten;
 use muster_storage::AppendError;
 use muster_transactions::{Answer, Caller, Output, Request};
 
@@ -168,29 +167,11 @@ impl Transactions {
         inputs: &mut Inputs<'_>,
         output: &Output,
     ) -> Option<AppendError> {
-        let now = inputs.times.now;
-        for (written, record) in output.records.iter().enumerate() {
-            match inputs.log.append_transaction(partition, now, record) {
-                Ok(position) => {
-                    self.coordinators.apply(partition, record, position);
-                    if Fault::UnwrittenId.is_injected() && position.is_multiple_of(16) {
-                        self.coordinators.apply(partition, &changed(record), position);
-                    }
-                }
-                Err(error) => {
-                    let rest = &output.records[written..];
-                    self.coordinators.call(partition, inputs, |it, _| it.not_written(rest));
-                    return Some(error);
-                }
-            }
-        }
-        None
+        let (runtime, now) = (inputs.log.runtime(), inputs.times.now);
+        let appended = self.coordinators.append(runtime, partition, now, &output.records);
+        let NotWritten { error, written } = appended.err()?;
+        let rest = &output.records[written..];
+        self.coordinators.call(partition, inputs, |it, _| it.not_written(rest));
+        Some(error)
     }
-}
-
-/// See [`Fault::UnwrittenId`].
-fn changed<'r>(record: &TransactionRecord<'r>) -> TransactionRecord<'r> {
-    let mut record = record.clone();
-    record.value.iter_mut().for_each(|value| value.transaction_timeout_ms ^= 1);
-    record
 }

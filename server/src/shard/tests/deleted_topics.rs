@@ -2,6 +2,7 @@
 
 use super::transactions::{PRODUCER, commit_in_transaction};
 use super::world::{FLUSH_MS, World, commit};
+use crate::topics;
 use muster_codec::Uuid;
 use muster_codec::record_batch::{EndTxnMarker, TransactionOutcome};
 use muster_codec::records::{
@@ -60,7 +61,8 @@ fn a_deletion_is_forgotten_after_the_replay_of_a_short_log() {
     let mut world = World::new(&[]);
     let mut records: Vec<_> = (1..=20).map(topic).collect();
     records.extend(deletion(Uuid([7; 16]), "t7", world.now));
-    world.shard.groups.append_cluster(world.now, &records).unwrap();
+    let (_, log) = world.shard.groups.parts();
+    log.append(topics::CLUSTER, world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);
     world.restart();
@@ -142,7 +144,8 @@ pub(super) fn delete(world: &mut World, id: Uuid, name: &str) {
 /// Writes the same records, but no shard gets the image.
 pub(super) fn write_deletion(world: &mut World, id: Uuid, name: &str, deleted_at: i64) {
     let records = deletion(id, name, deleted_at);
-    world.shard.groups.append_cluster(world.now, &records).unwrap();
+    let (_, log) = world.shard.groups.parts();
+    log.append(topics::CLUSTER, world.now, &records).unwrap();
     world.turn();
     world.pass(FLUSH_MS);
 }

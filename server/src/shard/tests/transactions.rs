@@ -42,7 +42,8 @@ fn begin(world: &mut World, producer_id: i64) {
     };
     let key = TransactionLogKey { transactional_id: transactional_id.into() };
     let record = TransactionRecord { key, value: Some(value) };
-    world.shard.groups.append_transaction(partition, world.now, &record).unwrap();
+    let (_, log) = world.shard.groups.parts();
+    log.append(partition.log_partition(), world.now, [&record]).unwrap();
 }
 
 /// The status of a transaction in its record.

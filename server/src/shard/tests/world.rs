@@ -252,9 +252,8 @@ impl World {
     pub(crate) fn append_id(&mut self, number: u64, epoch: Option<i16>) {
         if !self.shard.groups.is_closed() {
             let (partition, record) = self.id_record(number, epoch);
-            let position =
-                self.shard.groups.append_transaction(partition, self.now, &record).unwrap();
-            self.shard.transactions.replay(partition, &record, position);
+            let Shard { transactions, groups, .. } = &mut self.shard;
+            transactions.append_one(groups, partition, self.now, &record);
         }
         self.turn();
     }

@@ -1,0 +1,24 @@
+//! The numbers of a shard's log.
+
+use muster_counters::{Histogram, counters};
+
+counters! {
+    /// The log of a shard since its start.
+    #[derive(Copy)]
+    pub struct LogCounters in "log" {
+        /// Operations that were too large for the log.
+        operations_refused: u64 = Counter of Count,
+        /// Flushes, by the time for which their first operation waited until they began.
+        linger_micros: Histogram = Counter of Microseconds,
+        /// Flushes, by the number of their operations.
+        flush_operations: Histogram = Counter of Count,
+        /// Flushes, by their bytes.
+        flush_bytes: Histogram = Counter of Bytes,
+        /// Flushes, by the time until they were durable.
+        flush_micros: Histogram = Counter of Microseconds,
+        /// Passes of compaction that ended.
+        compactions: u64 = Counter of Count,
+        /// Bytes that compaction removed.
+        compacted_bytes: u64 = Counter of Bytes,
+    }
+}

@@ -1,0 +1,253 @@
+//! The log of a shard, and what is appended to it.
+//!
+//! Invariant: a running shard appends records of internal topics here only. Each operation is
+//! applied to the machine of its partition at once. Only records of a state that the machine
+//! already has are not applied ([`Runtime::restate`]).
+
+use crate::flush_clock::FlushClock;
+use crate::{LogCounters, Machine, Slots, Transactional};
+use muster_codec::Wall;
+use muster_codec::record_batch::{EndTxnMarker, Producer, WriteRecord};
+use muster_faults::Fault;
+use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
+use tracing::{debug, warn};
+
+/// A flush that takes so long is logged: the time of the groups stands still beyond it.
+const SLOW_FLUSH_MS: u64 = 1_000;
+
+/// News of the log's files.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LogNews {
+    /// A segment is damaged: it is named, with the reason.
+    Damaged(String),
+    /// The segments up to this position are replaced.
+    Rewritten(u64),
+}
+
+/// The log refused an operation.
+#[derive(Debug)]
+pub struct NotWritten {
+    pub error: AppendError,
+    /// Number of the records before it, which are written.
+    pub written: usize,
+}
+
+/// The log of a shard, with the time that its flushes take.
+#[derive(Debug)]
+pub struct Runtime {
+    log: ShardLog,
+    flush: FlushClock,
+    linger: FlushClock,
+    counters: LogCounters,
+}
+
+impl Runtime {
+    pub fn new(log: ShardLog) -> Self {
+        let (flush, linger) = (FlushClock::default(), FlushClock::default());
+        Self { log, flush, linger, counters: LogCounters::default() }
+    }
+
+    pub fn log(&self) -> &ShardLog {
+        &self.log
+    }
+
+    /// The log, for work that appends nothing.
+    pub fn log_mut(&mut self) -> &mut ShardLog {
+        &mut self.log
+    }
+
+    pub fn counters(&self) -> &LogCounters {
+        &self.counters
+    }
+
+    /// Sets the time; `micros` is that of a clock with a finer resolution.
+    pub fn advance(&mut self, now: i64, wall: Wall, micros: u64) {
+        self.flush.advance(micros);
+        self.linger.advance(micros);
+        self.log.set_wall(now, wall);
+    }
+
+    /// Appends operations of a partition, each atomic, and applies them to its machine. Returns the
+    /// position of the partition's last operation.
+    ///
+    /// # Errors
+    /// An operation is too large for the log; it and the following ones are not written.
+    pub fn append<'o, 'r: 'o, M: Machine>(
+        &mut self,
+        machines: &mut Slots<M>,
+        index: u32,
+        now: i64,
+        operations: impl IntoIterator<Item = &'o [M::Record<'r>]>,
+    ) -> Result<u64, NotWritten> {
+        self.append_each(machines, index, now, None, operations, M::apply)
+    }
+
+    /// Like [`Self::append`], in a transaction of a producer.
+    ///
+    /// # Errors
+    /// Like [`Self::append`].
+    pub fn append_in_transaction<'o, 'r: 'o, M: Transactional>(
+        &mut self,
+        machines: &mut Slots<M>,
+        index: u32,
+        now: i64,
+        producer: Producer,
+        operations: impl IntoIterator<Item = &'o [M::Record<'r>]>,
+    ) -> Result<u64, NotWritten> {
+        let apply = |machine: &mut M, operation: &[M::Record<'r>], position| {
+            if Fault::PendingShown.is_injected() {
+                machine.apply(operation, position);
+            } else {
+                machine.apply_in_transaction(producer, operation, position);
+            }
+        };
+        self.append_each(machines, index, now, Some(producer), operations, apply)
+    }
+
+    fn append_each<'o, 'r: 'o, M: Machine>(
+        &mut self,
+        machines: &mut Slots<M>,
+        index: u32,
+        now: i64,
+        producer: Option<Producer>,
+        operations: impl IntoIterator<Item = &'o [M::Record<'r>]>,
+        apply: impl Fn(&mut M, &[M::Record<'r>], u64),
+    ) -> Result<u64, NotWritten> {
+        let partition = partition::<M>(index);
+        let mut written = 0;
+        for operation in operations {
+            let appended = self.write(partition, now, producer, operation);
+            self.counters.operations_refused += u64::from(appended.is_err());
+            let appended = appended.map_err(|error| NotWritten { error, written })?;
+            self.begin_linger::<M>();
+            written += operation.len();
+            // Records of groups only, as the shard's own check has to find it: others would be
+            // found by their clients.
+            let is_of_groups = M::RULE.lingers;
+            if Fault::ReplayDiffers.is_injected() && is_of_groups && appended.is_multiple_of(128) {
+                continue;
+            }
+            let position = self.log.progress_of(partition).accepted();
+            machines.on(index, |machine, _| apply(machine, operation, position));
+        }
+        Ok(self.log.progress_of(partition).accepted())
+    }
+
+    /// Appends the marker of a producer to a partition, and applies it to the machine. Returns its
+    /// position.
+    pub fn append_marker<M: Transactional>(
+        &mut self,
+        machines: &mut Slots<M>,
+        index: u32,
+        now: i64,
+        producer: Producer,
+        marker: EndTxnMarker,
+    ) -> u64 {
+        let (partition, Producer { id, epoch }) = (partition::<M>(index), producer);
+        self.log.append_marker(partition, now, (id, epoch), marker);
+        self.begin_linger::<M>();
+        let position = self.log.progress_of(partition).accepted();
+        machines.on(index, |machine, _| machine.end_transaction(producer, marker, position));
+        position
+    }
+
+    /// Appends a record of a partition's state again, as an operation.
+    ///
+    /// # Errors
+    /// It is too large for the log.
+    pub fn restate(
+        &mut self,
+        partition: LogPartition,
+        now: i64,
+        producer: Option<Producer>,
+        record: &impl WriteRecord,
+    ) -> Result<(), AppendError> {
+        self.write(partition, now, producer, [record])?;
+        self.linger.begin();
+        Ok(())
+    }
+
+    fn write<R: WriteRecord>(
+        &mut self,
+        partition: LogPartition,
+        now: i64,
+        producer: Option<Producer>,
+        records: impl IntoIterator<Item = R>,
+    ) -> Result<u64, AppendError> {
+        match producer {
+            None => self.log.append(partition, now, records),
+            Some(Producer { id, epoch }) => {
+                self.log.append_in_transaction(partition, now, (id, epoch), records)
+            }
+        }
+    }
+
+    /// Only operations of topics that linger are measured.
+    fn begin_linger<M: Machine>(&mut self) {
+        if M::RULE.lingers {
+            self.linger.begin();
+        }
+    }
+
+    /// Starts the next flush if its time has come.
+    pub fn poll(&mut self, now: i64, ops: &mut Vec<FileOp>) -> Option<LogNews> {
+        let (submitted, bytes) = (self.log.progress().submitted(), self.log.written_bytes());
+        self.log.poll(now, ops);
+        let operations = self.log.progress().submitted() - submitted;
+        if operations > 0 {
+            self.flush.begin();
+            if let Some(micros) = self.linger.end() {
+                self.counters.linger_micros.record(micros);
+            }
+            self.counters.flush_operations.record(operations);
+            self.counters.flush_bytes.record(self.log.written_bytes() - bytes);
+        }
+        self.log.take_compaction_news().and_then(|news| self.take_news(news))
+    }
+
+    /// Counts and logs the results of compaction.
+    fn take_news(&mut self, news: CompactionNews) -> Option<LogNews> {
+        match news {
+            CompactionNews::Done { bytes_before, bytes_after } => {
+                self.counters.compactions += 1;
+                self.counters.compacted_bytes += bytes_before.saturating_sub(bytes_after);
+                debug!("compacted {bytes_before} bytes of the log to {bytes_after}");
+                None
+            }
+            CompactionNews::NoSpace => {
+                warn!(
+                    "the disk is full: the log is not compacted now; the next attempt comes later"
+                );
+                None
+            }
+            CompactionNews::Gone { reason } => {
+                warn!("the log is not compacted now: {reason}. The next attempt comes later");
+                None
+            }
+            CompactionNews::Damaged { segment, reason } => {
+                Some(LogNews::Damaged(format!("segment {segment}: {reason}")))
+            }
+            CompactionNews::Rewritten { position } => Some(LogNews::Rewritten(position)),
+        }
+    }
+
+    /// How long the flush under way has taken so far, in microseconds.
+    pub fn flushing_micros(&self) -> u64 {
+        self.flush.so_far()
+    }
+
+    /// A file operation of the log is done. Returns the milliseconds that a flush has taken if it
+    /// was slow.
+    pub fn done(&mut self, done: FileDone) -> Option<u64> {
+        let flushed = self.log.progress().flushed();
+        self.log.done(done);
+        let has_flushed = self.log.progress().flushed() > flushed;
+        let micros = has_flushed.then(|| self.flush.end()).flatten();
+        micros.into_iter().for_each(|micros| self.counters.flush_micros.record(micros));
+        micros.map(|micros| micros / 1_000).filter(|ms| *ms >= SLOW_FLUSH_MS)
+    }
+}
+
+fn partition<M: Machine>(index: u32) -> LogPartition {
+    LogPartition { topic: M::RULE.number, index }
+}
