@@ -1,0 +1,182 @@
+//! Operations that the runtime appends, with toy machines on a disk in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod toys;
+
+use muster_codec::Wall;
+use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
+use muster_counters::Walk;
+use muster_runtime::{Machine, Runtime, Slots};
+use muster_storage::shard_log::recovery::segment_files;
+use muster_storage::{AppendError, LogConfig, LogPartition, Recovered, Recovery, ShardLog};
+use std::path::Path;
+use test_disk::Disk;
+use toys::{Sum, TOPICS, Tally, record};
+
+const NOW: i64 = 1_000;
+
+const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
+
+const DIRECTORY: &str = "shard-0";
+
+struct World {
+    runtime: Runtime,
+    disk: Disk,
+    sums: Slots<Sum>,
+    tallies: Slots<Tally>,
+}
+
+impl World {
+    fn new() -> Self {
+        let config = LogConfig {
+            dir: DIRECTORY.into(),
+            log_id: 1,
+            segment_bytes: 32 << 10,
+            first_segment_bytes: 32 << 10,
+            block_bytes: 512,
+            operation_bytes_max: 256,
+            open_bytes_max: 8 << 10,
+            topics: TOPICS,
+            ..LogConfig::default()
+        };
+        let (sums, tallies) = machines();
+        let runtime = Runtime::new(ShardLog::new(config, Recovered::default()));
+        let mut world = Self { runtime, disk: Disk::default(), sums, tallies };
+        world.flush();
+        world
+    }
+
+    /// Makes all that was appended durable.
+    fn flush(&mut self) {
+        loop {
+            let mut ops = Vec::new();
+            assert_eq!(self.runtime.poll(NOW, &mut ops), None);
+            if ops.is_empty() {
+                return;
+            }
+            for done in self.disk.perform_all(ops) {
+                self.runtime.done(done);
+            }
+        }
+    }
+
+    /// The machines that the log makes.
+    fn loaded(&self) -> (Slots<Sum>, Slots<Tally>) {
+        let (mut sums, mut tallies) = machines();
+        let files = self.disk.dir(Path::new(DIRECTORY));
+        let mut recovery = Recovery::new(TOPICS);
+        for (sequence, name) in segment_files(files.keys().cloned()) {
+            let replay = |found: muster_storage::RecoveredBatch<'_>| {
+                let LogPartition { topic, index } = found.partition;
+                let replayed = if topic == Sum::RULE.number {
+                    sums.replay(index, &found.batch, found.position)
+                } else {
+                    tallies.replay(index, &found.batch, found.position)
+                };
+                assert_eq!(replayed, Some(Ok(true)));
+            };
+            recovery.segment(sequence, files[&name], replay).unwrap();
+        }
+        (sums, tallies)
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        let mut found = 0;
+        self.runtime.counters().walk(&mut |metric, _, value| {
+            if metric.name == name {
+                found = match value {
+                    muster_counters::Value::Number(number) => number,
+                    muster_counters::Value::Histogram(histogram) => histogram.count(),
+                };
+            }
+        });
+        found
+    }
+}
+
+/// Those of partitions 1 and 2 of each topic.
+fn machines() -> (Slots<Sum>, Slots<Tally>) {
+    (Slots::new([1, 2], 0, Sum::default), Slots::new([1, 2], (), Tally::default))
+}
+
+#[test]
+fn operations_are_applied_at_their_positions_and_found_in_the_log() {
+    let mut world = World::new();
+    let World { runtime, sums, tallies, .. } = &mut world;
+    let operations = [&[record(1), record(2)][..], &[record(3)]];
+    assert_eq!(runtime.append(sums, 1, NOW, operations).unwrap(), 2);
+    assert_eq!(runtime.append(tallies, 1, NOW, [&[record(9)][..]]).unwrap(), 1);
+    assert_eq!(runtime.append(sums, 2, NOW, [&[record(4)][..]]).unwrap(), 1);
+    assert_eq!(runtime.append(sums, 1, NOW, []).unwrap(), 2, "that of the last operation");
+    assert_eq!((sums.of(1).sum, sums.of(1).applied_at), (6, 2));
+    assert_eq!((sums.held(), tallies.held(), *sums.shared()), (10, 9, 3));
+    world.flush();
+    let (sums, tallies) = world.loaded();
+    assert_eq!([1, 2].map(|at| sums.of(at).sum), [6, 4]);
+    assert_eq!([1, 2].map(|at| tallies.of(at).sum), [9, 0]);
+}
+
+#[test]
+fn an_operation_that_is_too_large_is_refused_with_those_that_follow() {
+    let mut world = World::new();
+    let World { runtime, sums, .. } = &mut world;
+    let too_large = [record(40); 8];
+    let operations = [&[record(1), record(2)][..], &too_large, &[record(4)]];
+    let refused = runtime.append(sums, 1, NOW, operations).unwrap_err();
+    assert_eq!((refused.error, refused.written), (AppendError::TooLarge, 2));
+    assert_eq!(sums.of(1).sum, 3);
+    assert_eq!(world.number("log_operations_refused"), 1);
+    world.flush();
+    assert_eq!(world.loaded().0.of(1).sum, 3);
+}
+
+#[test]
+fn a_transaction_counts_from_its_marker_on() {
+    for (outcome, expected) in [(TransactionOutcome::Commit, 7), (TransactionOutcome::Abort, 2)] {
+        let mut world = World::new();
+        let World { runtime, tallies, .. } = &mut world;
+        let operations = [&[record(5)][..]];
+        runtime.append_in_transaction(tallies, 1, NOW, PRODUCER, operations).unwrap();
+        runtime.append(tallies, 1, NOW, [&[record(2)][..]]).unwrap();
+        assert_eq!((tallies.of(1).sum, &tallies.of(1).pending), (2, &[(7, 5)].into()));
+        world.flush();
+        assert_eq!(world.loaded().1.of(1), world.tallies.of(1));
+        let World { runtime, tallies, .. } = &mut world;
+        let marker = EndTxnMarker { outcome, coordinator_epoch: 1 };
+        assert_eq!(runtime.append_marker(tallies, 1, NOW, PRODUCER, marker), 3);
+        assert_eq!((tallies.of(1).sum, tallies.of(1).pending.len()), (expected, 0));
+        world.flush();
+        assert_eq!(world.loaded().1.of(1), world.tallies.of(1));
+    }
+}
+
+#[test]
+fn a_record_of_the_state_is_written_again_but_not_applied() {
+    let mut world = World::new();
+    let partition = LogPartition { topic: Sum::RULE.number, index: 2 };
+    world.runtime.restate(partition, NOW, None, &record(3)).unwrap();
+    assert_eq!(world.sums.of(2).sum, 0);
+    world.flush();
+    assert_eq!(world.loaded().0.of(2).sum, 3);
+}
+
+#[test]
+fn the_time_for_which_operations_wait_is_measured_where_they_may() {
+    let mut world = World::new();
+    let append_both = |world: &mut World, has_lingering: bool| {
+        let World { runtime, sums, tallies, .. } = world;
+        runtime.append(sums, 1, NOW, [&[record(1)][..]]).unwrap();
+        if has_lingering {
+            runtime.append(tallies, 1, NOW, [&[record(1)][..]]).unwrap();
+        }
+        world.flush();
+    };
+    world.runtime.advance(NOW, Wall(NOW), 5_000);
+    append_both(&mut world, false);
+    let numbers =
+        |world: &World| ["log_flush_micros", "log_linger_micros"].map(|name| world.number(name));
+    assert_eq!(numbers(&world), [1, 0]);
+    append_both(&mut world, true);
+    assert_eq!(numbers(&world), [2, 1]);
+}
