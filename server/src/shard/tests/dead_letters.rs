@@ -389,3 +389,19 @@ fn a_share_partition_whose_group_has_gone_stays_open_until_its_letters_have_ende
     story.fetch();
     assert_eq!(story.sent(), [], "and none is written again");
 }
+
+/// The topic has one record left of the two that are archiving.
+#[test]
+fn records_that_a_power_loss_has_taken_have_no_letters() {
+    let mut story = Story::new();
+    let name = story.topic_name();
+    produce(&mut story.world, CLIENT, &name, 1);
+    story.world.common.may_have_lost_writes = true;
+    story.world.restart();
+    story.world.pass(FLUSH_MS);
+    story.world.connect(CLIENT);
+    story.fetch();
+    let number = story.sent_of(1);
+    story.answer(number, ErrorCode::None);
+    assert_eq!(story.state(), (0, 1));
+}
