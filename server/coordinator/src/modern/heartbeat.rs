@@ -193,7 +193,7 @@ impl<K: Kind> Group<K> {
         is_changed: bool,
         reported: Option<&K::Reported>,
     ) -> Result<Option<CurrentOf<K>>, Refusal> {
-        if K::REVOKES && !is_changed && member.current.is_reconciled_to(target.epoch) {
+        if !is_changed && member.current.is_reconciled_to(target.epoch) {
             return Ok(None);
         }
         let subscription_changed = is_changed;
