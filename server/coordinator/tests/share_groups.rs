@@ -455,7 +455,7 @@ fn offsets_that_are_deleted_once_more_are_an_error_also_after_a_restart() {
     shard.coordinator = open(config(), &file).unwrap();
     shard.coordinator.loaded(shard.now, Wall(shard.now), &shard.topics);
     assert_eq!(offsets_deleted(shard.ask(0, deletion_of_offsets())), none_left);
-    // What compaction keeps of the log is the newest record of each key.
+    // Compaction keeps the newest record of each key.
     let durable = durable(&mut shard.coordinator);
     let mut replayed = Coordinator::new(config());
     durable.iter().for_each(|record| replayed.replay(&read(record), 1));

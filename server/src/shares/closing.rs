@@ -2,19 +2,10 @@
 //! released, once the acknowledgements of the request are flushed. So the release has a record of
 //! its own, with the start offset after them.
 
-use super::table::Request;
+use super::table::{Closing, Request};
 use super::{Inputs, Shares};
 use crate::net::VisibleAt;
-use muster_coordinator::RequestId;
 use muster_shares::sessions::SessionKey;
-
-/// A session that ends once the acknowledgements of a request are flushed.
-#[derive(Debug)]
-pub(super) struct Closing {
-    request: RequestId,
-    /// The records of the acknowledgements; None while some of them are in no record.
-    visible_at: Option<VisibleAt>,
-}
 
 impl Shares {
     /// Ends the session of a member with its last request.

@@ -55,7 +55,6 @@ use crate::limit_refusals::Refused;
 use crate::net::{ConnectionId, Reply};
 use crate::partitions::{Effects, PartitionId, Partitions, RecordReadEnd};
 use crate::placement::Slot;
-use closing::Closing;
 use config::ShareConfig;
 use letters::Letters;
 use muster_codec::ErrorCode;
@@ -71,7 +70,7 @@ pub(crate) use state_questions::SLICE_PARTITIONS;
 use state_questions::StateQuestions;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use table::Table;
+use table::{Closing, Table};
 
 /// The groups whose configs are kept; beyond it they are looked up again.
 const CONFIGS_MAX: usize = 10_000;

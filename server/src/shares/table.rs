@@ -68,6 +68,14 @@ pub(super) struct Request {
     pub(super) throttle_ms: i64,
 }
 
+/// A session that ends once the acknowledgements of a request are flushed.
+#[derive(Debug)]
+pub(super) struct Closing {
+    pub(super) request: RequestId,
+    /// The records of the acknowledgements; None while some of them are in no record.
+    pub(super) visible_at: Option<VisibleAt>,
+}
+
 /// The wishes of a ShareFetch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FetchWants {

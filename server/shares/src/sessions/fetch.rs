@@ -27,7 +27,7 @@ pub struct SessionFetch<'r> {
 pub enum FetchContext {
     Initial,
     Subsequent,
-    /// Fetches nothing. Once its acknowledgements are flushed, the caller calls [`Sessions::close`].
+    /// Fetches nothing. The caller calls [`Sessions::close`] once its acknowledgements are flushed.
     Final,
 }
 

@@ -124,7 +124,7 @@ fn acceptance(offset: i64) -> AcknowledgementBatch {
 }
 
 #[test]
-fn a_member_that_acknowledges_and_closes_leaves_a_start_offset_after_what_it_accepted() {
+fn what_a_closed_session_held_is_released_after_its_acknowledgements() {
     for is_fetch in [false, true] {
         let mut story = Story::new();
         assert_eq!(story.open(CLIENT, "m"), [(0, 3, 1)]);
