@@ -1,6 +1,6 @@
-//! Questions of the admin side to a shard: each is answered by one slice of work, of some tenths of
-//! a millisecond. A question about all groups or partitions is asked again from where the last
-//! answer ended.
+//! Questions of the admin side to a shard. Each is answered by one slice of work, of some tenths of
+//! a millisecond, or once records are read. A question about all groups or partitions is asked again
+//! from where the last answer ended.
 
 use crate::cluster::ClusterImage;
 use crate::partitions::{Bounds, PartitionId, RecordReadEnd};
@@ -36,8 +36,8 @@ pub(crate) enum About {
     Partitions(Option<PartitionId>),
     /// The bounds of these partitions.
     Bounds(Vec<PartitionId>),
-    /// Records of a partition: whole batches, from the one with this offset on. No batch is read
-    /// that is longer than `max_bytes`.
+    /// Records of a partition: batches from the one with this offset on, at most `max_bytes` or one
+    /// batch.
     Records {
         id: PartitionId,
         offset: i64,

@@ -218,6 +218,26 @@ class Story:
         browser.until("[...document.querySelectorAll('.content')].some(it => it.textContent === 'value 0')",
                       "earlier records are shown")
         self.check("at=0" in browser.evaluate("location.hash"), "the address has the offset")
+        # A timestamp that is no date, and a partition whose records cannot be read.
+        browser.evaluate("""(() => {
+          const there = window.fetch;
+          window.fetch = async (path, options) => {
+            const answer = await there(path, options);
+            if (!path.includes("/records/")) return answer;
+            if (path.includes("from=0")) {
+              const body = await answer.json();
+              body.records[0].at = 9e15;
+              body.records[0].value.text = "no date";
+              return new Response(JSON.stringify(body));
+            }
+            return new Response(JSON.stringify({ error: "the partition is offline" }), { status: 503 });
+          };
+        })()""")
+        browser.until("document.querySelector('#view').innerText.includes('no date')")
+        browser.evaluate("document.querySelector(\"[data-key='records Last']\").click()")
+        browser.until("document.querySelector('#view').innerText.includes('the partition is offline')")
+        words = browser.evaluate("document.querySelector('#view').innerText")
+        self.check("cleanup.policy" in words, "the rest of the topic is shown")
 
     def token(self, address: str, token: str) -> None:
         browser = self.browser

@@ -8,8 +8,12 @@ use crossbeam_channel::Sender;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The maximum number of questions that wait for the disk. Further questions are dropped.
+/// The maximum number of answers that wait for the disk. Further questions are dropped.
 const WAITING_MAX: usize = 16;
+
+/// The maximum number of questions whose records are read. While the disk hangs, questions that
+/// need no disk are still answered.
+const READS_MAX: usize = 4;
 
 /// The size of a page of groups: see [`Coordinator::survey`](muster_coordinator::Coordinator).
 const GROUPS_ROOM: usize = 512;
@@ -51,8 +55,7 @@ impl Inquiries {
 impl Shard {
     /// Answers a question of the admin side, at once or when the state in the answer is durable.
     pub(super) fn inquire(&mut self, Inquiry { about, to }: Inquiry) {
-        let Inquiries { undurable, reads, .. } = &self.inquiries;
-        if undurable.len() + reads.len() >= WAITING_MAX {
+        if self.inquiries.undurable.len() >= WAITING_MAX {
             return;
         }
         let Some(finding) = self.find(about, &to) else { return };
@@ -86,7 +89,7 @@ impl Shard {
         }
     }
 
-    /// None if the answer comes later.
+    /// None if the answer comes later, or never.
     fn find(&mut self, about: About, to: &Sender<Finding>) -> Option<Finding> {
         let Self { broker, groups, partitions, shares, times, .. } = self;
         let end = |id| partitions.served_bounds(id).map(|bounds| bounds.high_watermark);
@@ -113,8 +116,11 @@ impl Shard {
                 Finding::Bounds(bounds.map(|id| partitions.served_bounds(id)).collect())
             }
             About::Records { id, offset, max_bytes } => {
+                if self.inquiries.reads.len() >= READS_MAX {
+                    return None;
+                }
                 let reader = self.inquiries.begin_read(to.clone());
-                let (reads_committed, first_whole) = (false, false);
+                let (reads_committed, first_whole) = (false, true);
                 self.read(RecordRead {
                     reader,
                     id,

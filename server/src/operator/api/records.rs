@@ -25,7 +25,7 @@ const READER: &str = "muster-page";
 const ROWS_MAX: usize = 100;
 const ROWS: usize = 20;
 
-/// The bytes that are read for an answer. A longer batch is not shown.
+/// The bytes that are read for an answer. A longer batch is read alone.
 const READ_BYTES: u32 = 2 << 20;
 
 /// The bytes of records that are unpacked for an answer.
@@ -98,13 +98,10 @@ fn read(shards: &Shards, topic: &Topic, index: i32, mut shown: Shown) -> Result<
     match shards.ask(shard, about) {
         Some(Finding::Records(RecordReadEnd::Records { data, .. })) => shown.take_all(&data),
         Some(Finding::Records(RecordReadEnd::Nothing)) => {
-            shown.note = Some(format!(
-                "the batch at offset {} is longer than {READ_BYTES} bytes, or is gone",
-                shown.next
-            ));
+            shown.note = Some(format!("no records are left from offset {} on", shown.next));
         }
         Some(Finding::Records(RecordReadEnd::Failed | RecordReadEnd::Offset(_))) => {
-            let words = "the records cannot be read: the log of the server has the reason";
+            let words = "the records cannot be read: a batch is damaged, or the disk is";
             return Err(Answer::unavailable(words));
         }
         _ => return Err(late(shard)),
@@ -138,7 +135,8 @@ impl Shown {
             }
             if let Err(why) = self.take(&batch) {
                 let at = batch.header.base_offset;
-                self.note = Some(format!("the batch at offset {at} is not shown: {why}"));
+                self.note = Some(format!("not all of the batch at offset {at} is shown: {why}"));
+                self.next = self.next.max(batch.header.next_offset());
                 return;
             }
         }
@@ -282,8 +280,8 @@ mod tests {
         broken[last] = 0x7f;
         data.extend(broken);
         let (rows, next, note) = shown(&data, 3, 9);
-        assert_eq!((rows.len(), next), (1, 4));
-        assert!(note.unwrap().starts_with("the batch at offset 4 is not shown: "));
+        assert_eq!((rows.len(), next), (1, 5), "the next answer begins behind it");
+        assert!(note.unwrap().starts_with("not all of the batch at offset 4 is shown: "));
     }
 
     #[test]
