@@ -72,11 +72,12 @@ class Ledger:
             if self.ids.setdefault(place, id) != id:
                 raise Failure(f"{place} was record {self.ids[place]} and is {id}")
             deliveries = self.deliveries[place]
+            restarts = self._passed(self.restarts)
             last = next((d for d in reversed(deliveries) if d.member == member), None)
             if last and last.count == count and last.verdict in ("renew", "hold"):
-                last.verdict = verdict  # which it says now of what it held
+                # Which it says now of what it held.
+                last.verdict, last.restarts = verdict, restarts
             else:
-                restarts = self._passed(self.restarts)
                 deliveries.append(Delivery(member, count, verdict, restarts))
 
     def _passed(self, times):
