@@ -33,8 +33,9 @@ impl Shares {
         }
     }
 
-    /// A member sends a request: a session that it has closed ends first. Otherwise the end of it
-    /// would release what the member acquires in its next session.
+    /// A member sends a request: a session that it has closed ends first. Otherwise the end of the
+    /// closed session would release what the member acquires in its next session. Kafka still
+    /// accepts requests of the closed session until then; its clients send none.
     pub(super) fn end_closing(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
         if self.closing.contains_key(member) {
             self.end_session(inputs, member);
@@ -55,10 +56,14 @@ impl Shares {
     }
 
     fn end_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
-        self.closing.remove(member);
+        let was_closing = self.closing.remove(member).is_some();
         // A session that another request or its connection has ended has nothing left to release.
         if let Ok(ended) = self.sessions.close(member) {
             self.release(inputs, &member.group_id, &ended);
+        }
+        // The connections of the group may all have ended before.
+        if was_closing && !self.sessions.has_group(&member.group_id) {
+            self.left_groups.insert(member.group_id.clone());
         }
     }
 }

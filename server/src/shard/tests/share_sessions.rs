@@ -25,6 +25,7 @@ type Acquired = Vec<(i64, i64, i16)>;
 struct Story {
     world: World,
     topic_id: Uuid,
+    group: &'static str,
 }
 
 impl Story {
@@ -33,14 +34,18 @@ impl Story {
         let topic_id = world.create_topic("topic");
         [CLIENT, OTHER].into_iter().for_each(|id| world.connect(id));
         produce(&mut world, CLIENT, "topic", 4);
-        let mut story = Self { world, topic_id };
-        let state = ShareSnapshotValue { delivery_complete_count: 0, ..Default::default() };
-        story.world.write_share_state(&story.key(), state);
+        let mut story = Self { world, topic_id, group: "g" };
+        story.write_state();
         story
     }
 
+    fn write_state(&mut self) {
+        let state = ShareSnapshotValue { delivery_complete_count: 0, ..Default::default() };
+        self.world.write_share_state(&self.key(), state);
+    }
+
     fn key(&self) -> SharePartitionKey {
-        SharePartitionKey::new("g", self.topic_id, 0)
+        SharePartitionKey::new(self.group, self.topic_id, 0)
     }
 
     fn send(&mut self, connection: ConnectionId, request: impl Into<Request<'static>>) {
@@ -68,7 +73,7 @@ impl Story {
         };
         let topic = ShareFetchTopic { topic_id: self.topic_id, partitions: vec![partition] };
         let request = ShareFetchRequest {
-            group_id: Some("g".into()),
+            group_id: Some(self.group.into()),
             member_id: Some(member.to_owned().into()),
             share_session_epoch: epoch,
             max_records: 500,
@@ -93,7 +98,7 @@ impl Story {
         };
         let topic = ShareAcknowledgeTopic { topic_id: self.topic_id, partitions: vec![partition] };
         let request = ShareAcknowledgeRequest {
-            group_id: Some("g".into()),
+            group_id: Some(self.group.into()),
             member_id: Some(member.to_owned().into()),
             share_session_epoch: FINAL_EPOCH,
             topics: vec![topic],
@@ -111,6 +116,10 @@ impl Story {
         let batches = state.state_batches.iter().filter(|it| it.last_offset >= state.start_offset);
         let each = batches.map(|it| (it.first_offset, it.last_offset, it.delivery_count));
         (state.start_offset, each.collect())
+    }
+
+    fn open_partitions(&self) -> u64 {
+        self.world.totals().of("shares_partitions")
     }
 
     fn state_records(&self) -> u64 {
@@ -180,4 +189,25 @@ fn a_connection_that_ends_before_its_last_acknowledgements_are_written_releases_
     story.world.hold_log(false);
     story.world.pass(FLUSH_MS);
     assert_eq!(story.fetch(OTHER, "n", 1, None), [(1, 3, 2)]);
+}
+
+#[test]
+fn a_group_is_dropped_with_its_last_session_if_its_connections_have_ended_before() {
+    let mut story = Story::new();
+    story.open(CLIENT, "m");
+    story.open(OTHER, "n");
+    // The connection of m serves another group from now on.
+    story.group = "h";
+    story.write_state();
+    story.open(CLIENT, "o");
+    assert_eq!(story.open_partitions(), 2);
+    story.group = "g";
+    story.world.hold_log(true);
+    story.accept_and_close(CLIENT, "m");
+    story.world.step(Event::Ended { connection: OTHER });
+    assert_eq!(story.open_partitions(), 2, "the acknowledgements are not flushed");
+    story.world.hold_log(false);
+    assert_eq!(story.state(), (1, vec![(1, 3, 1)]));
+    story.world.pass(FLUSH_MS);
+    assert_eq!(story.open_partitions(), 1);
 }
