@@ -224,6 +224,12 @@ impl Runtime {
                 warn!("the log is not compacted now: {reason}. The next attempt comes later");
                 None
             }
+            CompactionNews::SpareGone { reason } => {
+                warn!(
+                    "a file that the log was to use again is gone: {reason}. It uses another one"
+                );
+                None
+            }
             CompactionNews::Damaged { segment, reason } => {
                 Some(LogNews::Damaged(format!("segment {segment}: {reason}")))
             }

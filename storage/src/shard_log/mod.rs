@@ -247,9 +247,10 @@ impl ShardLog {
                 assert_eq!(token, self.token(STEP_TOKEN), "a sync or rename of another owner");
                 self.step_done();
             }
-            FileDone::Lost { token, .. } => {
+            FileDone::Lost { token, reason } => {
                 assert_eq!(token, self.token(STEP_TOKEN), "a rename of another owner");
                 self.segments.spare_lost();
+                self.compaction.spare_gone(reason);
             }
             FileDone::Read { .. }
             | FileDone::ReadFailed { .. }

@@ -89,6 +89,8 @@ pub enum CompactionNews {
     /// A new segment is gone before it has replaced others. The pass was abandoned; a later pass
     /// retries.
     Gone { reason: String },
+    /// A replaced file that was to be used again is gone. Another one is used, or a new one made.
+    SpareGone { reason: String },
     /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
 }
@@ -175,6 +177,11 @@ impl Compaction {
             self.ahead_max = ahead;
         }
         self.ahead_max = self.ahead_max.max(ahead);
+    }
+
+    /// Notes that a file that was to be used again is gone, unless there is more important news.
+    pub(super) fn spare_gone(&mut self, reason: String) {
+        self.news.get_or_insert(CompactionNews::SpareGone { reason });
     }
 
     /// The latest wall-clock time with which a pass may have decided about tombstones so far.
