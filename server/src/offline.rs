@@ -121,9 +121,7 @@ impl OfflineLog {
             }
             FileOp::Truncate { file, len } => self.file(file)?.set_len(len).map(|()| None)?,
             FileOp::Rename { token, from, to } => {
-                let to = data.join(to);
-                fs::rename(data.join(from), &to)?;
-                directories::sync_name(&to)?;
+                directories::rename(&data.join(from), &data.join(to))?;
                 token.map(|token| FileDone::Renamed { token })
             }
             FileOp::RemoveFile { path } => match fs::remove_file(data.join(path)) {
