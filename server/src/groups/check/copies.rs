@@ -1,5 +1,5 @@
-//! The check copy of a partition, and the live state beside it: groups of a slot, transactional ids
-//! of a partition, or the share states of a slot, by group.
+//! The check copy of a partition, and the live state that it is compared with: groups of a slot,
+//! transactional ids of a partition, or share states of a slot, by group.
 
 use super::shares_copy::{SharesCopy, digest_of_group};
 use crate::groups::{ShareStates, Slots, TransactionCoordinators};
@@ -22,19 +22,19 @@ pub(super) struct Live<'l> {
     pub(super) shares: &'l dyn ShareStates,
 }
 
-/// A copy of what a partition of the log makes.
+/// A copy that is replayed from a partition of the log.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one, in a round")]
 pub(super) enum PartitionCopy {
     Groups(Slot, CheckCopy),
     Ids(TransactionsPartition, IdsCopy),
     Shares(Slot, SharesCopy),
-    /// Records of the cluster are only read.
+    /// Records of the cluster, which are read and not compared.
     Cluster(Sample),
 }
 
 impl PartitionCopy {
-    /// An empty one.
+    /// An empty copy.
     pub(super) fn new(
         partition: LogPartition,
         config: muster_coordinator::Config,
@@ -77,7 +77,7 @@ impl PartitionCopy {
     /// Applies a batch of the log.
     ///
     /// # Errors
-    /// A record that cannot be read.
+    /// The batch contains a record that cannot be read.
     pub(super) fn replay<'a>(
         &mut self,
         header: &BatchHeader,
@@ -91,7 +91,7 @@ impl PartitionCopy {
         }
     }
 
-    /// The digest of a group or id in the copy.
+    /// The digest of a group or transactional id in the copy.
     pub(super) fn digest(&mut self, id: &str) -> GroupDigest {
         match self {
             Self::Groups(_, copy) => copy.digest(id),
@@ -101,7 +101,7 @@ impl PartitionCopy {
         }
     }
 
-    /// That of the live one; None if it is too large. Nothing is loaded.
+    /// The digest of the live state; None if it is too large. Loads nothing.
     pub(super) fn digest_live(&self, live: &mut Live<'_>, id: &str) -> Option<GroupDigest> {
         match self {
             Self::Groups(slot, _) => live
@@ -117,7 +117,7 @@ impl PartitionCopy {
         }
     }
 
-    /// The next one of the copy that follows `after`.
+    /// The next group or transactional id of the copy that follows `after`.
     pub(super) fn next(&self, after: Option<&Arc<str>>) -> Option<Arc<str>> {
         match self {
             Self::Groups(_, copy) => copy.next_group(after),
@@ -127,7 +127,8 @@ impl PartitionCopy {
         }
     }
 
-    /// The next wanted live one that follows `after`, among at most `visits`.
+    /// The next wanted group or transactional id of the live state that follows `after`, among at
+    /// most `visits`.
     pub(super) fn next_live(
         &self,
         live: &mut Live<'_>,
@@ -153,7 +154,7 @@ impl PartitionCopy {
         }
     }
 
-    /// How a difference is named.
+    /// A description of a difference.
     pub(super) fn name(&self, divergence: &Divergence) -> String {
         match self {
             Self::Groups(..) | Self::Cluster(_) => divergence.to_string(),
@@ -168,7 +169,7 @@ fn differs(what: &str, divergence: &Divergence) -> String {
     format!("{what} {group_id:?} is {live:016x}, but its records make {replayed:016x}")
 }
 
-/// The first id that is wanted, among at most `visits`.
+/// The first wanted id, among at most `visits`.
 fn next_of<'i>(
     ids: impl Iterator<Item = &'i str>,
     after: Option<&Arc<str>>,

@@ -1,15 +1,18 @@
-//! The running check that the groups, transactional ids and share states of a shard are those to
-//! which its log replays. (A group stands for each below; share states are compared by group.)
+//! The running check: the groups, transactional ids and share states of a shard are compared with
+//! the state to which the shard's log replays. (Below, a group stands for all three; share states
+//! are compared by group.)
 //!
-//! One partition of an internal topic after the other is read back from the log, from its first
-//! record to its last, in slices. The records of a sample of its groups are replayed to a
-//! [`PartitionCopy`]; near the end of the log digests of the live groups are taken, a few in each
-//! turn, and compared when the copy has reached the position that the log had then. The records of
-//! the cluster are read and not compared, so that damage is found wherever it is in the log.
+//! The partitions of internal topics are read back from the log one after the other, each from its
+//! first record to its last, in slices. The records of a sample of the partition's groups are
+//! replayed to a [`PartitionCopy`]. Near the end of the log, digests of the live groups are taken,
+//! a few in each turn. They are compared when the copy has reached the position that the log had
+//! when they were taken. The records of the cluster are read and not compared, so that damage is
+//! found wherever it is in the log.
 //!
-//! Compaction continues meanwhile. A round may then read a mixture of segments before and after it;
-//! that replays to the same state, except for removed tombstones ([`ShardLog::may_have_missed`])
-//! and for positions before the end: digests of those are taken again.
+//! Compaction continues meanwhile. A round may then read some segments before and others after
+//! compaction. Such a mixture replays to the same state, except for removed tombstones
+//! ([`ShardLog::may_have_missed`]) and for positions before the end: digests of such positions are
+//! taken again.
 
 mod copies;
 mod names;
@@ -33,28 +36,29 @@ use std::iter;
 use std::sync::Arc;
 use tracing::warn;
 
-/// The size of a read, which may be larger by an entry of the log's index.
+/// The size of a read, which may be larger by one entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
 
-/// The delay after startup, when there is more urgent work.
+/// The delay after startup, when other work is more urgent.
 pub(super) const BEGIN_MS: i64 = 1_000;
 
-/// The shortest pause between two rounds; otherwise it is as long as the last round.
+/// The minimum pause between two rounds. If the last round took longer, the pause is as long as the
+/// round.
 const REST_MS: i64 = 100;
 
-/// The most groups visited in a turn, and the most members and offsets in their digests: about 100
-/// microseconds of work. (A single group may have more.)
+/// The maximum number of groups visited in a turn, and of members and offsets in their digests:
+/// about 100 microseconds of work. (A single group may have more.)
 const LOOKS_MAX: usize = 200;
 const ITEMS_MAX: usize = 300;
 
 /// The running check of a shard.
 #[derive(Debug)]
 pub(super) struct LogCheck {
-    /// The shard, for lines in the server's log.
+    /// The number of the shard, for lines in the server's log.
     shard: u32,
     token: FileToken,
     names: NamesCheck,
-    /// The rate of reads; 0 switches the check off.
+    /// The maximum rate of reads; 0 switches the check off.
     bytes_per_second: u64,
     round: Option<Round>,
     read: Option<ReadPlan>,
@@ -62,19 +66,19 @@ pub(super) struct LogCheck {
     last: Option<LogPartition>,
     /// The halvings of the last round's [`Sample`](muster_coordinator::Sample).
     halvings: u32,
-    /// The time to continue at, and the bytes written to the log at the last read.
+    /// The time of the next step, and the bytes written to the log by the last read.
     next_at: i64,
     grown_to: u64,
     found: Option<Found>,
-    /// The log cannot be read: there is nothing to compare with until it is rewritten.
+    /// Whether the log cannot be read. Until it is rewritten, there is nothing to compare with.
     is_broken: bool,
-    /// The damage that was found, until it is taken.
+    /// The damage that was found and has not been taken.
     damage: Option<String>,
     counters: CheckCounters,
 }
 
-/// The tokens of the check's reads of the log, and of files by their names; and the id of one of
-/// these.
+/// The tokens of the check's reads of the log and of its looks at files by their names, and the
+/// file id for such a look.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CheckNames {
     pub(crate) token: FileToken,
@@ -96,7 +100,7 @@ struct Round {
     began: i64,
     reading: Reading,
     copy: PartitionCopy,
-    /// The offset after the last record that the check copy has.
+    /// The offset after the last record that the check copy contains.
     offset: i64,
     /// The end of the partition at the last read.
     read_to: i64,
@@ -106,7 +110,7 @@ struct Round {
     is_walked: bool,
     /// Digests of live groups that are not compared yet.
     taken: VecDeque<Taken>,
-    /// The count of compactions when they were taken: see [`ShardLog::swaps`].
+    /// The number of compactions when the digests were taken: see [`ShardLog::swaps`].
     swaps: u64,
 }
 
@@ -115,7 +119,7 @@ struct Round {
 struct Taken {
     group_id: Arc<str>,
     digest: GroupDigest,
-    /// The offset of the partition's next record then, and the position of the log's last
+    /// The offset of the partition's next record at that time, and the position of the log's last
     /// operation.
     offset: i64,
     position: u64,
@@ -151,12 +155,12 @@ impl LogCheck {
         self.bytes_per_second > 0
     }
 
-    /// Delays the next read.
+    /// Delays the next step of the check.
     pub(super) fn not_before(&mut self, at: i64) {
         self.next_at = at;
     }
 
-    /// Whether the log turned out to be damaged, so that there is nothing to compare with.
+    /// Whether the log is damaged, so that there is nothing to compare with.
     #[cfg(test)]
     pub(super) fn is_broken(&mut self) -> &mut bool {
         &mut self.is_broken
@@ -166,13 +170,13 @@ impl LogCheck {
         &self.counters
     }
 
-    /// Takes the difference that was found, to be logged once.
+    /// Takes the difference that was found, so that it is logged once.
     pub(super) fn take_found(&mut self) -> Option<String> {
         let Found { position, what } = self.found.take()?;
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
-    /// Whether a clean stop has to wait for looks at the files of the log.
+    /// Whether a clean stop has to wait for the look at the files of the log.
     pub(super) fn awaits_looks(&self) -> bool {
         !self.is_ended(false) && !self.names.is_over()
     }
@@ -182,7 +186,7 @@ impl LogCheck {
         self.damage.take()
     }
 
-    /// The log was rewritten: it is read from its beginning again.
+    /// Notes that the log was rewritten: it is read from its beginning again.
     pub(super) fn log_rewritten(&mut self, now: i64) {
         self.is_broken = false;
         self.round = None;
@@ -220,7 +224,7 @@ impl LogCheck {
         self.round = Some(round);
     }
 
-    /// The time to continue the check at if no event comes.
+    /// The time of the next step of the check if no event comes.
     pub(super) fn deadline(&self, log: &ShardLog, turn: &TurnEnd<'_>) -> Option<i64> {
         if self.found.is_some() || self.damage.is_some() {
             return Some(turn.now);
@@ -279,7 +283,7 @@ impl LogCheck {
         }
     }
 
-    /// Whether the check has to wait for an event, which begins another turn.
+    /// Whether the check has to wait for an event, which will begin another turn.
     fn waits(&self, log: &ShardLog, is_stopping: bool) -> bool {
         if self.is_ended(is_stopping) || self.read.is_some() || !log.is_recovered() {
             return true;
@@ -298,7 +302,7 @@ impl LogCheck {
         self.is_broken || self.found.is_some() || is_stopping || !self.is_on()
     }
 
-    /// Begins with the next partition that has records.
+    /// Begins a round with the next partition that has records.
     fn begin_round(&mut self, of: &GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
         let all = || iter::once(topics::CLUSTER).chain(of.partitions().iter().copied());
         let log = of.log();
@@ -307,7 +311,7 @@ impl LogCheck {
         let rest = all().skip_while(|it| !last(it)).skip(1);
         let partition = rest.chain(all()).find(has_records)?;
         self.last = Some(partition);
-        // The sample had to become smaller the last time, perhaps for a single partition.
+        // The last round may have halved its sample for the sake of a single partition.
         let halvings = self.halvings.saturating_sub(1);
         let sample = Sample { salt: log.log_id() ^ turn.now as u64, halvings };
         Some(Round {
@@ -334,7 +338,8 @@ impl LogCheck {
         self.pay(now, log.written_bytes(), ops[begin..].iter().map(len).sum());
     }
 
-    /// Replays the records of a read, and compares in between.
+    /// Replays the records of a read. Before each batch, compares the digests taken at that
+    /// position.
     fn replay_read(
         &mut self,
         log: &ShardLog,
@@ -379,8 +384,8 @@ impl LogCheck {
         round.read_to = log.high_watermark(round.partition);
     }
 
-    /// Delays the next read to keep the rate, which is at least twice the growth of the log, so
-    /// that a round can catch up with the log.
+    /// Delays the next read to keep the configured rate. [`Self::turn`] reads earlier if the log
+    /// grows faster, so that a round can catch up with the log.
     fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
         let ms = bytes * 1_000 / self.bytes_per_second.max(1);
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
@@ -393,7 +398,7 @@ impl LogCheck {
 }
 
 impl Round {
-    /// Whether to take digests of more live groups before the next read.
+    /// Whether digests of more live groups are taken before the next read.
     fn is_to_look(&self) -> bool {
         let items: usize = self.taken.iter().map(Taken::cost).sum();
         !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
@@ -403,7 +408,7 @@ impl Round {
         self.is_walked && self.taken.is_empty()
     }
 
-    /// Discards digests of positions that the log can no longer be replayed to; they are taken
+    /// Discards the digests if the log can no longer be replayed to their positions; they are taken
     /// again.
     fn check_taken(&mut self, log: &ShardLog) {
         let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
@@ -423,7 +428,7 @@ impl Round {
         while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
             let Taken { group_id, digest, position, .. } = taken;
             self.compared_to = Some(group_id.clone());
-            // The sample may have become smaller.
+            // A group may have left the sample, which may have become smaller.
             if !self.copy.has(&group_id) {
                 continue;
             }
@@ -455,7 +460,7 @@ impl Round {
         }
     }
 
-    /// The next group of the round that is loaded, in the copy, or both.
+    /// The next group of the round, which is live, in the copy, or both.
     fn next_group(&mut self, live: &mut Live<'_>, looks: &Cell<usize>) -> Option<Arc<str>> {
         let Self { copy, walked_to, .. } = self;
         let is_wanted = |id: &str| {

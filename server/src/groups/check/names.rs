@@ -1,27 +1,27 @@
-//! The part of the running check that looks at the files of the log by their names: a process that
-//! has a file open notices neither that it was removed, replaced or cut short, nor that its
-//! directory was. Each file is looked at in turn, and the newest one between two others if the log
-//! has grown: whether its name still leads to it, its length, and its header. At a clean stop all
-//! of them are.
+//! The part of the running check that looks at the files of the log by their names. A process that
+//! has a file open does not notice that the file or its directory was removed or replaced, or that
+//! the file was cut short. The check looks at one file after the other; if the log has grown, it
+//! looks at the newest file in between. A look covers three things: whether the name still leads to
+//! the file, the file's length, and its header. A clean stop waits for a look at all files.
 
 use muster_storage::{FileDone, FileId, FileOp, FileToken, LogFile, OpenMode, ShardLog};
 
-/// The pause between two files.
+/// The pause between the looks at two files.
 const PAUSE_MS: i64 = 1_000;
 
-/// The bytes of a header, and more.
+/// The number of bytes to read for a header, which is shorter.
 const HEAD_BYTES: u32 = 4_096;
 
-/// See the head of the file.
+/// The looks at the files of the log: see the head of the file.
 #[derive(Debug)]
 pub(super) struct NamesCheck {
     file: FileId,
     token: FileToken,
     next_at: i64,
-    /// The last file of the round, which goes over all of them.
+    /// The last file of the present round through all files.
     after: u64,
-    /// The bytes of the log at the last look at the newest file, and whether that look was the
-    /// last one.
+    /// The bytes written to the log by the last look at the newest file, and whether the last look
+    /// was at the newest file.
     grown_to: u64,
     was_newest: bool,
     rounds: u64,
@@ -41,17 +41,17 @@ enum LastRound {
 enum Stage {
     Idle,
     Looking(LogFile),
-    /// The name leads to the file, which is long enough.
+    /// The name leads to the file, and the file is long enough.
     Found(LogFile),
     ReadingHead(LogFile),
-    /// The file that was opened for its header is to be closed.
+    /// The file that was opened to read its header has to be closed.
     HeadRead,
 }
 
 /// Whether the check continues.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Going {
-    /// It begins with no further file.
+    /// Whether no further file is looked at.
     pub(super) is_ended: bool,
     pub(super) is_stopping: bool,
 }
@@ -75,7 +75,7 @@ impl NamesCheck {
         token == self.token
     }
 
-    /// How often all files were looked at.
+    /// The number of completed rounds through all files.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -85,7 +85,7 @@ impl NamesCheck {
         self.last_round == LastRound::Done
     }
 
-    /// Continues, at the end of a turn.
+    /// Continues the looks, at the end of a turn.
     pub(super) fn turn(&mut self, log: &ShardLog, now: i64, going: Going, ops: &mut Vec<FileOp>) {
         let is_waiting = match self.stage {
             Stage::Idle => now < self.next_at || going.is_ended,
@@ -124,7 +124,7 @@ impl NamesCheck {
         };
     }
 
-    /// The time when it needs another turn without an event.
+    /// The time when the looks need another turn without an event.
     pub(super) fn deadline(&self, is_ended: bool, now: i64) -> Option<i64> {
         match self.stage {
             Stage::Idle => (!is_ended && !self.is_over()).then_some(self.next_at),
@@ -156,12 +156,13 @@ impl NamesCheck {
             (stage @ (Stage::Idle | Stage::Found(_) | Stage::HeadRead), _) => (stage, None),
         };
         self.stage = stage;
-        // Compaction may have replaced it meanwhile.
+        // Compaction may have replaced the file meanwhile; then there is no damage.
         let (of, what) = what.filter(|(of, _)| log.has_file(of))?;
         Some(format!("{} {what}", of.path.display()))
     }
 
-    /// The next file: the newest one, if the log has grown since the last look at it.
+    /// The next file. If the log has grown since the last look at the newest file, this is the
+    /// newest file, but never twice in a row.
     fn next(&mut self, log: &ShardLog, now: i64) -> Option<LogFile> {
         let is_last_round = self.last_round == LastRound::UnderWay;
         if !is_last_round {

@@ -1,4 +1,5 @@
-//! The check copy of share states, and the digests of them: of each group all that is in a slot.
+//! The check copy of share states, and the digests of share states. A digest covers all states of a
+//! group in a slot.
 
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Record;
@@ -8,10 +9,10 @@ use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 use xxhash_rust::xxh3::Xxh3;
 
-/// The batches of a state that are as much work as a state.
+/// The number of batches of a state that are as much work as another state.
 const BATCHES_PER_ITEM: usize = 8;
 
-/// The bytes of a state beside its record.
+/// The size of a state without its record.
 const STATE_BYTES: usize = 200;
 
 /// The share states of a sample of groups, as the log produces them.
@@ -20,7 +21,7 @@ pub(super) struct SharesCopy {
     states: States,
     sample: Sample,
     bytes_max: usize,
-    /// The bytes of the states when they were last measured, and those of all records since.
+    /// The size of the states when it was last measured, plus the size of all records since then.
     bytes: usize,
 }
 
@@ -29,7 +30,7 @@ impl SharesCopy {
         Self { states: States::new(UPDATES_PER_SNAPSHOT_MAX), sample, bytes_max, bytes: 0 }
     }
 
-    /// The present sample; smaller than the first one if the states were too large.
+    /// The present sample; smaller than the first one if the states became too large.
     pub(super) fn sample(&self) -> Sample {
         self.sample
     }
@@ -37,7 +38,7 @@ impl SharesCopy {
     /// Applies the records of a batch.
     ///
     /// # Errors
-    /// A record that cannot be read.
+    /// The batch contains a record that cannot be read.
     pub(super) fn replay<'a>(
         &mut self,
         records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
@@ -98,8 +99,8 @@ pub(super) fn digest_of_group(
     Some(GroupDigest { fingerprint: (items > 0).then(|| hash.digest()), items })
 }
 
-/// Hashes a state without its fence and its number of updates, which the compacted log may not
-/// have.
+/// Hashes a state without its fence and its number of updates, which the compacted log may have
+/// lost.
 fn hash_state(key: &SharePartitionKey, state: &State, hash: &mut Xxh3) {
     let mut value = Vec::new();
     let key = key.to_record();

@@ -1,4 +1,4 @@
-//! A snapshot that is being written: its parts, one after the other, some of one at a time.
+//! A snapshot that is being written: its parts in order, some of a part at a time.
 
 use super::SLICE_BYTES;
 use crate::cluster::ClusterImage;
@@ -19,8 +19,8 @@ use muster_transactions::IdsWalk;
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) stage: Stage,
-    /// The slots whose groups are written, the partitions whose transactional ids are, and the
-    /// slots whose transactions and whose share states are.
+    /// The index rows written so far: of slots with groups, of partitions with transactional ids,
+    /// of slots with transactions, and of slots with share states.
     slots: Vec<SlotIndex>,
     ids: Vec<SlotIndex>,
     offset_transactions: Vec<SlotIndex>,
@@ -33,19 +33,19 @@ pub(super) struct Job {
 #[expect(clippy::large_enum_variant, reason = "there is one, in a job")]
 pub(super) enum Stage {
     Cluster,
-    /// The transactional ids of the partition that follows the last one.
+    /// Transactional ids: next is the partition that follows this one.
     Ids(Option<TransactionsPartition>),
-    /// Those of a partition that is begun.
+    /// The transactional ids of a partition that is begun.
     IdsOf(SlotIndex, IdsWalk),
-    /// The transactions in the slot that follows the last one.
+    /// Transactions with offsets: next is the slot that follows this one.
     OffsetTransactions(Option<Slot>),
-    /// The share states of the slot that follows the last one.
+    /// Share states: next is the slot that follows this one.
     Shares(Option<Slot>),
-    /// Those of a slot that is begun.
+    /// The share states of a slot that is begun.
     SharesOf(SlotIndex, StatesWalk),
-    /// The groups of the slot that follows the last one.
+    /// Groups: next is the slot that follows this one.
     Groups(Option<Slot>),
-    /// Those of a slot that is begun.
+    /// The groups of a slot that is begun.
     GroupsOf(SlotIndex, SnapshotWalk),
     Segments(SegmentWalk),
 }
@@ -62,7 +62,7 @@ impl Job {
         }
     }
 
-    /// Writes some of the present stage; returns the next one, or None after the last.
+    /// Writes some of the present stage; returns the next stage, or None after the last.
     pub(super) fn write_some(
         &mut self,
         log: &mut GroupLog,
@@ -72,7 +72,8 @@ impl Job {
     ) -> Result<Option<Stage>, SnapshotDamage> {
         let (slots, log) = log.parts();
         let position = log.progress().accepted();
-        // That a slot has no groups is of this position, too, and takes no bytes.
+        // The absence of groups in a slot is a fact of this position, too, although it takes no
+        // bytes.
         self.header.newest = position;
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
             Stage::Cluster => {
@@ -218,13 +219,13 @@ fn next_with_shares(slots: &Slots, log: &ShardLog, slot: Option<Slot>) -> Option
     slots.iter().filter(|it| Some(*it) > slot).find(has_records)
 }
 
-/// The row of a slot of which some was written; None if it is not complete.
+/// The row of a slot that is written; None if the slot is not complete.
 fn complete(row: SlotIndex, part: Option<SnapshotPart>) -> Option<SlotIndex> {
     let SnapshotPart { at, len, crc } = part?;
     Some(SlotIndex { index: Part { at, len, crc }, ..row })
 }
 
-/// The row of a slot, or partition of transactional ids, that is begun at a position.
+/// The row of a slot, or of a partition of transactional ids, that is begun at a position.
 fn row(slot: u32, position: u64) -> SlotIndex {
     SlotIndex { slot, from: position, newest: position, index: Part::default() }
 }
@@ -257,8 +258,8 @@ fn write_table(rows: &[SlotIndex], writer: &mut SnapshotWriter) -> Part {
     part
 }
 
-/// Writes the records of an image, if there is one: a key and a value each, behind their lengths; a
-/// length of -1 stands for no value.
+/// Writes the records of an image, if there is one. Each record is a key and a value, each after
+/// its length; a length of -1 means that there is no value.
 fn write_cluster(
     image: Option<&ClusterImage>,
     config: &Config,
@@ -276,7 +277,7 @@ fn write_cluster(
     part
 }
 
-/// Appends a key and a value, each after its length; a length of -1 stands for no value.
+/// Appends a key and a value, each after its length; a length of -1 means that there is no value.
 fn write_record(key: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend((key.len() as i32).to_be_bytes());
     out.extend(key);
@@ -294,7 +295,7 @@ fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]
 /// Applies the records of [`write_cluster`].
 ///
 /// # Errors
-/// The bytes are no such records.
+/// The bytes are not such records.
 pub(crate) fn read_cluster(bytes: &[u8], image: &mut ClusterImage) -> Result<(), DecodeError> {
     let mut reader = Reader::new(bytes);
     while !reader.rest().is_empty() {

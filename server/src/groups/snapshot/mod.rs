@@ -1,5 +1,5 @@
-//! Snapshots of a serving shard: when one begins, and its slices. The coordinator encodes groups,
-//! the log its segments, and the writer makes the file.
+//! Snapshots of a serving shard: decides when a snapshot begins, and writes its slices. The
+//! coordinator encodes groups, the log encodes its segments, and the writer writes the file.
 
 mod job;
 
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{info, warn};
 
-/// The bytes of a slice: about 100 microseconds of work.
+/// The size of a slice: about 100 microseconds of work.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// The most steps of a slice: some write little or nothing.
+/// The maximum number of steps of a slice: some steps write little or nothing.
 const SLICE_STEPS_MAX: usize = 64;
 
 /// The snapshots of a shard.
@@ -30,33 +30,33 @@ const SLICE_STEPS_MAX: usize = 64;
 pub(super) struct Snapshots {
     dir: PathBuf,
     writer: SnapshotWriter,
-    /// The config of file and command line, against which the image has changes.
+    /// The config from the file and the command line. The records of the image are the differences
+    /// from it.
     config: Arc<Config>,
-    /// The least growth of the log before the next snapshot.
+    /// The minimum growth of the log before the next snapshot.
     growth_bytes_min: u64,
-    /// The longest time before the next snapshot if the log has grown at all; 0 for none.
+    /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
     interval_ms: i64,
     job: Option<Job>,
     pace: Pace,
-    /// The time when the last one began, and the bytes written to the log by then.
+    /// The time when the last snapshot began, and the bytes written to the log by then.
     began_ms: i64,
     began_at: u64,
-    /// The bytes of the log that were replayed after the snapshot at the last startup.
+    /// The number of log bytes that were replayed after the snapshot at the last startup.
     behind: u64,
-    /// Whether there is a file that would be read at startup.
+    /// Whether a snapshot file exists that would be read at startup.
     is_there: bool,
-    /// One is due, whatever the log has grown by.
+    /// Whether a snapshot is due regardless of the growth of the log.
     is_wanted: bool,
-    /// The position of the last one; a log that has dropped deletions after it cannot be replayed
-    /// on it.
+    /// The position of the last snapshot. If the log has dropped deletions after this position, it
+    /// cannot be replayed on top of the snapshot.
     from: u64,
-    /// With the size of the last one.
+    /// The counters, which include the size of the last snapshot.
     counters: SnapshotCounters,
 }
 
 impl Snapshots {
-    /// `behind` is the number of bytes of the log behind the snapshot that the shard started from,
-    /// if it did.
+    /// `behind` is the number of log bytes after the snapshot that the shard started from, if any.
     pub(super) fn new(
         common: Arc<Config>,
         config: &Config,
@@ -96,14 +96,14 @@ impl Snapshots {
         self.dir.join(SNAPSHOT_FILE_NAME)
     }
 
-    /// Puts the file aside, if there is one: it may be the reason why the shard failed.
+    /// Renames the snapshot file, if there is one: it may be the reason why the shard failed.
     pub(super) fn put_aside(&self) -> Option<FileOp> {
         let (from, to) =
             (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
         self.is_there.then_some(FileOp::Rename { token: None, from, to })
     }
 
-    /// Makes one due that begins from now on.
+    /// Makes a snapshot due that begins from now on.
     pub(super) fn want(&mut self) {
         self.is_wanted = true;
     }
@@ -134,7 +134,7 @@ impl Snapshots {
         }
     }
 
-    /// Whether one is due or under way.
+    /// Whether a snapshot is due or under way.
     pub(super) fn has_some_to_write(&self, log: &ShardLog, now: i64) -> bool {
         let (written, dropped) = (log.written_bytes(), log.dropped_position());
         !self.writer.is_idle() || self.is_due(now, written, dropped)
@@ -152,17 +152,18 @@ impl Snapshots {
         }
     }
 
-    /// Whether a slice may be written: once a millisecond while clients are served, and during a
-    /// clean stop whenever the writer can take one.
+    /// Whether a slice may be written: at the pace of [`Pace`] while clients are served, and during
+    /// a clean stop whenever the writer has room.
     fn may_write_slice(&self, turn: &TurnEnd<'_>, written: u64) -> bool {
         let may_begin = turn.is_stopping || self.pace.allows(turn.now, written);
         self.job.is_some() && self.writer.has_room() && may_begin
     }
 
-    /// A snapshot is due when the log grew by the configured bytes and by a quarter of the last
-    /// snapshot: all of them cost at most four times as much as the log, and there is little to
-    /// replay at startup. It is also due when the last one is old, or unusable because compaction
-    /// dropped a deletion after it, and when it is wanted.
+    /// Whether a snapshot is due. It is due when the log has grown by the configured bytes and by a
+    /// quarter of the last snapshot: then all snapshots together cost at most four times as much as
+    /// the log, and little is left to replay at startup. A snapshot is also due when the last one
+    /// is old, when the last one is unusable because compaction dropped a deletion after it, and
+    /// when one is wanted.
     fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
         let growth = self.growth_bytes_min.max(self.counters.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
@@ -172,13 +173,14 @@ impl Snapshots {
         self.writer.is_idle() && is_due
     }
 
-    /// When the last one is so old that the next is due, even without further events.
+    /// The time when the age of the last snapshot makes the next one due, even without further
+    /// events.
     fn old_at(&self, written: u64) -> Option<i64> {
         let is_wanted = self.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
         is_wanted.then(|| self.began_ms.saturating_add(self.interval_ms))
     }
 
-    /// The bytes of the log that are not in the last one.
+    /// The number of log bytes that are not in the last snapshot.
     fn unsaved(&self, written: u64) -> u64 {
         self.behind + (written - self.began_at)
     }
@@ -219,8 +221,8 @@ impl Snapshots {
         self.job = Some(Job::new(header));
     }
 
-    /// Writes the next slice. No operation is open in the log, so the slice has the state at the
-    /// last position of a block.
+    /// Writes the next slice. No operation is open in the log, so the slice contains the state at
+    /// the last position of a block.
     fn write_slice(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
