@@ -1,5 +1,5 @@
-//! The audit of groups, transactional ids and share states: one after the other is compared with
-//! the state to which its records replay, without the log.
+//! The audit of groups, transactional ids and share states: compares them one by one with the state
+//! to which their records replay. The log is not read.
 
 use super::slots::{Audited, Slots};
 use super::{ShareStates, TransactionCoordinators};
@@ -7,7 +7,8 @@ use crate::placement::{Slot, TransactionsPartition};
 use muster_shares::SharePartitionKey;
 use std::sync::Arc;
 
-/// How often a group is compared, an id, and a share state.
+/// The interval between two comparisons; each compares a group, a transactional id and a share
+/// state.
 const AUDIT_INTERVAL_MS: i64 = 1_000;
 
 /// The progress of the audit.
@@ -30,10 +31,10 @@ impl Audit {
         self.next_at = at;
     }
 
-    /// Compares the next group, the next id and the next share state, if it is time.
+    /// Compares the next group, transactional id and share state, if it is time.
     ///
     /// # Errors
-    /// One that differs.
+    /// A compared state differs from the state to which its records replay.
     pub(super) fn turn(
         &mut self,
         now: i64,

@@ -2,15 +2,15 @@
 //! read or answered through no fault of theirs. So neither a stopped process, nor a long turn, nor
 //! a stalled disk costs a member its session.
 
-/// The most that a turn counts. In any longer time the shard was stopped, its machine was paused,
-/// or it was overloaded; then input that has arrived meanwhile is read first.
+/// The longest time that a turn counts. If more time passed, the shard was stopped, its machine was
+/// paused, or it was overloaded; then the input that arrived meanwhile is read first.
 pub(crate) const TURN_MS_MAX: i64 = 1_000;
 
 /// While the log makes no progress for longer than this, no time passes: members wait for answers
 /// before they send their next heartbeat.
 const FLUSH_MS_MAX: i64 = 1_000;
 
-/// A timer that is due for longer is late.
+/// A timer is late once it has been due for this long.
 const LATE_MS: i64 = 1_000;
 
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(crate) struct GroupClock {
     skipped: i64,
     /// The time of the last reading.
     seen: i64,
-    /// The durable position at the last reading with operations pending, and since when it has been
-    /// that.
+    /// The durable position at the last reading while operations were pending, and the time since
+    /// which it has not moved.
     flushing: Option<(u64, i64)>,
 }
 
@@ -52,15 +52,15 @@ impl GroupClock {
         time - self.skipped
     }
 
-    /// The monotonic time of a deadline, but at most `TURN_MS_MAX` from the last reading, as a
+    /// The monotonic time of a deadline, but at most `TURN_MS_MAX` from the last reading, because a
     /// longer turn would not count in full. None while the clock stands still.
     pub(crate) fn wake_at(&self, deadline: i64) -> Option<i64> {
         let at = deadline.saturating_add(self.skipped).min(self.seen + TURN_MS_MAX);
         (!self.stands_still(self.seen)).then_some(at)
     }
 
-    /// Whether a timer should have fired by now: a turn fires it at the latest a moment after it
-    /// is due.
+    /// Whether a timer should have fired by now: normally a turn fires a timer a moment after it is
+    /// due.
     pub(crate) fn is_late(&self, deadline: i64) -> bool {
         deadline.saturating_add(LATE_MS) <= self.at(self.seen)
     }
@@ -70,7 +70,7 @@ impl GroupClock {
         self.wake_at(deadline.saturating_add(LATE_MS))
     }
 
-    /// The time since which operations are pending, and no further one is durable.
+    /// The time since which operations are pending and no further one became durable.
     pub(crate) fn flushing_since(&self) -> Option<i64> {
         self.flushing.map(|(_, since)| since)
     }

@@ -1,10 +1,11 @@
-//! Which configs of brokers and of single groups a new image changes.
+//! Determines the configs of brokers and of single groups that a new image changes.
 
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, GROUP_RESOURCE};
 
 /// The changes that a coordinator has to know.
 pub(super) struct Changed<'i> {
-    /// The configs of all groups may have changed, and with them the bounds for single ones.
+    /// Whether the configs of all groups, and the bounds for the configs of single groups, may have
+    /// changed.
     pub(super) is_of_all: bool,
     /// Groups whose own configs may have changed.
     pub(super) groups: Vec<&'i str>,

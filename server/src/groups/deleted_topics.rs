@@ -1,6 +1,6 @@
-//! Removes the offsets of deleted topics. The image has a record of a deleted topic until the
-//! groups of all shards have durably lost its offsets, so that neither a crash nor a reload leaves
-//! offsets for a later topic of the same name.
+//! Removes the offsets of deleted topics. The image keeps the record of a deleted topic until the
+//! removal of its offsets is durable in the groups of all shards. So neither a crash nor a reload
+//! leaves offsets for a later topic of the same name.
 
 use super::Inputs;
 use super::log::GroupLog;
@@ -12,14 +12,14 @@ use muster_coordinator::{DeletedTopic, Topics, WalkLimit, WalkProgress};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Groups visited at once for offsets of deleted topics: about a millisecond of work.
+/// The maximum number of groups that a slice visits: about a millisecond of work.
 const FORGETTING_GROUPS: usize = 1_000;
 
 /// The progress of a shard's removals.
 #[derive(Debug, Default)]
 pub(super) struct DeletedTopics {
-    /// Offsets of topics deleted up to this version are removed or in a walk; None after a load,
-    /// until the first pass.
+    /// The offsets of topics deleted up to this version are removed, or a walk removes them. None
+    /// after a load, until the first pass.
     forgotten: Option<i64>,
     /// Walks through the groups, in order: a slice of the first one at the end of each turn.
     walks: VecDeque<Walk>,
@@ -33,7 +33,7 @@ struct Walk {
     topics: Vec<(Arc<str>, Uuid, i64)>,
     /// The slot that is visited; None after the last.
     slot: Option<Slot>,
-    /// The last group of it that was visited.
+    /// The last group of this slot that was visited.
     after: Option<String>,
     /// The positions of the slots that were visited.
     written: VisibleAt,
@@ -52,8 +52,8 @@ impl DeletedTopics {
         !self.walks.is_empty()
     }
 
-    /// Starts to remove offsets of topics that have been deleted since the last call. `before` is
-    /// the image of that time.
+    /// Starts to remove the offsets of topics that were deleted since the last call. `before` is
+    /// the image at the last call.
     pub(super) fn begin(
         &mut self,
         log: &mut GroupLog,
@@ -69,7 +69,8 @@ impl DeletedTopics {
         let first = log.slots().next(None);
         self.walks.push_back(Walk::new(image, before, forgotten, first));
         while self.walks.iter().any(|walk| walk.is_overtaken(image)) {
-            // No turn is between two slices, so that none would load a group with many offsets.
+            // No turn that could load a group with many offsets comes between these slices, so the
+            // walk loads the group at once.
             self.forget(log, inputs.again(), true, take);
         }
     }
@@ -118,7 +119,7 @@ impl DeletedTopics {
 }
 
 impl Walk {
-    /// A walk for the topics that were deleted behind the version `forgotten`.
+    /// A walk for the topics that were deleted after the version `forgotten`.
     fn new(
         image: &ClusterImage,
         before: Option<&ClusterImage>,
@@ -127,7 +128,7 @@ impl Walk {
     ) -> Self {
         let is_new = |version| forgotten.is_none_or(|forgotten| version > forgotten);
         let new = image.deleted().filter(|(_, topic)| is_new(topic.version));
-        // Whether no commits of a later topic with this name can exist.
+        // Whether no commit for a later topic of this name can exist.
         let is_last = |id, name: &str| {
             image.topic(name).is_none() || before.is_some_and(|it| it.topic_by_id(id).is_some())
         };
@@ -143,13 +144,14 @@ impl Walk {
         }
     }
 
-    /// Whether there is a later topic with one of the names. Its clients must neither see the old
-    /// offsets nor lose new ones.
+    /// Whether a later topic has one of these names. Its clients must neither see the old offsets
+    /// nor lose new ones.
     fn is_overtaken(&self, image: &ClusterImage) -> bool {
         self.topics.iter().any(|(name, ..)| image.topic(name).is_some())
     }
 
-    /// Continues with the next slot after the last group of one, which has written all by then.
+    /// Continues after a slice: with the rest of the slot, or with the next slot, in which case all
+    /// records of this slot are written.
     fn reached(&mut self, log: &GroupLog, slot: Slot, reached: WalkProgress) {
         match reached {
             WalkProgress::After(group) => self.after = group,

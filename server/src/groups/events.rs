@@ -1,4 +1,4 @@
-//! The events of a shard's groups: logged, counted, and the rebalances kept for a while.
+//! The events of a shard's groups: logs and counts them, and keeps the last rebalances.
 
 use super::TurnEnd;
 use super::history::History;
@@ -53,13 +53,13 @@ counters! {
     }
 }
 
-/// See the head of the file.
+/// The events of a shard's groups: see the head of the file.
 #[derive(Debug, Default)]
 pub(super) struct GroupEvents {
     history: History,
     counters: RebalanceCounters,
     lines: Throttle<Arc<str>>,
-    /// The last client that was refused as a member, and when.
+    /// The last client that was refused as a member, with the time.
     last_refused: Option<(i64, Event)>,
 }
 
@@ -81,7 +81,7 @@ impl GroupEvents {
         }
     }
 
-    /// The last client that was refused as a member: when, and in words.
+    /// The time of the last refusal of a client as a member, and a description.
     pub(super) fn last_refused(&self) -> Option<(i64, String)> {
         let (at, event) = self.last_refused.as_ref()?;
         let EventBody::Refused(rejection) = &event.body else { return None };
@@ -96,7 +96,7 @@ impl GroupEvents {
         &self.history
     }
 
-    /// Copies of the numbers; the rebalance that began first has been under way for `oldest_ms`.
+    /// Copies of the numbers. `oldest_ms` is the duration so far of the rebalance that began first.
     pub(super) fn numbers(&self, oldest_ms: Option<i64>) -> Copies {
         let oldest_ms = oldest_ms.unwrap_or(0).max(0).unsigned_abs();
         let gauges = RebalanceGauges {

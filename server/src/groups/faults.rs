@@ -1,9 +1,9 @@
-//! Injected faults of streams groups, in the records that are written and replayed.
+//! Injects faults of streams groups into the records that are written and replayed.
 
 use muster_codec::records::GroupRecord;
 use muster_faults::Fault;
 
-/// The records in place of those of streams groups; None without a fault of that kind.
+/// The records that replace those of streams groups; None if no such fault is injected.
 pub(super) fn faulty<'r>(records: &[GroupRecord<'r>]) -> Option<Vec<GroupRecord<'r>>> {
     let (is_early, is_stuck) = (Fault::EarlyTask.is_injected(), Fault::StuckEpoch.is_injected());
     if !is_early && !is_stuck {

@@ -7,23 +7,23 @@ use muster_coordinator::{
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The most rebalances that are kept of a group.
+/// The maximum number of rebalances kept of one group.
 pub(crate) const OF_GROUP_MAX: usize = 16;
 
-/// The most bytes of all; the oldest give way.
+/// The maximum size of all rebalances kept; beyond it the oldest are dropped.
 pub(crate) const HISTORY_BYTES_MAX: usize = 2 << 20;
 
-/// About the bytes of a rebalance beside the members in it, and beside the id of its group.
+/// The approximate size of a rebalance, without its members and the id of its group.
 const EVENT_BYTES: usize = 384;
 
-/// The most bytes of a member in it: its id, its client's id and host, and the reason.
+/// The maximum size of a member in a rebalance: its id, its client's id and host, and the reason.
 const MEMBER_BYTES_MAX: usize =
     size_of::<CausedBy>() + 3 * EVENT_NAME_BYTES_MAX + EVENT_REASON_BYTES_MAX;
 
 // A group's id has at most 32 KiB.
 const _: () = assert!(EVENT_BYTES + CAUSES_NAMED_MAX * MEMBER_BYTES_MAX < HISTORY_BYTES_MAX / 8);
 
-/// Rebalances by group, and in the order in which they ended.
+/// The rebalances by group, and in the order in which they ended.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     groups: HashMap<Arc<str>, VecDeque<(u64, Event)>>,

@@ -27,23 +27,24 @@ use muster_storage::{FileDone, FileOp, LogExtent, LogPartition, ShardLog};
 // protocol type, protocol and leader.
 const _: () = assert!(GROUP_RECORD_BYTES_MAX + 8 * STRING_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-// Beside the records that are cut, an operation of a heartbeat has a member's profile and its
-// assignment: it fits, however many members the group has.
+// Besides the records that may be divided, an operation of a heartbeat has the member's profile and
+// its assignment. The operation fits, however many members the group has.
 const _: () =
     assert!(OPERATION_BYTES_MAX / 2 + 3 * MEMBER_PROFILE_BYTES_MAX <= OPERATION_BYTES_MAX);
 
-/// The coordinators of a shard's slots and the log of all of them.
+/// The coordinators of a shard's slots, and the log that they share.
 pub(super) struct GroupLog {
     slots: Slots,
     runtime: Runtime,
-    /// The partitions of internal topics in it.
+    /// The partitions of internal topics in the log.
     partitions: Vec<LogPartition>,
-    /// The most bytes in an operation of records that may be cut.
+    /// The maximum size of an operation of records that may be divided among several operations.
     cut_bytes: usize,
     clock: GroupClock,
-    /// How often timers were fired.
+    /// The number of calls that fired timers.
     expirations: u64,
-    /// A timer was late: the number of expirations, and since when it has been that.
+    /// Set while a timer is late: the number of expirations then, and the time since which it is
+    /// late.
     late: Option<(u64, i64)>,
     /// Requests of coordinators to the leaders of partitions.
     state_calls: Vec<(Slot, StateCall)>,
@@ -98,7 +99,7 @@ impl GroupLog {
         self.runtime.log()
     }
 
-    /// The log as a backup takes it.
+    /// The extent of the log that a backup copies.
     pub(super) fn begin_backup(&mut self) -> LogExtent {
         self.runtime.log_mut().begin_backup()
     }
@@ -112,17 +113,17 @@ impl GroupLog {
         }));
     }
 
-    /// Whether some are kept.
+    /// Whether requests to the leaders of partitions are kept or were refused.
     pub(super) fn has_state_calls(&self) -> bool {
         !self.state_calls.is_empty() || !self.refused_calls.is_empty()
     }
 
-    /// Those whose records the log refused.
+    /// The state calls whose records the log refused.
     pub(super) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
         std::mem::take(&mut self.refused_calls)
     }
 
-    /// Those whose records are durable.
+    /// The state calls whose records are durable.
     pub(super) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
         let log = self.runtime.log();
         let is_durable = |(slot, call): &mut (Slot, StateCall)| {
@@ -136,7 +137,7 @@ impl GroupLog {
         &self.partitions
     }
 
-    /// Both, for work that writes no records.
+    /// The coordinators and the log, for work that writes no records.
     pub(super) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
         (&mut self.slots, self.runtime.log_mut())
     }
@@ -161,7 +162,8 @@ impl GroupLog {
         self.log().progress_of(partition).flushed()
     }
 
-    /// Passes a request to the coordinator of a slot. Also returns the limit that it has met.
+    /// Passes a request to the coordinator of a slot. Also returns the limit that the request
+    /// exceeded.
     pub(super) fn handle<'r>(
         &mut self,
         slot: Slot,
@@ -188,12 +190,12 @@ impl GroupLog {
         self.clock.at(now)
     }
 
-    /// The time since which operations are pending, and no further one is durable.
+    /// The time since which operations are pending and no further one became durable.
     pub(super) fn flushing_since(&self) -> Option<i64> {
         self.clock.flushing_since()
     }
 
-    /// The time since which a timer is late, and none fires. To be called now and then.
+    /// The time since which a timer is late while no timer fires. To be called now and then.
     pub(super) fn timers_late_since(&mut self, now: i64) -> Option<i64> {
         let next = self.slots.next_deadline().filter(|(at, _)| self.clock.is_late(*at));
         let known = self.late.filter(|(fired, _)| *fired == self.expirations);
@@ -201,7 +203,7 @@ impl GroupLog {
         self.late.map(|(_, since)| since)
     }
 
-    /// The slot that has a timer due at a past time.
+    /// The slot with the timer that is due first, if this timer is due at a past time.
     pub(super) fn due(&self, now: i64) -> Option<Slot> {
         let (at, slot) = self.coordinators_deadline()?;
         (at <= self.clock.at(now)).then_some(slot)
@@ -217,8 +219,8 @@ impl GroupLog {
         })
     }
 
-    /// Removes offsets of deleted topics from the groups of a slot that follow one, up to the limit
-    /// of one call.
+    /// Removes offsets of deleted topics from groups of a slot, beginning after a given group, up
+    /// to the limit of one call.
     pub(super) fn topics_deleted(
         &mut self,
         slot: Slot,
@@ -235,7 +237,7 @@ impl GroupLog {
         })
     }
 
-    /// Removes the groups of a slot that follow one, up to the limit of one call.
+    /// Removes groups of a slot, beginning after a given group, up to the limit of one call.
     pub(super) fn reset(
         &mut self,
         slot: Slot,
@@ -255,12 +257,13 @@ impl GroupLog {
         self.slots.list(list, count, |partition| log.progress_of(partition).flushed());
     }
 
-    /// Appends the records of a slot and replays them: those of one group are one atomic operation,
-    /// except as in [`operations`]. `producer` is that of the transaction that they are part of.
-    /// Returns the position of the last.
+    /// Appends the records of a slot and replays them. The records of one group are one atomic
+    /// operation, except as in [`operations`]. `producer` is the producer of the transaction that
+    /// the records are part of. Returns the position of the last record.
     ///
     /// # Errors
-    /// An operation is too large for the log; it and the following ones are not written.
+    /// An operation is too large for the log. This operation and the following ones are not
+    /// written.
     pub(super) fn append(
         &mut self,
         slot: Slot,
@@ -279,8 +282,8 @@ impl GroupLog {
         appended
     }
 
-    /// Appends the marker of a producer to a slot, and replays it: its pending offsets there are
-    /// committed or dropped. Returns its position.
+    /// Appends the marker of a producer to a slot and replays it: the producer's pending offsets in
+    /// the slot are committed or dropped. Returns the position of the marker.
     pub(super) fn end_transaction(
         &mut self,
         slot: Slot,
@@ -292,8 +295,8 @@ impl GroupLog {
         self.slots.end_transaction(&mut self.runtime, slot, now, producer, marker)
     }
 
-    /// Appends about `count` further records of a slot's state again, each as an operation, without
-    /// replaying them: it is the state that they make. Returns false after the last.
+    /// Appends about `count` further records of a slot's state again, each as an operation. They
+    /// are not replayed, because the state already contains them. Returns false after the last.
     ///
     /// # Errors
     /// A group in the snapshot is damaged, or a record is too large for the log.
@@ -317,7 +320,7 @@ impl GroupLog {
         restated.map_err(|damage| NotRestated::Snapshot(damage.to_string()))
     }
 
-    /// The operations of these records were refused: their groups return to their durable state.
+    /// Takes back operations that the log refused: their groups return to their durable state.
     pub(super) fn not_written(
         &mut self,
         slot: Slot,
@@ -337,8 +340,8 @@ impl GroupLog {
         self.runtime.flushing_micros()
     }
 
-    /// A file operation of the log is done. Returns the milliseconds that a flush has taken if it
-    /// was slow.
+    /// Handles the end of a file operation of the log. If this was a slow flush, returns its
+    /// duration in milliseconds.
     pub(super) fn done(&mut self, done: FileDone) -> Option<u64> {
         let was_recovered = self.log().is_recovered();
         let slow_ms = self.runtime.done(done);
@@ -352,8 +355,8 @@ impl GroupLog {
         slow_ms
     }
 
-    /// The partitions of internal topics of which the last operation of the log made operations
-    /// durable; at first all.
+    /// The partitions of internal topics in which the last operation of the log made operations
+    /// durable; at first all partitions.
     pub(super) fn moved(&self) -> &[LogPartition] {
         &self.moved
     }

@@ -9,7 +9,7 @@ use muster_coordinator::{Budget, Coordinator, EVENTS_MAX, Event, Held};
 use muster_runtime::{Damage, Machine, Transactional, replayed};
 use muster_storage::TopicRule;
 
-/// The most events of groups that are kept in a turn; further ones are counted.
+/// The maximum number of group events kept in a turn; further events are only counted.
 const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
 
 /// The groups of a slot.
@@ -20,7 +20,8 @@ pub(super) struct GroupsMachine {
     pub(super) in_snapshot: InSnapshot,
 }
 
-/// The positions up to which a snapshot has the two parts of a machine; 0 without a snapshot.
+/// The positions up to which the snapshot contains the two parts of a machine; 0 without a
+/// snapshot.
 #[derive(Debug, Default)]
 pub(super) struct InSnapshot {
     pub(super) groups: u64,
@@ -38,7 +39,7 @@ pub(super) struct SharedByGroups {
 #[derive(Debug, Default)]
 pub(super) struct EventsOfSlots {
     pub(super) events: Vec<Event>,
-    /// The number of those that were too many to be kept.
+    /// The number of events that were dropped because there were too many.
     pub(super) left_out: u64,
 }
 

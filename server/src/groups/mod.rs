@@ -1,27 +1,28 @@
 //! The groups of a shard: the coordinators of its slots, the one log that makes them durable, and
-//! all that reads or writes that log: snapshots, the running check, the audit, the removal of
+//! all work that reads or writes this log: snapshots, the running check, the audit, the removal of
 //! offsets of deleted topics, and reads of internal topics.
 //!
 //! The other internal topics append to the same log ([`Groups::runtime`]). The coordinators of
 //! transactions send markers to the slots that have offsets of a transaction
 //! ([`Groups::mark_transaction`]).
 //!
-//! [`Groups`] is sans-I/O. It is given
-//! - the time, before all else of an event or turn ([`Groups::advance`]);
-//! - requests, due timers and images of the cluster, each with the [`Inputs`] of a call. It passes
-//!   the answers that there are to `take`, with the positions that each waits for;
-//! - completions of file operations ([`Groups::file_done`]). It returns whose they are and what
-//!   they mean, and [`Groups::moved`] has the slots of which operations became durable;
-//! - the end of a turn ([`Groups::find_faults`], then [`Groups::end_turn`]), when it requests the
-//!   next file operations. It returns when it needs the next turn ([`Groups::deadline`]).
+//! [`Groups`] is sans-I/O. Its inputs are
+//! - the time, before anything else of an event or turn ([`Groups::advance`]);
+//! - requests, due timers and images of the cluster, each with the [`Inputs`] of a call. Each call
+//!   passes the answers that are ready to `take`, with the positions that they wait for;
+//! - completions of file operations ([`Groups::file_done`]). The call returns which part owns the
+//!   operation and its result, and [`Groups::moved`] then returns the partitions whose operations
+//!   became durable;
+//! - the end of a turn ([`Groups::find_faults`], then [`Groups::end_turn`]), which requests the
+//!   next file operations. [`Groups::deadline`] is the time at which the next turn is needed.
 //!
 //! Invariants:
-//! - Records are written and applied in one place, [`Runtime`]. An answer to records that the log
-//!   refused is an error, and their groups return to their durable state.
-//! - While [`Groups::is_closed`], no request is handled: too much waits for the disk. Only work
-//!   under way continues: offsets that wait for a verdict, which are limited, and markers.
-//! - Once [`Groups::is_failed`], state and log have been found to differ: nothing more is written
-//!   or answered, and the shard is loaded again.
+//! - Records are written and applied in one place, [`Runtime`]. If the log refuses records, the
+//!   answer is an error, and their groups return to their durable state.
+//! - While [`Groups::is_closed`], no request is handled: too many bytes wait for the disk. Only
+//!   work under way continues: offsets that wait for a verdict, which are limited, and markers.
+//! - Once [`Groups::is_failed`], the groups were found in an unexpected state: nothing more is
+//!   written or answered, and the shard is loaded again.
 
 mod audit;
 mod check;
@@ -89,18 +90,18 @@ use std::sync::Arc;
 use tracing::{error, warn};
 use transactions::MarkersUnderWay;
 
-/// How often the delay of the first check is doubled for a shard that was loaded again: up to 17
-/// minutes.
+/// The maximum number of doublings of the delay before the first check of a shard that was loaded
+/// again: the delay grows to at most 17 minutes.
 const PUT_OFF_MAX: u32 = 10;
 
 /// The groups of a shard.
 pub(crate) struct Groups {
     shard: u32,
     placement: Placement,
-    /// The config of file and command line.
+    /// The config from the file and the command line.
     config: Arc<Config>,
     log: GroupLog,
-    /// Requests for several groups of which some wait for the leaders of partitions.
+    /// Requests for several groups, some of which wait for the leaders of partitions.
     late: HashMap<RequestId, LateAnswer>,
     /// `producer.id.expiration.ms`.
     producer_expiration_ms: i64,
@@ -115,52 +116,54 @@ pub(crate) struct Groups {
     check: LogCheck,
     rewrite: Rewrite,
     events: GroupEvents,
-    /// None where it is switched off.
+    /// None if the audit is switched off.
     audit: Option<Audit>,
-    /// Why the shard is to fail, though nothing was found.
+    /// The reason to make the shard fail although no check found anything.
     given_up: Option<String>,
     is_failed: bool,
     /// File operations to be requested.
     ops: Vec<FileOp>,
 }
 
-/// The state of a shard's groups at its start, and the names of their files and operations.
+/// Everything that the groups of a shard start with: their state, and the names of their files and
+/// operations.
 pub(crate) struct Setup {
     pub(crate) shard: u32,
     pub(crate) placement: Placement,
-    /// The config of file and command line.
+    /// The config from the file and the command line.
     pub(crate) config: Arc<Config>,
     pub(crate) slots: Slots,
     pub(crate) log: ShardLog,
     pub(crate) cut_bytes: usize,
-    /// The damage of the log that is older than the snapshot, and is to be rewritten.
+    /// Damage in the part of the log before the snapshot, because of which the log has to be
+    /// rewritten.
     pub(crate) damage: Option<String>,
-    /// The snapshot that was used, if there was one, and the bytes of the log behind it.
+    /// The snapshot that was used, if any, and the number of log bytes after it.
     pub(crate) snapshot: (Option<SnapshotHeader>, u64),
     pub(crate) snapshot_writer: WriterConfig,
     pub(crate) check: CheckNames,
     pub(crate) audits: bool,
-    /// The bytes from which on the log is full.
+    /// The size from which on the log counts as full.
     pub(crate) open_bytes_max: usize,
-    /// Questions to coordinators of transactions are numbered from here.
+    /// The number of the first question to coordinators of transactions.
     pub(crate) first_number: u64,
 }
 
 /// A completed file operation.
 pub(crate) enum Completed {
-    /// An operation of the log: [`Groups::moved`] has changed, and perhaps
-    /// [`Groups::cluster_flushed`].
+    /// An operation of the log: [`Groups::moved`], and perhaps [`Groups::cluster_flushed`], have
+    /// changed.
     Log,
     /// An operation of a snapshot or the check.
     Internal,
     /// A read of an internal topic.
     Read(FileToken, Batches),
-    /// It does not belong to the groups.
+    /// An operation that does not belong to the groups.
     Other(FileDone),
 }
 
 impl Groups {
-    /// `config` has altered configs applied.
+    /// The groups of a shard. `config` includes altered configs.
     pub(crate) fn new(setup: Setup, config: &Config, now: i64) -> Self {
         let Setup { shard, placement, config: common, slots, mut log, cut_bytes, .. } = setup;
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
@@ -193,8 +196,8 @@ impl Groups {
         }
     }
 
-    /// Delays the checks that may cause a reload, the longer the more reloads there were: a
-    /// recurring fault must not keep the shard from serving.
+    /// Delays the checks that may cause a reload. The delay grows with the number of reloads,
+    /// because a recurring fault must not keep the shard from serving.
     pub(crate) fn check_later(&mut self, now: i64, reloads: u32) {
         let at = now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
         self.check.not_before(at);
@@ -206,12 +209,12 @@ impl Groups {
         self.given_up = Some(reason.to_owned());
     }
 
-    /// Has the log, which is damaged, rewritten from memory.
+    /// Rewrites the damaged log from memory.
     pub(crate) fn rewrite(&mut self, what: &str) {
         self.rewrite.begin(what);
     }
 
-    /// The log as a backup takes it.
+    /// The extent of the log that a backup copies.
     pub(crate) fn begin_backup(&mut self) -> LogExtent {
         self.log.begin_backup()
     }
@@ -221,8 +224,8 @@ impl Groups {
         self.log.advance(times);
     }
 
-    /// Handles what groups have due at a past time, by which all input has been handled: one slot
-    /// at a time.
+    /// Fires the timers that were due at `handled_until`, one slot per call. All input up to that
+    /// time has been handled.
     pub(crate) fn expire(
         &mut self,
         handled_until: i64,
@@ -238,8 +241,8 @@ impl Groups {
         self.log.write(slot, inputs, output, take);
     }
 
-    /// Removes offsets of deleted topics: of those that the previous process learned of but may not
-    /// have finished, and the next slice.
+    /// Removes a slice of the offsets of deleted topics. The first call also finds the topics whose
+    /// removal the previous process may not have finished.
     pub(crate) fn forget_slice(&mut self, mut inputs: Inputs<'_>, mut take: impl FnMut(Reply<'_>)) {
         if !self.deleted_topics.has_begun() {
             self.deleted_topics.begin(&mut self.log, inputs.again(), None, &mut take);
@@ -249,7 +252,7 @@ impl Groups {
         }
     }
 
-    /// Obeys a new image, in the inputs; `before` is the previous one.
+    /// Applies the new image, which is in the inputs; `before` is the previous one.
     pub(crate) fn image_changed(
         &mut self,
         config: &Config,
@@ -315,14 +318,15 @@ impl Groups {
         Completed::Internal
     }
 
-    /// The partitions of slots of which the last operation of the log made operations durable; at
-    /// first all. Each with the position up to which its operations are durable.
+    /// The partitions in which the last operation of the log made operations durable, at first all
+    /// partitions; each with the position up to which its operations are durable.
     pub(crate) fn moved(&self) -> impl Iterator<Item = (LogPartition, u64)> {
         let flushed = |partition| self.log().progress_of(partition).flushed();
         self.log.moved().iter().map(move |partition| (*partition, flushed(*partition)))
     }
 
-    /// The ends up to which [`Self::moved`] can be read: all records, and committed ones.
+    /// The ends of the partitions of [`Self::moved`] for readers: of all records, and of committed
+    /// ones.
     pub(crate) fn moved_ends(&mut self) -> Vec<(LogPartition, i64, i64)> {
         let Self { log, .. } = self;
         let ends = (0..log.moved().len()).map(|at| {
@@ -342,8 +346,8 @@ impl Groups {
         ends.collect()
     }
 
-    /// Ends a turn, first part: whether the groups are in an unexpected state. Then nothing of this
-    /// turn is written to the log or answered, and this turn is the last.
+    /// Ends a turn, first part: returns whether the groups are in an unexpected state. If so,
+    /// nothing of this turn is written to the log or answered, and this turn is the last.
     pub(crate) fn find_faults(
         &mut self,
         now: i64,
@@ -380,8 +384,8 @@ impl Groups {
         out.extend(self.snapshots.put_aside().map(Command::File));
     }
 
-    /// Ends a turn, second part: reports removals of deleted topics that are durable, and requests
-    /// file operations for the log, the snapshot and the check.
+    /// Ends a turn, second part: reports durable removals of deleted topics, and requests file
+    /// operations for the log, the snapshot and the check.
     pub(crate) fn end_turn(&mut self, turn: &TurnEnd<'_>, out: &mut Vec<Command>) {
         while let Some(version) = self.deleted_topics.next_durable(&self.log) {
             let message = Message::Forgotten { from: self.shard, version };
@@ -418,8 +422,8 @@ impl Groups {
         out.extend(self.ops.drain(..).map(Command::File));
     }
 
-    /// When the next turn is needed. While input `is_blocked`, no timer is due: it must not expire
-    /// any member.
+    /// The time when the next turn is needed. While input `is_blocked`, no timer is due, because
+    /// timers must not expire a member whose input cannot be read.
     pub(crate) fn deadline(&self, turn: &TurnEnd<'_>, is_blocked: bool) -> Option<i64> {
         let log = self.log();
         earliest([
@@ -428,18 +432,18 @@ impl Groups {
             self.has_to_forget().then_some(turn.now),
             self.snapshots.deadline(log),
             self.check.deadline(log, turn),
-            // A full log has the next turn when some of it is written.
+            // A full log gets its next turn when a part of it is written.
             self.rewrite.deadline(turn.now).filter(|_| !log.is_full()),
         ])
     }
 
-    /// Whether a removal of offsets is to continue at once.
+    /// Whether a removal of offsets has to continue at once.
     fn has_to_forget(&self) -> bool {
         self.deleted_topics.are_under_way() && !self.is_closed()
     }
 
-    /// Whether no request may be handled now: too many bytes wait for the disk, or operations found
-    /// at the start, which answers would reveal, are not durable yet.
+    /// Whether no request may be handled now. Either too many bytes wait for the disk, or
+    /// operations found at the start are not durable yet, and answers would reveal them.
     pub(crate) fn is_closed(&self) -> bool {
         self.log().is_full() || !self.log().is_recovered()
     }
@@ -450,14 +454,14 @@ impl Groups {
         progress.accepted() == progress.flushed()
     }
 
-    /// Whether the shard must not continue.
+    /// Whether the shard must not continue: see [`Self::find_faults`].
     pub(crate) fn is_failed(&self) -> bool {
         self.is_failed
     }
 
-    /// Whether a stop that began at a time waits for the snapshot that is due or under way, for a
-    /// look at all files of the log, or for the rewrite of the log. (Without the snapshot the next
-    /// start would replay for longer than the write takes.)
+    /// Whether a stop that began at a given time has to wait for the snapshot that is due or under
+    /// way, for the look at all files of the log, or for the rewrite of the log. (Without the
+    /// snapshot the next start would replay for longer than the snapshot takes to write.)
     pub(crate) fn awaits_snapshot(&self, stop_began: i64, now: i64) -> bool {
         let patience = self.config.snapshot_on_stop_max_ms;
         let has_work = self.rewrite.is_under_way()
@@ -470,7 +474,7 @@ impl Groups {
         self.snapshots.has_some_to_write(self.log(), now)
     }
 
-    /// The transactions with pending offsets, each with the offset of the first, for checks.
+    /// The transactions with pending offsets, each with its first offset, for checks.
     pub(crate) fn open_places(&self) -> impl Iterator<Item = (Slot, (i64, i16), i64)> {
         let all = self.slots().producers_from(Slot(0));
         all.flat_map(|(slot, producers)| {

@@ -1,13 +1,13 @@
-//! Why a state cannot be written to the log again.
+//! The reason why a state cannot be written to the log again.
 
 use muster_storage::AppendError;
 use std::fmt;
 
-/// The state could not be appended.
+/// The reason why a state cannot be written to the log again.
 #[derive(Debug)]
 pub(super) enum NotRestated {
     Append(AppendError),
-    /// A group or id in the snapshot is damaged, too.
+    /// A group or transactional id in the snapshot is damaged, too.
     Snapshot(String),
 }
 

@@ -1,6 +1,6 @@
-//! The producers of transactions with offsets in a slot: which may write and which markers are
-//! stale, by the rules of partitions. Offsets are those of the slot's partition of
-//! `__consumer_offsets`.
+//! The producers of transactions with offsets in a slot. Decides which producers may write and
+//! which markers are stale, by the rules of partitions. Offsets in this file are offsets of the
+//! slot's partition of `__consumer_offsets`.
 
 use muster_codec::DecodeError;
 use muster_codec::messages::DescribedProducer;
@@ -10,32 +10,34 @@ use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, PartitionTransactions, Saved};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Producers without an open transaction that are kept in all slots of the server together. One
-/// that is forgotten is asked about again, and a marker that is repeated ends nothing.
+/// The maximum number of producers without an open transaction, in all slots of the server
+/// together. The coordinator is asked again about a producer that was forgotten, and a repeated
+/// marker of it ends nothing.
 const IDLE_MAX: usize = 100_000;
 
-/// Aborted transactions that are kept of each slot, for readers of `__consumer_offsets`. The oldest
-/// are forgotten, whose offsets compaction has dropped by then.
+/// The maximum number of aborted transactions kept of each slot, for readers of
+/// `__consumer_offsets`. Beyond it the oldest are forgotten; compaction has dropped their offsets
+/// by then.
 const ABORTED_MAX: usize = 4_096;
 
-/// Producers that are forgotten at once.
+/// The maximum number of producers that one call forgets.
 const FORGOTTEN_OF_A_CALL: usize = 16;
 
 /// The producers of a slot.
 #[derive(Debug)]
 pub(super) struct OffsetProducers {
-    /// The most producers that are kept without an open transaction. Each slot has the same part,
-    /// whatever slots are on its shard: its state depends on its own records only.
+    /// The maximum number of producers without an open transaction. It is the same for each slot,
+    /// whichever slots are on its shard, so that the state depends on the slot's own records only.
     idle_max: usize,
     transactions: PartitionTransactions,
-    /// When each wrote last.
+    /// The time of each producer's last write.
     written_at: BTreeMap<i64, i64>,
-    /// Those without an open transaction, by the time of their last marker.
+    /// The producers without an open transaction, by the time of their last marker.
     idle: BTreeSet<(i64, i64)>,
 }
 
 impl OffsetProducers {
-    /// Without any, in one of `slots` slots of the server.
+    /// An empty set, for one of the server's `slots` slots.
     pub(super) fn new(slots: u32) -> Self {
         Self {
             idle_max: (IDLE_MAX / slots.max(1) as usize).max(1),
@@ -45,10 +47,10 @@ impl OffsetProducers {
         }
     }
 
-    /// Begins with what a snapshot has of the slot.
+    /// Loads the producers of the slot from a snapshot.
     ///
     /// # Errors
-    /// Bytes that [`Self::write_snapshot`] did not write.
+    /// The bytes were not written by [`Self::write_snapshot`].
     pub(super) fn open_snapshot(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let Saved { transactions, written_at } = Saved::read(bytes)?;
         self.transactions = transactions;
@@ -59,7 +61,7 @@ impl OffsetProducers {
     /// Applies a batch of the log.
     ///
     /// # Errors
-    /// A marker that this version cannot read.
+    /// The batch contains a marker that this version cannot read.
     pub(super) fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
         let header = &batch.header;
         let (id, epoch) = (header.producer_id, header.producer_epoch);
@@ -79,8 +81,8 @@ impl OffsetProducers {
         Ok(())
     }
 
-    /// All of the log is replayed. Producers without an open transaction are forgotten: a snapshot
-    /// does not have them.
+    /// Ends the replay of the log. Producers without an open transaction are forgotten, because a
+    /// snapshot does not contain them.
     pub(super) fn loaded(&mut self) {
         for (_, id) in std::mem::take(&mut self.idle) {
             self.written_at.remove(&id);
@@ -88,7 +90,7 @@ impl OffsetProducers {
         }
     }
 
-    /// Whether a snapshot has nothing of the slot.
+    /// Whether a snapshot needs no entry for the slot.
     pub(super) fn is_settled(&self) -> bool {
         self.transactions.is_settled()
     }
@@ -99,12 +101,12 @@ impl OffsetProducers {
         self.transactions.write_snapshot(written_at, out);
     }
 
-    /// Their transactions.
+    /// The transactions of these producers.
     pub(super) fn transactions(&mut self) -> &mut PartitionTransactions {
         &mut self.transactions
     }
 
-    /// A record was written at `first_offset`, which opened a transaction.
+    /// Notes that a transaction was opened by a record at `first_offset`.
     pub(super) fn appended(
         &mut self,
         now: i64,
@@ -116,14 +118,14 @@ impl OffsetProducers {
         self.wrote(now, producer.id);
     }
 
-    /// Offsets were written in a transaction.
+    /// Notes that offsets were written in a transaction.
     pub(super) fn wrote(&mut self, now: i64, producer_id: i64) {
         if let Some(before) = self.written_at.insert(producer_id, now) {
             self.idle.remove(&(before, producer_id));
         }
     }
 
-    /// A marker was written.
+    /// Notes that a marker was written.
     pub(super) fn marked(&mut self, now: i64, end: &End, offset: i64, stamp: Option<Stamp>) {
         self.transactions.marked(end, offset, stamp);
         self.transactions.keep_aborted(ABORTED_MAX);
@@ -132,20 +134,21 @@ impl OffsetProducers {
         self.idle.insert((now, id));
     }
 
-    /// The slot can be read up to `end`. Returns the last stable offset.
+    /// Notes that the slot can be read up to `end`. Returns the last stable offset.
     pub(super) fn flushed(&mut self, end: i64) -> i64 {
         self.transactions.high_watermark_is(end);
         self.transactions.last_stable_offset(end, ShardLog::LOG_START_OFFSET)
     }
 
-    /// The aborted transaction that a batch is of: its first offset and its producer.
+    /// The first offset and the producer of the aborted transaction that a batch belongs to.
     pub(super) fn aborted(&self, producer_id: i64, offset: i64) -> Option<(i64, i64)> {
         let mut all = self.transactions.aborted(offset, offset + 1);
         let found = all.find(|it| it.producer_id == producer_id)?;
         Some((found.first_offset, producer_id))
     }
 
-    /// Forgets some producers whose last marker is from this time or before, or which are too many.
+    /// Forgets some producers whose last marker is not newer than `until`, or the oldest if there
+    /// are too many.
     pub(super) fn expire(&mut self, until: i64) {
         for _ in 0..FORGOTTEN_OF_A_CALL {
             let Some((since, id)) = self.idle.first().copied() else { return };
@@ -158,7 +161,7 @@ impl OffsetProducers {
         }
     }
 
-    /// All of them, for DescribeProducers.
+    /// Describes all known producers, for DescribeProducers.
     pub(super) fn describe(&self) -> Vec<DescribedProducer> {
         let describe = |Producer { id, epoch }| {
             let (coordinator_epoch, current_txn_start_offset) = self.transactions.describe(id);
@@ -175,12 +178,13 @@ impl OffsetProducers {
         self.transactions.known().map(describe).collect()
     }
 
-    /// Those with an open transaction.
+    /// The producers with an open transaction.
     pub(super) fn open(&self) -> impl Iterator<Item = Producer> {
         self.transactions.open()
     }
 
-    /// The same with the first offsets of their transactions, for checks.
+    /// The producers with an open transaction, each with the transaction's first offset, for
+    /// checks.
     pub(super) fn places(&self) -> impl Iterator<Item = (Producer, i64)> {
         self.open().map(|producer| (producer, self.transactions.describe(producer.id).1))
     }

@@ -1,6 +1,7 @@
-//! TxnOffsetCommit: before the first offsets of a transaction in a slot, its coordinator is asked
-//! whether the producer may write (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The
-//! request is kept as it came, and read again when the verdict is there: topics may have changed.
+//! TxnOffsetCommit: before the first offsets of a transaction are written in a slot, the
+//! transaction's coordinator is asked whether the producer may write
+//! (`CoordinatorRuntime.scheduleTransactionalWriteOperation`). The request is kept as it came and
+//! decoded again when the verdict arrives, because topics may have changed.
 
 use super::offset_producers::OffsetProducers;
 use super::{Groups, Inputs};
@@ -22,11 +23,11 @@ use muster_transactions::message::{Producer, Question, Stamp, Verdict};
 use muster_transactions::partition::Append;
 use std::collections::BTreeMap;
 
-/// The bit that the numbers of these questions have, and those of partitions have not.
+/// The bit that is set in the numbers of these questions, and not in those of partitions.
 const OF_GROUPS: u64 = 1 << 63;
 
-/// Bytes of requests that wait for a verdict. Beyond that they are refused as if the question was
-/// lost, and clients try again; so are those beyond the share of an address.
+/// The maximum size of all requests that wait for a verdict. A request beyond it, or beyond the
+/// share of an address, is refused as if its question was lost, and its client tries again.
 pub(crate) const ASKED_BYTES_MAX: usize = 16 << 20;
 
 /// The requests that wait for a verdict, by the numbers of their questions.
@@ -38,11 +39,12 @@ pub(super) struct OffsetQuestions {
     bytes: Holders,
 }
 
-/// The part of a TxnOffsetCommit that is left after its topics and its group were checked.
+/// The result of the checks of a TxnOffsetCommit's topics and group.
 enum Screened {
-    /// It goes to the coordinator of this slot. The response is that to topics that do not exist.
+    /// The rest of the request goes to the coordinator of this slot. The response is the answer for
+    /// topics that do not exist.
     Slot(Slot, Option<Response<'static>>),
-    /// Nothing: this is the answer.
+    /// Nothing is left of the request: this is its answer.
     Answered(Response<'static>),
 }
 
@@ -84,8 +86,8 @@ impl OffsetQuestions {
         Self { open: BTreeMap::new(), next: OF_GROUPS | first_number, bytes: Holders::default() }
     }
 
-    /// Checks whether a client may have a request of this number of bytes wait; one of any length
-    /// may wait alone.
+    /// Checks whether a client may have a request of this size wait. If no other request waits, a
+    /// request of any size may.
     fn admit(&self, address: Address, bytes: usize) -> Result<(), Exceeded> {
         if self.bytes.total() == 0 {
             return Ok(());
@@ -109,7 +111,7 @@ impl OffsetQuestions {
 }
 
 impl Groups {
-    /// Commits offsets in a transaction, or returns the question that the request waits for.
+    /// Commits offsets in a transaction, or returns the question that the request has to wait for.
     /// `body` is the request as it came.
     pub(crate) fn txn_offset_commit<'r>(
         &mut self,
@@ -121,7 +123,7 @@ impl Groups {
     ) -> Option<Question> {
         let producer = Producer { id: request.producer_id, epoch: request.producer_epoch };
         let transactional_id = request.transactional_id.clone();
-        // Offsets without a group are refused whoever commits them.
+        // Offsets without a group are refused, whichever producer commits them.
         let has_group = !request.group_id.is_empty();
         let mut request = GroupRequest::from(request);
         let (slot, absent) = match self.screen_offsets(&mut request, caller, inputs.image) {
@@ -137,7 +139,8 @@ impl Groups {
         let refused = match may_append {
             Append::Now => None,
             _ if !has_group => None,
-            // Until the report is answered; some clients take CONCURRENT_TRANSACTIONS for fatal.
+            // Refused until the report is answered. CONCURRENT_TRANSACTIONS would not do: some
+            // clients treat it as fatal.
             _ if self.is_unanswered_in(slot, producer.id) => {
                 Some(ErrorCode::CoordinatorLoadInProgress)
             }
@@ -179,7 +182,7 @@ impl Groups {
         self.questions.bytes.total()
     }
 
-    /// The coordinator has answered a question: the offsets are committed or refused.
+    /// Handles a coordinator's answer to a question: the offsets are committed or refused.
     pub(crate) fn verdict(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -197,7 +200,8 @@ impl Groups {
         }
     }
 
-    /// Notes the transaction that was opened, unless nothing was written from this offset on.
+    /// Notes the transaction that was opened. Returns false if no record was written at or after
+    /// the offset `before`.
     fn wrote(
         &mut self,
         now: i64,
@@ -245,7 +249,7 @@ impl Groups {
         let number = self.questions.insert(asked);
         self.slots_mut().on_producers(slot, |it| it.transactions().ask(producer, number));
         Question {
-            // The slots of messages are the shards: see `crate::cluster::transaction_slot`.
+            // In these messages a slot is a shard: see `crate::cluster::transaction_slot`.
             slot: self.shard,
             number,
             transactional_id: transactional_id.into(),
@@ -267,7 +271,7 @@ impl Groups {
         }
     }
 
-    /// Answers a request of which there is a verdict.
+    /// Answers a request whose verdict has arrived.
     fn answer(
         &mut self,
         inputs: Inputs<'_>,
@@ -290,7 +294,7 @@ impl Groups {
     }
 }
 
-/// The answer to offsets whose producer may not write.
+/// The answer to a request whose producer may not write.
 fn refusal(
     caller: Caller<'_>,
     request: &mut GroupRequest<'_>,
@@ -309,7 +313,7 @@ fn refusal(
 mod tests {
     use super::*;
 
-    /// Adds requests of a megabyte until one is refused; returns how many.
+    /// Adds requests of a megabyte until one is refused; returns the number of accepted requests.
     fn fill(questions: &mut OffsetQuestions, host: &str) -> usize {
         let address = Address::of(host);
         let body: Box<[u8]> = vec![0; 1 << 20].into();

@@ -1,5 +1,5 @@
-//! Internal topics are fetched like any other topic: their records are in the shard's log, from
-//! which the partitions request them here.
+//! Reads of internal topics. Clients fetch internal topics like any other topic, but the records
+//! are in the shard's log, so the partitions request them here.
 
 use super::offset_producers::OffsetProducers;
 use super::slots::Slots;
@@ -11,7 +11,7 @@ use muster_codec::record_batch;
 use muster_storage::{FileDone, FileOp, FileToken, ReadPlan, ShardLog};
 use std::collections::{BTreeSet, HashMap};
 
-/// The batches of a read, or why it failed.
+/// The batches of a read, or the reason why the read failed.
 pub(crate) type Batches = Result<LogBatches, String>;
 
 /// Reads of the log under way.
@@ -36,7 +36,7 @@ impl LogReads {
     /// The result of a read.
     ///
     /// # Errors
-    /// The completion belongs to no read of the log.
+    /// The completion belongs to no read of the log. It is returned.
     pub(super) fn take(
         &mut self,
         (slots, log): (&Slots, &mut ShardLog),
@@ -72,9 +72,10 @@ impl LogReads {
     }
 }
 
-/// The batches, for a read of committed records up to the last stable offset and with the aborted
-/// transactions that they are of. Others are not named: compaction may have dropped their markers,
-/// at which a client ends to skip the records of a producer.
+/// The batches. For a read of committed records, the batches up to the last stable offset, with the
+/// aborted transactions that they belong to. No other aborted transactions are named: compaction
+/// may have dropped their markers, and a client skips a producer's records until it sees the
+/// marker.
 fn as_asked(mut bytes: Vec<u8>, read: LogRead, producers: Option<&OffsetProducers>) -> LogBatches {
     let topic = InternalTopic::of(read.partition);
     let Some(stable) = read.stable.filter(|_| topic == InternalTopic::ConsumerOffsets) else {

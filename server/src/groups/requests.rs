@@ -1,6 +1,6 @@
-//! Group requests. Each goes to the coordinator of its group's slot; the parts that a coordinator
-//! must not get are refused first, as in KafkaApis. A request for groups of several slots is split,
-//! and the answers are joined.
+//! Group requests. Each request goes to the coordinator of its group's slot; the parts that a
+//! coordinator must not get are refused first, as in KafkaApis. A request for groups of several
+//! slots is split, and the answers are joined.
 
 use super::log::GroupLog;
 use super::{Groups, Inputs, ListingOfSlots};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 impl Groups {
     /// Handles a request other than TxnOffsetCommit, for which there is
-    /// [`Self::txn_offset_commit`]. `take` receives the answer to it, unless the coordinator parks
-    /// it, and the answers to parked requests that it completes. Returns the internal topics that
-    /// its streams group lacks.
+    /// [`Self::txn_offset_commit`]. `take` receives the answer to the request, unless the
+    /// coordinator parks the request, and the answers to parked requests that this request
+    /// completes. Returns the internal topics that are missing for the request's streams group.
     pub(crate) fn request<'r>(
         &mut self,
         inputs: Inputs<'_>,
@@ -65,7 +65,7 @@ impl Groups {
         group_apis::screen(request, &ScreenContext { version, topics: image, slot_of: &slot_of })
     }
 
-    /// Passes the results of the leaders on to the coordinator that has asked for them.
+    /// Passes the results of the partitions' leaders on to the coordinator that requested them.
     pub(crate) fn state_answered(
         &mut self,
         inputs: Inputs<'_>,
@@ -85,12 +85,14 @@ impl Groups {
         });
     }
 
-    /// The requests of coordinators to the leaders of partitions whose records are durable.
+    /// The requests of coordinators to the leaders of partitions, once the records before them are
+    /// durable.
     pub(crate) fn take_state_calls(&mut self) -> Vec<(Slot, StateCall)> {
         self.log.take_state_calls()
     }
 
-    /// Requests to the leaders whose records the log refused: they are not sent.
+    /// Requests to the leaders of partitions that are not sent, because the log refused their
+    /// records.
     pub(crate) fn take_refused_calls(&mut self) -> Vec<(Slot, StateCall)> {
         self.log.take_refused_calls()
     }
@@ -100,7 +102,7 @@ impl Groups {
         self.log.has_state_calls()
     }
 
-    /// Answers a ListGroups that is not a long request: lists the groups of all slots at once.
+    /// Answers a ListGroups that is not a long request: lists the groups of all slots in one call.
     fn list_groups(&mut self, request: &GroupRequest<'_>, asked: RequestId) -> Reply<'static> {
         let GroupRequest::ListGroups(body) = request else {
             unreachable!("only a list is about all groups of a shard")
@@ -112,7 +114,7 @@ impl Groups {
     }
 }
 
-/// The answer to a request for groups of several slots, of which some wait for the leaders of
+/// The answer to a request for groups of several slots, some of which wait for the leaders of
 /// partitions.
 #[derive(Debug)]
 pub(super) struct LateAnswer {
@@ -122,7 +124,7 @@ pub(super) struct LateAnswer {
 }
 
 impl LateAnswer {
-    /// `joined` has the refused part, too, if there is any.
+    /// `joined` is the answer so far, including the refused part of the request.
     fn new(
         request: RequestId,
         left: usize,
@@ -155,7 +157,7 @@ impl LateAnswer {
 
 impl GroupLog {
     /// Passes a request to the coordinator of a slot. `refused` is the answer to the part of the
-    /// request that was refused. Returns what [`Self::write`] does.
+    /// request that was refused. Returns the same as [`Self::write`].
     pub(super) fn coordinate<'r>(
         &mut self,
         slot: Slot,
@@ -179,8 +181,9 @@ impl GroupLog {
         })
     }
 
-    /// Passes a request for groups of several slots to the coordinator of each, and joins their
-    /// answers. Returns what there is of the answer if some wait for the leaders of partitions.
+    /// Passes a request for groups of several slots to the coordinator of each slot, and joins
+    /// their answers. If some wait for the leaders of partitions, returns the part of the answer
+    /// that exists.
     fn split<'r>(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -241,9 +244,9 @@ impl GroupLog {
         refused.log(inputs.times.now, inputs.errors);
     }
 
-    /// Writes the records of a slot's output; `take` receives its answers, each with the position
-    /// that it waits for. Returns the internal topics that a streams group lacks, unless its
-    /// records were refused.
+    /// Writes the records of a slot's output. `take` receives the answers of the output, each with
+    /// the position that it waits for. Returns the internal topics that are missing for a streams
+    /// group, unless the group's records were refused.
     pub(super) fn write<'r>(
         &mut self,
         slot: Slot,
@@ -264,8 +267,8 @@ impl GroupLog {
                 let error = ErrorCode::UnknownServerError;
                 answer.response = group_apis::failed(answer.response, error);
             }
-            // The call may have made several operations, of which the coordinator knows the first
-            // position: the answer waits for the last one.
+            // The call may have written several operations, of which the coordinator knows only the
+            // first position. The answer waits for the last one.
             if answer.visible_at == position {
                 answer.visible_at = last;
             }
@@ -274,11 +277,11 @@ impl GroupLog {
         output.missing_topics.filter(|_| !failed)
     }
 
-    /// Writes the records of an output; `take` is given the answers to parked requests of groups
+    /// Writes the records of an output. `take` receives the answers to parked requests of groups
     /// whose records were refused. Returns the position of the last record.
     ///
     /// # Errors
-    /// The log refused a record; the position of the last that was written.
+    /// The log refused a record. The error is the position of the last record that was written.
     fn write_records<'r>(
         &mut self,
         slot: Slot,

@@ -6,7 +6,8 @@ use crate::net::Reply;
 use muster_coordinator::WalkProgress;
 
 impl Groups {
-    /// Removes groups from a place on, None for the first; returns the place of the next ones.
+    /// Removes some groups, beginning at a place, or at the first group for None. Returns the place
+    /// of the next groups.
     pub(crate) fn reset_slice(
         &mut self,
         from: Option<SurveyPlace>,

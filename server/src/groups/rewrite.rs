@@ -1,17 +1,18 @@
-//! The rewrite of the shard's log when damage was found in it. On a single machine the state in
-//! memory is the truth, so that damage under a running server costs nothing:
+//! The rewrite of the shard's log after damage was found in it. On a single machine the state in
+//! memory is the truth, so damage under a running server costs nothing:
 //!
-//! 1. The log begins another segment, and a snapshot is due: once that is written, recovery
+//! 1. The log begins another segment, and a snapshot is due: once the snapshot is written, recovery
 //!    needs no older block.
 //! 2. All state is appended again as records, some in each turn, while clients are served.
-//! 3. When these are durable, a segment without records replaces the older ones, whose files are
-//!    kept in the trash ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
+//! 3. When these records are durable, a segment without records replaces the older segments, whose
+//!    files are kept in the trash
+//!    ([`ShardLog::end_rewrite`](muster_storage::ShardLog::end_rewrite)).
 //!
-//! A kill at any point leaves the old log with what follows it, or the new one. Until the snapshot
-//! is there, the old one is as damaged as it was found.
+//! A kill at any point leaves either the old log and the records after it, or the new log. Until
+//! the snapshot is written, the old log is as damaged as it was found.
 //!
-//! A cluster leaves this out: its memory may be ahead of what is committed, and a replica is
-//! restored from its peers instead.
+//! A cluster leaves out the rewrite: its memory may be ahead of the committed records, and a
+//! replica is restored from its peers instead.
 
 use super::TurnEnd;
 use super::log::GroupLog;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tracing::{error, warn};
 
-/// Records of a slice: about 100 microseconds of work.
+/// The number of records in a slice: about 100 microseconds of work.
 const SLICE_RECORDS: usize = 300;
 
 counters! {
@@ -47,13 +48,15 @@ counters! {
 /// The rewrite of a shard's log.
 #[derive(Debug)]
 pub(super) struct Rewrite {
-    /// The shard, for lines in the server's log.
+    /// The number of the shard, for lines in the server's log.
     shard: u32,
-    /// The config of file and command line, against which the image of the cluster has changes.
+    /// The config from the file and the command line. The records of the image are the differences
+    /// from it.
     config: Arc<Config>,
     stage: Option<Stage>,
     pace: Pace,
-    /// The bytes of the log when it began another segment, until a block is in that.
+    /// The bytes written to the log when it began another segment; None once that segment has a
+    /// block.
     began_at: Option<u64>,
     /// The damage that was found last.
     found: Option<String>,
@@ -68,13 +71,13 @@ enum Stage {
     Beginning,
     /// The part of the state that is appended next.
     Appending(Superseded, Part),
-    /// All of it is appended, up to this position.
+    /// The whole state is appended; its last record has this position.
     Flushing(Superseded, u64),
     /// The older segments are being replaced.
     Replacing,
 }
 
-/// A part of a shard's state, and the last of it that was appended.
+/// A part of a shard's state, with the last entry of it that was appended.
 #[derive(Debug)]
 enum Part {
     Cluster,
@@ -100,7 +103,7 @@ impl Rewrite {
         }
     }
 
-    /// Begins a rewrite because of damage, unless one is under way.
+    /// Begins a rewrite because of damage. If a rewrite is under way, only counts the damage.
     pub(super) fn begin(&mut self, what: &str) {
         let Self { shard, .. } = *self;
         self.counters.damage_found += 1;
@@ -115,7 +118,7 @@ impl Rewrite {
         self.stage.get_or_insert(Stage::Beginning);
     }
 
-    /// The older segments are replaced.
+    /// Notes that the older segments are replaced.
     pub(super) fn ended(&mut self, position: u64) {
         let Self { shard, .. } = *self;
         self.stage = None;
@@ -134,13 +137,13 @@ impl Rewrite {
         &self.counters
     }
 
-    /// Whether one is under way that continues by itself.
+    /// Whether a rewrite is under way.
     pub(super) fn is_under_way(&self) -> bool {
         self.stage.is_some()
     }
 
-    /// The damage that was found since the shard was loaded, in words: how often, and the last of
-    /// it. A disk that has lost something once may do so again.
+    /// A description of the damage that was found since the shard was loaded: how often, and the
+    /// last damage. A disk that lost data once may do so again.
     pub(super) fn trouble(&self) -> Option<String> {
         let what = self.found.as_ref()?;
         let became = match (&self.stage, self.counters.damaged) {
@@ -152,10 +155,11 @@ impl Rewrite {
         Some(format!("damage of the log was found {times} times; the log {became}; last: {what}"))
     }
 
-    /// Continues, before the log is polled. Returns true when a snapshot is due: the log has a
-    /// block in another segment, so that the snapshot has all that is older.
+    /// Continues the rewrite, before the log is polled. Returns true when a snapshot is due: then
+    /// the log has a block in another segment, so the snapshot contains the state of all older
+    /// blocks.
     pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>) -> bool {
-        // A stage is large: it is moved only if there is one, which is rare.
+        // A stage is large, so it is moved only if a rewrite is under way, which is rare.
         if self.stage.is_none() {
             return false;
         }
@@ -192,7 +196,7 @@ impl Rewrite {
         self.began_at.take_if(|began_at| written > *began_at).is_some()
     }
 
-    /// The time when it needs another turn without further events.
+    /// The time when the rewrite needs another turn without further events.
     pub(super) fn deadline(&self, now: i64) -> Option<i64> {
         match self.stage {
             Some(Stage::Beginning) => Some(now.saturating_add(1)),
@@ -201,7 +205,7 @@ impl Rewrite {
         }
     }
 
-    /// Appends the next slice of the state; returns what comes next.
+    /// Appends the next slice of the state; returns the next stage.
     fn append(
         &self,
         log: &mut GroupLog,
@@ -227,7 +231,7 @@ impl Rewrite {
 }
 
 impl Part {
-    /// Appends some of the part; returns the next one, None after the last.
+    /// Appends a slice of the part; returns the part that is next, or None after the last.
     fn append(
         self,
         log: &mut GroupLog,
@@ -266,7 +270,7 @@ impl Part {
     }
 }
 
-/// The directory for files that are replaced now.
+/// The directory for files that are replaced at this time.
 fn kept_in(log: &ShardLog, now: i64) -> PathBuf {
     let damaged = format!("damaged-at-{}", log.progress().accepted());
     trash::place_of(&log.directory().join(damaged), log.wall(now))

@@ -1,5 +1,5 @@
-//! The coordinators of groups of a shard, one for each slot that it leads. They share the shard's
-//! budget.
+//! The coordinators of groups of a shard, one for each slot that the shard leads. They share the
+//! shard's budget.
 
 use super::configs;
 use super::machine::{EventsOfSlots, GroupsMachine, InSnapshot, SharedByGroups};
@@ -27,11 +27,11 @@ pub struct Slots {
     machines: muster_runtime::Slots<GroupsMachine>,
 }
 
-/// A list of the groups of all slots that is under way.
+/// A ListGroups under way: a list of the groups of all slots.
 pub(crate) type ListingOfSlots = ListOverAll<Listing, Slot>;
 
 impl Slots {
-    /// Those of a shard, without groups.
+    /// The coordinators of a shard, without groups.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let config = config.coordinator();
         let (budget, events) = (Budget::new(config.groups_max), EventsOfSlots::default());
@@ -83,7 +83,7 @@ impl Slots {
         self.machines.get(slot.0).map(|it| &it.producers)
     }
 
-    /// Those of all slots from one on.
+    /// The producers of all slots from `first` on.
     pub(super) fn producers_from(
         &self,
         first: Slot,
@@ -91,14 +91,15 @@ impl Slots {
         self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.producers))
     }
 
-    /// A snapshot has all slots up to a position, and those that are opened up to their own.
+    /// Begins with a snapshot that contains all slots up to a position. Slots that are opened from
+    /// the snapshot have positions of their own.
     pub(crate) fn begin_after(&mut self, position: u64) {
         self.machines.each(|it| {
             it.in_snapshot = InSnapshot { groups: position, producers: position };
         });
     }
 
-    /// Begins with the groups of a slot in a snapshot. None if another shard leads the slot.
+    /// Loads the groups of a slot from a snapshot. None if another shard leads the slot.
     pub(crate) fn open_groups(
         &mut self,
         row: &SlotIndex,
@@ -110,10 +111,10 @@ impl Slots {
         })
     }
 
-    /// Begins the producers of a slot with what a snapshot has of them.
+    /// Loads the producers of a slot from a snapshot.
     ///
     /// # Errors
-    /// They are damaged, or the slot is another shard's.
+    /// The bytes are damaged, or another shard leads the slot.
     pub(crate) fn open_producers(
         &mut self,
         row: &SlotIndex,
@@ -148,11 +149,12 @@ impl Slots {
         self.machines.on(slot.0, |it, _| act(&mut it.producers))
     }
 
-    /// Appends operations of a slot and applies them; `producer` is that of the transaction that
-    /// they are part of. Returns the position of the last.
+    /// Appends operations of a slot and applies them. `producer` is the producer of the transaction
+    /// that the operations are part of. Returns the position of the last operation.
     ///
     /// # Errors
-    /// An operation is too large for the log; it and the following ones are not written.
+    /// An operation is too large for the log. This operation and the following ones are not
+    /// written.
     pub(super) fn append<'o, 'r: 'o>(
         &mut self,
         runtime: &mut Runtime,
@@ -174,7 +176,8 @@ impl Slots {
         }
     }
 
-    /// Appends the marker of a producer to a slot, and applies it. Returns its position.
+    /// Appends the marker of a producer to a slot, and applies it. Returns the position of the
+    /// marker.
     pub(super) fn end_transaction(
         &mut self,
         runtime: &mut Runtime,
@@ -206,7 +209,7 @@ impl Slots {
         self.machines.next(slot.map(|it| it.0)).map(Slot)
     }
 
-    /// Like [`Self::next`], of those with groups.
+    /// Like [`Self::next`], but only for slots with groups.
     pub(crate) fn next_with_groups(&self, slot: Option<Slot>) -> Option<Slot> {
         self.machines.next_with(slot.map(|it| it.0), |held| held.groups > 0).map(Slot)
     }
@@ -216,18 +219,18 @@ impl Slots {
         self.placement.group_slot(group_id)
     }
 
-    /// The slot whose timer is due first, and when.
+    /// The slot whose timer is due first, and the time of this timer.
     pub(crate) fn next_deadline(&self) -> Option<(i64, Slot)> {
         self.machines.next_deadline().map(|(at, index)| (at, Slot(index)))
     }
 
-    /// Damage that a coordinator found in its part of the snapshot. After that no answer or record
-    /// may be used.
+    /// Damage that a coordinator found in its part of the snapshot. Once there is damage, no answer
+    /// or record may be used.
     pub(crate) fn damage(&self) -> Option<&Damage> {
         self.machines.damage()
     }
 
-    /// All records of the log are replayed: sessions and deadlines start.
+    /// Ends the replay of the log: sessions and deadlines start.
     pub(crate) fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         self.machines.each(|it| it.producers.loaded());
         self.each(|coordinator| coordinator.loaded(now, wall, topics));
@@ -243,7 +246,8 @@ impl Slots {
         self.each(|coordinator| coordinator.load_all());
     }
 
-    /// Sets the configs of all groups; `before` is the image whose configs they have so far.
+    /// Sets the configs of all groups. `before` is the image whose configs the coordinators have so
+    /// far.
     pub(crate) fn configure(
         &mut self,
         config: &Config,
@@ -263,23 +267,23 @@ impl Slots {
         }
     }
 
-    /// Number of groups, loaded or not.
+    /// The number of groups, loaded or not.
     pub fn groups(&self) -> usize {
         self.machines.held().groups
     }
 
-    /// Number of unloaded groups.
+    /// The number of unloaded groups.
     pub(crate) fn unloaded_groups(&self) -> usize {
         self.coordinators().map(Coordinator::unloaded_groups).sum()
     }
 
-    /// Whether a group, or only its offsets, are unloaded.
+    /// Whether a group, or at least its offsets, are unloaded.
     pub(crate) fn is_unloaded(&self, group_id: &str) -> bool {
         let coordinator = self.coordinator(self.slot_of(group_id));
         coordinator.is_some_and(|it| it.is_unloaded(group_id))
     }
 
-    /// The durable state of the loaded groups as the records that produce it, by group.
+    /// The durable state of the loaded groups as the records that produce this state, by group.
     pub fn durable_records(&self) -> Vec<GroupRecord<'_>> {
         let of_slots = self.coordinators().flat_map(Coordinator::durable_records);
         let mut records: Vec<_> = of_slots.collect();
@@ -287,7 +291,8 @@ impl Slots {
         records
     }
 
-    /// Like [`Self::durable_records`], with pending offsets: see [`Coordinator::durable_state`].
+    /// Like [`Self::durable_records`], including pending offsets: see
+    /// [`Coordinator::durable_state`].
     pub fn durable_state(&self) -> Vec<(Option<Producer>, GroupRecord<'_>)> {
         self.coordinators().flat_map(Coordinator::durable_state).collect()
     }
@@ -308,7 +313,8 @@ impl Slots {
         self.coordinator(self.slot_of(group_id))?.rebalance_under_way(group_id)
     }
 
-    /// Groups with their offsets from a place on, up to some `room`; and the place of the next.
+    /// Groups with their offsets, beginning at a place and up to some `room`; and the place of the
+    /// next group.
     pub(crate) fn survey(
         &self,
         from: Option<SurveyPlace>,
@@ -326,13 +332,13 @@ impl Slots {
         (page, place)
     }
 
-    /// All groups are going to be surveyed: what changes from now on is noted.
+    /// Prepares a survey of all groups: changes from now on are noted.
     pub(crate) fn begin_changes(&mut self) {
         self.each(Coordinator::begin_changes);
     }
 
-    /// Like [`Self::survey`], of the groups that have changed since they were surveyed, and by the
-    /// time of the call from None on. None if they are not known.
+    /// Like [`Self::survey`], for the groups that have changed since they were surveyed. If `from`
+    /// is None, the changes up to this call are taken. None if the changes are not known.
     pub(crate) fn survey_changes(
         &mut self,
         from: Option<Slot>,
@@ -353,41 +359,43 @@ impl Slots {
         Some((page, slot))
     }
 
-    /// A part of a group, at a time of the groups.
+    /// A part of a group's state, at a time of the groups' clock.
     pub(crate) fn view(&self, asked: &GroupAsked, now: i64) -> Option<GroupView> {
         self.coordinator(self.slot_of(&asked.group_id))?.view(asked, now)
     }
 
-    /// The part of the shared limits that all of them hold.
+    /// The part of the shared limits that all coordinators together hold.
     pub(crate) fn held(&self) -> Held {
         self.machines.held()
     }
 
-    /// The difference between the bytes that addresses pay for and those that exist: for checks.
+    /// The difference between the bytes that addresses are charged for and the bytes that exist,
+    /// for checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let Held { member_bytes, pending_bytes, .. } = self.held();
         let (of_members, of_pending) = self.machines.shared().budget.paid();
         of_members.abs_diff(member_bytes) + of_pending.abs_diff(pending_bytes)
     }
 
-    /// The numbers of all of them, for metrics.
+    /// The sum of the coordinators' counters, for metrics.
     pub(crate) fn counters(&self) -> Counters {
         let of_each = self.coordinators().map(Coordinator::counters);
         of_each.fold(Counters::default(), |a, b| a + b)
     }
 
-    /// When the rebalance began that has been under way for longest, in the groups' time.
+    /// The time, on the groups' clock, at which the oldest rebalance under way began.
     pub(crate) fn oldest_rebalance_began_ms(&self) -> Option<i64> {
         self.coordinators().filter_map(Coordinator::oldest_rebalance_began_ms).min()
     }
 
-    /// The sizes of the state of all of them.
+    /// The sum of the sizes of the coordinators' state.
     pub(crate) fn counts(&self) -> Counts {
         let of_each = self.coordinators().map(Coordinator::counts);
         of_each.fold(Counts::default(), |a, b| a + b)
     }
 
-    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    /// The amount of work to describe a group, or to list its offsets; little if another shard
+    /// leads the group's slot.
     pub(crate) fn weight(
         &mut self,
         group_id: &str,
@@ -397,7 +405,7 @@ impl Slots {
         self.on_led(slot, |coordinator, _| of(coordinator, group_id)).unwrap_or(1)
     }
 
-    /// Continues a list by about `count` groups and slots. Positions up to `flushed` are durable.
+    /// Continues a list by about `count` groups and slots. Operations up to `flushed` are durable.
     pub(crate) fn list(
         &mut self,
         list: &mut ListingOfSlots,
@@ -415,11 +423,11 @@ impl Slots {
         list.advance(count, self, Self::next, visit, flushed);
     }
 
-    /// Compares the group that follows another one with the state to which its records replay.
-    /// Returns its place; None after the last one.
+    /// Compares the group that follows `after` with the state to which its records replay. Returns
+    /// the place of this group; None after the last one.
     ///
     /// # Errors
-    /// It differs.
+    /// The group differs from the replayed state.
     pub(crate) fn audit_after(&mut self, after: Audited) -> (Audited, Result<(), Divergence>) {
         let begin = || (self.next(None), None);
         let (mut slot, mut group) = after.map_or_else(begin, |(slot, id)| (Some(slot), Some(id)));

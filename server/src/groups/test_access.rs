@@ -1,4 +1,4 @@
-//! Access for tests: state that they change without the groups' notice.
+//! Access for tests, which change state without the groups' notice.
 
 use super::{Groups, Slots};
 use crate::placement::Slot;
@@ -41,7 +41,7 @@ impl Groups {
         position
     }
 
-    /// Ends the transaction of a producer in a slot, without the checks of markers; returns the
+    /// Ends the transaction of a producer in a slot, without the checks of markers. Returns the
     /// position of the marker.
     pub(crate) fn end_transaction(
         &mut self,
@@ -69,7 +69,7 @@ impl Groups {
         producers.aborted(producer_id, offset).map(|(first, _)| first)
     }
 
-    /// Whether the running check has given up on a log that it could not read.
+    /// Whether the running check has given up because it could not read the log.
     pub(crate) fn is_log_broken(&mut self) -> &mut bool {
         self.check.is_broken()
     }

@@ -1,5 +1,5 @@
-//! Transactions with offsets of groups: the markers that end one in a slot, and what becomes of
-//! those that a crash has left open.
+//! Transactions in the log of the groups: the markers that end a transaction in a slot, and the end
+//! of transactions that a crash left open.
 
 use super::Groups;
 use super::offset_producers::OffsetProducers;
@@ -14,36 +14,37 @@ use muster_transactions::message::{FromSlot, Marker, OpenIn, Producer, Reported,
 use muster_transactions::partition::{End, Marking};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Those that wait for markers that are not durable yet: by slot, with their positions.
+/// The senders of markers that are not durable yet, by slot and with the positions of the markers.
 #[derive(Debug, Default)]
 pub(super) struct MarkersUnderWay {
     slots: BTreeMap<Slot, VecDeque<(u64, Marked)>>,
 }
 
-/// The one that waits for a marker.
+/// The sender of a marker, which waits until the marker is durable.
 #[derive(Debug)]
 pub(crate) enum Marked {
-    /// A coordinator of transactions, for this message.
+    /// A coordinator of transactions, which gets this message.
     ByCoordinator(u32, FromSlot),
-    /// A request of an administrator, by its number among those of partitions.
+    /// An administrator's request, with its number among the requests of partitions.
     ByRequest(u64),
 }
 
 impl Groups {
     /// Ends a transaction in the slots that a marker names as partitions of `__consumer_offsets`:
-    /// the offsets that are pending there are committed or dropped. [`Self::take_marked`] returns
-    /// the answer for each once it is durable.
+    /// the offsets pending in these slots are committed or dropped. [`Self::take_marked`] returns
+    /// the answer for each slot once the marker is durable.
     pub(crate) fn mark_transaction(&mut self, now: i64, coordinator: u32, marker: &Marker) {
         let (stamp, end) = (marker.stamp, End::of(marker));
         for slot in self.slots_named(&marker.partitions) {
             match self.write_marker(now, slot, &end, Some(stamp)) {
-                // Kafka's coordinator, too, gives a transaction up that is fenced.
+                // A fenced coordinator gives the transaction up, as in Kafka.
                 Ok(()) | Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => continue,
             }
             let partitions = PartitionSet::of(OFFSETS_TOPIC, slot.0 as i32);
             let message = FromSlot::Marked { stamp, partitions, is_synced: true, is_whole: true };
-            // Also a stale marker waits: the one before it may be under way.
+            // The answer waits even if the marker is stale: an earlier marker may not be durable
+            // yet.
             self.await_marker(slot, Marked::ByCoordinator(coordinator, message));
         }
     }
@@ -53,7 +54,7 @@ impl Groups {
         under_way.push_back((self.log.position(slot), marked));
     }
 
-    /// Those whose markers are durable.
+    /// The senders of the markers that have become durable.
     pub(crate) fn take_marked(&mut self) -> Vec<Marked> {
         let Self { markers, log, .. } = self;
         let mut durable = Vec::new();
@@ -66,8 +67,8 @@ impl Groups {
         durable
     }
 
-    /// The transactions with pending offsets, for a report. Those whose offsets are not durable yet
-    /// are among them: the marker follows them in the log.
+    /// The transactions with pending offsets, for a report. The report includes transactions whose
+    /// offsets are not durable yet: their marker will follow the offsets in the log.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = OpenIn> {
         self.open().map(|(slot, producer)| {
             let (topic, partition) = (OFFSETS_TOPIC.into(), slot.0 as i32);
@@ -76,13 +77,13 @@ impl Groups {
     }
 
     /// Whether a coordinator has not yet answered the report of a transaction of this producer in
-    /// one of these partitions: then the marker of an earlier commit may be missing.
+    /// one of these partitions. If so, the marker of an earlier commit may be missing.
     pub(crate) fn is_unanswered(&self, partitions: &PartitionSet, producer_id: i64) -> bool {
         let mut slots = self.slots_named(partitions).into_iter();
         slots.any(|slot| self.is_unanswered_in(slot, producer_id))
     }
 
-    /// A coordinator has answered the report of these transactions.
+    /// Handles a coordinator's answer to the report of these transactions.
     pub(crate) fn reported(&mut self, now: i64, open: &[OpenIn], reported: &Reported) {
         let known: BTreeMap<_, _> = reported.known.iter().copied().collect();
         for OpenIn { producer, partition, .. } in open.iter().filter(|it| is_of_groups(&it.topic)) {
@@ -98,8 +99,8 @@ impl Groups {
         }
     }
 
-    /// Aborts the transactions that no coordinator knows. `coordinator_epoch` is higher than that
-    /// of any marker before.
+    /// Aborts the transactions that no coordinator knows. `coordinator_epoch` is higher than the
+    /// epoch of every earlier marker.
     pub(crate) fn abort_unknown(&mut self, now: i64, coordinator_epoch: i32) {
         let all: Vec<_> = self.open().collect();
         for (slot, producer) in all {
@@ -110,14 +111,15 @@ impl Groups {
         }
     }
 
-    /// A marker that nothing waits for. A coordinator of a higher epoch, which an administrator may
-    /// have named, fences it for good.
+    /// Writes a marker without a sender that waits for it. If the marker is fenced by a higher
+    /// coordinator epoch, which an administrator may have given, it will never be accepted, so the
+    /// error is ignored.
     fn mark_unanswered(&mut self, now: i64, slot: Slot, end: &End, stamp: Option<Stamp>) {
         let _fenced = self.write_marker(now, slot, end, stamp);
     }
 
-    /// Ends a transaction in a slot; nothing is written if the marker is stale. `stamp` is None for
-    /// the abort of a transaction that no coordinator knows.
+    /// Ends a transaction in a slot. A stale marker is not written. `stamp` is None if no
+    /// coordinator knows the transaction, which is aborted.
     ///
     /// # Errors
     /// The producer or the coordinator is fenced.

@@ -1,5 +1,5 @@
-//! The inputs of a shard's groups: those of a call to a coordinator, and the state of the shard in
-//! which a turn ends.
+//! The inputs of a shard's groups: the inputs of a call to a coordinator, and the state of the
+//! shard at the end of a turn.
 
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
@@ -19,24 +19,24 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Inputs<'_> {
-    /// The same inputs for one of several calls.
+    /// The same inputs, for one of several calls.
     pub(crate) fn again(&mut self) -> Inputs<'_> {
         let Self { times, ids, image, errors } = self;
         Inputs { times: *times, ids: &mut **ids, image, errors }
     }
 }
 
-/// The state of the shard in which a turn ends.
+/// The state of the shard at the end of a turn.
 pub(crate) struct TurnEnd<'t> {
     pub(crate) now: i64,
     pub(crate) is_stopping: bool,
-    /// The config with altered configs applied.
+    /// The config including altered configs.
     pub(crate) config: &'t Config,
     /// On the controller, the image with all changes that the log has accepted.
     pub(crate) image: Option<&'t ClusterImage>,
     /// The coordinators of transactions, whose records are in the same log.
     pub(crate) transactions: &'t dyn TransactionCoordinators,
-    /// The states of share partitions, likewise.
+    /// The states of share partitions, whose records are in the same log.
     pub(crate) shares: &'t dyn ShareStates,
     pub(crate) connections: &'t Connections,
 }
@@ -61,6 +61,6 @@ pub(crate) trait TransactionCoordinators {
 
 /// The states of share partitions of a shard, whose records are in the same log.
 pub(crate) trait ShareStates {
-    /// Those of a slot; None if another shard leads it.
+    /// The states of a slot; None if another shard leads the slot.
     fn states(&self, slot: Slot) -> Option<&muster_shares::States>;
 }

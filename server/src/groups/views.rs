@@ -1,4 +1,4 @@
-//! The groups as other parts of the shard, checks and metrics see them.
+//! Views of the groups for other parts of the shard, checks and metrics.
 
 use super::counters::LogGauges;
 use super::slots::{ListingOfSlots, Slots};
@@ -16,7 +16,8 @@ impl Groups {
         self.log.list(list, count);
     }
 
-    /// How much it is to describe a group, or to list its offsets; little if another shard has it.
+    /// The amount of work to describe a group, or to list its offsets; little if another shard
+    /// leads the group's slot.
     pub(crate) fn weight(
         &mut self,
         group_id: &str,
@@ -48,7 +49,7 @@ impl Groups {
         self.log.time(now)
     }
 
-    /// Copies of the numbers of the groups and of their log at a time, for metrics.
+    /// Copies of the counters and gauges of the groups and of their log at a time, for metrics.
     pub(crate) fn numbers(&self, now: i64) -> Copies {
         let gauges = LogGauges {
             unsubmitted_bytes: self.log().unsubmitted_bytes() as u64,
@@ -83,7 +84,7 @@ impl Groups {
         gauges.set(Limit::LogBytes, self.log().unsubmitted_bytes(), self.open_bytes_max);
     }
 
-    /// How long the flush of the log that is under way has taken so far.
+    /// The duration so far of the flush of the log that is under way.
     pub(crate) fn flushing_ms(&self) -> u64 {
         self.log.flushing_micros() / 1_000
     }
@@ -93,38 +94,38 @@ impl Groups {
         self.log.late_deadline()
     }
 
-    /// The time since which a timer is late, and none fires. To be called now and then.
+    /// The time since which a timer is late while no timer fires. To be called now and then.
     pub(crate) fn timers_late_since(&mut self, now: i64) -> Option<i64> {
         self.log.timers_late_since(now)
     }
 
-    /// The time since which operations of the log are pending, and no further one is durable.
+    /// The time since which operations of the log are pending and no further one became durable.
     pub(crate) fn flushing_since(&self) -> Option<i64> {
         self.log.flushing_since()
     }
 
-    /// The last rebalances of a group that ended, the oldest first, and the one that is under way.
+    /// The last rebalances of a group that ended, the oldest first, and the rebalance under way.
     pub(crate) fn rebalances(&self, group_id: &str) -> (Vec<&Event>, Option<Rebalance>) {
         (self.events.history().of(group_id).collect(), self.slots().rebalance_under_way(group_id))
     }
 
-    /// The last client that was refused as a member: when, and in words.
+    /// The time of the last refusal of a client as a member, and a description.
     pub(crate) fn last_refused(&self) -> Option<(i64, String)> {
         self.events.last_refused()
     }
 
-    /// Damage of the log that was found, in words.
+    /// A description of the damage that was found in the log.
     pub(crate) fn log_trouble(&self) -> Option<String> {
         self.rewrite.trouble()
     }
 
-    /// How often damage of the log was found, and how often the log was rewritten.
+    /// The number of times that damage of the log was found, and that the log was rewritten.
     pub(crate) fn log_damage(&self) -> (u64, u64) {
         let counters = self.rewrite.counters();
         (counters.damage_found, counters.rewritten)
     }
 
-    /// How many groups were compared with the log since the shard's start.
+    /// The number of groups that were compared with the log since the shard's start.
     pub(crate) fn compared(&self) -> u64 {
         self.check.counters().compared
     }
