@@ -1,5 +1,5 @@
-//! The image of the cluster as the state machine of the cluster's records: with all changes that
-//! the log has accepted.
+//! The image of the cluster with all changes that the log has accepted, as the state machine of the
+//! cluster's records.
 
 use crate::cluster::ClusterImage;
 use crate::topics::{self, InternalTopic};
@@ -10,10 +10,10 @@ use muster_runtime::{Machine, NotWritten, Runtime, Slots, Unlimited, replayed};
 use muster_storage::TopicRule;
 use std::sync::Arc;
 
-/// The index of the one partition.
+/// The index of the cluster's only partition.
 const INDEX: u32 = topics::CLUSTER.index;
 
-/// The image, as the machine of the cluster's one partition.
+/// The accepted image, as the machine of the cluster's only partition.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     machines: Slots<ImageMachine>,
@@ -22,7 +22,7 @@ pub(crate) struct Accepted {
 #[derive(Debug)]
 struct ImageMachine {
     image: ClusterImage,
-    /// The position up to which a snapshot has all records; 0 without a snapshot.
+    /// The position up to which a snapshot contains all records; 0 without a snapshot.
     in_snapshot: u64,
 }
 
@@ -55,7 +55,7 @@ impl Machine for ImageMachine {
         Unlimited
     }
 
-    /// An image has no timers.
+    /// None: an image has no timers.
     fn next_deadline(&self) -> Option<i64> {
         None
     }
@@ -72,7 +72,7 @@ impl Accepted {
         &self.machines.of(INDEX).image
     }
 
-    /// Begins with the image in a snapshot, which has all records up to a position.
+    /// Loads the image from a snapshot, which contains all records up to a position.
     ///
     /// # Errors
     /// The bytes are not the image of a snapshot.
@@ -96,17 +96,17 @@ impl Accepted {
         self.machines.replay(INDEX, batch, position)
     }
 
-    /// The image, after a load of the log up to a position.
+    /// Ends a load of the log up to a position. Returns the image.
     pub(crate) fn loaded_at(mut self, position: u64) -> Arc<ClusterImage> {
         self.machines.on(INDEX, |it, _| it.image.loaded_at(position));
         Arc::new(self.image().clone())
     }
 
-    /// Appends records as one atomic operation, and applies them. Returns its position among those
-    /// of the cluster.
+    /// Appends records as one atomic operation, and applies them. Returns the operation's position
+    /// in the cluster's partition.
     ///
     /// # Errors
-    /// The operation is too large for the log; nothing is written.
+    /// The operation is too large for the log. Nothing is written.
     pub(super) fn append(
         &mut self,
         runtime: &mut Runtime,

@@ -1,10 +1,10 @@
-//! Answers to changes of what clients may do: they leave when every shard has taken the change, so
-//! that no shard grants what was revoked after the answer.
+//! The answer to a change of access rights leaves once every shard has taken the change. After it
+//! no shard grants a revoked right.
 //!
 //! A shard reports the version of access that it has taken: when it is loaded, with each image, and
-//! when it has stopped, as it has no clients then. A shard that is loaded again is waited for: its
-//! mailbox has the image. If the load fails, the process ends. A controller that is loaded again
-//! knows no versions, and sends its image to all shards.
+//! when it has stopped, because it has no clients then. A shard that is loaded again is waited for:
+//! the image is in its mailbox. If the load fails, the process ends. A controller that is loaded
+//! again knows no versions, and sends its image to all shards.
 
 use super::Pending;
 use crate::event::Command;
@@ -12,11 +12,12 @@ use muster_codec::ControllerRequest;
 use muster_faults::Fault;
 use std::collections::VecDeque;
 
-/// Answers whose changes are durable, and the versions of access that shards have taken.
+/// The answers whose changes are durable but not taken by all shards, and the versions of access
+/// that shards have taken.
 #[derive(Debug)]
 pub(super) struct Access {
     taken: Vec<i64>,
-    /// In the order of their versions.
+    /// Answers in the order of their versions.
     pending: VecDeque<(i64, Pending)>,
 }
 
@@ -25,12 +26,12 @@ impl Access {
         Self { taken: vec![0; shards as usize], pending: VecDeque::new() }
     }
 
-    /// A shard has taken a version.
+    /// Notes that a shard has taken a version.
     pub(super) fn taken(&mut self, by: u32, version: i64) {
         self.taken[by as usize] = version;
     }
 
-    /// Sends an answer, at once or when all shards have taken the version that it is about.
+    /// Sends an answer at once, or when all shards have taken the version of its change.
     pub(super) fn pass(&mut self, pending: Pending, out: &mut Vec<Command>) {
         match pending.access {
             Some(version) if version > self.by_all() && !Fault::EarlyAccess.is_injected() => {
@@ -58,7 +59,7 @@ impl Access {
     }
 }
 
-/// Whether a request may change what clients may do.
+/// Whether a request may change access rights.
 pub(super) fn is_changed_by(request: &ControllerRequest<'_>) -> bool {
     match request {
         ControllerRequest::CreateAcls(_)

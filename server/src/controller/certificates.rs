@@ -1,5 +1,6 @@
-//! Changes of certificates: the thread that loads them checks those that a request leads to, and
-//! the request is decided with the outcome, if it would still lead to these.
+//! Changes of certificates. The certificate thread checks the certificates that a request would
+//! lead to. The request is decided with the outcome if it would still lead to the same
+//! certificates.
 
 use super::Asked;
 use crate::config::ShardTls;
@@ -20,7 +21,7 @@ pub(super) struct Checks {
     orders: Vec<CertificateOrder>,
 }
 
-/// A request, and the certificates that it leads to.
+/// A request, and the certificates that it would lead to.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) asked: Asked,
@@ -28,7 +29,7 @@ pub(super) struct Waiting {
 }
 
 impl Checks {
-    /// Has certificates checked.
+    /// Orders a check of certificates.
     pub(super) fn ask(&mut self, asked: Asked, replacements: Vec<ShardTls>) {
         self.number += 1;
         let (number, checked) = (self.number, replacements.clone());
@@ -36,7 +37,8 @@ impl Checks {
         self.waiting.insert(number, Waiting { asked, replacements });
     }
 
-    /// The request whose certificates were checked; None if a controller before this one asked.
+    /// The request whose certificates were checked; None if an earlier controller ordered the
+    /// check.
     pub(super) fn checked(&mut self, number: u64) -> Option<Waiting> {
         self.waiting.remove(&number)
     }
@@ -45,7 +47,7 @@ impl Checks {
         self.orders.drain(..).map(Command::Certificates)
     }
 
-    /// The requests that are not decided, for the next controller.
+    /// The undecided requests, for the next controller.
     pub(super) fn leave(self) -> impl Iterator<Item = Command> {
         self.waiting.into_values().map(|waiting| {
             let Asked { from, request, admin } = waiting.asked;

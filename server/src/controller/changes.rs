@@ -1,5 +1,5 @@
-//! Log lines about changes of the cluster: what was changed, and by which client. Values of configs
-//! are left out, as some are secret, and so is what proves the password of a user.
+//! Log lines about changes of the cluster: the change, and the client that made it. The values of
+//! configs are left out because some are secret. The proof of a user's password is left out, too.
 
 use crate::cluster::{
     BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, ClusterImage, GROUP_RESOURCE, TOPIC_RESOURCE, acl_of,
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use tracing::field::display;
 use tracing::info;
 
-/// The most bytes of a list of ACLs in a line; further ones are counted.
+/// The maximum size of a list of ACLs in a line, in bytes; further ACLs are only counted.
 const ACLS_BYTES_MAX: usize = 2_048;
 
-/// The client of a change; of a topic that a client created by naming it only the host is known.
+/// The client of a change. If a client created a topic by naming it, only the host is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct By<'b> {
     pub(super) admin: Option<&'b AdminRequest>,
@@ -40,7 +40,7 @@ pub(super) enum Line {
     Quotas { of: String, quotas: String },
 }
 
-/// See the head of the file.
+/// The lines about changes, limited by host: see the head of the file.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLines {
     by_host: Throttle<Arc<str>>,
@@ -60,7 +60,7 @@ impl ChangeLines {
     }
 }
 
-/// The lines about the records of a change; `image` is the one before it.
+/// The lines about the records of a change. `image` is the image before the change.
 pub(super) fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<Line> {
     let (mut lines, mut altered) = (Vec::new(), BTreeMap::<(i8, &str), Vec<&str>>::new());
     let (mut added, mut removed) = (Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ pub(super) fn lines(image: &ClusterImage, records: &[ClusterRecord<'_>]) -> Vec<
     lines.extend(quotas.map(|(of, quotas)| Line::Quotas { of, quotas: quotas.join(",") }));
     for ((resource_type, of), keys) in altered {
         let gone = Line::Deleted { topic: of.to_owned() };
-        // The configs of a topic go with it.
+        // The configs of a deleted topic are deleted with it, so they get no line.
         if resource_type != TOPIC_RESOURCE || !lines.contains(&gone) {
             let (kind, of, keys) = (kind(resource_type), of.to_owned(), keys.join(","));
             lines.push(Line::Altered { kind, of, keys });
@@ -123,7 +123,7 @@ fn credential_line(key: &ScramCredentialKey<'_>, is_set: bool) -> Line {
     Line::Credential { user: key.name.to_string(), mechanism, is_set }
 }
 
-/// One line for all ACLs of a request, as there may be hundreds.
+/// One line for all ACLs of a request, because there may be hundreds.
 fn acls_line((all, are_added): (Vec<Acl>, bool)) -> Option<Line> {
     let mut acls = String::new();
     for (place, acl) in all.iter().enumerate() {
@@ -138,7 +138,7 @@ fn acls_line((all, are_added): (Vec<Acl>, bool)) -> Option<Line> {
     (!all.is_empty()).then_some(Line::Acls { acls, count: all.len(), are_added })
 }
 
-/// As in `Allow User:alice from * Read Literal Topic:orders`.
+/// An ACL in words, such as `Allow User:alice from * Read Literal Topic:orders`.
 fn in_words(Acl { pattern, entry }: &Acl) -> String {
     format!(
         "{:?} {} from {} {:?} {:?} {:?}:{}",
@@ -152,7 +152,7 @@ fn in_words(Acl { pattern, entry }: &Acl) -> String {
     )
 }
 
-/// As in `user=alice,client-id=<default>`, Kafka's word for the default.
+/// An entity in words, such as `user=alice,client-id=<default>`, with Kafka's word for the default.
 fn entity(parts: &[ClientQuotaEntity<'_>]) -> String {
     let part = |it: &ClientQuotaEntity<'_>| {
         let name = it.entity_name.as_deref();

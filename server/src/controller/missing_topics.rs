@@ -1,6 +1,6 @@
-//! The internal topics of streams groups, and the dead letter queues of share groups, that a shard
-//! has asked the controller for: what is under way, and what has failed of late, as Kafka's
-//! `AutoTopicCreationManager` keeps it.
+//! Topics that shards asked the controller to create: internal topics of streams groups and dead
+//! letter queues of share groups. Keeps the creations under way and the recent failures, like
+//! Kafka's `AutoTopicCreationManager`.
 
 use crate::mailbox::{Created, Creation};
 use crate::quotas::Limit;
@@ -8,29 +8,30 @@ use muster_coordinator::MissingTopic;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// The messages that wait for the controller, each with the topics of one group.
+/// The maximum number of messages that wait for the controller; each has the topics of one group.
 const MESSAGES_MAX: usize = 64;
 
-/// The topics of a group that are looked at in one heartbeat; the others follow when these are
-/// there.
+/// The maximum number of a group's topics that one heartbeat looks at. The others follow when these
+/// exist.
 pub(crate) const AT_ONCE_MAX: usize = 1_000;
 
-/// The errors that are kept, as in Kafka; of more, the first to expire goes.
+/// The maximum number of failures that are kept, as in Kafka. Beyond it the first to expire is
+/// dropped.
 const FAILED_MAX: usize = 1_000;
 
-/// The topics that are under way, and those that have failed.
+/// The creations under way, and those that failed recently.
 #[derive(Debug, Default)]
 pub(super) struct MissingTopics {
     messages: usize,
     under_way: HashSet<Arc<str>>,
-    /// The reason, and the time from which on a topic is tried again.
+    /// The time at which a topic may be tried again, and the reason of the failure.
     failed: HashMap<Arc<str>, (i64, String)>,
     by_time: BTreeSet<(i64, Arc<str>)>,
 }
 
 impl MissingTopics {
-    /// The topics that the controller is to create; None if none is left to ask for, or too much
-    /// waits.
+    /// The topics that the controller has to create; None if all are under way or failed, or if too
+    /// many messages wait.
     pub(super) fn ask(
         &mut self,
         now: i64,
@@ -53,12 +54,12 @@ impl MissingTopics {
         Some(Creation { topics, limit, retry_ms })
     }
 
-    /// Whether the controller has been asked for some of these topics.
+    /// Whether the creation of any of these topics is under way.
     pub(super) fn are_under_way(&self, missing: &[MissingTopic]) -> bool {
         missing.iter().take(AT_ONCE_MAX).any(|topic| self.under_way.contains(&topic.name))
     }
 
-    /// The controller has answered, this shard or the failed one in whose place it is.
+    /// Handles an answer of the controller, to this shard or to the failed shard that it replaces.
     pub(super) fn created(&mut self, now: i64, created: Created) {
         let Created { topics, failed, retry_ms } = created;
         self.messages = self.messages.saturating_sub(1);
@@ -70,7 +71,7 @@ impl MissingTopics {
         }
     }
 
-    /// The topics of a group that failed of late, with the reason.
+    /// The topics of a group whose creation failed recently, with the reason.
     pub(super) fn failed<'m>(
         &'m self,
         now: i64,
@@ -93,7 +94,7 @@ impl MissingTopics {
         }
     }
 
-    /// Forgets what may be tried again.
+    /// Forgets failures whose topics may be tried again.
     fn forget(&mut self, now: i64) {
         while self.by_time.first().is_some_and(|(until, _)| *until <= now) {
             self.forget_first();
@@ -123,7 +124,7 @@ mod tests {
         names.iter().map(of).collect()
     }
 
-    /// The names that are asked for.
+    /// The names of the topics that the controller is asked to create.
     fn asked(topics: &mut MissingTopics, now: i64, names: &[&str]) -> Vec<String> {
         let creation = topics.ask(now, &missing(names), (None, RETRY_MS));
         let topics = creation.map(|it| it.topics).unwrap_or_default();
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(asked(&mut topics, 1, &["b", "c"]), ["c"]);
         assert!(topics.are_under_way(&missing(&["b"])) && !topics.are_under_way(&missing(&["d"])));
         answered(&mut topics, 2, &["a", "b"], &[]);
-        // It was deleted since.
+        // `a` was deleted meanwhile.
         assert_eq!(asked(&mut topics, 3, &["a", "c"]), ["a"]);
     }
 

@@ -1,14 +1,15 @@
-//! The controller: decides changes of what all shards share: topics, configs, producer ids,
-//! credentials, ACLs, client quotas. It is on shard 0, whose log has the records of the cluster.
+//! The controller: decides changes of the state that all shards share: topics, configs, producer
+//! ids, credentials, ACLs, client quotas. It runs on shard 0, whose log contains the records of the
+//! cluster.
 //!
-//! [`Controller`] is given the messages of shards ([`Controller::take`]), each with the [`Inputs`]
-//! of a decision, and is called when more of the log is durable ([`Controller::publish`]). It
-//! returns messages to shards, once the change is durable: first the image to all of them, then the
-//! answers, so that a client whose topic was created finds it on its shard. The answer to a change
-//! of what clients may do waits until every shard has taken the image (`access.rs`).
+//! The inputs of [`Controller`] are the messages of shards ([`Controller::take`]), each with the
+//! [`Inputs`] of a decision, and the end of flushes of the log ([`Controller::publish`]). Its
+//! outputs are messages to shards, once the change is durable: first the image to all shards, then
+//! the answers. So a client whose topic was created finds the topic on its shard. The answer to a
+//! change of access rights waits until every shard has taken the image (`access.rs`).
 //!
 //! [`ToController`] is the other side, on every shard: it sends requests that only the controller
-//! decides, and limits those that wait there.
+//! decides, and limits the requests that wait there.
 
 mod accepted;
 mod access;
@@ -45,27 +46,28 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tracing::{error, info};
 
-/// The most records in one operation of the log.
+/// The maximum number of records in one operation of the log, for records of removals.
 const FORGOTTEN_AT_ONCE: usize = 10_000;
 
-/// Changes that are not durable yet, and the image before and after them.
+/// The controller: the image before and after the changes that are not durable yet, and these
+/// changes.
 #[derive(Debug)]
 pub(crate) struct Controller {
     /// The id in the stamp of the data directory.
     cluster_id: Arc<str>,
-    /// With all accepted changes: requests are checked against it.
+    /// The image with all accepted changes: requests are checked against it.
     accepted: Accepted,
-    /// With all durable changes: the image of the shards.
+    /// The image with all durable changes, which the shards have.
     published: Arc<ClusterImage>,
     unpublished: VecDeque<(u64, Vec<ClusterRecord<'static>>)>,
     answers: VecDeque<(u64, Pending)>,
     access: Access,
     checks: Checks,
-    /// The version of the topics up to which each shard's groups have no offsets of deleted topics.
+    /// For each shard: the version up to which its groups have no offsets of deleted topics.
     forgotten: Vec<Option<i64>>,
-    /// The shares of addresses in what they may create by naming it.
+    /// The shares of addresses in the topics and configs that they may create by naming them.
     shares: Shares,
-    /// The use of clients' quotas of changes.
+    /// The used part of the clients' quotas of changes.
     buckets: Buckets,
     lines: ChangeLines,
 }
@@ -75,11 +77,12 @@ pub(crate) struct Controller {
 struct Pending {
     to: u32,
     message: Message,
-    /// The version of access that every shard has to have taken.
+    /// The version of access that every shard must have taken before; None if the message is not
+    /// about access rights.
     access: Option<i64>,
 }
 
-/// A request for a client of shard `from`.
+/// A request from a client of shard `from`.
 #[derive(Debug)]
 struct Asked {
     from: u32,
@@ -90,11 +93,11 @@ struct Asked {
 /// The inputs of a decision.
 pub(crate) struct Inputs<'i> {
     pub(crate) times: Times,
-    /// The view of the controller's shard; decisions are about the accepted image.
+    /// The view of the controller's shard. Decisions use the accepted image instead of the view's.
     pub(crate) view: View<'i>,
     pub(crate) ids: &'i mut dyn Ids,
     pub(crate) errors: &'i mut RequestErrors,
-    /// The log for the records.
+    /// The log to which records are appended.
     pub(crate) log: &'i mut Groups,
 }
 
@@ -129,8 +132,8 @@ impl Controller {
         &self.published
     }
 
-    /// Answers all pending requests with an error: their changes may have been made. Those whose
-    /// certificates are being checked are asked again.
+    /// Answers all pending requests with an error, because their changes may have been made.
+    /// Requests whose certificates are being checked go to the next controller.
     pub(crate) fn leave(self) -> impl Iterator<Item = Command> {
         let flushed = self.access.leave();
         let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
@@ -141,7 +144,7 @@ impl Controller {
         answers.chain(self.checks.leave())
     }
 
-    /// Takes a message; returns the shard whose names of topics to create have been taken.
+    /// Handles a message. If the message named topics to create, returns the shard that sent it.
     pub(crate) fn take(&mut self, inputs: Inputs<'_>, message: Message) -> Option<u32> {
         match message {
             Message::Admin { from, request, admin } => {
@@ -185,8 +188,8 @@ impl Controller {
         None
     }
 
-    /// Decides a request that changes the cluster, or has the certificates checked that it leads
-    /// to, if these are not those that were.
+    /// Decides a request that changes the cluster. If the request leads to certificates that are
+    /// not checked yet, orders their check instead.
     fn decide(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -272,7 +275,7 @@ impl Controller {
         }
     }
 
-    /// Creates topics that a client has named and may create.
+    /// Creates topics that a client has named, within the share of the client's address.
     fn auto_create(&mut self, inputs: Inputs<'_>, topics: &[String], host: &Arc<str>) {
         let Inputs { times: Times { now, .. }, view, ids, errors, log } = inputs;
         let view = View { image: self.accepted.image(), ..view };
@@ -289,7 +292,7 @@ impl Controller {
         }
     }
 
-    /// Removes all that clients have made of what shards share, for a reset.
+    /// Removes everything that clients have created in the shared state, for a reset.
     pub(crate) fn reset(&mut self, inputs: Inputs<'_>) {
         let Inputs { times: Times { now, wall, .. }, view, errors, log, .. } = inputs;
         let records = self.accepted().reset_records(view.config, wall);
@@ -300,7 +303,7 @@ impl Controller {
         }
     }
 
-    /// Creates internal topics that a streams group of a shard lacks.
+    /// Creates internal topics that are missing for a group of a shard.
     fn create_missing(&mut self, inputs: Inputs<'_>, from: u32, creation: Creation) {
         let Creation { topics, limit, retry_ms } = creation;
         let view = View { image: self.accepted.image(), ..inputs.view };
@@ -319,8 +322,8 @@ impl Controller {
         self.write_change(inputs, (None, records), (to, message), false);
     }
 
-    /// The groups of a shard have no offsets left of the topics deleted up to a version. Topics
-    /// without offsets on all shards are no longer recorded.
+    /// Notes that the groups of a shard have no offsets of the topics deleted up to a version. The
+    /// record of a deleted topic is removed once no shard has offsets of the topic.
     fn forgotten(&mut self, inputs: Inputs<'_>, from: u32, version: i64) {
         self.forgotten[from as usize] = Some(version);
         let Some(version) = self.forgotten.iter().copied().min().flatten() else { return };
@@ -334,8 +337,9 @@ impl Controller {
         }
     }
 
-    /// Writes the records of a change; the message is sent once they are durable. One about access
-    /// waits even if nothing is changed: the change before it may still be on its way to shards.
+    /// Writes the records of a change. The message is sent once they are durable. A message about
+    /// access rights waits even if nothing is changed: an earlier change may still be on its way to
+    /// shards.
     fn write_change(
         &mut self,
         inputs: Inputs<'_>,
@@ -355,8 +359,8 @@ impl Controller {
         self.answers.push_back((position, Pending { to, message, access }));
     }
 
-    /// Returns the position of the cluster that must be durable before the accepted image may be
-    /// seen. What a client has changed is logged.
+    /// Writes the records of a change, and logs changes of clients. Returns the position of the
+    /// cluster's partition that must be durable before the accepted image may be seen.
     pub(crate) fn write_records(
         &mut self,
         log: &mut Groups,
@@ -365,7 +369,8 @@ impl Controller {
         mut records: Vec<ClusterRecord<'static>>,
     ) -> Result<u64, AppendError> {
         if !records.is_empty() {
-            // The first change has the id of the cluster, from which a lost stamp is rebuilt.
+            // The first change also writes the id of the cluster, from which a lost stamp is
+            // rebuilt.
             if self.accepted().cluster_id() != Some(&self.cluster_id) {
                 records.push(cluster_id_record(&self.cluster_id));
             }
@@ -380,7 +385,7 @@ impl Controller {
         Ok(self.unpublished.back().map_or(0, |(position, _)| *position))
     }
 
-    /// Sends changes that are durable up to this position of the cluster.
+    /// Sends the changes that are durable up to this position of the cluster's partition.
     pub(crate) fn publish(&mut self, flushed: u64, out: &mut Vec<Command>) {
         out.extend(self.checks.take_orders());
         let mut is_new = false;
@@ -402,7 +407,7 @@ impl Controller {
     }
 }
 
-/// The quota of a request; clients know THROTTLING_QUOTA_EXCEEDED from a version on (KIP-599).
+/// The quota of a request. Clients know THROTTLING_QUOTA_EXCEEDED only from a version on (KIP-599).
 fn quota<'b>(
     buckets: &'b mut Buckets,
     admin: &AdminRequest,

@@ -1,11 +1,11 @@
-//! The producer ids that a shard may allocate, and the requests that wait for the next block.
+//! The producer ids that a shard may hand out, and the requests that wait for the next block.
 
 use muster_codec::ErrorCode;
 use muster_codec::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use muster_coordinator::RequestId;
 use std::collections::VecDeque;
 
-/// A block of ids; the next one is requested when it is used up.
+/// A block of ids. The next block is requested when this one is used up.
 #[derive(Debug, Default)]
 pub(super) struct ProducerIds {
     next: i64,
@@ -16,7 +16,7 @@ pub(super) struct ProducerIds {
     is_wanted: bool,
 }
 
-/// Those of the coordinators of transactions.
+/// The ids for the coordinators of transactions.
 impl muster_transactions::ProducerIds for ProducerIds {
     fn next(&mut self) -> Option<i64> {
         let id = self.take();
@@ -26,19 +26,19 @@ impl muster_transactions::ProducerIds for ProducerIds {
 }
 
 impl ProducerIds {
-    /// Queues a request for an id of an idempotent producer; each gets a new id at epoch 0, as with
-    /// Kafka for a producer without a transactional id.
+    /// Queues a request for an id of an idempotent producer. Each request gets a new id at epoch 0,
+    /// as in Kafka for a producer without a transactional id.
     pub(super) fn wait(&mut self, request: RequestId) {
         self.waiting.push_back(request);
     }
 
-    /// The requested block has come.
+    /// Takes the requested block.
     pub(super) fn came(&mut self, first: i64, count: i32) {
         (self.next, self.left, self.asked) = (first, count, false);
         self.is_wanted = false;
     }
 
-    /// The next request that can be answered, with its answer.
+    /// The next request that can be answered, and its answer.
     pub(super) fn next_answer(&mut self) -> Option<(RequestId, InitProducerIdResponse)> {
         if self.waiting.is_empty() {
             return None;
@@ -50,7 +50,7 @@ impl ProducerIds {
         Some((request, response))
     }
 
-    /// Whether the next block is to be requested now.
+    /// Whether the next block has to be requested now.
     pub(super) fn is_to_ask(&mut self) -> bool {
         let is_wanted = self.is_wanted || !self.waiting.is_empty();
         is_wanted && !std::mem::replace(&mut self.asked, true)
@@ -63,12 +63,12 @@ impl ProducerIds {
     }
 }
 
-/// The answer to a request that is refused.
+/// The answer to a request that is refused; None if the request is valid.
 pub(super) fn refused(body: &InitProducerIdRequest<'_>) -> Option<InitProducerIdResponse> {
     refusal(body).map(InitProducerIdResponse::refused)
 }
 
-/// An id without an epoch, or an epoch without an id, is invalid.
+/// The error of a request: an id without an epoch, or an epoch without an id, is invalid.
 fn refusal(body: &InitProducerIdRequest<'_>) -> Option<ErrorCode> {
     let is_invalid = (body.producer_id == -1) != (body.producer_epoch == -1);
     is_invalid.then_some(ErrorCode::InvalidRequest)

@@ -1,5 +1,5 @@
-//! Requests of a shard that are with the controller, and their limits: they take memory in its
-//! mailbox, even after their clients have gone.
+//! A shard's requests to the controller, and their limits: requests take memory in the controller's
+//! mailbox even after their clients have gone.
 
 use super::missing_topics::MissingTopics;
 use super::producer_ids::{ProducerIds, refused};
@@ -16,19 +16,19 @@ use muster_coordinator::{EVENT_NAME_BYTES_MAX, MissingTopic, RequestId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The bytes of requests of a shard that wait for the controller: far more than clients send that
-/// wait for their answers.
+/// The maximum size of a shard's requests that wait for the controller: far more than clients send
+/// that wait for each answer.
 const ADMIN_BYTES_MAX: usize = 32 << 20;
 
-/// The messages with names of topics to create that wait for the controller; each has the names of
-/// one request.
+/// The maximum number of messages with names of topics to create that wait for the controller. Each
+/// message has the names of one request.
 const AUTO_CREATES_MAX: usize = 64;
 
-/// The requests of a shard to the controller.
+/// A shard's requests to the controller.
 #[derive(Debug, Default)]
 pub(crate) struct ToController {
     shard: u32,
-    /// The lengths of requests without an answer.
+    /// The lengths of unanswered requests.
     admin: HashMap<RequestId, usize>,
     admin_bytes: usize,
     auto_creates: usize,
@@ -41,8 +41,8 @@ impl ToController {
         Self { shard, ..Self::default() }
     }
 
-    /// Sends a request that changes the cluster: the controller's log is the one that all obey.
-    /// False if too many wait there.
+    /// Sends a request that changes the cluster to the controller, whose log all shards follow.
+    /// Returns false if too many requests wait there.
     pub(crate) fn ask(
         &mut self,
         call: &Call<'_>,
@@ -62,8 +62,8 @@ impl ToController {
         true
     }
 
-    /// Has topics created that a request named. If too many such messages wait, its client has to
-    /// name them again, as it does until they are there.
+    /// Requests the creation of topics that a request named. If too many such messages wait, the
+    /// message is dropped: the client names the topics again, as it does until they exist.
     pub(crate) fn create_topics(
         &mut self,
         topics: Vec<String>,
@@ -75,8 +75,9 @@ impl ToController {
         }
     }
 
-    /// Has topics created that a streams group or a share group lacks, except for those that are
-    /// under way or have failed of late. False if none of them is under way then.
+    /// Requests the creation of topics that are missing for a streams group or a share group,
+    /// except for topics that are under way or failed recently. Returns whether any of the topics
+    /// is then under way.
     pub(crate) fn create_missing(
         &mut self,
         now: i64,
@@ -95,7 +96,7 @@ impl ToController {
         self.missing.created(now, created);
     }
 
-    /// The internal topics of a streams group whose creation has failed of late, with the reason.
+    /// The missing topics of a group whose creation failed recently, with the reason.
     pub(crate) fn failed_creations<'m>(
         &'m self,
         now: i64,
@@ -104,8 +105,7 @@ impl ToController {
         self.missing.failed(now, missing)
     }
 
-    /// InitProducerId: answered from the block of ids that the shard has, or once the next one has
-    /// come.
+    /// Answers InitProducerId from the shard's block of ids, or once the next block has come.
     pub(crate) fn init_producer_id(
         &mut self,
         call: &Call<'_>,
@@ -122,19 +122,20 @@ impl ToController {
         }
     }
 
-    /// The producer ids of the coordinators of transactions. [`Self::ask_for_ids`] follows.
+    /// The producer ids for the coordinators of transactions. After use, call
+    /// [`Self::ask_for_ids`].
     pub(crate) fn producer_ids(&mut self) -> &mut dyn muster_transactions::ProducerIds {
         &mut self.producer_ids
     }
 
-    /// Asks for the next block of producer ids if one is needed.
+    /// Requests the next block of producer ids if one is needed.
     pub(crate) fn ask_for_ids(&mut self, out: &mut Vec<Command>) {
         if self.producer_ids.is_to_ask() {
             send(Message::ProducerIds { from: self.shard }, out);
         }
     }
 
-    /// A block of producer ids has come.
+    /// Takes a block of producer ids, and answers requests that wait for one.
     pub(crate) fn producer_ids_came(
         &mut self,
         (first, count): (i64, i32),
@@ -152,7 +153,8 @@ impl ToController {
         self.ask_for_ids(out);
     }
 
-    /// Adds a request; false if there are too many. A single one is always taken.
+    /// Adds a request. Returns false if there are too many. If there is no other request, it is
+    /// always accepted.
     fn add_admin(&mut self, request: RequestId, bytes: usize) -> bool {
         if !self.admin.is_empty() && self.admin_bytes + bytes > ADMIN_BYTES_MAX {
             return false;
@@ -162,7 +164,8 @@ impl ToController {
         true
     }
 
-    /// A request was answered, by this shard or by the failed one in whose place it is.
+    /// Notes that a request was answered: a request of this shard, or of the failed shard that it
+    /// replaces.
     pub(crate) fn admin_answered(&mut self, request: RequestId) {
         self.admin_bytes -= self.admin.remove(&request).unwrap_or(0);
         assert!(!self.admin.is_empty() || self.admin_bytes == 0, "the lengths add up");
@@ -196,7 +199,8 @@ mod tests {
         waiting.admin_answered(of(1));
         assert!(waiting.add_admin(of(2), ADMIN_BYTES_MAX) && !waiting.add_admin(of(3), 1));
         waiting.admin_answered(of(2));
-        // Answers come in any order, and one may be to a request of the shard that failed before.
+        // Answers come in any order, and an answer may be to a request of the failed shard before
+        // this one.
         assert!(waiting.add_admin(of(4), 5) && waiting.add_admin(of(5), 7));
         waiting.admin_answered(of(5));
         assert_eq!(waiting.admin_bytes, 5);

@@ -1,5 +1,5 @@
 //! The coordinators of transactions of a shard, one for each partition of `__transaction_state`
-//! that it leads. They share the shard's limits.
+//! that the shard leads. They share the shard's limits.
 
 use super::Inputs;
 use super::limits::{ID_BYTES_MAX, ID_SHARE, IDS_MAX};
@@ -24,12 +24,13 @@ pub(crate) struct Coordinators {
     placement: Placement,
     machines: muster_runtime::Slots<IdsMachine>,
     shares: Shares,
-    /// The partitions with ids of a snapshot: no other can be damaged.
+    /// The partitions whose ids come from a snapshot: no other partition can be damaged.
     opened: Vec<TransactionsPartition>,
 }
 
 impl Coordinators {
-    /// Those of a shard, without ids. `epoch` is higher than that of any that these partitions had.
+    /// The coordinators of a shard, without ids. `epoch` is higher than every earlier epoch of
+    /// these partitions.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
         let new = || IdsMachine {
@@ -45,7 +46,7 @@ impl Coordinators {
         self.machines.has(partition.0)
     }
 
-    /// Adds the use of the limits of transactional ids.
+    /// Adds the use of the limits on transactional ids.
     pub(crate) fn add_limits(&self, gauges: &mut LimitGauges) {
         let Held { ids, id_bytes } = self.machines.held();
         gauges.set(Limit::TransactionalIds, ids, IDS_MAX);
@@ -57,7 +58,7 @@ impl Coordinators {
         self.machines.indexes().map(TransactionsPartition)
     }
 
-    /// The partition that follows one; the first for None.
+    /// The partition that follows another one; the first for None.
     pub(super) fn following(
         &self,
         partition: Option<TransactionsPartition>,
@@ -65,7 +66,7 @@ impl Coordinators {
         self.machines.next(partition.map(|it| it.0)).map(TransactionsPartition)
     }
 
-    /// The coordinator of a partition.
+    /// The coordinator of a partition; None if another shard leads the partition.
     pub(super) fn of(&self, partition: TransactionsPartition) -> Option<&Coordinator> {
         self.machines.get(partition.0).map(|it| &it.coordinator)
     }
@@ -75,15 +76,16 @@ impl Coordinators {
         self.machines.machines().map(|it| &it.coordinator)
     }
 
-    /// A snapshot has all records up to a position.
+    /// Begins with a snapshot that contains all records up to a position.
     pub(crate) fn begin_after(&mut self, position: u64) {
         self.machines.each(|it| it.in_snapshot = position);
     }
 
-    /// Begins with the ids of a partition in a snapshot, at `place` with the checksum of its end.
+    /// Loads the ids of a partition from a snapshot: `place` is their place in it, `crc` the
+    /// checksum of the end of this part.
     ///
     /// # Errors
-    /// It is damaged, or the partition is another shard's.
+    /// The ids are damaged, or another shard leads the partition.
     pub(crate) fn open(
         &mut self,
         partition: TransactionsPartition,
@@ -111,11 +113,11 @@ impl Coordinators {
         self.machines.replay(partition.0, batch, position)
     }
 
-    /// Appends records of a partition one by one, as each is the whole state of an id, and applies
-    /// them.
+    /// Appends records of a partition one by one and applies them. They are not one operation,
+    /// because each record is the whole state of an id.
     ///
     /// # Errors
-    /// A record is too large for the log; it and the following ones are not written.
+    /// A record is too large for the log. This record and the following ones are not written.
     pub(super) fn append(
         &mut self,
         runtime: &mut Runtime,
@@ -137,7 +139,8 @@ impl Coordinators {
         self.machines.on(partition.0, |it, _| it.coordinator.replay(record, position));
     }
 
-    /// Whether no transaction of these partitions may have lost writes, up to the last record.
+    /// Whether no transaction of these partitions may still have lost writes, up to the last
+    /// record.
     pub(super) fn are_settled(&self) -> bool {
         self.coordinators().all(|it| it.lost_writes_settled_at().is_some())
     }
@@ -148,18 +151,18 @@ impl Coordinators {
         self.machines.each(|it| it.coordinator.set_config(config.clone()));
     }
 
-    /// Producer ids have come.
+    /// Notifies the coordinators that the shard has received producer ids.
     pub(super) fn producer_ids_arrived(&mut self) {
         self.machines.each(|it| it.coordinator.producer_ids_arrived());
     }
 
-    /// The partition whose timer is due first, and when.
+    /// The partition whose timer is due first, and the time of this timer.
     pub(super) fn next_deadline(&self) -> Option<(i64, TransactionsPartition)> {
         let next = self.machines.next_deadline();
         next.map(|(at, index)| (at, TransactionsPartition(index)))
     }
 
-    /// All ids, as the records that produce them, by partition.
+    /// All ids, as the records that produce their state, by partition.
     pub(crate) fn durable_records(&self) -> Vec<TransactionRecord<'static>> {
         self.coordinators().flat_map(Coordinator::durable_records).collect()
     }
@@ -174,12 +177,12 @@ impl Coordinators {
         self.coordinators().flat_map(move |it| it.written_after(position))
     }
 
-    /// Number of ids that are not loaded.
+    /// The number of ids that are not loaded.
     pub(crate) fn unloaded_ids(&self) -> usize {
         self.coordinators().map(Coordinator::unloaded_ids).sum()
     }
 
-    /// Number of transactional ids.
+    /// The number of transactional ids.
     pub(crate) fn ids(&self) -> usize {
         self.machines.held().ids
     }
@@ -223,20 +226,20 @@ impl TransactionCoordinators for Coordinators {
         self.of(partition)
     }
 
-    /// Asks each: a look-up of an id that is only read finds damage, too.
+    /// Asks each opened partition, because a read-only look-up of an id finds damage, too.
     fn damage(&self) -> Option<Damage> {
         let mut opened = self.opened.iter().filter_map(|it| self.machines.get(it.0));
         opened.find_map(Machine::damage)
     }
 }
 
-/// The limits that the coordinators of a shard share.
+/// The limits that the coordinators of a shard share, as one of them sees them.
 struct Gate<'g> {
-    /// The part of all other coordinators.
+    /// The part of the limits that all other coordinators hold.
     others: Held,
     shares: &'g mut Shares,
     now: i64,
-    /// The last client that may create no id.
+    /// The last client whose request for a new id was refused.
     refused: Option<Refused>,
 }
 

@@ -1,7 +1,8 @@
-//! The slots' side of the messages with coordinators: a [`Link`] for each pair, and the reports.
+//! The slots' side of the messages with coordinators: a [`Link`] for each pair of a slot and a
+//! coordinator, and the reports.
 //!
-//! A report is of what is on stable storage. So reports gather until the partitions have synced
-//! what they wrote; then all of them leave.
+//! A report describes what is on stable storage. So reports gather until the partitions have synced
+//! their records; then all reports leave.
 
 use super::limits::REPORT_AGAIN_MS;
 use crate::placement::Placement;
@@ -16,18 +17,19 @@ type Pair = (u32, u32);
 /// The links of the slots of a shard.
 #[derive(Debug)]
 pub(super) struct Links {
-    /// Higher at each load of the shard.
+    /// A number that grows with each load of the shard.
     session: u64,
     may_have_lost_writes: bool,
     coordinators: u32,
-    /// There is one, with the number of the shard: see [`crate::cluster::transaction_slot`].
+    /// One slot, which has the number of the shard: see [`crate::cluster::transaction_slot`].
     slots: BTreeMap<u32, OfSlot>,
-    /// Reports to be sent after the next sync, and after the one under way.
+    /// The reports to be sent after the next sync, and those to be sent after the sync under way.
     wanted: BTreeSet<Pair>,
     syncing: Option<BTreeSet<Pair>>,
-    /// Reports whose answers could not be followed.
+    /// The reports whose answers could not be applied.
     unfollowed: BTreeSet<Pair>,
-    /// When these, and reports that are not answered, are sent again.
+    /// The time at which unanswered reports, and reports whose answers could not be applied, are
+    /// sent again.
     again_at: Option<i64>,
 }
 
@@ -39,18 +41,18 @@ struct OfSlot {
     answered: BTreeSet<u32>,
 }
 
-/// An answered report.
+/// The answer to a report.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    /// The transactions in it.
+    /// The transactions in the report.
     pub(crate) open: Arc<[OpenIn]>,
-    /// Whether all coordinators have answered reports of the slot: a transaction that none has
-    /// named is unknown.
+    /// Whether all coordinators have answered reports of the slot. If so, a transaction that no
+    /// coordinator has named is unknown.
     pub(crate) by_all: bool,
 }
 
 impl Links {
-    /// Those of a shard that was loaded: all slots are to report to all coordinators.
+    /// The links of a shard that was loaded: all slots must report to all coordinators.
     pub(super) fn new(
         placement: Placement,
         shard: u32,
@@ -73,7 +75,7 @@ impl Links {
         }
     }
 
-    /// Whether a message to a slot is to be taken now.
+    /// Whether a message to a slot has to be handled now.
     pub(super) fn receive(&mut self, coordinator: u32, message: &ToSlot) -> bool {
         let Some(link) = self.link(message.slot, coordinator) else { return false };
         let (received, slot) = (link.0.receive(link.1, message), message.slot);
@@ -92,8 +94,8 @@ impl Links {
         Some((of_slot.links.get_mut(coordinator as usize)?, self.session))
     }
 
-    /// Whether a coordinator knows a slot as it is: it has answered the newest report, and none is
-    /// to follow.
+    /// Whether a coordinator knows the present state of a slot: it has answered the newest report,
+    /// and no further report is due.
     pub(super) fn is_known(&self, slot: u32, coordinator: u32) -> bool {
         let pair = (slot, coordinator);
         let is_syncing = self.syncing.as_ref().is_some_and(|them| them.contains(&pair));
@@ -105,7 +107,7 @@ impl Links {
             && !self.wanted.contains(&pair)
     }
 
-    /// Whether reports wait for a sync that is to begin now.
+    /// Whether reports wait for a sync, which has to begin now.
     pub(super) fn begin_sync(&mut self) -> bool {
         if self.syncing.is_some() || self.wanted.is_empty() {
             return false;
@@ -114,8 +116,8 @@ impl Links {
         true
     }
 
-    /// The sync is done: the reports of all transactions that are open, each with its slot.
-    /// `is_whole`: no partition is offline.
+    /// Handles the end of a sync: returns the reports of all open transactions, each with the
+    /// number of the coordinator. `is_whole` says that no partition is offline.
     pub(super) fn synced(
         &mut self,
         now: i64,
@@ -124,7 +126,8 @@ impl Links {
     ) -> Vec<(u32, FromSlot)> {
         let pairs = self.syncing.take().unwrap_or_default();
         let are = (self.may_have_lost_writes, is_whole);
-        // Each coordinator gets those of all: one copy is shared.
+        // The report to each coordinator names the transactions of all coordinators, so one copy is
+        // shared.
         let open: BTreeMap<u32, Arc<[OpenIn]>> =
             open.iter().map(|(slot, open)| (*slot, Arc::from(&open[..]))).collect();
         let mut reports = Vec::with_capacity(pairs.len());
@@ -138,7 +141,7 @@ impl Links {
         reports
     }
 
-    /// The answer to a report; None if it is to an earlier one.
+    /// Handles the answer to a report. None if the answer belongs to an earlier report.
     pub(super) fn answered(
         &mut self,
         slot: u32,
@@ -152,18 +155,18 @@ impl Links {
         Some(Answered { open, by_all: of_slot.answered.len() == coordinators })
     }
 
-    /// The answer to a report could not be followed: it is sent again.
+    /// Notes that the answer to a report could not be applied: the report is sent again.
     pub(super) fn report_again(&mut self, now: i64, slot: u32, coordinator: u32) {
         self.unfollowed.insert((slot, coordinator));
         self.again_at.get_or_insert(now.saturating_add(REPORT_AGAIN_MS));
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// The time at which [`Self::expire`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         self.again_at
     }
 
-    /// Has reports sent again that are not answered, or whose answers could not be followed.
+    /// Sends reports again that are not answered, or whose answers could not be applied.
     pub(super) fn expire(&mut self, now: i64) {
         if self.again_at.is_none_or(|at| at > now) {
             return;

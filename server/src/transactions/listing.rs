@@ -1,4 +1,4 @@
-//! ListTransactions over the coordinators of a shard: some ids after the others, as a shard may
+//! ListTransactions over the coordinators of a shard: lists some ids at a time, because a shard may
 //! have a million.
 
 use super::coordinators::Coordinators;
@@ -14,7 +14,7 @@ use muster_transactions::Listing;
 #[derive(Debug)]
 pub(crate) struct ListingOfIds {
     pub(crate) list: ListOverAll<Listing, TransactionsPartition>,
-    /// The filters that name no state: part of the last response.
+    /// The filters that are not names of states; they are part of the last response.
     unknown_states: Vec<Str<'static>>,
 }
 
@@ -34,7 +34,7 @@ impl ListingOfIds {
         response
     }
 
-    /// Bytes that it holds.
+    /// The number of bytes that the list holds.
     pub(crate) fn held(&self) -> usize {
         self.list.listing.held()
     }

@@ -2,23 +2,25 @@
 //! the slots' side of the messages with all coordinators. The transactions of partitions are in
 //! `partitions/`.
 //!
-//! [`Transactions`] is sans-I/O. It is given
+//! [`Transactions`] is sans-I/O. Its inputs are
 //! - requests and due timers, each with the [`Inputs`] of a call;
-//! - letters between coordinators and slots: of this shard and of others
-//!   ([`Transactions::arrived`]), and of the partitions ([`Transactions::send`]). The caller takes
-//!   them one by one ([`Transactions::next_step`]) until there is none, and passes those for slots
-//!   on to the partitions;
+//! - letters between coordinators and slots: letters of this shard, letters of other shards
+//!   ([`Transactions::arrived`]), and letters of the partitions ([`Transactions::send`]). The
+//!   caller takes them one by one ([`Transactions::next_step`]) until there is none, and passes
+//!   letters for slots on to the partitions;
 //! - the positions that became durable ([`Transactions::flushed`]);
 //! - the end of a sync of the partitions, for reports ([`Transactions::begin_sync`],
 //!   [`Transactions::synced`]).
 //!
-//! It gathers answers ([`Transactions::take_answers`]) and commands ([`Transactions::send_mail`]).
+//! Its outputs are answers ([`Transactions::take_answers`]) and commands
+//! ([`Transactions::send_mail`]).
 //!
 //! Invariants:
-//! - Records are appended in one place, `Transactions::write`. An answer to records that the log
-//!   refused is an error; their messages are dropped, and the ids return to their durable state.
-//! - A message that waits for a position leaves when that is durable. All others may be lost.
-//! - Letters to another shard are limited; beyond that they are dropped.
+//! - Records are appended in one place, `Transactions::write`. If the log refuses records, the
+//!   answer is an error, their messages are dropped, and the ids return to their durable state.
+//! - A message that waits for a position leaves when that position is durable. Any other message
+//!   may be lost.
+//! - Letters to another shard are limited. Beyond the limits they are dropped.
 
 mod coordinators;
 mod limits;
@@ -66,9 +68,10 @@ pub(crate) struct Transactions {
     post: Post,
     answers: Vec<Reply<'static>>,
     questions: Questions,
-    /// How often letters of other shards were taken, by shard: reported with the next mail.
+    /// The letters taken from other shards, by shard: their number and their bytes. Reported to
+    /// each shard with the next mail.
     taken: BTreeMap<u32, (usize, usize)>,
-    /// Whether no transaction may have lost writes before the start, or all that had are ended.
+    /// Whether no transaction lost writes before the start, because the machine kept its memory.
     is_settled: bool,
 }
 
@@ -76,26 +79,27 @@ pub(crate) struct Transactions {
 pub(crate) struct Inputs<'i> {
     pub(crate) times: Times,
     pub(crate) image: &'i ClusterImage,
-    /// The log for the records.
+    /// The log to which records are appended.
     pub(crate) log: &'i mut Groups,
     pub(crate) producer_ids: &'i mut dyn ProducerIds,
     pub(crate) errors: &'i mut RequestErrors,
 }
 
-/// The life of a shard: what differs between its loads.
+/// The properties of a shard that differ between its loads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
-    /// Higher at each load: the epoch of its coordinators, and the session of its slots.
+    /// A number that grows with each load. It is the epoch of the shard's coordinators, and the
+    /// session of its slots.
     pub(crate) number: i32,
-    /// Whether the machine may have lost its memory before.
+    /// Whether the machine may have lost its memory before this load.
     pub(crate) may_have_lost_writes: bool,
 }
 
 /// The next piece of work of the shard.
 pub(crate) enum Step {
-    /// A message to a slot of this shard, which it takes.
+    /// A message to a slot of this shard. The slot has to handle it.
     Slot { coordinator: u32, message: ToSlot },
-    /// A message that a coordinator has taken.
+    /// A message was handled by a coordinator, or was dropped.
     Done,
 }
 
@@ -120,7 +124,7 @@ impl Transactions {
         }
     }
 
-    /// All records of the log are replayed.
+    /// Starts the coordinators after the replay of the log.
     pub(crate) fn loaded(&mut self, mut inputs: Inputs<'_>) {
         let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
         for partition in all {
@@ -130,7 +134,7 @@ impl Transactions {
         }
     }
 
-    /// Obeys a new config.
+    /// Applies a new config.
     pub(crate) fn set_config(&mut self, config: &Config) {
         self.coordinators.set_config(config);
     }
@@ -169,12 +173,12 @@ impl Transactions {
         self.coordinators.apply(partition, record, position);
     }
 
-    /// Whether no transaction that may have lost writes before the start is left.
+    /// Whether no transaction is left that may have lost writes before the start.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled || self.coordinators.are_settled()
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// The time at which [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<i64> {
         let coordinators = self.coordinators.next_deadline().map(|(at, _)| at);
         earliest([coordinators, self.links.next_deadline()])
@@ -193,8 +197,8 @@ impl Transactions {
         }
     }
 
-    /// Removes transactional ids, and has the open transactions of others abort; returns whether
-    /// there were any.
+    /// Removes transactional ids, and begins to abort the open transactions of other ids. Returns
+    /// whether there were any ids.
     pub(crate) fn reset(&mut self, mut inputs: Inputs<'_>) -> bool {
         let mut had_any = false;
         let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
@@ -207,17 +211,17 @@ impl Transactions {
         had_any
     }
 
-    /// Producer ids have come.
+    /// Notifies the coordinators that the shard has received producer ids.
     pub(crate) fn producer_ids_arrived(&mut self) {
         self.coordinators.producer_ids_arrived();
     }
 
-    /// The coordinator of a partition is flushed up to a position.
+    /// Notes that the records of a coordinator are durable up to a position.
     pub(crate) fn flushed(&mut self, partition: TransactionsPartition, position: u64) {
         self.post.flushed(partition, position);
     }
 
-    /// Takes the letters of another shard.
+    /// Takes letters from another shard.
     pub(crate) fn arrived(&mut self, from: u32, letters: Vec<Letter>) {
         let taken = self.taken.entry(from).or_default();
         taken.0 += letters.len();
@@ -225,13 +229,14 @@ impl Transactions {
         self.post.arrived(letters);
     }
 
-    /// Another shard has taken letters.
+    /// Notes that another shard has taken letters.
     pub(crate) fn letters_taken(&mut self, by: u32, (letters, bytes): (usize, usize)) {
         self.post.taken(by, letters, bytes);
     }
 
     /// Sends the question of a partition or group. A coordinator that does not know the slot yet
-    /// would not answer: then it is sent when the report is answered.
+    /// would not answer, so the question is sent when the coordinator has answered the slot's
+    /// report.
     pub(crate) fn ask(&mut self, now: i64, question: Question) {
         let id = &question.transactional_id;
         let TransactionsPartition(coordinator) = self.placement.transactions_partition(id);
@@ -241,17 +246,17 @@ impl Transactions {
         self.questions.insert(now, coordinator, question);
     }
 
-    /// Whether a verdict answers a question that is open; it is answered then.
+    /// Whether a verdict answers an open question, which is then closed.
     pub(crate) fn answers(&mut self, verdict: &Verdict) -> bool {
         self.questions.answered(verdict)
     }
 
-    /// When the next question counts as lost.
+    /// The time at which the next question counts as lost.
     pub(crate) fn questions_deadline(&self) -> Option<i64> {
         self.questions.next_deadline()
     }
 
-    /// Ends a question that counts as lost at this time, with the verdict in place of its
+    /// Ends a question that counts as lost at this time. Returns a verdict in place of the
     /// coordinator's.
     pub(crate) fn take_lost(&mut self, until: i64) -> Option<Verdict> {
         self.questions.take_lost(until)
@@ -262,7 +267,7 @@ impl Transactions {
         self.post.add_to_coordinator(coordinator, message);
     }
 
-    /// Takes the next letter; None if there is none.
+    /// Handles the next letter; None if there is none.
     pub(crate) fn next_step(&mut self, inputs: &mut Inputs<'_>) -> Option<Step> {
         match self.post.next()? {
             Letter::ToSlot { coordinator, message } => {
@@ -283,20 +288,21 @@ impl Transactions {
         Some(Step::Done)
     }
 
-    /// Whether the partitions are to sync what they have of transactions, for reports.
+    /// Whether the partitions have to sync their records of transactions, for reports.
     pub(crate) fn begin_sync(&mut self) -> bool {
         self.links.begin_sync()
     }
 
-    /// The partitions have synced; these transactions are open, by slot. `is_whole`: no partition
-    /// is offline.
+    /// Sends the reports after a sync of the partitions. `open` are the open transactions by slot.
+    /// `is_whole` says that no partition is offline.
     pub(crate) fn synced(&mut self, now: i64, open: &BTreeMap<u32, Vec<OpenIn>>, is_whole: bool) {
         for (coordinator, report) in self.links.synced(now, open, is_whole) {
             self.post.add_to_coordinator(coordinator, report);
         }
     }
 
-    /// A coordinator has answered a report of a slot; None if it is of an earlier one.
+    /// Handles a coordinator's answer to the report of a slot. None if the answer belongs to an
+    /// earlier report.
     pub(crate) fn reported(
         &mut self,
         slot: u32,
@@ -310,7 +316,8 @@ impl Transactions {
         Some(answered)
     }
 
-    /// The answer to a report could not be followed: the slot reports again, after a while.
+    /// Notes that the answer to a report could not be applied: the slot reports again after a
+    /// while.
     pub(crate) fn report_again(&mut self, now: i64, slot: u32, coordinator: u32) {
         self.links.report_again(now, slot, coordinator);
     }

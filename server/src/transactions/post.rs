@@ -1,5 +1,5 @@
-//! The messages between coordinators and slots: those that wait for a position, those of this
-//! shard, and those to other shards, which are limited. A message may be lost: see
+//! The messages between coordinators and slots: messages that wait for a position, messages within
+//! this shard, and messages to other shards, which are limited. A message may be lost: see
 //! `muster_transactions`.
 
 use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
@@ -10,23 +10,24 @@ use muster_faults::Fault;
 use muster_transactions::message::{FromSlot, ToSlot};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The letters that another shard has not taken.
+/// The letters that another shard has not taken yet.
 #[derive(Debug, Clone, Copy, Default)]
 struct UnderWay {
     letters: usize,
     bytes: usize,
 }
 
-/// The messages that leave the parts of a shard.
+/// The messages from the coordinators and slots of a shard.
 #[derive(Debug)]
 pub(super) struct Post {
     shard: u32,
     placement: Placement,
-    /// Messages of each coordinator by the position that must be durable before they leave.
+    /// The messages of each coordinator that wait, by the position that must be durable before they
+    /// leave.
     waiting: BTreeMap<TransactionsPartition, BTreeMap<u64, Vec<ToSlot>>>,
     /// Letters to this shard.
     local: VecDeque<Letter>,
-    /// Letters to others, since the last [`Self::send`].
+    /// Letters to other shards since the last [`Self::send`].
     outgoing: BTreeMap<u32, Vec<Letter>>,
     under_way: BTreeMap<u32, UnderWay>,
 }
@@ -37,7 +38,8 @@ impl Post {
         Self { shard, placement, waiting, local: VecDeque::new(), outgoing, under_way }
     }
 
-    /// Takes a message of the coordinator of a partition, which is flushed up to a position.
+    /// Takes a message from the coordinator of a partition, whose records are durable up to
+    /// `flushed`.
     pub(super) fn add_to_slot(
         &mut self,
         coordinator: TransactionsPartition,
@@ -48,7 +50,7 @@ impl Post {
             let waiting = self.waiting.entry(coordinator).or_default();
             return waiting.entry(message.visible_at).or_default().push(message);
         }
-        // The slots of messages are the shards.
+        // In these messages a slot is a shard.
         self.add(message.slot, Letter::ToSlot { coordinator: coordinator.0, message });
     }
 
@@ -58,7 +60,7 @@ impl Post {
         self.add(to, Letter::ToCoordinator { coordinator, message });
     }
 
-    /// The coordinator of a partition is flushed up to a position.
+    /// Notes that the records of a coordinator are durable up to a position.
     pub(super) fn flushed(&mut self, coordinator: TransactionsPartition, position: u64) {
         let Some(waiting) = self.waiting.get_mut(&coordinator) else { return };
         let later = waiting.split_off(&(position.saturating_add(1)));
@@ -71,7 +73,7 @@ impl Post {
         }
     }
 
-    /// Takes the letters of another shard.
+    /// Takes letters from another shard.
     pub(super) fn arrived(&mut self, letters: Vec<Letter>) {
         self.local.extend(letters);
     }
@@ -89,7 +91,7 @@ impl Post {
         }
     }
 
-    /// Another shard has taken letters out of its mailbox.
+    /// Notes that another shard has taken letters out of its mailbox.
     pub(super) fn taken(&mut self, by: u32, letters: usize, bytes: usize) {
         let under_way = self.under_way.entry(by).or_default();
         under_way.letters = under_way.letters.saturating_sub(letters);
@@ -112,7 +114,7 @@ impl Post {
     }
 }
 
-/// The bytes of letters.
+/// The size of letters.
 pub(super) fn bytes_of(letters: &[Letter]) -> usize {
     letters.iter().map(Letter::bytes).sum()
 }

@@ -1,6 +1,6 @@
-//! Questions of partitions and groups, whether a producer may write, that are not answered yet. One
-//! that was lost, with the coordinator that had it or on the way, is asked again once a report to
-//! that coordinator is answered.
+//! The open questions of partitions and groups, whether a producer may write. If a question is
+//! lost, on the way or because its coordinator failed, it is asked again once that coordinator has
+//! answered a report.
 
 use muster_codec::ErrorCode;
 use muster_transactions::PartitionSet;
@@ -25,7 +25,7 @@ struct Open {
 }
 
 impl Questions {
-    /// Takes a question to a coordinator.
+    /// Adds a question to a coordinator.
     pub(super) fn insert(&mut self, now: i64, coordinator: u32, question: Question) {
         let (number, deadline) = (question.number, now.saturating_add(QUESTION_MS));
         self.deadlines.insert((deadline, number));
@@ -38,8 +38,9 @@ impl Questions {
         open.map(|open| open.question.clone()).collect()
     }
 
-    /// Ends the question that a verdict is about; false if there is none: it was answered before,
-    /// or is one of an earlier load, about another producer.
+    /// Closes the question that a verdict answers. Returns false if no such question is open: it
+    /// was answered before, or the number belongs to a question of an earlier load, about another
+    /// producer.
     pub(super) fn answered(&mut self, verdict: &Verdict) -> bool {
         let open = self.open.get(&verdict.number);
         let Some(open) = open.filter(|open| open.question.producer == verdict.producer) else {
@@ -50,7 +51,7 @@ impl Questions {
         true
     }
 
-    /// When the next question counts as lost.
+    /// The time at which the next question counts as lost.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

@@ -1,6 +1,6 @@
-//! Requests of transactions: those of this shard's partitions go to their coordinators. A request
-//! for ids of several partitions is split here, and the answers, which are there at once, are
-//! joined.
+//! Requests of transactions. Requests for this shard's partitions go to their coordinators. A
+//! request for ids of several partitions is split here, and the answers, which are ready at once,
+//! are joined.
 
 use super::{Inputs, Transactions};
 use crate::dispatch::transaction_apis::{self, Destination};
@@ -18,12 +18,12 @@ use muster_transactions::{Answer, Caller, Output, Request};
 pub(crate) struct Sender<'s> {
     pub(crate) request: RequestId,
     pub(crate) version: i16,
-    /// Its address in Kafka's form.
+    /// The client's address in Kafka's form.
     pub(crate) host: &'s str,
 }
 
 impl Transactions {
-    /// Handles a request. The answer is among [`Transactions::take_answers`] now or later.
+    /// Handles a request. [`Transactions::take_answers`] returns the answer, now or later.
     pub(crate) fn request(
         &mut self,
         mut inputs: Inputs<'_>,
@@ -45,7 +45,8 @@ impl Transactions {
             Destination::Shard(request, empty) => {
                 let all: Vec<TransactionsPartition> = self.coordinators.iter().collect();
                 let joined = all.is_empty().then_some(empty);
-                // One copy at a time: filters may take megabytes.
+                // The request is cloned for one partition at a time, because its filters may take
+                // megabytes.
                 let parts = all.into_iter().map(|partition| (partition, request.clone()));
                 self.join(&mut inputs, sender, parts, (joined, &[]));
             }
@@ -94,8 +95,9 @@ impl Transactions {
         self.write(partition, inputs, output);
     }
 
-    /// Has the coordinators of several partitions handle their parts, and joins the answers.
-    /// `places` are those of what the parts name in the request, if the answer is in its order.
+    /// Passes the parts of a request to the coordinators of several partitions, and joins their
+    /// answers. If the answer keeps the order of the request, `places` are the places in the
+    /// request of the entries that the parts name.
     fn join<'r>(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -122,8 +124,8 @@ impl Transactions {
         }
     }
 
-    /// Appends the records of the output of a partition's coordinator and replays them; its answers
-    /// and messages leave when what they wait for is durable.
+    /// Appends the records of a coordinator's output and replays them. The answers and messages of
+    /// the output leave when the positions that they wait for are durable.
     pub(super) fn write(
         &mut self,
         partition: TransactionsPartition,
@@ -139,7 +141,8 @@ impl Transactions {
         }
         let progress = inputs.log.log().progress_of(log_partition);
         let (last, flushed) = (progress.accepted(), progress.flushed());
-        // Records of one output are several operations: what waits for one waits for the last.
+        // The records of one output are several operations. An answer or message that waits for the
+        // first of them waits for the last.
         let raised = |visible_at| if visible_at == position { last } else { visible_at };
         for answer in output.answers {
             let Answer { request, response, visible_at } = answer;
@@ -159,8 +162,8 @@ impl Transactions {
         }
     }
 
-    /// Appends records one by one, as each is the whole state of an id. After one that the log
-    /// refuses, those of that id and of the following ones return to their durable state.
+    /// Appends records one by one, because each is the whole state of an id. If the log refuses a
+    /// record, its id and the following ids return to their durable state.
     fn append(
         &mut self,
         partition: TransactionsPartition,

@@ -23,7 +23,7 @@ fn question(number: u64) -> Question {
     }
 }
 
-/// Sends the report of the slot, and has it answered; returns what goes to the coordinator.
+/// Sends the report of the slot and answers it. Returns the messages that go to the coordinator.
 fn report(transactions: &mut Transactions, number: u64) -> Vec<FromSlot> {
     assert!(transactions.begin_sync());
     transactions.synced(0, &BTreeMap::new(), true);

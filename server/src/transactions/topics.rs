@@ -1,4 +1,4 @@
-//! The coordinator's view of the topics.
+//! The topics as a coordinator sees them.
 
 use crate::cluster::{ClusterImage, transaction_slot};
 use crate::placement::{Placement, Slot};
@@ -13,7 +13,7 @@ pub(super) struct TopicsOf<'t> {
 }
 
 impl Topics for TopicsOf<'_> {
-    /// One for each shard: see [`transaction_slot`].
+    /// One slot for each shard: see [`transaction_slot`].
     fn slots(&self) -> u32 {
         self.placement.shards
     }
