@@ -25,7 +25,7 @@ impl Shares {
         self.requests.insert(request);
     }
 
-    /// Answers a request; the answer leaves when what it waits for is durable.
+    /// Answers a request. The answer leaves when the positions that it waits for are durable.
     pub(super) fn answer(&mut self, mut request: Request) {
         self.closing_answered(&request);
         let mut response: Response<'static> = match request.fetch {
@@ -106,7 +106,7 @@ impl Shares {
         }
     }
 
-    /// The addresses of the shards that lead partitions of a request.
+    /// The addresses of the other shards that lead partitions of a request.
     fn leaders(&self, request: &Request) -> Vec<NodeEndpoint<'static>> {
         let mut shards: Vec<u32> = request.parts.iter().filter_map(|part| part.leader).collect();
         shards.sort_unstable();
@@ -141,17 +141,17 @@ fn fetched(part: Part) -> ShareFetchPartitionResponse<'static> {
     }
 }
 
-/// The shard that leads a partition; Kafka names broker 0 if there is nothing to say.
+/// The leader of a partition. If there is no other leader to name, this is broker 0, as in Kafka.
 fn leader(shard: Option<u32>) -> LeaderIdAndEpoch {
     LeaderIdAndEpoch { leader_id: shard.unwrap_or(0) as i32, leader_epoch: 0 }
 }
 
-/// How long a lock holds, as Kafka says it in each answer.
+/// The duration of a lock in ms, which Kafka gives in each answer.
 fn lock_ms(request: &Request) -> i32 {
     i32::try_from(request.lock_ms).unwrap_or(i32::MAX)
 }
 
-/// Names each topic once.
+/// Merges the entries of each topic, so that the topic is named once.
 fn by_topic<T>(topics: Vec<T>, id: impl Fn(&T) -> Uuid, merge: impl Fn(&mut T, T)) -> Vec<T> {
     let mut once: Vec<T> = Vec::with_capacity(topics.len());
     let mut places = HashMap::new();

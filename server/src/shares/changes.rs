@@ -1,5 +1,5 @@
-//! The changes of share partitions on their way to the log: acknowledgements, locks that end,
-//! sessions that do. All of a share partition's changes between two flushes are one record.
+//! The changes of share partitions on their way to the log: acknowledgements, expired locks and
+//! ended sessions. All changes of a share partition between two flushes are one record.
 
 use super::{Inputs, Shares};
 use crate::net::VisibleAt;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Shares {
-    /// Ends the locks whose time has come by a time at which all input was handled.
+    /// Ends the locks that have expired by `handled_until`. All input up to that time was handled.
     pub(super) fn expire_locks(&mut self, inputs: &Inputs<'_>, handled_until: i64) {
         while let Some(key) = self.open.due(handled_until) {
             let settings = self.config(inputs, &key.group_id).settings;
@@ -24,7 +24,7 @@ impl Shares {
         }
     }
 
-    /// Releases what a member holds, because its session has ended.
+    /// Releases the records of a member whose session has ended.
     pub(super) fn release(&mut self, inputs: &Inputs<'_>, group_id: &Arc<str>, ended: &Ended) {
         if Fault::ForgottenRelease.is_injected() {
             return;
@@ -36,8 +36,8 @@ impl Shares {
         }
     }
 
-    /// Writes the changes of all share partitions, unless a flush is under way: they gather until
-    /// it has ended. Requests that wait for a record alone are answered.
+    /// Writes the changes of all share partitions, and answers requests that wait for such a record
+    /// alone. While a flush is under way, changes gather until the flush has ended.
     pub(crate) fn write_changes(&mut self, inputs: &mut Inputs<'_>) {
         self.letters.have_ended = false;
         if self.open.has_changes() && can_write(inputs) {
@@ -49,7 +49,7 @@ impl Shares {
         }
     }
 
-    /// Returns the position of each share partition's record.
+    /// Writes a record for each changed share partition. Returns the records' positions.
     fn write_records(&mut self, inputs: &mut Inputs<'_>) -> BTreeMap<SharePartitionKey, VisibleAt> {
         let mut written = BTreeMap::new();
         while let Some((key, log)) = self.open.next_changed() {
@@ -69,7 +69,8 @@ impl Shares {
             let record = states.and_then(|it| it.change(&key, &write, inputs.times.wall));
             match record.map(|record| self.append(inputs, slot, &record)) {
                 Some(Ok(visible_at)) => drop(written.insert(key, visible_at)),
-                // Its state is gone, or has no room: what was acquired is acquired again.
+                // The state is gone, or has no room for the change: acquired records will be
+                // acquired again.
                 Some(Err(_)) | None => self.drop_partition(&key, ErrorCode::UnknownServerError),
             }
         }
@@ -79,7 +80,7 @@ impl Shares {
     /// Appends a record, and replays it.
     ///
     /// # Errors
-    /// The log refuses it for its size; nothing has changed.
+    /// The record is too large for the log. Nothing has changed.
     pub(super) fn append(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -95,7 +96,8 @@ impl Shares {
         Ok(VisibleAt::position(slot.share_state(), position))
     }
 
-    /// Notes the records of acknowledgements; requests that wait for these alone are answered.
+    /// Notes the positions of the records of acknowledgements, and answers requests that wait for
+    /// these records alone.
     fn answer_written(&mut self, written: &BTreeMap<SharePartitionKey, VisibleAt>) {
         for id in self.requests.unwritten() {
             let is_over = self.requests.on(id, |request| {
@@ -110,8 +112,8 @@ impl Shares {
         }
     }
 
-    /// Drops a share partition: its state was replaced or deleted, or could not be written.
-    /// Acknowledgements that have no record yet fail with an error.
+    /// Drops a share partition whose state was replaced or deleted, or could not be written.
+    /// Acknowledgements that are in no record yet fail with an error.
     pub(super) fn drop_partition(&mut self, key: &SharePartitionKey, error: ErrorCode) {
         self.open.remove(key);
         self.letters.forget(key);
@@ -126,8 +128,8 @@ impl Shares {
         self.answer_written(&BTreeMap::new());
     }
 
-    /// Drops the share partitions of groups that have no session left. Those whose letters have not
-    /// ended are kept until they have: otherwise these would be handed over again.
+    /// Drops the share partitions of groups without sessions. A share partition whose letters have
+    /// not ended is kept until they have: otherwise its letters would be handed over again.
     fn drop_groups(&mut self) {
         for group_id in std::mem::take(&mut self.left_groups) {
             if self.sessions.has_group(&group_id) {
@@ -141,7 +143,8 @@ impl Shares {
         }
     }
 
-    /// Writes the record that a request about share state needs, if it needs one.
+    /// Writes the record for a request about share state, if there is one. Returns the position
+    /// that the answer has to wait for.
     pub(super) fn write_state(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -163,7 +166,7 @@ impl Shares {
     }
 }
 
-/// While a flush is under way, changes gather.
+/// Whether changes may be written. While a flush is under way, they gather.
 fn can_write(inputs: &Inputs<'_>) -> bool {
     let progress = inputs.log.log().progress();
     progress.submitted() == progress.flushed() && !inputs.log.is_closed()

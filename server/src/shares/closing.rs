@@ -1,6 +1,6 @@
-//! The last request of a share session. As in Kafka, the session ends, and what its member holds is
-//! released, once the acknowledgements of the request are flushed. So the release has a record of
-//! its own, with the start offset after them.
+//! The last request of a share session. As in Kafka, the session ends and its member's records are
+//! released once the acknowledgements of this request are flushed. So the release is a record of
+//! its own, with the start offset after the acknowledgements.
 
 use super::table::{Closing, Request};
 use super::{Inputs, Shares};
@@ -8,7 +8,8 @@ use crate::net::VisibleAt;
 use muster_shares::sessions::SessionKey;
 
 impl Shares {
-    /// Ends the session of a member with its last request.
+    /// Ends the session of a member with its last request, at once or when the request's
+    /// acknowledgements are flushed.
     pub(super) fn close_session(&mut self, inputs: &Inputs<'_>, request: &Request) {
         if request.unwritten.is_empty() {
             return self.end_session(inputs, &request.member);
@@ -17,7 +18,8 @@ impl Shares {
         self.closing.insert(request.member.clone(), closing);
     }
 
-    /// A request is answered: its acknowledgements are in the log.
+    /// Notes the positions of a request that is answered. From now on, its session ends when they
+    /// are flushed.
     pub(super) fn closing_answered(&mut self, request: &Request) {
         let closing = self.closing.get_mut(&request.member);
         if let Some(closing) = closing.filter(|it| it.request == request.asked.request) {
@@ -25,7 +27,7 @@ impl Shares {
         }
     }
 
-    /// A request is not answered, because its connection has ended.
+    /// Ends the session of a last request that is not answered, because its connection has ended.
     pub(super) fn closing_unanswered(&mut self, inputs: &Inputs<'_>, request: &Request) {
         let closing = self.closing.get(&request.member);
         if closing.is_some_and(|it| it.request == request.asked.request) {
@@ -33,9 +35,9 @@ impl Shares {
         }
     }
 
-    /// A member sends a request: a session that it has closed ends first. Otherwise the end of the
-    /// closed session would release what the member acquires in its next session. Kafka still
-    /// accepts requests of the closed session until then; its clients send none.
+    /// Ends the session that a member has closed, before the member's next request. Otherwise the
+    /// end of the old session would release records of the new one. Kafka still accepts requests of
+    /// the closed session until then; its clients send none.
     pub(super) fn end_closing(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
         if self.closing.contains_key(member) {
             self.end_session(inputs, member);
@@ -57,7 +59,8 @@ impl Shares {
 
     fn end_session(&mut self, inputs: &Inputs<'_>, member: &SessionKey) {
         let was_closing = self.closing.remove(member).is_some();
-        // A session that another request or its connection has ended has nothing left to release.
+        // If another request, or the end of the connection, has ended the session, nothing is left
+        // to release.
         if let Ok(ended) = self.sessions.close(member) {
             self.release(inputs, &member.group_id, &ended);
         }

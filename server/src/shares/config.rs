@@ -1,4 +1,4 @@
-//! The configs of a share group as its partitions obey them.
+//! The configs of a share group in the form that its partitions use.
 
 use crate::config::{Altered, Config, group_config};
 use muster_shares::Settings;
@@ -17,17 +17,17 @@ pub(super) struct ShareConfig {
     pub(super) copies_dead_letters: bool,
 }
 
-/// `share.auto.offset.reset`: where a share partition begins that no reader has had.
+/// `share.auto.offset.reset`: the start of a share partition that has no start offset yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reset {
     Latest,
     Earliest,
-    /// At the first record of the last milliseconds.
+    /// At the first record that is at most this many milliseconds old.
     ByDuration(i64),
 }
 
 impl ShareConfig {
-    /// `config` is that of the shard, with what was altered.
+    /// `config` is the config of the shard, including altered configs.
     pub(super) fn new(config: &Config, altered: &impl Altered, group_id: &str) -> Self {
         let group = group_config(config, altered, group_id);
         Self {

@@ -1,5 +1,5 @@
-//! The fetch of a ShareFetch: it waits until enough records are there, has them read, and acquires
-//! them for its member (Kafka's `DelayedShareFetch`).
+//! The fetch of a ShareFetch: waits until there are enough records, reads them, and acquires them
+//! for the member (Kafka's `DelayedShareFetch`).
 
 use super::opening::Opening;
 use super::table::{Part, Read, Readable, Request};
@@ -20,15 +20,16 @@ use muster_shares::partition::{
 enum Outlook {
     Read(Vec<Readable>),
     Wait,
-    /// Nothing will come.
+    /// The request is answered without a read.
     End,
 }
 
-/// The time by which the injected fault of endless locks lengthens them.
+/// The time that the injected fault of endless locks adds to a lock.
 const ENDLESS_MS: i64 = 3_600_000;
 
 impl Shares {
-    /// Reads for a request, lets it wait, or answers it. `id` is its own, if it has waited.
+    /// Reads records for a request, parks it, or answers it. `id` is the request's number if it was
+    /// parked before.
     pub(super) fn try_fetch(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -67,8 +68,8 @@ impl Shares {
         self.requests.park(id, request);
     }
 
-    /// Tries the requests that wait for a share partition, the first ones first, until one of them
-    /// reads it.
+    /// Tries the requests that wait for a share partition, the oldest first, until one of them
+    /// reads the partition, or until a request that would take any record waits again.
     pub(super) fn wake(&mut self, inputs: &mut Inputs<'_>, key: &SharePartitionKey) {
         let waiters = self.waiters.remove(key).unwrap_or_default();
         let mut left = waiters.into_iter();
@@ -87,7 +88,7 @@ impl Shares {
         }
     }
 
-    /// Takes a request that waits; None if it waits no longer.
+    /// Takes a request that waits; None if it no longer waits.
     pub(super) fn unpark(&mut self, id: u64) -> Option<Request> {
         if !self.requests.is_parked(id) {
             return None;
@@ -127,7 +128,8 @@ impl Shares {
         if is_enough || is_over { Outlook::Read(readable) } else { Outlook::Wait }
     }
 
-    /// Whether and where a share partition can be read for a request. An error is noted.
+    /// The place at which a share partition can be read for a request; None if it cannot be read
+    /// now. An error is noted in the request.
     fn readable(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -176,7 +178,7 @@ impl Shares {
         let mut reads = Vec::with_capacity(readable.len());
         let mut records = 0i64;
         for it in readable {
-            // The next request begins with another partition.
+            // The session's next request begins with another partition.
             if records >= wants.max_records {
                 break;
             }
@@ -195,7 +197,7 @@ impl Shares {
                 offset: it.offset,
                 reads_committed,
                 max_bytes: it.bytes_to_read(wants.max_records).min(share) as u32,
-                // As in Kafka, the first partition alone may exceed the bytes that are asked for.
+                // As in Kafka, only the first partition may exceed the requested bytes.
                 first_whole: reads.is_empty(),
             });
         }
@@ -209,7 +211,8 @@ impl Shares {
         }
     }
 
-    /// A read for a request has ended; the last one acquires records, and answers.
+    /// Handles the end of a read for a request. After the last read, the request acquires records
+    /// and is answered.
     pub(super) fn read_ended(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -231,7 +234,8 @@ impl Shares {
         keys.iter().for_each(|key| self.wake(inputs, key));
     }
 
-    /// Ends the reads of a request: others may read these share partitions.
+    /// Ends the reads of a request, so that others may read these share partitions. Returns the
+    /// partitions.
     pub(super) fn release_reads(&mut self, request: &mut Request) -> Vec<SharePartitionKey> {
         let mut keys = Vec::new();
         for part in 0..request.parts.len() {
@@ -244,10 +248,12 @@ impl Shares {
         keys
     }
 
-    /// Acquires what was read, partition by partition, as long as more records are wanted.
+    /// Acquires the records that were read, one partition after the other, as long as more are
+    /// wanted.
     fn acquire(&mut self, inputs: &Inputs<'_>, request: &mut Request) {
         let Some(wants) = request.fetch else { return };
-        // Its session may have ended since, with another connection: nothing would release them.
+        // Another connection may have ended the session meanwhile; then nothing would release the
+        // records.
         if self.sessions.epoch(&request.member).is_none() {
             return;
         }
@@ -295,7 +301,7 @@ impl Shares {
     }
 }
 
-/// Takes the end of the read of a part.
+/// Takes the result of the read of a part.
 fn take_read(part: &mut Part, end: RecordReadEnd) {
     match end {
         RecordReadEnd::Records { data, aborted } => {
@@ -308,7 +314,7 @@ fn take_read(part: &mut Part, end: RecordReadEnd) {
     }
 }
 
-/// The whole batches in bytes of the log, and where each of them ends.
+/// The whole batches in bytes of the log, and the end of each batch.
 fn batches(data: &[u8]) -> (Vec<ReadBatch>, Vec<usize>) {
     let (mut batches, mut ends) = (Vec::new(), Vec::new());
     let mut at = 0;

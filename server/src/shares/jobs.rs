@@ -1,5 +1,5 @@
-//! The work of share partitions that no request asks for, in slices: the end of those whose topic
-//! was deleted, also while the shard was down, and snapshots of cold ones.
+//! The work of share partitions that no request causes, in slices: the deletion of states whose
+//! topic was deleted, including while the shard was down, and snapshots of cold states.
 
 use super::states::SlotStates;
 use crate::clock::Times;
@@ -12,27 +12,27 @@ use muster_shares::state::JobSlice;
 use muster_shares::{SharePartitionKey, States};
 use tracing::warn;
 
-/// The states that are visited in a turn: some 100 microseconds of work.
+/// The maximum number of states visited in a turn: some 100 microseconds of work.
 const VISITS: usize = 128;
 
 /// The progress of the jobs.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    /// Where the search for deleted topics is; None if none is under way.
+    /// The place of the search for deleted topics; None if no search is under way.
     search: Option<Place>,
-    /// Where the round of cold snapshots is, and when the next one begins.
+    /// The place of the round of cold snapshots, and the time of the next round.
     round: Option<Place>,
     next_round: Option<i64>,
 }
 
-/// The place of a job: in a slot, after a state.
+/// The place of a job: after this state of this slot, or at the start of the slot.
 #[derive(Debug, Clone, Default)]
 struct Place {
     slot: Slot,
     after: Option<SharePartitionKey>,
 }
 
-/// A search is due: topics may have been deleted while the shard was down.
+/// At first a search is due, because topics may have been deleted while the shard was down.
 impl Default for Jobs {
     fn default() -> Self {
         Self { search: Some(Place::default()), round: None, next_round: None }
@@ -40,8 +40,8 @@ impl Default for Jobs {
 }
 
 impl SlotStates {
-    /// Takes a new image of the cluster: a search is due if topics were deleted. `before` is the
-    /// previous one.
+    /// Handles a new image of the cluster: a search is due if topics were deleted. `before` is the
+    /// previous image.
     pub(super) fn image_changed(&mut self, before: &ClusterImage, image: &ClusterImage) {
         let mut deleted = image.deleted();
         if deleted.any(|(_, topic)| topic.version > before.version()) {
@@ -67,19 +67,19 @@ impl SlotStates {
         }
     }
 
-    /// When [`Self::work`] has something to do, if the log takes records.
+    /// The time at which [`Self::work`] has something to do, if the log takes records.
     pub(super) fn deadline(&self, now: i64) -> Option<i64> {
         let Jobs { search, round, next_round } = &self.jobs;
         let is_busy = search.is_some() || round.is_some();
         if is_busy { Some(now) } else { *next_round }
     }
 
-    /// The first slot with states from one on.
+    /// The first slot with states, from a given slot on.
     fn next_with_some(&self, from: Slot) -> Option<(Slot, &States)> {
         self.from(from).find(|(_, states)| !states.is_empty())
     }
 
-    /// Deletes the next states whose topics are gone; returns where to continue.
+    /// Deletes the next states whose topics are gone; returns the place to continue at.
     fn search(
         &mut self,
         log: &mut Groups,
@@ -93,7 +93,7 @@ impl SlotStates {
         Some(self.take(log, times, slot, slice))
     }
 
-    /// Writes the next cold snapshots; returns where to continue.
+    /// Writes the next cold snapshots; returns the place to continue at.
     fn snapshot(&mut self, log: &mut Groups, times: Times, place: Place) -> Option<Place> {
         let (slot, states) = self.next_with_some(place.slot)?;
         let after = place.of(slot);
@@ -104,7 +104,8 @@ impl SlotStates {
         Some(self.take(log, times, slot, slice))
     }
 
-    /// Writes the records of a slice, each an operation of its own; returns the place after it.
+    /// Writes the records of a slice, each as an operation of its own. Returns the place after the
+    /// slice.
     fn take(&mut self, log: &mut Groups, times: Times, slot: Slot, slice: JobSlice) -> Place {
         for record in &slice.records {
             self.write_one(log, times, slot, record);
@@ -125,7 +126,7 @@ impl SlotStates {
 }
 
 impl Place {
-    /// The last state visited in a slot.
+    /// The last state visited in a slot; None if no state of the slot was visited.
     fn of(&self, slot: Slot) -> Option<&SharePartitionKey> {
         self.after.as_ref().filter(|_| self.slot == slot)
     }

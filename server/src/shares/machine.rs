@@ -15,12 +15,12 @@ pub(super) struct StatesMachine {
     pub(super) in_snapshot: InSnapshot,
 }
 
-/// Which records the states have from a snapshot.
+/// The records that the states contain because they come from a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct InSnapshot {
-    /// The position up to which they have all; 0 without a snapshot.
+    /// The position up to which the states contain all records; 0 without a snapshot.
     pub(super) position: u64,
-    /// The offsets up to which they have those of each share partition.
+    /// The offsets up to which the states contain the records of each share partition.
     pub(super) ends: StoredEnds,
 }
 
@@ -55,7 +55,7 @@ impl Machine for StatesMachine {
         Unlimited
     }
 
-    /// Its jobs are begun by the shard.
+    /// None: the shard begins the jobs of states.
     fn next_deadline(&self) -> Option<i64> {
         None
     }

@@ -1,23 +1,23 @@
-//! The share groups of the partitions that a shard leads: share state in the shard's log, share
-//! partitions that are open, share sessions, and the requests of members. The groups themselves
-//! are in `groups/`.
+//! The share groups of the partitions that a shard leads: share state in the shard's log, open
+//! share partitions, share sessions, and the requests of members. The groups themselves are in
+//! `groups/`.
 //!
-//! [`Shares`] is sans-I/O. It is given
+//! [`Shares`] is sans-I/O. Its inputs are
 //! - requests, each with the [`Inputs`] of a call;
-//! - the ends of its reads, and the partitions that have grown, of the effects of partitions
-//!   ([`Shares::took_effect`]);
-//! - requests of group coordinators about share state, of this shard and of others;
-//! - batches of dead letters of other shards, and their answers;
+//! - the effects of partitions ([`Shares::took_effect`]): ended reads, and partitions that have
+//!   grown;
+//! - requests of group coordinators about share state, from this shard and from others;
+//! - batches of dead letters from other shards, and other shards' answers to batches;
 //! - the positions that became durable ([`Shares::flushed`]);
 //! - connections that have ended, new images, and the end of a turn ([`Shares::turn`]).
 //!
-//! [`Shares::take_answers`] has the answers.
+//! [`Shares::take_answers`] returns the answers.
 //!
 //! Invariants:
 //! - Records of share state are appended in one place, `SlotStates::write`.
-//! - An acknowledgement is answered, and a record that was released is acquired again, once the
-//!   record of the change is flushed.
-//! - One request at a time reads a share partition, from its read to its acquisition.
+//! - An acknowledgement is answered, and a released record is acquired again, only when the record
+//!   of the change is flushed.
+//! - Only one request at a time reads a share partition, from its read to its acquisition.
 
 mod answers;
 mod changes;
@@ -72,7 +72,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use table::{Closing, Table};
 
-/// The groups whose configs are kept; beyond it they are looked up again.
+/// The maximum number of groups whose configs are cached. Beyond it the cache is emptied.
 const CONFIGS_MAX: usize = 10_000;
 
 /// The share groups of the partitions that a shard leads.
@@ -80,13 +80,14 @@ const CONFIGS_MAX: usize = 10_000;
 pub(crate) struct Shares {
     shard: u32,
     endpoints: Endpoints,
-    /// Requests to other shards are numbered from here.
+    /// The numbers of requests to other shards are greater than this.
     first_number: u64,
     states: SlotStates,
     open: OpenPartitions,
     sessions: Sessions,
     requests: Table,
-    /// The requests that wait for a share partition, and the groups with some by partition.
+    /// The requests that wait for a share partition, and the groups with such requests by
+    /// partition.
     waiters: BTreeMap<SharePartitionKey, BTreeSet<u64>>,
     by_partition: BTreeMap<TopicPartition, BTreeSet<Arc<str>>>,
     /// The share partitions that are being read.
@@ -94,8 +95,8 @@ pub(crate) struct Shares {
     /// The reads under way, by number.
     reads: HashMap<u64, ReadFor>,
     last_read: u64,
-    /// The share partitions whose start is looked up, for a member at an address, and what was
-    /// found.
+    /// The share partitions whose start is being looked up, each with the address of the member
+    /// that fetches it; and the starts that were found.
     looked_up: HashMap<SharePartitionKey, Address>,
     found: BTreeMap<SharePartitionKey, Result<i64, ErrorCode>>,
     /// The sessions that end once their last acknowledgements are flushed.
@@ -106,13 +107,13 @@ pub(crate) struct Shares {
     state_calls: StateCalls,
     state_questions: StateQuestions,
     letters: Letters,
-    /// Effects of partitions that are not taken yet.
+    /// Effects of partitions that are not handled yet.
     ended_reads: Vec<(u64, RecordReadEnd)>,
     grown: Vec<PartitionId>,
     answers: Vec<Reply<'static>>,
-    /// The clients that have to wait until they may ask again, in ms.
+    /// The clients that have to wait before their next request, and for how many ms.
     throttled: Vec<(ConnectionId, i64)>,
-    /// Limits that requests have met, for the log.
+    /// Limits that requests exceeded, for the log.
     refused: Vec<Refused>,
     counters: ShareCounters,
 }
@@ -120,7 +121,7 @@ pub(crate) struct Shares {
 /// The purpose of a read.
 #[derive(Debug)]
 enum ReadFor {
-    /// A part of a request.
+    /// The records of a part of a request.
     Request { id: u64, part: usize },
     /// The start of a share partition.
     Start(SharePartitionKey),
@@ -132,9 +133,9 @@ enum ReadFor {
 pub(crate) struct Inputs<'i> {
     pub(crate) times: Times,
     pub(crate) image: &'i ClusterImage,
-    /// With altered configs applied.
+    /// The config including altered configs.
     pub(crate) config: &'i Config,
-    /// The log for the records.
+    /// The log to which records are appended.
     pub(crate) log: &'i mut Groups,
     pub(crate) partitions: &'i mut Partitions,
     pub(crate) effects: &'i mut Effects,
@@ -184,8 +185,9 @@ impl Shares {
         &self.states
     }
 
-    /// The runs of records in flight from the start offset on, for checks: the share partition, and
-    /// whether the member that has acquired them, if any, has a session.
+    /// The runs of records in flight from the start offset on, for checks. Each run comes with its
+    /// share partition, and with whether the member that acquired the records, if any, has a
+    /// session.
     pub(crate) fn in_flight(
         &self,
     ) -> impl Iterator<Item = (&SharePartitionKey, InFlight<'_>, bool)> {
@@ -206,14 +208,14 @@ impl Shares {
         &mut self.states
     }
 
-    /// Takes what partitions have done for it, for [`Self::settle`].
+    /// Takes the effects of partitions, for [`Self::settle`].
     pub(crate) fn took_effect(&mut self, effects: &mut Effects) {
         self.ended_reads.append(&mut effects.share_reads);
         self.grown.append(&mut effects.grown);
         self.letters.appended.append(&mut effects.letters);
     }
 
-    /// Whether [`Self::settle`] has nothing to do, no answer is to be taken, and no request of a
+    /// Whether [`Self::settle`] has nothing to do, no answer has to be taken, and no request of a
     /// group coordinator is under way.
     pub(crate) fn is_settled(&self) -> bool {
         self.ended_reads.is_empty()
@@ -223,8 +225,8 @@ impl Shares {
             && self.letters.are_settled()
     }
 
-    /// Continues with reads that have ended and partitions that have grown; false if there were
-    /// none.
+    /// Continues after reads that have ended and partitions that have grown. Returns false if there
+    /// were none.
     pub(crate) fn settle(&mut self, inputs: &mut Inputs<'_>) -> bool {
         let ended = std::mem::take(&mut self.ended_reads);
         let grown = std::mem::take(&mut self.grown);
@@ -247,14 +249,14 @@ impl Shares {
         !is_idle
     }
 
-    /// A partition of the log is flushed up to a position.
+    /// Notes that a partition of the log is durable up to a position.
     pub(crate) fn flushed(&mut self, inputs: &mut Inputs<'_>, Slot(log): Slot, position: u64) {
         for key in self.open.flushed(log, position) {
             self.wake(inputs, &key);
         }
     }
 
-    /// Ends a turn: fires what is due, and writes changes.
+    /// Ends a turn: fires due timers, and writes changes.
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
         self.states.work(inputs.log, inputs.times, inputs.image);
         self.end_flushed_sessions(inputs);
@@ -269,12 +271,13 @@ impl Shares {
         self.write_changes(inputs);
     }
 
-    /// When work on share state in slices needs the next turn, if the log takes records.
+    /// The time at which work on share state in slices needs the next turn, if the log takes
+    /// records.
     pub(crate) fn slices_deadline(&self, now: i64) -> Option<i64> {
         if self.state_questions.are_left() { Some(now) } else { self.states.deadline(now) }
     }
 
-    /// When all else needs the next turn.
+    /// The time at which all other work needs the next turn.
     pub(crate) fn deadline(&self) -> Option<i64> {
         earliest([
             self.open.next_deadline(),
@@ -284,8 +287,8 @@ impl Shares {
         ])
     }
 
-    /// A connection has ended: its requests are not answered, and what its session holds is
-    /// released.
+    /// Handles the end of a connection: its requests are not answered, and the records of its
+    /// sessions are released.
     pub(crate) fn connection_closed(&mut self, inputs: &mut Inputs<'_>, connection: u64) {
         for id in self.requests.of_connection(connection) {
             let waited = self.unpark(id);
@@ -304,7 +307,7 @@ impl Shares {
         }
     }
 
-    /// Obeys a new image: share partitions of topics that are gone are dropped. `before` is the
+    /// Applies a new image: share partitions of deleted topics are dropped. `before` is the
     /// previous image.
     pub(crate) fn image_changed(&mut self, inputs: &Inputs<'_>, before: &ClusterImage) {
         self.states.image_changed(before, inputs.image);
@@ -317,7 +320,7 @@ impl Shares {
         gone.iter().for_each(|key| self.drop_partition(key, ErrorCode::UnknownTopicOrPartition));
     }
 
-    /// Whether a request waits for records, until a time that is not over.
+    /// Whether a request waits for records, and its deadline has not passed.
     pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
         self.requests.is_parked_until(request, now)
     }
@@ -327,7 +330,7 @@ impl Shares {
         self.requests.parked_of(connection)
     }
 
-    /// About the bytes of requests that wait.
+    /// The approximate size of requests that wait.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.requests.bytes()
     }
@@ -342,7 +345,7 @@ impl Shares {
         std::mem::take(&mut self.throttled)
     }
 
-    /// The limits that requests have met.
+    /// The limits that requests exceeded since the last call.
     pub(crate) fn take_refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
     }
@@ -357,7 +360,7 @@ impl Shares {
     }
 }
 
-/// The partition of a topic as the partitions name it.
+/// The id of a topic partition.
 fn partition_id(at: TopicPartition) -> PartitionId {
     PartitionId { topic: at.topic_id, index: at.partition }
 }

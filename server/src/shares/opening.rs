@@ -1,4 +1,4 @@
-//! Opens share partitions from their state, when a member fetches them.
+//! Opens share partitions from their state when a member fetches them.
 
 use super::config::Reset;
 use super::table::Located;
@@ -14,25 +14,25 @@ use muster_shares::partition::UnknownState;
 use muster_shares::state::{NO_OFFSET, State};
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 
-/// The share partitions that are open on a shard, at most.
+/// The maximum number of open share partitions on a shard.
 pub(super) const OPEN_MAX: usize = 200_000;
 
-/// A share partition that a member fetches.
+/// The result of opening a share partition for a member.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Opening {
     Open(Located),
-    /// Requests for it are tried again.
+    /// The partition is not open yet. Requests for it are tried again.
     Later,
 }
 
-/// Why a partition is not fetched, and the shard that leads it, if it is another one.
+/// The reason why a partition is not fetched, and the shard that leads it, if another shard does.
 pub(super) type NotOpened = (ErrorCode, Option<u32>);
 
 impl Shares {
-    /// Opens a share partition, unless it is open, for a member at an address.
+    /// Opens a share partition for a member at an address, unless it is open.
     ///
     /// # Errors
-    /// As Kafka names them: what is wrong with its state is UNKNOWN_SERVER_ERROR.
+    /// The errors of Kafka. A problem with the partition's state is UNKNOWN_SERVER_ERROR.
     pub(super) fn open_partition(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -74,7 +74,7 @@ impl Shares {
         self.states.of(slot)?.get(key)
     }
 
-    /// Where a share partition begins that has no start yet; None until it is looked up.
+    /// The start of a share partition that has no start offset yet; None until it is looked up.
     fn first_offset(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -98,7 +98,7 @@ impl Shares {
         Ok(None)
     }
 
-    /// The start of a share partition was looked up.
+    /// Handles the end of the look-up of a share partition's start.
     pub(super) fn start_found(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -114,7 +114,8 @@ impl Shares {
         };
         let address = self.looked_up.remove(key).unwrap_or_default();
         self.found.insert(key.clone(), found);
-        // Also without a request that waits: the next one finds it open.
+        // If no request waits, the partition is opened anyway, so that the next request finds it
+        // open.
         if !self.waiters.contains_key(key) {
             let _opened = self.open_partition(inputs, key, address);
         }
@@ -123,10 +124,10 @@ impl Shares {
     }
 }
 
-/// Finds a partition that is led here, and the slot of its share state.
+/// Finds a partition that this shard leads, and the slot of its share state.
 ///
 /// # Errors
-/// It does not exist, or another shard leads it.
+/// The partition does not exist, or another shard leads it.
 pub(super) fn locate(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Located, NotOpened> {
     let topic = inputs.image.topic_by_id(key.topic_id).ok_or((ErrorCode::UnknownTopicId, None))?;
     let SharePartitionKey { partition, .. } = *key;
@@ -140,7 +141,7 @@ pub(super) fn locate(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Loc
     Ok(Located { id, bounds, slot })
 }
 
-/// The partition of a topic that a share partition is of.
+/// The topic partition of a share partition.
 pub(super) fn topic_partition(key: &SharePartitionKey) -> TopicPartition {
     TopicPartition { topic_id: key.topic_id, partition: key.partition }
 }

@@ -1,4 +1,4 @@
-//! ShareFetch and ShareAcknowledge as they come: their checks, sessions and acknowledgements, in
+//! The first steps of ShareFetch and ShareAcknowledge: checks, sessions and acknowledgements, in
 //! the order of Kafka's `KafkaApis`.
 
 use super::table::{Asked, FetchWants, Part, Request};
@@ -16,28 +16,30 @@ use muster_shares::sessions::{
 use muster_shares::{SharePartition, SharePartitionKey, TopicPartition};
 use std::collections::BTreeMap;
 
-/// From this version on a request may renew locks.
+/// The first version in which a request may renew locks.
 const RENEW_SINCE: i16 = 2;
 
-/// The acquire mode that gives whole batches.
+/// The acquire mode in which whole batches are acquired.
 const BATCH_OPTIMIZED: i8 = 0;
 
-/// The acquire mode that never gives more records than asked for.
+/// The acquire mode in which no more records are acquired than requested.
 const RECORD_LIMIT: i8 = 1;
 
-/// The longest time that a ShareFetch may wait, in ms, as for Fetch.
+/// The maximum time that a ShareFetch may wait, in ms, as for Fetch.
 const WAIT_MS_MAX: i32 = 300_000;
 
-/// Partitions that a request may name, as for Fetch. A larger request is refused.
+/// The maximum number of partitions that a request may name, as for Fetch. A larger request is
+/// refused.
 const PARTITIONS_MAX: usize = 100_000;
 
-/// The acknowledgements of a request by partition. One that is named twice counts as it came last.
+/// The acknowledgements of a request by partition. If a partition is named twice, the last entry
+/// counts.
 type Acknowledgements<'r> = BTreeMap<TopicPartition, &'r [AcknowledgementBatch]>;
 
 /// The client of a request.
 pub(crate) struct Client<'c> {
     pub(crate) asked: Asked,
-    /// The topics that it may read.
+    /// Whether the client may read a topic.
     pub(crate) may_read: &'c dyn Fn(&str) -> bool,
 }
 
@@ -62,13 +64,13 @@ impl Shares {
         self.check_topics(inputs, client, &mut request);
         let renews = body.is_renew_ack && client.asked.version >= RENEW_SINCE;
         if renews {
-            // Nothing is said of partitions that are not fetched.
+            // The answer leaves out the other partitions, because nothing is fetched.
             request.parts.retain(|part| part.acknowledged.is_some());
             self.complete(inputs, request);
         } else if is_final || !request.parts.iter().any(Part::waits) {
             self.complete(inputs, request);
         } else if ![BATCH_OPTIMIZED, RECORD_LIMIT].contains(&body.share_acquire_mode) {
-            // Kafka fails on a mode that does not exist when it begins to fetch.
+            // Kafka reports an unknown mode only when it begins to fetch.
             request.error = ErrorCode::UnknownServerError;
             self.complete(inputs, request);
         } else if body.max_records == 0 || body.max_bytes <= 0 {
@@ -113,10 +115,10 @@ impl Shares {
         self.complete(inputs, request);
     }
 
-    /// A ShareFetch that its session allows.
+    /// A ShareFetch that passed the checks of its session.
     ///
     /// # Errors
-    /// That of the whole request.
+    /// The error of the whole request.
     fn new_fetch(
         &mut self,
         inputs: &Inputs<'_>,
@@ -164,7 +166,7 @@ impl Shares {
         request.deadline = inputs.times.now.saturating_add(wait);
         request.fetch = Some(wants(begun.context, inputs, body));
         request.parts = begun.partitions.into_iter().map(|at| Part::new(at, true)).collect();
-        // Another partition comes first each time.
+        // The partitions rotate, so that each request begins with another one.
         if !request.parts.is_empty() {
             let first = body.share_session_epoch.unsigned_abs() as usize % request.parts.len();
             request.parts.rotate_left(first);
@@ -172,7 +174,8 @@ impl Shares {
         Ok(request)
     }
 
-    /// A client that has to try again waits, so that it does not do so at once.
+    /// Refuses a ShareFetch. If the limit of sessions is reached, the answer waits, so that the
+    /// client does not try again at once.
     fn refuse_fetch(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -222,14 +225,16 @@ impl Shares {
             self.counters.refused_acknowledgements += u64::from(result.is_err());
             results.insert(*at, result.err().unwrap_or(ErrorCode::None));
         }
-        // As in Kafka, what has no acknowledgements is answered beside what has.
+        // As in Kafka, partitions with empty acknowledgements are answered if another partition has
+        // valid ones.
         if is_any_valid {
             results.extend(unused.into_iter().map(|at| (at, ErrorCode::None)));
         }
         request.acknowledged(results);
     }
 
-    /// Takes well-formed acknowledgements of a partition; true if a record has to be written.
+    /// Takes well-formed acknowledgements of a partition. Returns whether a record has to be
+    /// written.
     fn acknowledge(
         &mut self,
         inputs: &Inputs<'_>,
@@ -250,7 +255,7 @@ impl Shares {
         Ok(changed)
     }
 
-    /// Notes the partitions that are not fetched.
+    /// Notes the errors of partitions that cannot be fetched.
     fn check_topics(&mut self, inputs: &Inputs<'_>, client: &Client<'_>, request: &mut Request) {
         for part in request.parts.iter_mut().filter(|part| part.is_fetched) {
             part.error = topic_error(inputs, client, part.at).unwrap_or(ErrorCode::None);
@@ -258,7 +263,7 @@ impl Shares {
     }
 }
 
-/// Why the acknowledgements of a partition are not looked at; None if they are.
+/// The reason why the acknowledgements of a partition are refused; None if they are accepted.
 fn refusal(
     inputs: &Inputs<'_>,
     client: &Client<'_>,
@@ -284,7 +289,7 @@ fn acknowledgements(batches: &[AcknowledgementBatch]) -> Vec<Acknowledgement<'_>
     each.collect()
 }
 
-/// Why a partition is not served; None if it is.
+/// The reason why a partition is not served; None if it is served.
 fn topic_error(inputs: &Inputs<'_>, client: &Client<'_>, at: TopicPartition) -> Option<ErrorCode> {
     match inputs.image.topic_by_id(at.topic_id) {
         None => Some(ErrorCode::UnknownTopicId),
@@ -307,7 +312,7 @@ fn member(
         .ok_or(ErrorCode::InvalidRequest)
 }
 
-/// The bytes of an answer are limited by `fetch.max.bytes`, too.
+/// The limits of a ShareFetch. `fetch.max.bytes` limits the bytes, too.
 fn wants(context: FetchContext, inputs: &Inputs<'_>, body: &ShareFetchRequest<'_>) -> FetchWants {
     let is_limit = body.share_acquire_mode == RECORD_LIMIT;
     let max_bytes = body.max_bytes.min(inputs.config.fetch_max_bytes).max(0).unsigned_abs();
@@ -322,7 +327,7 @@ fn wants(context: FetchContext, inputs: &Inputs<'_>, body: &ShareFetchRequest<'_
     }
 }
 
-/// The acknowledgements of a ShareFetch; none if no partition has any.
+/// The acknowledgements of a ShareFetch; empty if no partition has any.
 fn of_fetch<'r>(body: &'r ShareFetchRequest<'_>) -> Acknowledgements<'r> {
     let partitions = || {
         let topics = body.topics.iter();

@@ -1,4 +1,4 @@
-//! The share partitions of a shard as an operator sees them: where each starts, and its lag.
+//! The share partitions of a shard for an operator: the start offset of each, and its lag.
 
 use super::SlotStates;
 use crate::inquiry::{ShareStart, SharesPlace};
@@ -7,12 +7,12 @@ use crate::placement::Slot;
 use muster_shares::{SharePartitionKey, State, States};
 use std::sync::Arc;
 
-/// The end of a partition; None if it is not served.
+/// The end of a partition; None if the partition is not served here.
 type EndOf<'e> = dyn Fn(PartitionId) -> Option<i64> + 'e;
 
 impl SlotStates {
-    /// About `count` share partitions from a place on, whole groups of a slot, and the place of
-    /// the next ones.
+    /// About `count` share partitions, in whole groups of a slot, beginning at a place; and the
+    /// place of the next ones.
     pub(crate) fn starts(
         &self,
         from: Option<SharesPlace>,

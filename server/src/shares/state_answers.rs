@@ -1,4 +1,4 @@
-//! Answers to group coordinators about share state, by the shard that leads the partitions.
+//! Answers to group coordinators about share state, from the shard that leads the partitions.
 
 use super::state_questions::{Answering, SLICE_PARTITIONS};
 use super::{Inputs, Shares};
@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Shares {
-    /// Does what the coordinator of a group asks for; the results leave when they are durable. The
-    /// first partitions have their turn at once, unless another question about the group is being
+    /// Handles a question from the coordinator of a group. Results leave when they are durable. The
+    /// first partitions are handled at once, unless another question about the group is being
     /// answered.
     pub(crate) fn answer_coordinator(
         &mut self,
@@ -30,7 +30,7 @@ impl Shares {
         }
     }
 
-    /// Answers the next slice of the questions that are left. To be called once in a turn.
+    /// Answers the next slice of the open questions. To be called once in a turn.
     pub(crate) fn answer_questions(&mut self, inputs: &mut Inputs<'_>, out: &mut Vec<Command>) {
         if inputs.log.is_closed() {
             return;
@@ -41,7 +41,7 @@ impl Shares {
         }
     }
 
-    /// Answers the next partitions of the first question about a group.
+    /// Answers the next partitions of the oldest question about a group.
     fn answer_slice(&mut self, inputs: &mut Inputs<'_>, group_id: &Arc<str>) {
         let first = self.state_questions.by_group.get_mut(group_id).and_then(VecDeque::pop_front);
         let Some(mut answering) = first else { return };

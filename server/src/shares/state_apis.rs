@@ -1,5 +1,5 @@
-//! The five APIs of share state, from clients: each partition of a request is an operation of its
-//! own. Group coordinators ask for the same by messages: see `state_calls.rs`.
+//! The five APIs of share state for clients: each partition of a request is an operation of its
+//! own. Group coordinators send the same requests as messages: see `state_calls.rs`.
 
 use super::opening::locate;
 use super::{Inputs, Shares};
@@ -26,8 +26,8 @@ impl Topics for TopicsOf<'_> {
     }
 }
 
-/// The results of the partitions of a topic. Of one that is named twice the last result is given,
-/// as in Kafka.
+/// The results of the partitions of each topic. If a partition is named twice, the last result is
+/// given, as in Kafka.
 type Results<T> = Vec<(Uuid, Vec<T>)>;
 
 /// A request about share state.
@@ -42,7 +42,7 @@ impl Shares {
     /// Handles a request about share state.
     ///
     /// # Panics
-    /// If it is another one.
+    /// The request is of another kind.
     pub(crate) fn state_request(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -77,7 +77,7 @@ impl Shares {
         self.answers.push(Reply { request, response, visible_at });
     }
 
-    /// Makes or replaces the state of a share partition.
+    /// Creates or replaces the state of a share partition.
     pub(super) fn initialize(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -102,8 +102,8 @@ impl Shares {
         self.replace_state(inputs, slot, (key, record))
     }
 
-    /// Writes a record after which the share partition is another one. As in Kafka, which fences
-    /// it, acknowledgements that have no record yet fail.
+    /// Writes a record that replaces or deletes the state of a share partition. As in Kafka, which
+    /// fences the old state, acknowledgements that are in no record yet fail.
     fn replace_state(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -118,7 +118,7 @@ impl Shares {
         Ok(written)
     }
 
-    /// The numbers of a share partition.
+    /// A summary of the state of a share partition.
     pub(super) fn summary(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -284,8 +284,8 @@ impl<'j, 'i> Job<'j, 'i> {
         SharePartitionKey::new(self.group_id, topic_id, partition)
     }
 
-    /// Does the operation of each partition, in the order of the request. A topic without any has
-    /// no result.
+    /// Performs the operation of each partition, in the order of the request. A topic without
+    /// partitions has no result.
     fn each<'t, P: 't, T>(
         &mut self,
         topics: impl Iterator<Item = (Uuid, &'t [P])>,
@@ -302,7 +302,7 @@ impl<'j, 'i> Job<'j, 'i> {
         results.into_iter().map(of_topic).collect()
     }
 
-    /// The error of a partition's operation; the answer waits for its record.
+    /// The error of a partition's operation. The answer waits for the operation's record.
     fn result(&mut self, done: Result<VisibleAt, Refusal>) -> (i16, Option<Str<'static>>) {
         match done {
             Ok(visible_at) => {
@@ -322,11 +322,12 @@ const UNKNOWN: Refusal = Refusal {
     message: "This server does not host this topic-partition.",
 };
 
-/// The slot of the state of a share partition that this shard leads; any of its slots for a
-/// partition that does not exist, which the checks of each request refuse in their own order.
+/// The slot of the state of a share partition that this shard leads. If the partition does not
+/// exist, any slot of the shard: the checks of each request refuse such partitions in their own
+/// order.
 ///
 /// # Errors
-/// Another shard leads it, or it cannot have share state.
+/// Another shard leads the partition, or the partition cannot have share state.
 fn slot_of(inputs: &Inputs<'_>, key: &SharePartitionKey) -> Result<Slot, Refusal> {
     if !TopicsOf(inputs.image).has(key.topic_id, key.partition) {
         return inputs.log.slots().iter().next().ok_or(UNKNOWN);

@@ -1,6 +1,6 @@
 //! Requests of group coordinators about share state, which go to the shards that lead the
-//! partitions, and their results. A shard that fails does not answer: the group's coordinator is
-//! notified after a while, and tries again.
+//! partitions, and the results. A shard that fails does not answer: after a while the group's
+//! coordinator gets an error, and tries again.
 
 use super::{Inputs, Shares};
 use crate::cluster::{Topic, leader};
@@ -13,8 +13,8 @@ use muster_shares::state::Initialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a coordinator waits for the next results of the shards, in ms: as long as clients wait
-/// for an answer.
+/// The time for which a coordinator waits for the next results of the shards, in ms: as long as
+/// clients wait for an answer.
 const WAIT_MS: i64 = 10_000;
 
 /// The requests that this shard's coordinators wait for.
@@ -24,13 +24,13 @@ pub(super) struct StateCalls {
     waiting: BTreeMap<u64, Waiting>,
 }
 
-/// The request of a coordinator whose shards have not all answered.
+/// A coordinator's request that not all shards have answered.
 #[derive(Debug)]
 struct Waiting {
     slot: Slot,
     call: StateCall,
     results: Vec<StateResult>,
-    /// The shards that have not answered.
+    /// The number of shards that have not answered.
     shards: u32,
     deadline: i64,
 }
@@ -43,8 +43,8 @@ impl StateCalls {
 }
 
 impl Shares {
-    /// Asks the leaders of the partitions that a coordinator names. What it wrote before is
-    /// durable.
+    /// Passes the request of a coordinator to the leaders of the partitions that it names. The
+    /// records that the coordinator wrote before it are durable.
     pub(crate) fn ask_leaders(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -53,7 +53,8 @@ impl Shares {
         out: &mut Vec<Command>,
     ) {
         let calls = &mut self.state_calls;
-        // No load of the shard repeats a number of another one, for which a late answer may come.
+        // Two loads of the shard never use the same number, because a late answer to an earlier
+        // load may come.
         calls.last_number = calls.last_number.max(self.first_number) + 1;
         let (number, from) = (calls.last_number, self.shard);
         let (by_shard, results) = split(inputs, &call.request);
@@ -72,7 +73,7 @@ impl Shares {
         }
     }
 
-    /// Has a request answered with errors that is not sent.
+    /// Answers a request with errors instead of sending it.
     pub(crate) fn refuse_call(&mut self, slot: Slot, call: StateCall) {
         let calls = &mut self.state_calls;
         calls.last_number = calls.last_number.max(self.first_number) + 1;
@@ -81,7 +82,7 @@ impl Shares {
         calls.waiting.insert(calls.last_number, waiting);
     }
 
-    /// Takes results of a shard: all, or those of a slice.
+    /// Takes results of a shard: all of them, or those of a slice.
     pub(crate) fn take_state_answer(&mut self, now: i64, answer: StateAnswer) {
         let Some(waiting) = self.state_calls.waiting.get_mut(&answer.number) else { return };
         waiting.results.extend(answer.results);
@@ -89,8 +90,8 @@ impl Shares {
         waiting.deadline = now.saturating_add(WAIT_MS);
     }
 
-    /// The next request whose shards have all answered, or were given up: with the slot of its
-    /// coordinator.
+    /// The next request that all shards have answered, or whose time is over; with the slot of its
+    /// coordinator, and its results.
     pub(crate) fn next_answered(
         &mut self,
         now: i64,
@@ -103,13 +104,13 @@ impl Shares {
         Some((slot, call, results))
     }
 
-    /// When a request is given up.
+    /// The time at which the next request is given up.
     pub(super) fn state_calls_deadline(&self) -> Option<i64> {
         self.state_calls.waiting.values().map(|it| it.deadline).min()
     }
 }
 
-/// The request for each shard, and the results of partitions that do not exist.
+/// Splits a request: the part for each shard, and the results of partitions that do not exist.
 fn split(
     inputs: &Inputs<'_>,
     request: &StateRequest,
@@ -117,7 +118,7 @@ fn split(
     let (mut by_shard, mut results) = (BTreeMap::new(), Vec::new());
     let mut known: Option<(Uuid, Option<&Topic>)> = None;
     each_partition(request, |topic_id, partition, initialize| {
-        // The partitions come topic by topic.
+        // The partitions come topic by topic, so the last topic is often the right one.
         let found = known.filter(|(id, _)| *id == topic_id);
         let found = found.unwrap_or_else(|| (topic_id, inputs.image.topic_by_id(topic_id)));
         known = Some(found);
@@ -133,7 +134,7 @@ fn split(
     (by_shard, results)
 }
 
-/// The same request for no partition.
+/// The same request, without partitions.
 fn empty(request: &StateRequest) -> StateRequest {
     match request {
         StateRequest::Initialize { state_epoch, .. } => {
@@ -156,7 +157,7 @@ fn add(request: &mut StateRequest, topic_id: Uuid, partition: i32, initialize: O
     }
 }
 
-/// The partitions come topic by topic.
+/// The entry of a topic, which is added if it is not the last one: partitions come topic by topic.
 fn of_topic<T>(topics: &mut Vec<(Uuid, Vec<T>)>, topic_id: Uuid) -> &mut Vec<T> {
     let is_last = topics.last().is_some_and(|(id, _)| *id == topic_id);
     if !is_last {
@@ -194,7 +195,7 @@ fn count(request: &StateRequest) -> usize {
     }
 }
 
-/// Partitions whose shard did not answer in time have an error.
+/// Adds errors for the partitions whose shard did not answer in time.
 fn add_missing(request: &StateRequest, results: &mut Vec<StateResult>) {
     if results.len() == count(request) {
         return;

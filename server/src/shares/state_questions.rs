@@ -1,6 +1,6 @@
-//! Questions of group coordinators about share state that are being answered, some partitions in a
-//! turn: a group of many partitions does not hold up the others, and its records do not fill the
-//! log.
+//! Questions of group coordinators about share state that are being answered, some partitions in
+//! each turn. So a group with many partitions does not hold up other groups, and its records do not
+//! fill the log.
 
 use crate::mailbox::{StateAnswer, StateQuestion};
 use crate::net::VisibleAt;
@@ -11,17 +11,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Partitions of a slice: about a millisecond of work, and some 40 KB of the log.
+/// The number of partitions in a slice: about a millisecond of work, and some 40 KB of the log.
 pub(crate) const SLICE_PARTITIONS: usize = 512;
 
 /// The questions that are being answered, and the answers that wait for a flush.
 #[derive(Debug, Default)]
 pub(super) struct StateQuestions {
-    /// The questions by group: those about one group are answered in the order in which they came.
+    /// The questions by group. Questions about one group are answered in the order of their
+    /// arrival.
     pub(super) by_group: BTreeMap<Arc<str>, VecDeque<Answering>>,
     /// The group of the last slice; the next slice is of the group after it.
     pub(super) last: Option<Arc<str>>,
-    /// Results that leave when what they depend on is durable.
+    /// Results that leave when the positions that they depend on are durable.
     pub(super) unflushed: Vec<(VisibleAt, StateAnswer)>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Answering {
     pub(super) question: StateQuestion,
     topic: usize,
     partition: usize,
-    /// The positions that its results so far depend on: none leaves before an earlier one.
+    /// The positions that the results so far depend on. No result leaves before an earlier one.
     pub(super) visible_at: VisibleAt,
 }
 
@@ -55,7 +56,7 @@ impl Answering {
         Self { question, topic: 0, partition: 0, visible_at: VisibleAt::Now }
     }
 
-    /// The next partition, and how to initialize it if that is the request.
+    /// The next partition; if the request initializes state, with its initial values.
     pub(super) fn next(&mut self) -> Option<(Uuid, i32, Option<Initialize>)> {
         loop {
             let Self { topic, partition: at, .. } = *self;

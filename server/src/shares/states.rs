@@ -1,5 +1,5 @@
-//! The share state of a shard. Its records are in the shard's own log, in the partition that has
-//! the number of the topic partition's slot.
+//! The share state of a shard. The records are in the shard's own log, in the partition with the
+//! number of the topic partition's slot.
 
 use super::jobs::Jobs;
 use super::machine::{InSnapshot, StatesMachine};
@@ -30,7 +30,7 @@ pub(crate) struct SlotStates {
 }
 
 impl SlotStates {
-    /// Without any share partition yet.
+    /// The share state of a shard, without share partitions.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32) -> Self {
         let updates = config.share_coordinator_snapshot_update_records_per_snapshot.unsigned_abs();
         let indexes = placement.slots_of(shard).map(|slot| slot.0);
@@ -43,12 +43,12 @@ impl SlotStates {
         }
     }
 
-    /// The states of the share partitions of a slot; None if another shard leads it.
+    /// The states of the share partitions of a slot; None if another shard leads the slot.
     pub(crate) fn of(&self, slot: Slot) -> Option<&States> {
         self.machines.get(slot.0).map(|it| &it.states)
     }
 
-    /// The states in each slot, from one on.
+    /// The states in each slot, from a given slot on.
     pub(super) fn from(&self, first: Slot) -> impl Iterator<Item = (Slot, &States)> {
         self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.states))
     }
@@ -58,15 +58,16 @@ impl SlotStates {
         self.machines.machines().flat_map(|it| it.states.iter())
     }
 
-    /// A snapshot has all slots up to a position, and those that are opened up to their own.
+    /// Begins with a snapshot that contains all slots up to a position. Slots that are opened from
+    /// the snapshot have positions of their own.
     pub(crate) fn begin_after(&mut self, position: u64) {
         self.machines.each(|it| it.in_snapshot.position = position);
     }
 
-    /// Begins with the states of a slot in a snapshot.
+    /// Loads the states of a slot from a snapshot.
     ///
     /// # Errors
-    /// They are damaged, or the slot is another shard's.
+    /// The bytes are damaged, or another shard leads the slot.
     pub(crate) fn open(&mut self, row: &SlotIndex, bytes: &[u8]) -> Result<(), DecodeError> {
         let foreign = "state of share partitions of a slot that another shard has";
         let opened = self.machines.on_led(row.slot, |StatesMachine { states, in_snapshot }, _| {
@@ -94,13 +95,14 @@ impl SlotStates {
         self.machines.on(slot.0, |it, _| it.states.replay(record));
     }
 
-    /// All of the log is replayed: which records a snapshot had, is not needed any more.
+    /// Ends the replay of the log: it no longer matters which records came from a snapshot.
     pub(crate) fn loaded(&mut self) {
         self.machines.each(|it| it.in_snapshot = InSnapshot::default());
     }
 
-    /// Forgets the records that logs have lost; called before clients are served. Returns the
-    /// partitions that take no records until that is durable, as these would be skipped.
+    /// Removes records that logs have lost from the states. Called before clients are served.
+    /// Returns the partitions that must take no records until the changed states are durable:
+    /// otherwise new records at the lost offsets would be skipped.
     pub(crate) fn forget_lost(
         &mut self,
         log: &mut Groups,
@@ -130,7 +132,7 @@ impl SlotStates {
     /// Returns the position of the operation in [`Slot::share_state`].
     ///
     /// # Errors
-    /// They are too large for the log; nothing is written.
+    /// The records are too large for the log. Nothing is written.
     pub(crate) fn write(
         &mut self,
         log: &mut Groups,

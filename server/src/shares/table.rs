@@ -12,8 +12,8 @@ use muster_shares::sessions::{FetchContext, SessionKey};
 use muster_shares::{SharePartitionKey, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The most requests that wait for records. Beyond it, and beyond the share of an address, they are
-/// answered with what is there, and their clients wait.
+/// The maximum number of requests that wait for records. Beyond it, or beyond the share of an
+/// address, a request is answered with the existing records, and its client waits.
 pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 
 /// The requests that are not answered yet.
@@ -21,19 +21,19 @@ pub(super) const SHARE_FETCHES_MAX: usize = 65_536;
 pub(super) struct Table {
     by_id: HashMap<u64, Request>,
     last_id: u64,
-    /// The deadlines of those that wait for records.
+    /// The deadlines of requests that wait for records.
     deadlines: BTreeSet<(i64, u64)>,
-    /// The addresses of the clients of those.
+    /// The number of requests that wait for records, by the address of the client.
     holders: Holders,
     by_connection: BTreeSet<(u64, u64)>,
-    /// Those with acknowledgements that no record has yet.
+    /// Requests with acknowledgements that are in no record yet.
     unwritten: BTreeSet<u64>,
-    /// The partitions of all of them, and the bytes that were read for them.
+    /// The number of partitions in all requests, and the number of bytes that were read for them.
     parts: usize,
     read_bytes: usize,
 }
 
-/// How a request came.
+/// The origin of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) request: RequestId,
@@ -49,22 +49,23 @@ pub(super) struct Request {
     pub(super) member: SessionKey,
     /// None for a ShareAcknowledge.
     pub(super) fetch: Option<FetchWants>,
-    /// In the order in which they are fetched.
+    /// The partitions, in the order in which they are fetched.
     pub(super) parts: Vec<Part>,
     /// The error of the whole request.
     pub(super) error: ErrorCode,
     pub(super) deadline: i64,
-    /// Reads under way.
+    /// The number of reads under way.
     pub(super) reads: usize,
-    /// The records of its acknowledgements.
+    /// The positions of the records of the request's acknowledgements.
     pub(super) visible_at: VisibleAt,
-    /// Share partitions with acknowledgements that no record has yet.
+    /// Share partitions with acknowledgements that are in no record yet.
     pub(super) unwritten: BTreeSet<SharePartitionKey>,
-    /// Whether it waits for these alone.
+    /// Whether the answer only waits until these acknowledgements are in a record.
     pub(super) is_complete: bool,
     /// `share.record.lock.duration.ms`
     pub(super) lock_ms: i64,
-    /// How long its client waits until it may ask again, as it could not be parked.
+    /// The time that the client has to wait before its next request, because this one could not be
+    /// parked.
     pub(super) throttle_ms: i64,
 }
 
@@ -72,11 +73,11 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Closing {
     pub(super) request: RequestId,
-    /// The records of the acknowledgements; None while some of them are in no record.
+    /// The positions of the records of the acknowledgements; None while some are in no record.
     pub(super) visible_at: Option<VisibleAt>,
 }
 
-/// The wishes of a ShareFetch.
+/// The limits that a ShareFetch sets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FetchWants {
     pub(super) context: FetchContext,
@@ -91,48 +92,48 @@ pub(super) struct FetchWants {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) at: TopicPartition,
-    /// Whether records are wanted.
+    /// Whether records of the partition are requested.
     pub(super) is_fetched: bool,
-    /// The result of its acknowledgements; None without any.
+    /// The result of the partition's acknowledgements; None if there are none.
     pub(super) acknowledged: Option<ErrorCode>,
     pub(super) error: ErrorCode,
-    /// The shard that leads it, if that is another one.
+    /// The shard that leads the partition, if another shard does.
     pub(super) leader: Option<u32>,
     pub(super) read: Option<Read>,
     pub(super) records: Vec<u8>,
     pub(super) acquired: Vec<AcquiredRange>,
 }
 
-/// The batches that were read for a partition, or that are being read.
+/// The batches of a partition that were read, or that are being read.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) offset: i64,
     pub(super) data: Vec<u8>,
     pub(super) aborted: Vec<AbortedTransaction>,
-    /// The opening of the share partition that it is of.
+    /// The opening of the share partition in which the read began.
     pub(super) opening: u64,
 }
 
 /// A partition that can be read for a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Readable {
-    /// The place among the parts of the request.
+    /// The index among the parts of the request.
     pub(super) part: usize,
     pub(super) id: crate::partitions::PartitionId,
     pub(super) offset: i64,
-    /// About the bytes that can be read, and the number of records.
+    /// The approximate number of bytes, and the number of records, that can be read.
     pub(super) bytes: u64,
     pub(super) records: i64,
 }
 
-/// The most bytes of a partition that one request reads, unless its first batch is longer.
+/// The maximum size of a read of a partition for one request, unless its first batch is larger.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes that are read beyond those of the records that are wanted, as these are estimated.
+/// The number of bytes to read in addition, because the size of the wanted records is an estimate.
 const READ_BYTES_MORE: u64 = 16 << 10;
 
 impl Readable {
-    /// The bytes of about as many records as are wanted.
+    /// The estimated size of the wanted records, with a reserve.
     pub(super) fn bytes_to_read(&self, max_records: i64) -> u64 {
         let wanted = max_records.clamp(0, self.records).unsigned_abs();
         let bytes = self.bytes.saturating_mul(wanted) / self.records.max(1).unsigned_abs();
@@ -174,20 +175,20 @@ impl Part {
         }
     }
 
-    /// Whether it waits for records.
+    /// Whether the part waits for records.
     pub(super) fn waits(&self) -> bool {
         self.is_fetched && self.error == ErrorCode::None
     }
 }
 
 impl Request {
-    /// The share partition of one of its parts.
+    /// The share partition of a part of the request.
     pub(super) fn key(&self, part: usize) -> SharePartitionKey {
         let TopicPartition { topic_id, partition } = self.parts[part].at;
         SharePartitionKey::new(self.member.group_id.clone(), topic_id, partition)
     }
 
-    /// Notes the records of its acknowledgements.
+    /// Notes the positions of the records of the request's acknowledgements.
     pub(super) fn written(&mut self, written: &BTreeMap<SharePartitionKey, VisibleAt>) {
         let Self { unwritten, visible_at, .. } = self;
         unwritten.retain(|key| match written.get(key) {
@@ -199,12 +200,13 @@ impl Request {
         });
     }
 
-    /// The bytes that were read for it.
+    /// The number of bytes that were read for the request.
     fn read_bytes(&self) -> usize {
         self.parts.iter().filter_map(|part| part.read.as_ref()).map(|read| read.data.len()).sum()
     }
 
-    /// Notes the results of acknowledgements; partitions that are not fetched are added.
+    /// Notes the results of acknowledgements. Partitions that are not fetched are added to the
+    /// parts.
     pub(super) fn acknowledged(&mut self, mut results: BTreeMap<TopicPartition, ErrorCode>) {
         for part in &mut self.parts {
             part.acknowledged = results.remove(&part.at).or(part.acknowledged);
@@ -239,7 +241,7 @@ impl Table {
         self.by_id.insert(id, request);
     }
 
-    /// Takes a request out; it waits no longer.
+    /// Takes a request out of the table. It no longer waits.
     pub(super) fn take(&mut self, id: u64) -> Option<Request> {
         let request = self.by_id.remove(&id)?;
         if self.deadlines.remove(&(request.deadline, id)) {
@@ -265,7 +267,7 @@ impl Table {
         Some(result)
     }
 
-    /// The requests with acknowledgements that no record has yet.
+    /// The requests with acknowledgements that are in no record yet.
     pub(super) fn unwritten(&self) -> Vec<u64> {
         self.unwritten.iter().copied().collect()
     }
@@ -293,7 +295,7 @@ impl Table {
         ids.map(|(_, id)| *id).collect()
     }
 
-    /// Whether a request waits for records, until a time that is not over.
+    /// Whether a request waits for records, and its deadline has not passed.
     pub(super) fn is_parked_until(&self, request: RequestId, now: i64) -> bool {
         let is_parked = |id: &u64| {
             let found = self.by_id.get(id).filter(|found| found.asked.request == request);
@@ -311,7 +313,7 @@ impl Table {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A request whose time to wait has passed.
+    /// A request whose deadline has passed.
     pub(super) fn due(&self, now: i64) -> Option<u64> {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
@@ -320,14 +322,14 @@ impl Table {
         self.deadlines.len()
     }
 
-    /// About the memory of all of them.
+    /// The approximate memory of all requests.
     pub(super) fn bytes(&self) -> usize {
         let parts = self.parts * (size_of::<Part>() + KEY_BYTES);
         self.by_id.len() * size_of::<Request>() + parts + self.read_bytes
     }
 }
 
-/// About the bytes of the keys by which a part of a request is found.
+/// The approximate size of the keys by which a part of a request is found.
 const KEY_BYTES: usize = 256;
 
 /// A share partition that can be used.
@@ -342,7 +344,7 @@ pub(super) struct Located {
 mod tests {
     use super::*;
 
-    /// Parks requests until one is refused; returns how many.
+    /// Parks requests until one is refused; returns the number of parked requests.
     fn fill(table: &mut Table, host: &str) -> usize {
         let address = Address::of(host);
         let request = RequestId { connection: 1, sequence: 1 };

@@ -1,13 +1,13 @@
-//! Letters as records: one of each offset, with headers that say where it comes from.
+//! Letters as records: one record for each offset, with headers that name its source.
 
 use muster_codec::record_batch::{BatchBuilder, BatchHeader, NO_SEQUENCE};
 use muster_shares::SharePartitionKey;
 use muster_shares::partition::Letter;
 
-/// The epoch of the leader, in batches of producers.
+/// The leader epoch in batches of producers.
 const NO_LEADER_EPOCH: i32 = -1;
 
-/// A source record of which the letter has key and value.
+/// A source record whose key and value are copied to the letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Copied {
     pub(super) offset: i64,
@@ -24,17 +24,18 @@ pub(super) struct Wanted<'w> {
     pub(super) letter: Letter,
     pub(super) first: i64,
     pub(super) last: i64,
-    /// In order; offsets without one have headers alone.
+    /// The copied source records, in order. Offsets without a copy get headers only.
     pub(super) copied: &'w [Copied],
     /// The time in ms since the epoch.
     pub(super) now: i64,
-    /// The bytes that the batch should have at most. One record may be longer.
+    /// The intended size of a batch in bytes. A single record may be larger.
     pub(super) batch_bytes: usize,
-    /// The bytes that the queue takes. One record that is longer goes without its copy.
+    /// The maximum size in bytes that the queue accepts. A single record beyond it is sent without
+    /// its copy.
     pub(super) max_bytes: usize,
 }
 
-/// A batch with as many records as it may have, and the offset of the last one.
+/// The batch with as many records as fit, and the offset of the last record.
 pub(super) fn batch(wanted: &Wanted<'_>) -> (Vec<u8>, i64) {
     let Wanted { first, last, batch_bytes, max_bytes, .. } = *wanted;
     let mut builder = BatchBuilder::default();
@@ -111,7 +112,7 @@ mod tests {
         batch(&wanted)
     }
 
-    /// Attributes, deltas, no key, the value, six headers.
+    /// The payload of the record is: attributes, deltas, no key, the value, six headers.
     #[test]
     fn a_letter_has_kafkas_headers_in_their_order() {
         let copied = [Copied { offset: 0, key: None, value: Some(b"v1".to_vec()) }];
@@ -138,7 +139,7 @@ mod tests {
             expected.push(2 * value.len() as u8);
             expected.extend(value.as_bytes());
         }
-        // Its length is a varint of two bytes.
+        // The length of the record is a varint of two bytes.
         assert_eq!(batch.payload()[2..], expected);
     }
 
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!((Batch::read(&whole).unwrap().header.records_count, upto), (10, 14));
         let (part, upto) = made(5, 14, &[], whole.len() - 1);
         assert_eq!((Batch::read(&part).unwrap().header.records_count, upto), (9, 13));
-        // One that is too long goes alone, and the queue refuses it.
+        // A record that is too large is sent alone, and the queue refuses it.
         let (one, upto) = made(5, 14, &[], 10);
         assert_eq!((Batch::read(&one).unwrap().header.records_count, upto), (1, 5));
     }

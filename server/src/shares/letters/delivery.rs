@@ -16,11 +16,11 @@ use muster_coordinator::MissingTopic;
 use muster_shares::{SharePartitionKey, Taken};
 use std::sync::Arc;
 
-/// The most bytes of source records that are read at once.
+/// The maximum size of one read of source records.
 const READ_BYTES: u32 = 1 << 20;
 
 impl Shares {
-    /// Hands over the letters of share partitions, and tries those again that are due.
+    /// Takes the letters of share partitions, and continues the letters that are due.
     pub(crate) fn letters_turn(&mut self, inputs: &mut Inputs<'_>) {
         while self.letters.have_room()
             && let Some(key) = self.open.next_lettered()
@@ -49,7 +49,8 @@ impl Shares {
             let step = self.letters.first_of(&group).map(|it| &it.step);
             match step {
                 Some(Step::At(_)) => self.begin_letter(inputs, &group),
-                // The controller or the other shard has not answered, and may have done it.
+                // The controller or the other shard did not answer in time, but may have handled
+                // the message.
                 Some(Step::Creating(..) | Step::Sent { .. } | Step::Reading(_)) | None => {
                     self.letter_failed(inputs, &group, ErrorCode::RequestTimedOut);
                 }
@@ -57,7 +58,8 @@ impl Shares {
         }
     }
 
-    /// Batches that partitions of this shard have appended, or refused.
+    /// Handles the batches that partitions of this shard have appended or refused. Returns whether
+    /// there were any.
     pub(crate) fn letters_appended(&mut self, inputs: &mut Inputs<'_>) -> bool {
         let appended = std::mem::take(&mut self.letters.appended);
         let is_idle = appended.is_empty();
@@ -73,7 +75,7 @@ impl Shares {
         !is_idle
     }
 
-    /// A shard sends a batch for a queue that this one leads.
+    /// Appends a batch from a shard to a queue that this shard leads.
     pub(crate) fn append_letters(&mut self, inputs: &mut Inputs<'_>, letters: &DeadLetters) {
         let number = self.letters.next_number(self.first_number);
         self.letters.appending.insert(number, (letters.from, letters.number));
@@ -82,7 +84,7 @@ impl Shares {
         inputs.partitions.append_letters(number, from, (id, &letters.batch), inputs.effects);
     }
 
-    /// The leader of a queue has answered.
+    /// Handles the answer of the leader of a queue.
     pub(crate) fn letters_added(&mut self, inputs: &mut Inputs<'_>, added: &DeadLettersAdded) {
         let Some(group) = self.letters.take_awaited(added.number) else { return };
         let Some(delivery) = self.letters.first_of(&group) else { return };
@@ -112,7 +114,8 @@ impl Shares {
         }
     }
 
-    /// The controller has created topics, or not; true if a letter has waited for one of them.
+    /// Handles the controller's answer about topics. Returns whether a letter has waited for one of
+    /// them.
     pub(crate) fn topics_created(&mut self, inputs: &mut Inputs<'_>, created: &Created) -> bool {
         let mut is_awaited = false;
         for topic in &created.topics {
@@ -130,8 +133,8 @@ impl Shares {
         is_awaited
     }
 
-    /// The controller was not asked for a topic: its creation has failed of late, for this reason,
-    /// or too much waits there.
+    /// The controller was not asked to create a topic: a creation failed recently, for this reason,
+    /// or too many requests wait.
     pub(crate) fn topic_not_asked(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -156,12 +159,13 @@ impl Shares {
         std::mem::take(&mut self.letters.outbox)
     }
 
-    /// Topics that the controller is to create; [`Shares::topics_created`] has the outcome.
+    /// Topics that the controller has to create. [`Shares::topics_created`] gets the outcome.
     pub(crate) fn take_wanted_topics(&mut self) -> Vec<MissingTopic> {
         std::mem::take(&mut self.letters.wanted_topics)
     }
 
-    /// Whether letters have ended since changes were written: they are to be written again.
+    /// Whether letters have ended since changes were written: then changes have to be written
+    /// again.
     pub(crate) fn has_late_archives(&self) -> bool {
         self.letters.have_ended
     }
@@ -209,7 +213,7 @@ impl Shares {
         inputs.partitions.read_records(read, inputs.effects);
     }
 
-    /// Source records of a letter were read.
+    /// Handles the end of a read of source records.
     pub(in crate::shares) fn letter_read(
         &mut self,
         inputs: &mut Inputs<'_>,
@@ -236,7 +240,8 @@ impl Shares {
         self.send_letter(inputs, group, &place, &sources);
     }
 
-    /// Source records could not be read: they are read again, and at last there are no copies.
+    /// Handles a failed read of source records: they are read again, or sent without copies after
+    /// too many failures.
     fn read_failed(&mut self, inputs: &Inputs<'_>, group: &Arc<str>) {
         let Some(delivery) = self.letters.first_of(group) else { return };
         delivery.failed_reads += 1;
@@ -295,7 +300,8 @@ impl Shares {
         }
     }
 
-    /// A step of a letter has failed: it is tried again if the reason may be over soon.
+    /// Handles a failed step of a letter: it is tried again if the failure may be temporary, or the
+    /// letter is dropped.
     fn letter_failed(&mut self, inputs: &Inputs<'_>, group: &Arc<str>, error: ErrorCode) {
         let Some(delivery) = self.letters.first_of(group) else { return };
         delivery.failed += 1;
@@ -326,14 +332,14 @@ impl Shares {
         self.letter_ended(group);
     }
 
-    /// The letter of a group that is under way has ended, well or not: its records are archived,
-    /// and the next letter begins with the next turn.
+    /// Ends the letter of a group that is under way, whether it was delivered or dropped. The
+    /// letter's records are archived, and the group's next letter begins in the next turn.
     fn letter_ended(&mut self, group: &Arc<str>) {
         let Some(Delivery { key, opening, letter, .. }) = self.letters.take_first(group) else {
             return;
         };
         if self.letters.first_of(group).is_none() {
-            // It may have been kept for its letters alone.
+            // The share partitions of the group may have been kept only for their letters.
             self.left_groups.insert(Arc::clone(group));
         }
         if self.open.opening(&key) == Some(opening) {
@@ -348,7 +354,7 @@ fn is_retried(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::NotLeaderOrFollower | ErrorCode::RequestTimedOut)
 }
 
-/// Whether fewer records at once may be taken.
+/// Whether a smaller batch may be accepted.
 fn is_of_size(error: ErrorCode) -> bool {
     matches!(error, ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge)
 }
@@ -357,7 +363,7 @@ fn backoff_ms(failed: u32) -> i64 {
     (BACKOFF_MS << (failed - 1)).min(BACKOFF_MAX_MS)
 }
 
-/// The last offset of a range that is before the start of the log; None if none is.
+/// The last offset of a range that is before the start of the log; None if no offset is.
 fn before_log(
     inputs: &Inputs<'_>,
     key: &SharePartitionKey,

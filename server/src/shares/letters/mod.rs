@@ -4,13 +4,13 @@
 //!
 //! 1. [`queue`] finds the topic of the queue, which may have to be created first.
 //! 2. Source records are read if the group wants copies of them.
-//! 3. A batch goes to the shard that leads the partition of the queue, which may be this one.
-//!    That appends it ([`Message::DeadLetters`]), and answers.
-//! 4. What fails for a while is tried again, five times at most. Then the letter is dropped, and
-//!    the log of the server says so. While the disk lacks space, the letter waits.
+//! 3. A batch goes to the shard that leads the partition of the queue, which may be this shard. The
+//!    leader appends the batch ([`Message::DeadLetters`]), and answers.
+//! 4. A step that fails for a temporary reason is tried again, five times at most. Then the letter
+//!    is dropped, with a line in the server's log. While the disk lacks space, the letter waits.
 //!
-//! However a letter ends, its records are archived then. A share partition is not dropped before,
-//! unless its state is.
+//! Whether a letter was delivered or dropped, its records are then archived. Its share partition is
+//! not closed earlier, unless the partition's state is dropped.
 
 mod batch;
 mod delivery;
@@ -30,47 +30,49 @@ use schedule::{Schedule, Step};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The attempts for a letter whose failure may be over soon.
+/// The maximum number of times that a step is tried again after a temporary failure.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// The wait before another attempt, which doubles each time.
+/// The pause before another attempt; it doubles each time, up to a maximum.
 const BACKOFF_MS: i64 = 1_000;
 const BACKOFF_MAX_MS: i64 = 30_000;
 
-/// How long another shard, or the controller, may take to answer.
+/// The maximum time for another shard, or the controller, to answer.
 const ANSWER_MS: i64 = 30_000;
 
-/// The wait before another attempt while the disk lacks space.
+/// The pause before another attempt while the disk lacks space.
 const NO_SPACE_MS: i64 = 10_000;
 
-/// The records of a letter. One with more is dropped: a batch or a write of share state may claim
-/// any number of offsets without having a record for each.
+/// The maximum number of records of a letter. A larger letter is dropped: a batch or a write of
+/// share state may claim any number of offsets without a record for each.
 pub(crate) const LETTER_RECORDS_MAX: i64 = 1_000_000;
 
-/// The letters of a shard that are in memory. Further ones stay with their share partitions.
+/// The number of letters in memory at which a shard takes no letters of further share partitions,
+/// which keep theirs.
 const LETTERS_MAX: usize = 100_000;
 
 /// The letters of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Letters {
-    /// The letters of each group, of which the first is under way.
+    /// The letters of each group; the first one is under way.
     by_group: BTreeMap<Arc<str>, VecDeque<Delivery>>,
-    /// The letters of all groups.
+    /// The number of letters of all groups.
     count: usize,
-    /// The groups with letters, by the step of the first one.
+    /// The groups with letters, by the step of the group's first letter.
     schedule: Schedule,
-    /// The group whose letter waits for a read or an answer, by the number of that.
+    /// The groups whose letter waits for an answer, by the number of the batch.
     awaited: HashMap<u64, Arc<str>>,
     last_number: u64,
-    /// Batches of other shards and of this one that are being appended: the shard, and its number.
+    /// Batches of other shards and of this shard that are being appended: the shard that sent the
+    /// batch, and its number there.
     appending: HashMap<u64, (u32, u64)>,
-    /// Batches that partitions have appended, or refused.
+    /// Batches that partitions have appended or refused.
     pub(super) appended: Vec<(u64, LettersEnd)>,
     /// Messages for other shards.
     outbox: Vec<(u32, Message)>,
     /// Topics that the controller is to create.
     wanted_topics: Vec<MissingTopic>,
-    /// Those that were dropped since the last call, and why the first one was.
+    /// The letters that were dropped since the last call, and the reason for the first.
     dropped: Dropped,
     /// Whether records were archived since the last write of changes.
     pub(super) have_ended: bool,
@@ -87,43 +89,45 @@ pub(crate) struct Dropped {
 #[derive(Debug)]
 struct Delivery {
     key: SharePartitionKey,
-    /// The opening of the share partition: the end concerns no later one.
+    /// The number of the opening: the end of a letter concerns no later opening.
     opening: u64,
-    /// The address of the member that has opened it, whose share the letter uses.
+    /// The address of the member that opened the share partition; the letter uses this address's
+    /// share.
     address: Address,
     letter: Letter,
     /// The first record that is not in the queue.
     next: i64,
-    /// The records that a batch may have: fewer once one was too large.
+    /// The maximum number of records of a batch: lowered when a batch was too large.
     most: i64,
-    /// The attempts to send this batch that have failed, and those to read its source records.
+    /// The numbers of failed attempts to send this batch, and to read its source records.
     failed: u32,
     failed_reads: u32,
     step: Step,
 }
 
-/// The next batch of a letter.
+/// The partition of a queue to which the next batch of a letter goes.
 #[derive(Debug)]
 struct Place {
     topic_id: Uuid,
     partition: i32,
     leader: u32,
-    /// The bytes that a batch should have, and those that the queue takes.
+    /// The intended size of a batch in bytes, and the maximum that the queue accepts.
     batch_bytes: usize,
     max_bytes: usize,
 }
 
-/// The source records of a letter from one offset on.
+/// Source records of a letter, from an offset on.
 #[derive(Debug, Default)]
 struct Sources {
     records: Vec<Copied>,
-    /// The last offset that was read; None if no more can be.
+    /// The last offset that was read; None if no more can be read.
     upto: Option<i64>,
 }
 
 impl Letters {
     fn next_number(&mut self, first_number: u64) -> u64 {
-        // No load of the shard repeats a number of another one, for which a late answer may come.
+        // Two loads of the shard never use the same number, because a late answer to an earlier
+        // load may come.
         self.last_number = self.last_number.max(first_number) + 1;
         self.last_number
     }
@@ -148,8 +152,8 @@ impl Letters {
         self.by_group.get_mut(group)?.front_mut()
     }
 
-    /// Sets the step of the letter of a group that is under way. The answer for which it has waited
-    /// is for none.
+    /// Sets the step of the letter of a group that is under way. A late answer to the step before
+    /// it is ignored.
     fn set_step(&mut self, group: &Arc<str>, step: Step) {
         let first = self.by_group.get_mut(group).and_then(VecDeque::front_mut);
         let Some(first) = first else { return };
@@ -168,8 +172,8 @@ impl Letters {
         Some(first)
     }
 
-    /// Removes the letters of a share partition that is dropped: they are handed over again if it
-    /// is opened with them.
+    /// Removes the letters of a share partition that is dropped. If the partition is opened with
+    /// these letters again, they are handed over again.
     pub(super) fn forget(&mut self, key: &SharePartitionKey) {
         let group = &key.group_id;
         let Some(all) = self.by_group.get_mut(group) else { return };
@@ -182,7 +186,7 @@ impl Letters {
         }
     }
 
-    /// The first letter of a group, which had this step, was removed.
+    /// Notes that the first letter of a group, which had this step, was removed.
     fn first_changed(&mut self, group: &Arc<str>, before: &Step) {
         self.schedule.remove(group, before);
         if let Step::Sent { number, .. } = before {
@@ -194,12 +198,12 @@ impl Letters {
         }
     }
 
-    /// The group whose letter waits with this number, which it does no longer.
+    /// Removes the group whose letter waits for the answer with this number.
     fn take_awaited(&mut self, number: u64) -> Option<Arc<str>> {
         self.awaited.remove(&number)
     }
 
-    /// When a letter is to be tried again.
+    /// The time at which a letter continues.
     pub(super) fn deadline(&self) -> Option<i64> {
         if self.are_none() {
             return None;
@@ -217,12 +221,12 @@ impl Letters {
         waiting.map(|(group, _)| Arc::clone(group)).collect()
     }
 
-    /// Whether no letter is on its way. Each turn asks.
+    /// Whether no letter is on its way. Each turn asks this.
     pub(super) fn are_none(&self) -> bool {
         self.by_group.is_empty()
     }
 
-    /// Whether there is nothing for the shard to take.
+    /// Whether the shard has nothing to take from here.
     pub(super) fn are_settled(&self) -> bool {
         self.appended.is_empty()
             && self.outbox.is_empty()

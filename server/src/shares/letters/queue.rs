@@ -1,5 +1,5 @@
-//! The topic of a group's dead letter queue, and Kafka's checks of it, which are made for each
-//! letter: configs and topics change.
+//! The topic of a group's dead letter queue, and Kafka's checks of this topic. They are made for
+//! each letter, because configs and topics change.
 
 use super::Place;
 use crate::cluster::leader;
@@ -8,23 +8,23 @@ use crate::shares::Inputs;
 use muster_coordinator::MissingTopic;
 use std::sync::Arc;
 
-/// The beginning of the names of Kafka's own topics.
+/// The prefix of the names of Kafka's own topics.
 const INTERNAL_PREFIX: &str = "__";
 
-/// The bytes of letters in a batch, of which a single one may have more.
+/// The intended size of the letters in a batch; a single letter may be larger.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A queue that can be used.
+/// A dead letter queue that passed the checks.
 pub(super) enum Queue {
     There(Place),
-    /// It is to be created.
+    /// The topic does not exist, and has to be created.
     Missing(MissingTopic),
 }
 
 /// Finds the queue for a source partition.
 ///
 /// # Errors
-/// Why the letter is dropped, in Kafka's words.
+/// The reason why the letter is dropped, in Kafka's words.
 pub(super) fn find(
     inputs: &Inputs<'_>,
     group: &str,

@@ -1,16 +1,16 @@
-//! Source records out of the log, for letters that have copies of them.
+//! Source records from the log, for letters with copies.
 
 use super::Sources;
 use super::batch::Copied;
 use muster_codec::record_batch::{Batch, Batches, Compression, Records};
 use muster_compression::uncompressed;
 
-/// The bytes that the batches of one read may have when they are decompressed. A batch with more
-/// has no copies.
+/// The maximum size of the decompressed batches of one read. The records of a larger batch are not
+/// copied.
 const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
 
-/// The records from the first to the last offset in bytes of the log, at least one batch of them,
-/// until the copies have `wanted` bytes. What cannot be read has no copy.
+/// The records of a range of offsets in bytes of the log: at least one batch, until the copies have
+/// `wanted` bytes. Unreadable records are not copied.
 pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> Sources {
     let mut copies = Copies { wanted, left: DECOMPRESSED_BYTES_MAX, ..Copies::default() };
     let (mut upto, mut is_first) = (None, true);
@@ -31,12 +31,12 @@ pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> 
                 upto = Some(offset);
                 break;
             }
-            // Its records have headers alone.
+            // The records of this batch get headers only.
             None if is_first => {
                 upto = Some(end);
                 break;
             }
-            // It may fit into a read of its own.
+            // The batch may be readable in a read of its own.
             None => break,
         }
         is_first = false;
@@ -48,22 +48,22 @@ pub(super) fn sources(data: &[u8], (first, last): (i64, i64), wanted: usize) -> 
 #[derive(Debug, Default)]
 struct Copies {
     records: Vec<Copied>,
-    /// Their bytes in memory.
+    /// The memory of the copies, in bytes.
     bytes: usize,
     wanted: usize,
-    /// The bytes that further batches may have when they are decompressed.
+    /// The decompressed size that is left for further batches.
     left: usize,
 }
 
-/// How much of a batch was copied.
+/// The part of a batch that was copied.
 enum Added {
     Whole,
-    /// The copies have the bytes that are wanted.
+    /// The copies have reached the wanted size at this offset.
     Upto(i64),
 }
 
 impl Copies {
-    /// Copies the records of a batch; None, and no copy, if they cannot be read.
+    /// Copies the records of a batch. None if they cannot be read; then no record is copied.
     fn add(&mut self, batch: &Batch<'_>, range: (i64, i64)) -> Option<Added> {
         let before = self.records.len();
         let added = self.add_records(batch, range);
@@ -80,7 +80,7 @@ impl Copies {
         if compression != Compression::None {
             self.left -= payload.len();
         }
-        // A client may write anything into a batch that it compresses.
+        // A client may write anything into a compressed batch, so offsets are checked.
         let mut next = batch.header.base_offset;
         for record in Records::new(payload, batch.header.records_count) {
             let record = record.ok()?;
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Three batches of which two fit into the memory of a read, and one that never fits.
+    /// Three batches: two of them fit into the memory of a read, and one never does.
     #[test]
     fn batches_are_decompressed_while_there_is_room_and_the_next_read_begins_with_the_others() {
         let count = DECOMPRESSED_BYTES_MAX / 2 / 1_100;
@@ -162,7 +162,7 @@ mod tests {
         let data = [of(0, count), of(count, count), of(2 * count, count)].concat();
         let last = 3 * count as i64 - 1;
         let first = 2 * count as i64;
-        // The third batch has the records that are wanted, and is read with the second.
+        // The third batch has the wanted records, and is read with the second.
         let data_from_second = &data[of(0, count).len()..];
         assert_eq!(found(data_from_second, (first, last), usize::MAX).1, Some(last));
         let (offsets, upto) = found(&data, (first - 1, last), usize::MAX);
@@ -175,12 +175,12 @@ mod tests {
         assert_eq!(found(&of(end as usize, 1), (end, end), usize::MAX), (vec![end], Some(end)));
     }
 
-    /// A producer that compresses writes what it likes.
+    /// A producer may write anything into a compressed batch.
     #[test]
     fn a_batch_whose_records_have_wrong_offsets_is_not_copied() {
         let header_of = |bytes: &[u8]| BatchHeader::read(bytes).unwrap();
         let good = batch(0, 3, Compression::Gzip);
-        // Its header claims fewer offsets than its records have.
+        // The header claims fewer offsets than the records have.
         let mut outside = good.clone();
         BatchHeader { last_offset_delta: 1, ..header_of(&good) }.write(&mut outside);
         assert_eq!(found(&outside, (0, 1), 10_000), (vec![], Some(1)));

@@ -1,31 +1,31 @@
-//! The groups whose letter is due: each is noted with the step of its first letter.
+//! The groups whose letter is due. Each group is entered with the step of its first letter.
 
 use crate::clock::earliest;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The groups whose letters are being read or sent at once: each takes the memory of a read and of
-/// a batch.
+/// The maximum number of groups whose letters are being read or sent at once. Each takes the memory
+/// of a read and of a batch.
 const UNDER_WAY_MAX: usize = 32;
 
 /// The step of a letter.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// It has not begun, or is begun again at this time.
+    /// The letter has not begun, or begins again, at this time.
     At(i64),
-    /// The topic of its queue is being created, until this time.
+    /// The topic of the queue is being created; the answer may take until this time.
     Creating(Arc<str>, i64),
-    /// Source records are being read.
+    /// The source records are being read, under this number.
     Reading(u64),
-    /// A batch with the records up to this one is with the leader of the queue.
+    /// A batch with the records up to `upto` was sent to the leader of the queue.
     Sent { number: u64, upto: i64, until: i64 },
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// The groups whose letter begins at a time.
+    /// The groups by the time at which their next dead letter begins.
     beginning: BTreeSet<(i64, Arc<str>)>,
-    /// The groups whose letter waits for an answer, and until when.
+    /// The groups whose dead letter waits for an answer, by its deadline.
     waiting: BTreeSet<(i64, Arc<str>)>,
     /// The number of groups whose letter is being read or sent.
     under_way: usize,
@@ -54,14 +54,14 @@ impl Schedule {
         self.under_way -= usize::from(is_under_way(step));
     }
 
-    /// When a group is due. Those that would begin while too many are under way wait for the end
-    /// of another one.
+    /// The time at which a group is due. While too many letters are under way, the groups that
+    /// would begin wait for the end of another letter.
     pub(super) fn deadline(&self) -> Option<i64> {
         let beginning = self.beginning.first().filter(|_| self.free() > 0);
         earliest([beginning, self.waiting.first()].map(|it| it.map(|(at, _)| *at)))
     }
 
-    /// The groups that are due, the first ones first.
+    /// The groups that are due, the earliest first.
     pub(super) fn due(&self, now: i64) -> Vec<Arc<str>> {
         let is_due = |it: &&(i64, Arc<str>)| it.0 <= now;
         let beginning = self.beginning.iter().take_while(is_due).take(self.free());
