@@ -1,6 +1,6 @@
 //! The lowest sequence of each producer about which its coordinator was asked
 //! (`VerificationStateEntry`). A pipelining producer sends its next batch before the first is
-//! answered: none may overtake one that was refused and comes again.
+//! answered. A batch must not overtake an earlier refused batch that is sent again.
 
 use super::limits::PRODUCERS_ASKED_MAX;
 use super::producers::{Sequenced, first};
@@ -9,11 +9,11 @@ use muster_codec::Wall;
 use muster_transactions::message::QuestionKind;
 use muster_transactions::partition::End;
 
-/// The producers that are forgotten at once when there are too many.
+/// The number of producers that are forgotten at once when there are too many.
 const STEP: usize = PRODUCERS_ASKED_MAX / 8;
 
-/// The producers of a partition with a question, from the first one until a batch is appended or
-/// their transaction ends.
+/// The producers of a partition with a question: from their first question until a batch is
+/// appended or their transaction ends.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     by_id: HashMap<i64, Lowest>,
@@ -29,7 +29,7 @@ struct Lowest {
 }
 
 impl Asked {
-    /// The coordinator is asked about a batch.
+    /// Notes that the coordinator is asked about a batch.
     pub(super) fn ask(&mut self, wall: Wall, batch: &Sequenced, kind: QuestionKind) {
         let Sequenced { producer_id: id, epoch, base_sequence: sequence, .. } = *batch;
         if !self.by_id.contains_key(&id) {
@@ -44,23 +44,25 @@ impl Asked {
         }
     }
 
-    /// Whether a batch comes after one that was refused.
+    /// Whether a batch overtakes an earlier refused batch.
     pub(super) fn is_overtaking(&self, batch: &Sequenced) -> bool {
         let lowest = self.by_id.get(&batch.producer_id);
         lowest.is_some_and(|lowest| batch.base_sequence > lowest.sequence)
     }
 
-    /// Whether the producer adds its partitions by itself, so that its sequences begin at 0.
+    /// Whether the producer adds its partitions to the transaction by itself, so that its sequences
+    /// begin at 0.
     pub(super) fn adds(&self, producer_id: i64) -> bool {
         self.by_id.get(&producer_id).is_some_and(|lowest| lowest.kind == QuestionKind::Add)
     }
 
-    /// A batch of the producer's transaction was appended.
+    /// Forgets the producer's question, because a batch of its transaction was appended.
     pub(super) fn appended(&mut self, producer_id: i64) {
         self.by_id.remove(&producer_id);
     }
 
-    /// A marker was appended. A question with its epoch is of the next transaction.
+    /// Forgets the producer's question, because a marker was appended. A question to add partitions
+    /// with the marker's epoch belongs to the next transaction, and is kept.
     pub(super) fn marked(&mut self, end: &End) {
         let is_next = |it: &Lowest| it.kind == QuestionKind::Add && it.epoch == end.producer.epoch;
         if !self.by_id.get(&end.producer.id).is_some_and(is_next) {
@@ -68,12 +70,13 @@ impl Asked {
         }
     }
 
-    /// Forgets producers that were first asked about `expiration_ms` ago.
+    /// Forgets producers whose first question was at least `expiration_ms` ago.
     pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64) {
         self.by_id.retain(|_, lowest| wall.since(lowest.since.0) < expiration_ms);
     }
 
-    /// A client may name any number of producers. One that is forgotten may leave a gap.
+    /// Forgets the oldest producers if there are too many, because a client may name any number of
+    /// producers. A later batch of a forgotten producer may leave a gap.
     fn forget_oldest(&mut self) {
         if self.by_id.len() < PRODUCERS_ASKED_MAX {
             return;

@@ -17,18 +17,19 @@ use std::io;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Good {
     pub header: BatchHeader,
-    /// Whether the producer or the log timestamps the records, and the newest timestamp.
+    /// Whether the producer or the log sets the timestamps, and the newest timestamp.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
 }
 
-/// Why a batch is refused.
+/// The reason why a batch is refused.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Refusal {
     pub error: ErrorCode,
     pub message: Option<String>,
     pub record_errors: Vec<BatchIndexAndErrorMessage<'static>>,
-    /// It was refused before it came to the log, whose start the answer does not have then.
+    /// Whether the batch was refused before it reached the log. If so, the answer lacks the log
+    /// start offset.
     pub before_log: bool,
 }
 
@@ -42,18 +43,18 @@ type Result<T> = std::result::Result<T, Refusal>;
 pub(super) const NOT_TRANSACTIONAL: Refusal =
     Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
-/// A batch of a new producer where there are too many: it is sent again, as when the budget of
-/// writes is used up.
+/// A batch of a new producer while there are too many producers. The producer sends it again, as
+/// when the budget of writes is used up.
 pub(super) const TOO_MANY_PRODUCERS: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
-/// A compressed batch for which the others of its request have left too little to decompress. The
-/// producer sends it again.
+/// A compressed batch that does not fit into the part of the limit that the other batches of its
+/// request have left. The producer sends it again.
 const DECOMPRESSED_TOO_MUCH: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
 /// The first version of Produce that allows zstd (KIP-110).
 pub(super) const ZSTD_SINCE: i16 = 7;
 
-/// The place of the magic byte, the last one that Kafka needs to recognise a batch.
+/// The offset of the magic byte, the last byte that Kafka needs to recognise a batch.
 const MAGIC_AT: usize = 16;
 
 /// The smallest length that Kafka accepts for a batch of any magic.
@@ -68,7 +69,7 @@ pub(super) fn check_request(body: &ProduceRequest<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a request has records of a transaction; None if it is invalid.
+/// Whether a request has records of a transaction; None if the request is invalid.
 pub(crate) fn is_transactional(body: &ProduceRequest<'_>) -> Option<bool> {
     has_transactional(&mut all_records(body)).ok()
 }
@@ -78,8 +79,8 @@ fn all_records<'r>(body: &'r ProduceRequest<'r>) -> impl Iterator<Item = &'r Byt
     partitions.filter_map(|partition| partition.records.as_ref())
 }
 
-/// The batches of partitions that exist are of one producer, or the whole request is refused
-/// (`ReplicaManager.handleProduceAppend`).
+/// Checks that all batches for existing partitions have one producer; otherwise the whole request
+/// is refused (`ReplicaManager.handleProduceAppend`).
 pub(super) fn check_producers<'r>(batches: impl Iterator<Item = &'r [u8]>) -> Result<()> {
     let headers = batches.filter_map(|batch| BatchHeader::read(batch).ok());
     let mut producers = headers.filter_map(|it| Some(transactional(&it)?.producer()));
@@ -105,7 +106,8 @@ fn has_transactional<'r>(all: &mut impl Iterator<Item = &'r Bytes<'r>>) -> Resul
     Ok(false)
 }
 
-/// The batch of a transaction. One without a producer belongs to none, whatever its attributes say.
+/// The batch of a transaction. A batch without a producer is not part of a transaction, whatever
+/// its attributes say.
 pub(super) fn transactional(header: &BatchHeader) -> Option<Sequenced> {
     Sequenced::of(header).filter(|batch| batch.is_transactional)
 }
@@ -135,8 +137,8 @@ pub(super) fn has_unknown_codec(records: Option<&Bytes<'_>>) -> bool {
     header.is_some_and(|header| header.compression().is_none())
 }
 
-/// The batch at the front and the bytes after it; None for bytes that end before a batch does,
-/// which Kafka ignores (`ByteBufferLogInputStream`).
+/// The batch at the front and the bytes after it. None if the bytes end within the batch; Kafka
+/// ignores such bytes (`ByteBufferLogInputStream`).
 fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     let mut reader = Reader::new(bytes);
     let (Ok(_), Ok(length)) = (reader.i64(), reader.i32()) else { return Ok(None) };
@@ -150,8 +152,8 @@ fn split_batch(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     Ok(bytes.split_at_checked(12 + length as usize))
 }
 
-/// Checks the batch against the rules of its topic. `left` is the number of bytes that it may have
-/// when it is decompressed, and is reduced by them.
+/// Checks the batch against the rules of its topic. `left` is the number of bytes to which it may
+/// be decompressed, and is reduced by the bytes used.
 pub(super) fn check(
     bytes: &[u8],
     topic: &TopicConfig,
@@ -184,7 +186,7 @@ pub(super) fn check(
 }
 
 /// The largest timestamp of valid records. Compressed records are decompressed only for a topic
-/// that limits their size: for others the header's timestamps count.
+/// that limits their size. For other topics the header's timestamps count.
 fn check_records(
     batch: &Batch<'_>,
     topic: &TopicConfig,
@@ -204,7 +206,7 @@ fn check_records(
         if longest > max {
             return Err(INVALID_RECORD);
         }
-        // Kafka would give such records new numbers, and fails at it.
+        // Kafka would renumber such records, and fails to do so.
         let misnumbered = Refusal::of(ErrorCode::UnknownServerError);
         return check_each(batch, records, &misnumbered, topic, &window);
     }
@@ -216,8 +218,8 @@ fn check_records(
     }
 }
 
-/// The records of a compressed batch. Kafka refuses records that end too early, and fails at a
-/// codec that cannot read the rest.
+/// The records of a compressed batch. Kafka refuses records that end too early, and fails if the
+/// codec cannot read the rest.
 fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let codec = batch.header.compression().unwrap_or(Compression::None);
@@ -241,8 +243,8 @@ fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     }
 }
 
-/// The largest timestamp of the records, if all are valid; `misnumbered` if their offsets do not
-/// count up.
+/// The largest timestamp of the records, if all records are valid. `misnumbered` is the error if
+/// their offsets do not count up.
 #[inline]
 fn check_each(
     batch: &Batch<'_>,
@@ -274,7 +276,8 @@ fn check_each(
     Ok(newest)
 }
 
-/// Kafka names every invalid record (KIP-467); one bad timestamp makes the error INVALID_TIMESTAMP.
+/// Refuses invalid records. As in Kafka, every invalid record is named (KIP-467), and a single bad
+/// timestamp makes the error INVALID_TIMESTAMP.
 fn refuse_records(window: &Window, late: &[(i32, i64)], keyless: &[i32]) -> Result<()> {
     if late.is_empty() && keyless.is_empty() {
         return Ok(());
@@ -304,9 +307,9 @@ fn record_error(batch_index: i32, message: String) -> BatchIndexAndErrorMessage<
 struct Window {
     first: i64,
     last: i64,
-    /// Whether the topic uses the producer's timestamps at all.
+    /// Whether the topic uses the producer's timestamps.
     checked: bool,
-    /// Whether the producer claims LogAppendTime, which it must not.
+    /// Whether the producer claims LogAppendTime, which is invalid.
     by_log: bool,
 }
 
@@ -348,7 +351,7 @@ impl Refusal {
         Self { error, message: None, record_errors: Vec::new(), before_log: false }
     }
 
-    /// A batch whose transaction its coordinator does not confirm.
+    /// The refusal of a batch whose transaction its coordinator does not confirm.
     pub(super) fn unverified(error: ErrorCode) -> Self {
         let message = if error == ErrorCode::InvalidTxnState {
             Some("Partition was not added to the transaction")

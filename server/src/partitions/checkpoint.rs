@@ -1,9 +1,8 @@
 //! Writes the recovery points of all partitions to a file, at most once a minute and at a clean
-//! stop: Kafka's `log.flush.offset.recovery.checkpoint.interval.ms`.
+//! stop (Kafka's `log.flush.offset.recovery.checkpoint.interval.ms`).
 //!
-//! A new file is written beside the old one, some entries at a time, then its header, and is
-//! renamed at last; the old one stays valid until then. A full disk ends the attempt, not the
-//! server.
+//! A new file is written beside the old one: some entries at a time, then the header. Then it is
+//! renamed; until then the old file stays valid. A full disk ends the attempt, not the server.
 
 use super::io::Job;
 use super::limits::POINTS_OF_A_WRITE;
@@ -23,7 +22,7 @@ const INTERVAL_MS: i64 = 60_000;
 const _: () =
     assert!((POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES).is_multiple_of(BLOCK_BYTES_MAX as usize));
 
-/// The new file among the open files: no log has this number.
+/// The key of the new file among the open files: no log has the number 0.
 const FILE: FileKey = FileKey { log: 0, segment: 0 };
 
 /// The state of the file.
@@ -62,12 +61,12 @@ impl Checkpoint {
         self.is_due = true;
     }
 
-    /// Compaction waits for the next file: it is to be written now.
+    /// Makes the next file due now, because compaction waits for it.
     pub(super) fn hurry(&mut self, now: i64) {
         self.next = self.next.min(now);
     }
 
-    /// The time when the next file is to be written, in milliseconds since the epoch.
+    /// The time when the next file is due, in milliseconds since the epoch.
     pub(super) fn next_deadline(&self) -> Option<i64> {
         (self.is_due && self.writing.is_none()).then_some(self.next)
     }
@@ -83,7 +82,7 @@ impl Partitions {
         self.begin_checkpoint(out);
     }
 
-    /// Begins a file if there is anything new to record: the last one of a clean stop.
+    /// Begins the last file of a clean stop, if there is something new to record.
     pub(super) fn last_checkpoint(&mut self, out: &mut Effects) {
         if self.checkpoint.next_deadline().is_some() {
             self.begin_checkpoint(out);
@@ -99,7 +98,7 @@ impl Partitions {
         self.checkpoint_on(out);
     }
 
-    /// Called when a write of the file is done; `has_space` is false if the disk was full.
+    /// Continues after a write of the file. `has_space` is false if the disk was full.
     pub(super) fn checkpoint_written(&mut self, has_space: bool, out: &mut Effects) {
         let Some(writing) = &self.checkpoint.writing else { return };
         if has_space && writing.next != Next::Name {
@@ -139,7 +138,7 @@ impl Partitions {
         self.checkpoint.writing = Some(writing);
     }
 
-    /// The next entries and their offset; None if none is left.
+    /// The next entries and their offset; None if no entry is left.
     fn next_entries(&mut self, writing: &mut Writing) -> Option<(u64, Vec<u8>)> {
         let (mut data, from) = (Vec::new(), writing.after);
         for (id, point) in self.points_after(from).take(POINTS_OF_A_WRITE) {
@@ -153,7 +152,7 @@ impl Partitions {
         }
         let (at, len) = (writing.at, data.len());
         if len < POINTS_OF_A_WRITE * RECOVERY_POINT_BYTES {
-            // A write that is not full is the last: it ends within a block.
+            // A write that is not full is the last one. It ends within a block, so it is padded.
             writing.next = Next::Header;
             data.resize(len.next_multiple_of(BLOCK_BYTES_MAX as usize), 0);
         }

@@ -12,7 +12,7 @@ use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
-/// The rate of slices: what a longer one did too much is made up for by a pause.
+/// The rate of slices: after a slice that took too long, a pause makes up for it.
 const SLICE_BYTES_PER_SECOND: u64 = COMPACTION_SLICE_BYTES as u64 * 1_000;
 
 /// The compaction of a shard's partitions.
@@ -20,18 +20,18 @@ const SLICE_BYTES_PER_SECOND: u64 = COMPACTION_SLICE_BYTES as u64 * 1_000;
 pub(super) struct Compactor {
     running: Option<Running>,
     pace: Pace,
-    /// The time of the next check whether a partition is due.
+    /// The time of the next check for a partition that is due.
     check_at: i64,
-    /// Partitions with a damaged segment: they are not compacted before the next start.
+    /// The partitions with a damaged segment, which are not compacted before the next start.
     damaged: BTreeSet<PartitionId>,
-    /// Partitions whose last pass lost the file of its new segment, with the times before which
-    /// there is no other pass.
+    /// The partitions whose last pass lost the file of its new segment, with the earliest time of
+    /// the next pass.
     resting: BTreeMap<PartitionId, i64>,
-    /// The last pass found no space, which was logged.
+    /// Whether the last pass found no space, which was logged.
     is_disk_full: bool,
-    /// There may be partitions of compacted topics.
+    /// Whether there may be partitions of compacted topics.
     are_any: bool,
-    /// The server stops.
+    /// Whether the server stops.
     is_stopped: bool,
 }
 
@@ -40,7 +40,7 @@ struct Running {
     id: PartitionId,
     compaction: Compaction,
     config: CompactionConfig,
-    /// An operation is under way.
+    /// Whether an operation is under way.
     is_waiting: bool,
     began: i64,
 }
@@ -62,13 +62,13 @@ impl Compactor {
 }
 
 impl Partitions {
-    /// Begins no further slice, and no further read of a scrub: the server stops.
+    /// Prevents further slices, and further reads of a scrub, because the server stops.
     pub(crate) fn stop_upkeep(&mut self) {
         self.compactor.is_stopped = true;
         self.scrubber.stop();
     }
 
-    /// Does a slice if one is due, or begins a pass.
+    /// Performs a slice if one is due, or begins a pass.
     pub(super) fn compact(&mut self, times: Times, out: &mut Effects) {
         let Times { now, .. } = times;
         if self.compactor.next_deadline().is_none_or(|at| at > now) {
@@ -84,7 +84,7 @@ impl Partitions {
         }
     }
 
-    /// An operation of the pass is done.
+    /// Continues after an operation of the pass.
     pub(super) fn compaction_done(&mut self, done: FileDone) {
         if let Some(running) = &mut self.compactor.running {
             running.is_waiting = false;
@@ -131,7 +131,7 @@ impl Partitions {
                 self.count_compaction(&compacted, now - running.began);
                 self.compactor.resting.remove(&running.id);
                 self.compactor.is_disk_full = false;
-                // Another one may be due.
+                // Another partition may be due.
                 self.compactor.check_at = now;
             }
             CompactionEnd::Overtaken => self.compactor.check_at = now,
@@ -149,7 +149,7 @@ impl Partitions {
                 self.compactor.check_at = now;
             }
             CompactionEnd::Lost { reason } => {
-                // Nothing of what was appended is known to be lost.
+                // No appended record is known to be lost.
                 let of = |log: &PartitionLog| log.lost_sync(log.active_segment());
                 self.lost_write(running.id, of, &reason, out);
                 self.compactor.check_at = backed_off;
@@ -179,7 +179,7 @@ impl Partitions {
     fn begin_if_due(&mut self, times: Times, out: &mut Effects) -> bool {
         let backoff_ms = self.config.log_cleaner_backoff_ms.max(1);
         self.compactor.check_at = times.now.saturating_add(backoff_ms);
-        // A pass needs space before it frees some.
+        // A pass needs space before it frees any.
         if !self.config.log_cleaner_enable || self.is_disk_short() {
             return false;
         }
@@ -202,7 +202,8 @@ impl Partitions {
             let config = topic_compaction(&self.config, &partition.config, self.identity.placement);
             let (reached, stable) = partition.durably_stable();
             let Some(cleanable) = partition.due(reached, wall, &config) else {
-                // The markers of the last transactions are not on stable storage.
+                // The partition would be due if the markers of the last transactions were on stable
+                // storage.
                 if unsynced.is_none() && partition.due(stable, wall, &config).is_some() {
                     unsynced = Some(*id);
                 }
@@ -240,10 +241,11 @@ impl Partitions {
     }
 }
 
-/// The last stable offset that a power loss cannot move back: markers of transactions below it are
-/// on stable storage.
+/// The last stable offset that a power loss cannot move back: the markers of transactions below it
+/// are on stable storage.
 ///
-/// An earlier last stable offset is one when everything is durable that the log had then.
+/// An earlier last stable offset becomes such an offset once everything that the log had then is
+/// durable.
 #[derive(Debug, Default)]
 pub(super) struct DurablyStable {
     reached: i64,
@@ -251,8 +253,8 @@ pub(super) struct DurablyStable {
 }
 
 impl DurablyStable {
-    /// The offset, when everything before `durable` is on stable storage; now the log ends at
-    /// `end`, and is stable up to `stable`.
+    /// The durably stable offset. Everything before `durable` is on stable storage; the log now
+    /// ends at `end`, and is stable up to `stable`.
     pub(super) fn at(&mut self, durable: i64, end: i64, stable: i64) -> i64 {
         if let Some((_, then)) = self.next.take_if(|(end, _)| *end <= durable) {
             self.reached = self.reached.max(then);
@@ -267,7 +269,7 @@ impl DurablyStable {
 }
 
 impl Partition {
-    /// See [`DurablyStable`]; and the last stable offset.
+    /// The durably stable offset (see [`DurablyStable`]), and the last stable offset.
     fn durably_stable(&mut self) -> (i64, i64) {
         let stable = self.stable().offset;
         if self.producers.transactions.is_empty() {

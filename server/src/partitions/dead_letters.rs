@@ -1,4 +1,4 @@
-//! Dead letters of share groups, appended as a producer's batch with acks=all.
+//! Dead letters of share groups, which are appended like a producer's batch with acks=all.
 
 use super::effects::LettersEnd;
 use super::partition_set::PartitionId;
@@ -8,8 +8,8 @@ use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
 impl Partitions {
-    /// Appends a batch at a time, for a member at an address; [`Effects::letters`] has the end,
-    /// with the number.
+    /// Appends one batch of dead letters for a member at an address. [`Effects::letters`] gets the
+    /// result, with the number.
     pub(crate) fn append_letters(
         &mut self,
         number: u64,
@@ -37,7 +37,7 @@ impl Partitions {
         round: u64,
         out: &mut Effects,
     ) -> Result<bool, ErrorCode> {
-        // The sender may have an image that this shard has not had yet: it tries again.
+        // The sender may have a newer image than this shard, so the error makes it try again.
         let later = ErrorCode::NotLeaderOrFollower;
         let topic = self.image().topic_by_id(id.topic).ok_or(later)?;
         if topic.is_internal() {

@@ -10,7 +10,7 @@ use muster_codec::messages::{
 };
 use std::collections::HashMap;
 
-/// Stands for the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK`).
+/// The value that stands for the high watermark (`DeleteRecordsRequest.HIGH_WATERMARK`).
 const HIGH_WATERMARK: i64 = -1;
 
 impl Partitions {
@@ -42,7 +42,7 @@ impl Partitions {
         out.send(call.request, DeleteRecordsResponse { throttle_time_ms: 0, topics });
     }
 
-    /// Deletes records before an offset; returns the new log start offset.
+    /// Deletes records before an offset. Returns the new log start offset.
     fn delete_before(
         &mut self,
         call: Call<'_>,
@@ -56,7 +56,8 @@ impl Partitions {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        // The new log start might not be written, or be written where no start finds it.
+        // The file with the new log start might not be written, or might be written where no start
+        // finds it.
         if partition.is_lost || partition.has_lost_writes {
             return Err(ErrorCode::KafkaStorageError);
         }
@@ -105,11 +106,11 @@ impl Partitions {
         let mut answer = EpochEndOffset { partition: asked.partition, ..Default::default() };
         match found {
             Err(error) => answer.error_code = error.code(),
-            // There is one epoch, 0, and the log ends it (KIP-320).
+            // There is only epoch 0, and the end of the log is its end (KIP-320).
             Ok(id) if asked.leader_epoch == 0 => {
                 (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
-            // No epoch precedes 0; -1 stands for none.
+            // No epoch precedes epoch 0; -1 means that there is none.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
                     (asked.leader_epoch, self.bounds(id).log_start);
@@ -120,8 +121,8 @@ impl Partitions {
     }
 }
 
-/// The offset asked for each partition. A partition named several times is answered once, with the
-/// last offset, as in Kafka.
+/// The requested offset of each partition. A partition that is named several times is answered
+/// once, with the last offset, as in Kafka.
 fn last_asked<'r>(body: &'r DeleteRecordsRequest<'_>) -> Vec<(&'r str, i32, i64)> {
     let topics = body.topics.iter();
     let all = topics.flat_map(|topic| topic.partitions.iter().map(|one| (&*topic.name, one)));

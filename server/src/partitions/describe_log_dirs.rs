@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 type Sizes<'i> = BTreeMap<&'i str, BTreeMap<i32, u64>>;
 
 impl Partitions {
-    /// The partitions that this shard leads among those asked for, by topic. `internal` has the
-    /// size of a partition of an internal topic, which is in the shard's own log; None for one that
-    /// another shard leads.
+    /// The requested partitions that this shard leads, by topic. `internal` is the size of a
+    /// partition of an internal topic, which is in the shard's own log; None if another shard leads
+    /// the partition.
     pub fn describe_log_dirs<'i>(
         &self,
         image: &'i ClusterImage,

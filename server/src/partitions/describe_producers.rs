@@ -35,7 +35,8 @@ impl Partitions {
         out.send(call.request, DescribeProducersResponse { throttle_time_ms: 0, topics });
     }
 
-    /// `left` is the number of producers that the answer may still have.
+    /// The producers of a partition. `left` is the number of producers that the answer has room
+    /// for.
     fn described(
         &self,
         call: Call<'_>,
@@ -65,7 +66,7 @@ impl Partitions {
             Ok(all) => answer.active_producers = all,
             Err(error) => answer.error_code = error.code(),
         }
-        // Kafka has words for a topic that it does not know, and none for a partition.
+        // Kafka has a message for an unknown topic, but none for an unknown partition.
         if answer.error_code == ErrorCode::UnknownTopicOrPartition.code()
             && call.image.topic(topic).is_none()
         {

@@ -13,7 +13,7 @@ use muster_transactions::message::{FromSlot, Question};
 /// The context of one request.
 #[derive(Clone, Copy)]
 pub struct Call<'c> {
-    /// The monotonic time, and that of the wall clock.
+    /// The monotonic time, and the time of the wall clock.
     pub now: i64,
     pub wall: Wall,
     pub request: RequestId,
@@ -33,29 +33,29 @@ pub struct Effects {
     pub ops: Vec<FileOp>,
     pub replies: Vec<Reply>,
     pub log_reads: Vec<LogRead>,
-    /// To the coordinators of their transactional ids; answered by
-    /// [`Partitions::verdict`](super::Partitions::verdict). The connection of the producer is not
-    /// served meanwhile.
+    /// Questions to the coordinators of transactional ids, answered by
+    /// [`Partitions::verdict`](super::Partitions::verdict). The producer's connection is not served
+    /// meanwhile.
     pub questions: Vec<Question>,
-    /// To the coordinators, by their partitions of `__transaction_state`.
+    /// Messages to the coordinators, by their partitions of `__transaction_state`.
     pub messages: Vec<(u32, FromSlot)>,
-    /// The ends of reads for share partitions, by number.
+    /// The results of reads for share partitions, by number.
     pub(crate) share_reads: Vec<(u64, RecordReadEnd)>,
-    /// The ends of reads for the admin side, by number.
+    /// The results of reads for the admin side, by number.
     pub(crate) operator_reads: Vec<(u64, RecordReadEnd)>,
-    /// The ends of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
+    /// The results of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
-    /// Partitions with further records, or that are gone, for which share partitions wait.
+    /// Partitions for which share partitions wait, and which have further records or are deleted.
     pub(crate) grown: Vec<PartitionId>,
-    /// The end of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
+    /// The result of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
     pub(crate) reports: Option<OpenBySlot>,
-    /// Limits that requests have met, for the log.
+    /// Limits that requests exceeded, for the log.
     pub(crate) refused: Vec<Refused>,
-    /// Reads that failed, for the log; their clients got KAFKA_STORAGE_ERROR.
+    /// Reads that failed, for the log. Their clients got KAFKA_STORAGE_ERROR.
     pub failed_reads: Vec<FailedRead>,
 }
 
-/// The end of a batch of dead letters.
+/// The result of appending a batch of dead letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LettersEnd {
     Added,
@@ -67,9 +67,9 @@ pub(crate) enum LettersEnd {
 /// A read that failed.
 #[derive(Debug)]
 pub struct FailedRead {
-    /// The partition that was read; None if its request is gone.
+    /// The partition that was read; None if the request of the read is gone.
     pub of: Option<PartitionId>,
-    /// With the file, and the place in it.
+    /// The reason, with the file and the place in it.
     pub reason: String,
 }
 
@@ -104,26 +104,26 @@ impl Effects {
     }
 }
 
-/// The end of one request.
+/// The result of one request.
 #[derive(Debug)]
 pub struct Reply {
     pub request: RequestId,
     pub outcome: Outcome,
 }
 
-/// How a request ends.
+/// The way in which a request ends.
 #[derive(Debug)]
 pub enum Outcome {
     Send(Response<'static>),
-    /// An answer whose records are these parts of files, in order; each is held until
+    /// An answer whose records are these parts of files, in order. Each part is held until
     /// [`Partitions::release`](super::Partitions::release).
     SendFiles(Response<'static>, Vec<FileRange>),
     /// An answer after which the connection is not served for this number of milliseconds.
     Throttle(Response<'static>, i64),
-    /// A produce with acks 0 is not answered.
+    /// No answer: a produce with acks 0 is not answered.
     Nothing,
-    /// A produce with acks 0 failed: closing the connection is the only way to report it, as in
-    /// Kafka. The reason is for the log.
+    /// The connection is closed because a produce with acks 0 failed: as in Kafka, there is no
+    /// other way to report this. The reason is for the log.
     Close(String),
 }
 
@@ -139,8 +139,8 @@ impl Effects {
         self.replies.push(Reply { request, outcome: Outcome::Send(response.into()) });
     }
 
-    /// Like [`Self::send`]; the answer says that the client has to wait, and its connection is not
-    /// served meanwhile, as when it has exceeded a quota (KIP-219).
+    /// Like [`Self::send`], but the answer says that the client has to wait. Its connection is not
+    /// served meanwhile, as when the client has exceeded a quota (KIP-219).
     pub(super) fn throttle(
         &mut self,
         request: RequestId,

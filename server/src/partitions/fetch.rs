@@ -1,4 +1,4 @@
-//! Fetch: a request is checked, then read at once or parked until enough bytes are there.
+//! Fetch: a request is checked, then read at once, or parked until enough bytes exist.
 
 use super::limits::FETCH_PARTITIONS_MAX;
 use super::locate::Missing;
@@ -16,7 +16,7 @@ use muster_codec::{ApiKey, ErrorCode, Uuid};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// From this version on the replica is in a tagged field.
+/// The first version in which the replica is in a tagged field.
 const REPLICA_STATE_SINCE: i16 = 15;
 
 const READ_COMMITTED: i8 = 1;
@@ -26,8 +26,8 @@ pub(crate) const ISOLATION_LEVELS: RangeInclusive<i8> = 0..=READ_COMMITTED;
 /// A partition as a client names it: topic name, topic id, partition.
 type Named<'r> = (&'r str, Uuid, i32);
 
-/// Unknown partitions come last in an answer, unknown topic ids before unknown names. They do not
-/// end the wait for the known ones, as in Kafka.
+/// The partitions that do not exist. They come last in an answer, unknown topic ids before unknown
+/// names. As in Kafka, they do not end the wait for the other partitions.
 #[derive(Default)]
 struct Unknown<'r> {
     topics: Vec<(&'r FetchTopic<'r>, PartitionData<'static>)>,
@@ -38,10 +38,11 @@ struct Unknown<'r> {
 pub(crate) const FULL_SESSION_EPOCHS: [i32; 2] = [0, -1];
 
 impl Partitions {
-    /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes or the deadline came.
+    /// Fetch v4 to v18. Answered at once, after reads, or when enough bytes exist or the deadline
+    /// is over.
     ///
-    /// No sessions are kept: a full request is answered with session id 0, which makes the client
-    /// continue without a session (KIP-227).
+    /// No sessions are kept: a full request is answered with session id 0, so that the client
+    /// continues without a session (KIP-227).
     pub fn fetch(&mut self, call: Call<'_>, body: &FetchRequest<'_>, out: &mut Effects) {
         if !FULL_SESSION_EPOCHS.contains(&body.session_epoch) {
             let error_code = ErrorCode::FetchSessionIdNotFound.code();
@@ -93,7 +94,8 @@ impl Partitions {
         self.start_or_park(call.now, fetch, answer_now, out);
     }
 
-    /// Adds an existing partition to the answer; false if it cannot be read here.
+    /// Adds an existing partition to the answer. Returns false if the partition cannot be read
+    /// here.
     fn fetch_partition(
         &self,
         call: Call<'_>,
@@ -102,8 +104,8 @@ impl Partitions {
         asked: &FetchPartition,
         fetch: &mut Fetch,
     ) -> bool {
-        // Kafka caps the first partition by the request's bound, which may be negative; later ones
-        // by what is left of it, at least 0.
+        // Kafka limits the first partition to the request's bound, which may be negative, and later
+        // partitions to the rest of this bound, which is at least 0.
         let max_bytes = if fetch.response.responses.is_empty() {
             asked.partition_max_bytes.min(body.max_bytes)
         } else {
@@ -137,7 +139,7 @@ impl Partitions {
         max_bytes: i32,
     ) -> Result<PartitionId, Missing> {
         let id = self.locate(topic, asked.partition)?;
-        // A fetch with a negative leader epoch has none, whatever its value.
+        // In a fetch, any negative leader epoch means that there is none.
         check_leader_epoch(asked.current_leader_epoch.max(-1)).map_err(Missing::of)?;
         // Partitions have no followers: the leader is the only replica.
         if replica(call.version, body) >= 0 {
@@ -158,8 +160,8 @@ impl Partitions {
         Ok(id)
     }
 
-    /// Whether the client has records of epoch 0, the only one, beyond the end of the log: the
-    /// answer then has the end of that epoch (KIP-595).
+    /// Whether the client has records of epoch 0, the only epoch, beyond the end of the log. If so,
+    /// the answer has the end of this epoch (KIP-595).
     fn has_diverged(&self, id: PartitionId, asked: &FetchPartition) -> bool {
         asked.last_fetched_epoch == 0 && asked.fetch_offset > self.bounds(id).high_watermark
     }
@@ -180,8 +182,8 @@ impl Partitions {
     }
 }
 
-/// The partitions asked for. A partition named several times is answered once, by the last entry,
-/// as in Kafka (`FetchRequest.fetchData` is a map).
+/// The requested partitions. A partition that is named several times is answered once, from the
+/// last entry, as in Kafka (`FetchRequest.fetchData` is a map).
 fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartition> {
     let topics = body.topics.iter();
     let asked = topics.flat_map(|topic| topic.partitions.iter().map(move |it| (topic, it)));
@@ -191,7 +193,8 @@ fn last_asked<'r>(body: &'r FetchRequest<'_>) -> HashMap<Named<'r>, FetchPartiti
     asked.map(named).collect()
 }
 
-/// A partition is led by the same shard for as long as it exists: its leader epoch is 0 (KIP-320).
+/// Checks the leader epoch of a request. The same shard leads a partition for as long as it exists,
+/// so its leader epoch is 0 (KIP-320).
 pub(super) fn check_leader_epoch(asked: i32) -> Result<(), ErrorCode> {
     match asked {
         -1 | 0 => Ok(()),
@@ -209,7 +212,7 @@ fn find_topic<'i>(call: Call<'i>, asked: &FetchTopic<'_>) -> Option<&'i Topic> {
 }
 
 /// Adds a partition to the answer and returns its place. As in Kafka, a topic appears again if
-/// others came in between.
+/// other topics came in between.
 fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>) -> (usize, usize) {
     let responses = &mut fetch.response.responses;
     let same = |last: &FetchableTopicResponse<'_>| {
@@ -225,7 +228,7 @@ fn push(fetch: &mut Fetch, asked: &FetchTopic<'_>, data: PartitionData<'static>)
     (topic, partitions.len() - 1)
 }
 
-/// Kafka's answer when it fails on a request (`FetchRequest.getErrorResponse`).
+/// Kafka's answer when it fails to handle a request (`FetchRequest.getErrorResponse`).
 fn refuse_all(version: i16, body: &FetchRequest<'_>) -> FetchResponse<'static> {
     let error = ErrorCode::UnknownServerError;
     let refuse = |asked: &FetchPartition| unknown_data(asked, error);

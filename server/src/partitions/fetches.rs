@@ -1,4 +1,4 @@
-//! The fetches that are not answered yet: by id, by deadline, by connection.
+//! The fetches that are not answered yet: by id, by deadline and by connection.
 
 use super::limits::{WAITING_FETCHES_MAX, WAITING_PARTITIONS_MAX};
 use super::reads::{Fetch, Want};
@@ -12,11 +12,11 @@ use muster_fairness::Holders;
 use muster_faults::Fault;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The memory that a partition takes in a fetch while that waits.
+/// The memory that a partition takes in a fetch that waits.
 pub(crate) const PARTITION_OF_FETCH_BYTES: usize =
     size_of::<PartitionData<'_>>() + size_of::<Want>() + 64;
 
-/// Kafka's fetch purgatory.
+/// The fetches that are not answered yet, like Kafka's fetch purgatory.
 #[derive(Debug)]
 pub(super) struct Fetches {
     by_id: HashMap<u64, Fetch>,
@@ -24,7 +24,8 @@ pub(super) struct Fetches {
     /// The deadlines of parked fetches.
     deadlines: BTreeSet<(i64, u64)>,
     by_connection: BTreeSet<(u64, u64)>,
-    /// The parked fetches of each address, and the partitions in all of its fetches.
+    /// The number of parked fetches of each address, and the number of partitions in all fetches of
+    /// each address.
     parked: Holders,
     partitions: Holders,
     partitions_max: usize,
@@ -62,7 +63,7 @@ impl Fetches {
     /// Checks whether a fetch may be parked.
     ///
     /// # Errors
-    /// Too many are, or too many of its address.
+    /// Too many fetches are parked, or too many of this address.
     pub(super) fn admit(&self, fetch: &Fetch) -> Result<(), Refused> {
         let address = fetch.address;
         let refuse = |limit| move |exceeded| Refused { limit, exceeded, address };
@@ -114,7 +115,7 @@ impl Fetches {
         ids.map(|(_, id)| *id).collect()
     }
 
-    /// Whether a request is a fetch that waits for records, until a time that is not over.
+    /// Whether a request is a fetch that waits for records, and its deadline has not passed.
     pub(super) fn is_parked(&self, request: RequestId, now: i64) -> bool {
         let is_parked = |id: &u64| {
             self.get(*id).is_some_and(|fetch| {
@@ -134,13 +135,13 @@ impl Fetches {
         ids.filter(is_parked).count()
     }
 
-    /// Adds the use of their limits.
+    /// Adds the use of the limits on fetches.
     pub(super) fn add_limits(&self, gauges: &mut LimitGauges) {
         gauges.set(Limit::WaitingFetches, self.parked.total(), WAITING_FETCHES_MAX);
         gauges.set(Limit::WaitingPartitions, self.partitions.total(), self.partitions_max);
     }
 
-    /// The difference between the shares of addresses and a count of all fetches: for checks.
+    /// The difference between the shares of addresses and a count of all fetches, for checks.
     pub(super) fn miscounted_shares(&self) -> usize {
         let partitions = self.by_id.values().map(Fetch::partitions).sum();
         self.parked.total().abs_diff(self.deadlines.len())
@@ -151,7 +152,7 @@ impl Fetches {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// A parked fetch whose deadline has come.
+    /// A parked fetch whose deadline has passed.
     pub(super) fn due(&self, now: i64) -> Option<u64> {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
     }

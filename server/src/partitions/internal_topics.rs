@@ -1,6 +1,7 @@
-//! Internal topics: fetched like any other topic, but their records are in the shard's own log,
-//! which the caller holds. The caller reports the bounds of a partition after each flush; a read is
-//! requested in [`Effects::log_reads`](super::Effects) and answered by [`Partitions::log_read`].
+//! Internal topics: they are fetched like any other topic, but their records are in the shard's own
+//! log, which the caller holds. The caller reports the bounds of a partition after each flush. A
+//! read is requested in [`Effects::log_reads`](super::Effects) and answered by
+//! [`Partitions::log_read`].
 
 use super::io::Job;
 use super::partition::{Bounds, Grown};
@@ -12,7 +13,7 @@ use muster_codec::messages::AbortedTransaction;
 use muster_storage::{FileToken, LogPartition};
 use std::collections::BTreeSet;
 
-/// A read of the shard's log, to be planned with this token by `ShardLog::read_plan`.
+/// A read of the shard's log, which `ShardLog::read_plan` plans under this token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogRead {
     pub token: FileToken,
@@ -42,7 +43,7 @@ pub(super) struct InternalPartition {
 }
 
 impl PartitionId {
-    /// The place of its records in the shard's log; None for a partition of a user topic.
+    /// The partition's place in the shard's log; None for a partition of a user topic.
     pub(super) fn log_partition(self) -> Option<LogPartition> {
         InternalTopic::of_id(self.topic).map(|topic| topic.log_partition(self.index as u32))
     }
@@ -52,7 +53,7 @@ impl PartitionId {
     }
 }
 
-/// About the size of a record, at the least: a shard's log counts no bytes by partition.
+/// The assumed minimum size of a record: a shard's log counts no bytes by partition.
 pub(crate) const INTERNAL_RECORD_BYTES: u64 = 64;
 
 impl InternalPartition {
@@ -61,7 +62,8 @@ impl InternalPartition {
         Bounds { log_start, high_watermark, stable }
     }
 
-    /// About how many bytes can be read, of all records or of committed ones; None outside the log.
+    /// The approximate number of readable bytes, of all records or of committed ones; None outside
+    /// the log.
     pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let end = if reads_committed { self.stable } else { self.high_watermark };
         let records = end.saturating_sub(offset).max(0).unsigned_abs();
@@ -71,9 +73,9 @@ impl InternalPartition {
 }
 
 impl Partitions {
-    /// Reports that a partition of an internal topic led here can be read from `log_start` to
-    /// `high_watermark`, of committed records to `stable`; called at start-up and after each flush.
-    /// `bytes` were added.
+    /// Notes that a partition of an internal topic that this shard leads can be read from
+    /// `log_start` to `high_watermark`, and committed records to `stable`. Called at startup and
+    /// after each flush, which added `bytes`.
     pub fn log_flushed(
         &mut self,
         (topic, index): (InternalTopic, i32),
@@ -92,8 +94,8 @@ impl Partitions {
         }
     }
 
-    /// The batches that a [`LogRead`] asked for: none if there was nothing to plan, the reason
-    /// if they could not be read.
+    /// Takes the batches of a [`LogRead`]. There are none if there was nothing to plan; the error
+    /// is the reason why they could not be read.
     pub fn log_read(
         &mut self,
         token: FileToken,

@@ -1,4 +1,4 @@
-//! I/O state that a shard's partitions share: open files, budgets, buffers, and the reason of each
+//! I/O state that a shard's partitions share: open files, budgets, buffers, and the purpose of each
 //! read under way.
 
 use super::Identity;
@@ -21,12 +21,13 @@ use muster_storage::{
 };
 use std::collections::VecDeque;
 
-/// The reason of an operation, found again by its token. Writes of a log are the log's own.
+/// The purpose of an operation, found by the operation's token. Writes of a log are not jobs: the
+/// log knows their purpose.
 #[derive(Debug)]
 pub(super) enum Job {
     Find(Part, BatchSearch),
     Lookup(Part, TimestampSearch),
-    /// Reads of records into memory: of headers, and of batches.
+    /// Reads of records into memory: first of headers, then of batches.
     FindRecords(RecordRead, BatchSearch),
     ReadRecords {
         reader: Reader,
@@ -35,7 +36,7 @@ pub(super) enum Job {
     },
     /// A read of an internal topic, in the shard's own log.
     Log(Part),
-    /// A sync of a partition up to here (`flush.messages`, or a clean stop).
+    /// A sync of a partition up to this end (`flush.messages`, or a clean stop).
     Flush(PartitionId, LogEnd),
     /// A write of the recovery points.
     Checkpoint,
@@ -52,20 +53,21 @@ pub(super) enum Job {
 /// The part of a request that waits for a read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// The fetch or look-up.
+    /// The number of the fetch or look-up.
     pub request: u64,
-    /// The index of its partition in `wants`.
+    /// The index of the part's partition in `wants`.
     pub want: usize,
 }
 
-/// Scrubs of partitions: `scrub.rs`.
+/// The scrubs of partitions: see `scrub.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
-    /// The time of the next read of the pass: those of suspects are not at its rate.
+    /// The time of the pass's next read. Reads of suspects are not limited to its rate.
     pub next_at: i64,
-    /// The scrubs that were begun, the next one last: one of the pass, and of a suspect.
+    /// The scrubs that were begun, the next one last: at most one of the pass, and one of a
+    /// suspect.
     pub begun: Vec<Begun>,
-    /// A read is under way.
+    /// Whether a read is under way.
     pub is_waiting: bool,
     /// The last segment of the pass, and the time when the pass began.
     pub after: Option<(PartitionId, i64)>,
@@ -79,9 +81,9 @@ pub(super) struct Scrubber {
 pub(super) struct Begun {
     pub id: PartitionId,
     pub scrub: Scrub,
-    /// It is of a suspect, and waits for nothing.
+    /// Whether the scrub is of a suspect, and has to wait for nothing.
     pub is_urgent: bool,
-    /// Its file was looked at for the next read, and is there.
+    /// Whether the file was looked at for the next read, and exists.
     pub is_there: bool,
 }
 
@@ -96,16 +98,16 @@ impl Scrubber {
         !self.suspects.is_empty() || self.begun.last().is_some_and(|begun| begun.is_urgent)
     }
 
-    /// Begins with nothing more: the server stops.
+    /// Begins no further scrub or read, because the server stops.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
     }
 }
 
-/// A token contains the number of its log; number 0 is no log's and marks the tokens of jobs.
+/// The number in the tokens of jobs. A token of a log contains the log's number, which is never 0.
 const JOBS: u32 = 0;
 
-/// The counter of jobs takes the bits below the number of a log.
+/// The number of bits for the counter of jobs: the bits below the number of a log.
 const COUNT_BITS: u32 = 24;
 
 #[derive(Debug)]
@@ -116,14 +118,14 @@ pub(super) struct Io {
     next_job: u64,
     jobs: HashMap<FileToken, (Job, usize)>,
     read_bytes: usize,
-    /// Bytes of batches that are not written, by the addresses of their producers.
+    /// The number of unwritten bytes of batches, by the addresses of their producers.
     unwritten: Holders,
     pub unwritten_max: usize,
-    /// The producers of all partitions by the addresses that have brought them, and their limit.
+    /// The number of producers of all partitions, by the addresses that added them; and its limit.
     pub producers: Holders,
     pub producers_max: usize,
     spare: Vec<u8>,
-    /// The bytes that further batches of the request may have when they are decompressed.
+    /// The number of bytes to which further batches of the request may be decompressed.
     pub decompressed_left: usize,
     pub(super) counters: PartitionCounters,
 }
@@ -160,14 +162,14 @@ impl Io {
     /// Checks whether a client may have this number of further bytes written.
     ///
     /// # Errors
-    /// It may not: too many are not written yet, or too many of its address.
+    /// Too many bytes are not written yet, or too many of this address.
     pub(super) fn fits_write_budget(&self, address: Address, len: usize) -> Result<(), Refused> {
         let admitted = self.unwritten.admit(address, len, self.unwritten_max);
         let limit = Limit::UnwrittenBytes;
         admitted.map_err(|exceeded| Refused { limit, exceeded, address })
     }
 
-    /// A request with batches begins.
+    /// Prepares for a request with batches.
     pub(super) fn begin_request(&mut self) {
         self.decompressed_left = DECOMPRESSED_BYTES_MAX;
     }
@@ -176,12 +178,12 @@ impl Io {
         self.read_bytes < READ_BYTES_IN_FLIGHT_MAX
     }
 
-    /// Bytes of reads under way.
+    /// The number of bytes of reads under way.
     pub(super) fn reading_bytes(&self) -> usize {
         self.read_bytes
     }
 
-    /// Bytes that were accepted from producers, and whose writes are not done.
+    /// The number of bytes that were accepted from producers and are not written yet.
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.unwritten.total()
     }
@@ -191,7 +193,7 @@ impl Io {
         self.jobs.is_empty() && self.unwritten.total() == 0
     }
 
-    /// Takes bytes of the budget of writes, for a batch that waits for its coordinator.
+    /// Reserves bytes of the budget of writes, for a batch that waits for its coordinator.
     pub(super) fn reserve(&mut self, address: Address, len: usize) {
         self.unwritten.take(address, len);
     }
@@ -204,7 +206,7 @@ impl Io {
         self.counters.appended_bytes += len as u64;
     }
 
-    /// The counted bytes were written.
+    /// Returns written bytes to the budget of writes.
     pub(super) fn written(&mut self, address: Address, len: usize) {
         self.unwritten.release(address, len);
     }
@@ -216,7 +218,7 @@ impl Io {
         FileToken(u64::from(self.token_tag) << 56 | u64::from(JOBS) << COUNT_BITS | count)
     }
 
-    /// Registers the last of `ops` under its reason.
+    /// Registers the last of `ops` as this job.
     pub(super) fn begin(&mut self, token: FileToken, job: Job, ops: &[FileOp]) {
         let read_bytes = match ops.last() {
             Some(FileOp::Read { len, .. }) => *len as usize,
@@ -225,7 +227,7 @@ impl Io {
         self.begin_elsewhere(token, job, read_bytes);
     }
 
-    /// Registers a job of this number of bytes that the shard's log performs.
+    /// Registers a job that reads this number of bytes and that the shard's log performs.
     pub(super) fn begin_elsewhere(&mut self, token: FileToken, job: Job, read_bytes: usize) {
         self.read_bytes += read_bytes;
         self.jobs.insert(token, (job, read_bytes));
@@ -236,7 +238,7 @@ impl Io {
         PartitionLog::number(token) == JOBS
     }
 
-    /// The reason of an operation that ended.
+    /// The job of an operation that has ended.
     pub(super) fn end(&mut self, token: FileToken) -> Option<Job> {
         let (job, read_bytes) = self.jobs.remove(&token)?;
         self.read_bytes -= read_bytes;

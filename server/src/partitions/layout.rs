@@ -1,9 +1,9 @@
 //! Paths relative to the data directory: `topics/<topic id>-<partition>/` for a partition, and
 //! `recovery-points/shard-<i>` for the recovery points of a shard's partitions.
 //!
-//! A directory is named by the topic's id: a topic that is created again never sees the files of
-//! its predecessor, even if the server ended before they were removed. The files in a directory are
-//! the business of [`PartitionLog`](muster_storage::PartitionLog).
+//! A directory is named by the topic's id, so a topic that is created again never sees the files of
+//! its predecessor, even if the server ended before they were removed.
+//! [`PartitionLog`](muster_storage::PartitionLog) alone knows the files in a directory.
 
 use super::partition_set::PartitionId;
 use muster_codec::Uuid;
@@ -29,19 +29,18 @@ pub fn parse_directory(name: &str) -> Option<PartitionId> {
     Some(PartitionId { topic: Uuid::parse(topic)?, index: index.parse().ok()? })
 }
 
-/// The file with the recovery points of a shard's partitions, and the name under which it is
-/// written.
+/// The file with the recovery points of a shard's partitions, and its name while it is written.
 pub fn recovery_points(shard: u32) -> [PathBuf; 2] {
     let directory = PathBuf::from(RECOVERY_POINTS);
     [format!("shard-{shard}"), format!("shard-{shard}.new")].map(|name| directory.join(name))
 }
 
-/// Whether a file of this name has recovery points, perhaps those of a shard that no longer exists.
+/// Whether a file of this name contains recovery points, perhaps of a shard that no longer exists.
 pub fn is_recovery_points(name: &str) -> bool {
     shard_of_points(name).is_some()
 }
 
-/// The shard whose recovery points a file of this name has; None for any other name.
+/// The shard whose recovery points are in a file of this name; None for any other name.
 pub fn shard_of_points(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.parse().ok()?;
     (name == format!("shard-{number}")).then_some(number)

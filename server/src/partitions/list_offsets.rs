@@ -11,8 +11,8 @@ use muster_codec::messages::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Timestamps with a special meaning (`ListOffsetsRequest`); `first_version` has their versions
-/// (`ReplicaManager.timestampMinSupportedVersion`).
+/// Timestamps with a special meaning (`ListOffsetsRequest`). `first_version` returns the version
+/// that added each (`ReplicaManager.timestampMinSupportedVersion`).
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -27,13 +27,13 @@ type Named<'r> = (&'r str, i32);
 enum Mentions {
     Once,
     Several,
-    /// Several times, and the error was answered.
+    /// The partition is named several times, and the error was answered.
     Answered,
 }
 
-/// The answer, or how to find it.
+/// The answer for a partition, or the search that finds it.
 enum Found {
-    /// A timestamp, an offset and a leader epoch; each -1 if there is none.
+    /// A timestamp, an offset and a leader epoch. Each is -1 if there is none.
     Offset(i64, i64, i32),
     ByScan(Target),
 }
@@ -53,7 +53,7 @@ impl Partitions {
         let mut places = HashMap::with_capacity(body.topics.len());
         let reads_committed = reads_committed(body.isolation_level);
         let mut lookup = Lookup::new(Asker::Client(call.request), reads_committed);
-        // A topic appears in an answer once, and only with partitions.
+        // In an answer, a topic appears only once, and only with partitions.
         for topic in body.topics.iter().filter(|topic| !topic.partitions.is_empty()) {
             let topics = &mut lookup.response.topics;
             let place = *places.entry(&*topic.name).or_insert(topics.len());
@@ -129,7 +129,7 @@ impl Partitions {
     }
 }
 
-/// Kafka's answer when it fails on a request.
+/// Kafka's answer when it fails to handle a request.
 fn refuse_all(body: &ListOffsetsRequest<'_>) -> ListOffsetsResponse<'static> {
     let refuse = |asked: &ListOffsetsPartition| ListOffsetsPartitionResponse {
         partition_index: asked.partition_index,
@@ -155,7 +155,8 @@ fn first_version(timestamp: i64) -> Result<i16, ErrorCode> {
     })
 }
 
-/// Counts how often each partition is named: Kafka answers repeated ones once, with an error.
+/// Counts how often each partition is named. Kafka answers a repeated partition once, with an
+/// error.
 fn count_names<'r>(body: &'r ListOffsetsRequest<'_>) -> BTreeMap<Named<'r>, Mentions> {
     let mut named = BTreeMap::new();
     for topic in &body.topics {

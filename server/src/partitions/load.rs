@@ -1,5 +1,5 @@
-//! Start-up: reads the files of each partition and keeps a copy of bytes that recovery will cut
-//! off. The only file here that accesses the file system; [`PartitionRecovery`] interprets the
+//! Startup: reads the files of each partition and keeps a copy of bytes that recovery will cut off.
+//! This is the only file here that accesses the file system; [`PartitionRecovery`] interprets the
 //! bytes.
 
 use super::Effects;
@@ -29,7 +29,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// The extension of files with bytes that were cut off; recovery ignores them.
+/// The extension of files with bytes that were cut off. Recovery ignores such files.
 pub const CUT_EXTENSION: &str = "cut";
 
 /// The end of the part of each partition that is known to be on stable storage.
@@ -44,7 +44,7 @@ pub(super) struct Found {
     pub producers: Producers,
 }
 
-/// The partitions that have a directory, those of deleted topics included.
+/// The partitions that have a directory, including partitions of deleted topics.
 pub(super) fn on_disk(data: &Path) -> io::Result<Vec<PartitionId>> {
     let names = names(&data.join(layout::TOPICS))?;
     Ok(names.iter().filter_map(|name| layout::parse_directory(name)).collect())
@@ -60,9 +60,9 @@ pub(super) fn make_directory(data: &Path) -> io::Result<()> {
     sync_name(&directory)
 }
 
-/// The recovery points of all shards' files, whatever the number of shards was: the later one
-/// ([`RecoveryPoint::later`]) where a partition has several. A damaged file is logged and left out:
-/// the ends of its partitions are then judged as after a crash.
+/// The recovery points of all shards' files, whatever the number of shards was. If a partition has
+/// several points, the later one is used ([`RecoveryPoint::later`]). A damaged file is logged and
+/// left out: the ends of its partitions are then judged as after a crash.
 ///
 /// # Errors
 /// A file or the directory cannot be read.
@@ -110,7 +110,7 @@ pub(super) fn read(
 /// Reads a partition as the server does at startup, and changes nothing.
 ///
 /// # Errors
-/// Damage, or a failed read, that keeps a server from serving it.
+/// Damage or a failed read, because of which a server would not serve the partition.
 pub fn recovered(
     directory: &Path,
     point: Option<RecoveryPoint>,
@@ -121,16 +121,16 @@ pub fn recovered(
 /// The files of a partition as a repair would leave them.
 #[derive(Debug, Default)]
 pub struct Repair {
-    /// Segments by base offset; one of which nothing is left is removed.
+    /// The repaired segments by base offset. A segment of which nothing is left is removed.
     pub segments: BTreeMap<i64, SegmentRepair>,
-    /// The log continues in a new segment at this offset.
+    /// The offset at which the log continues in a new segment, if it does.
     pub end: Option<i64>,
 }
 
 /// Like [`recovered`], for the files as a repair would leave them, and with all checksums.
 ///
 /// # Errors
-/// Those of [`recovered`].
+/// The errors of [`recovered`].
 pub fn recovered_if(
     directory: &Path,
     point: Option<RecoveryPoint>,
@@ -170,17 +170,17 @@ fn read_partition(
     Ok(Found { recovered: recovery.finish()?, start_offset, producers })
 }
 
-/// The files of a partition, as recovery has to see them.
+/// The files of a partition in the form that recovery needs.
 ///
 /// # Errors
-/// A damaged segment that compaction had completed, and errors of files.
+/// A segment that compaction had completed is damaged, or a file cannot be read.
 pub fn partition_files(directory: &Path) -> Result<PartitionFiles, PartitionError> {
     PartitionFiles::of(names(directory)?, |base_offset, name| {
         segment_end(base_offset, &SegmentOnDisk::open(&directory.join(name))?)
     })
 }
 
-/// Gives compacted segments their final names, and removes what compaction left.
+/// Gives compacted segments their final names, and removes other files that compaction left.
 fn finish_swaps(directory: &Path) -> Result<(), PartitionError> {
     let names = names(directory)?;
     let mut left: Vec<String> = names.into_iter().filter(|it| is_left_by_compaction(it)).collect();
@@ -236,8 +236,8 @@ pub(super) fn report_part(directory: &Path, name: &str, part: &DamagedPart) {
     );
 }
 
-/// Keeps bytes that recovery will cut off or remove beside the log: a torn end (its first
-/// [`CUT_BYTES_KEPT_MAX`] bytes), and the segments after it under another name.
+/// Keeps bytes that recovery will cut off or remove: the first [`CUT_BYTES_KEPT_MAX`] bytes of a
+/// torn end beside the log, and the segments after it under another name.
 fn put_aside(directory: &Path, name: &str, recovered: &RecoveredPartition) -> io::Result<()> {
     if let Some(torn) = recovered.torn() {
         let path = directory.join(segment_file_name(torn.base_offset));
@@ -275,7 +275,7 @@ fn copy_end(segment: &Path, torn: &TornEnd) -> io::Result<PathBuf> {
     Ok(kept)
 }
 
-/// The names in a directory, none if it is not there.
+/// The names in a directory; empty if there is no such directory.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let Some(entries) = if_there(fs::read_dir(directory))? else { return Ok(Vec::new()) };
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
@@ -299,7 +299,7 @@ impl SegmentOnDisk {
     /// Opens the file.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The errors of the file system.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -331,16 +331,16 @@ fn replay(producers: &mut Producers, wall: Wall, batch: &VisitedBatch) {
     producers.appended(origin, &sequenced, stored, (*place, None));
 }
 
-/// The end of a transaction that a marker in the log has.
+/// The end of a transaction according to a marker in the log.
 fn end_of(header: &BatchHeader, marker: &EndTxnMarker) -> End {
     let EndTxnMarker { outcome, coordinator_epoch } = *marker;
     let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
     End { producer, outcome, version: 0, coordinator_epoch }
 }
 
-/// Clears the directories of topics that do not exist: those whose deletion was noted but not
-/// finished are removed, others are moved to the trash. Most of these were deleted shortly before a
-/// stop.
+/// Clears the directories of topics that do not exist. If the deletion of the topic was noted but
+/// not finished, the directory is removed; otherwise it is moved to the trash. Most of these topics
+/// were deleted shortly before a stop.
 pub(super) fn clear(
     gone: BTreeSet<PartitionId>,
     image: &ClusterImage,

@@ -1,4 +1,4 @@
-//! Whether this shard answers for a partition, and who does otherwise.
+//! Whether this shard answers for a partition, and which shard does otherwise.
 
 use super::partition_set::PartitionId;
 use super::{Call, Partitions};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Missing {
     pub error: ErrorCode,
-    /// The shard that leads it.
+    /// The shard that leads the partition.
     pub leader: Option<u32>,
 }
 
@@ -29,7 +29,7 @@ impl Missing {
 }
 
 impl Partitions {
-    /// Finds the leader of a partition that the image has, for a client.
+    /// Finds a partition of a topic in the image, for a client.
     pub(super) fn locate(&self, topic: &Topic, index: i32) -> Result<PartitionId, Missing> {
         let id = self.locate_served(topic, index)?;
         if self.withheld.ids.contains(&id) {
@@ -51,12 +51,12 @@ impl Partitions {
         if self.offline.contains_key(&id) {
             return Err(Missing::of(ErrorCode::KafkaStorageError));
         }
-        // In the image but not created yet: the client retries.
+        // The partition is in the image but not created yet: the client retries.
         let known = self.partitions.contains_key(&id);
         known.then_some(id).ok_or(Missing::of(ErrorCode::UnknownTopicOrPartition))
     }
 
-    /// A partition by its topic's name.
+    /// Finds a partition by its topic's name.
     pub(super) fn locate_named(
         &self,
         image: &ClusterImage,
@@ -67,8 +67,8 @@ impl Partitions {
         self.locate(topic, index).map_err(|missing| missing.error)
     }
 
-    /// A partition by its topic's name, for a coordinator of transactions: what is withheld from
-    /// clients is there for it, as its messages are not all sent again.
+    /// Finds a partition by its topic's name, for a coordinator of transactions. Finds withheld
+    /// partitions, too, because not all messages of coordinators are sent again.
     pub(super) fn locate_for_coordinator(
         &self,
         topic: &str,
@@ -80,12 +80,12 @@ impl Partitions {
         if has_lost_writes { Err(ErrorCode::KafkaStorageError) } else { Ok(id) }
     }
 
-    /// Clients find none of these partitions until the shard's log is flushed up to a position.
+    /// Hides these partitions from clients until the shard's log is flushed up to a position.
     pub(crate) fn withhold(&mut self, ids: BTreeSet<PartitionId>, until: u64) {
         self.withheld = Withheld { ids, until };
     }
 
-    /// The shard's log is flushed up to a position.
+    /// Notes that the shard's log is flushed up to a position.
     pub(crate) fn shard_log_flushed(&mut self, position: u64) {
         if self.withheld.until <= position {
             self.withheld.ids.clear();

@@ -1,6 +1,6 @@
-//! Looks at the files of partitions by their names: a process that has a file open notices neither
-//! that it was removed, replaced or cut short, nor that its directory was moved away. What is
-//! written there is lost at the next startup, so that a partition whose active segment is lost
+//! Looks at the files of partitions by their names. A process that has a file open does not notice
+//! that the file was removed, replaced or cut short, or that its directory was moved away. Records
+//! written to such a file are lost at the next startup, so a partition whose active segment is lost
 //! takes no further batch. Reads continue: open files still have the records.
 
 use super::Effects;
@@ -12,21 +12,21 @@ use tracing::{error, info};
 
 const PAUSE_MS: i64 = 1_000;
 
-/// The most files that are looked at between two pauses.
+/// The maximum number of files that are looked at between two pauses.
 const LOOKS_MAX: usize = 32;
 
-/// The most partitions that are visited for one of them: some have no files.
+/// The maximum number of partitions that are visited to find a file: some have none.
 const VISITS_MAX: usize = 256;
 
 impl Partitions {
-    /// The files that are lost, in words: how many, and the first of them.
+    /// A description of the lost files: their number, and the first of them.
     pub(crate) fn files_trouble(&self) -> Option<String> {
         let ((id, _), LostFile { what, .. }) = self.looks.lost.first_key_value()?;
         let (name, count) = (self.name_of(*id), self.looks.lost());
         Some(format!("{count} files of partitions are lost; the first, of {name}: {what}"))
     }
 
-    /// Notes, and counts, that the file of a segment is lost. False if this was known.
+    /// Notes and counts that the file of a segment is lost. Returns false if this was known.
     pub(super) fn note_lost(&mut self, place: (PartitionId, i64), file: LostFile) -> bool {
         if let Some(known) = self.looks.lost.get_mut(&place) {
             known.lacks_writes |= file.lacks_writes;
@@ -37,7 +37,7 @@ impl Partitions {
         true
     }
 
-    /// Forgets lost files of segments that retention or DeleteRecords has dropped since.
+    /// Forgets lost files of segments that retention or DeleteRecords has dropped meanwhile.
     fn forget_dropped(&mut self) {
         let Self { looks, partitions, .. } = self;
         looks.lost.retain(|(id, segment), file| {
@@ -51,7 +51,7 @@ impl Partitions {
         self.looks.lost.contains_key(&(id, base_offset))
     }
 
-    /// The time of the next looks; None while some are under way.
+    /// The time of the next looks; None while looks are under way.
     pub(super) fn looks_deadline(&self) -> Option<i64> {
         let is_free = self.has_looks() && self.looks.under_way == 0;
         is_free.then_some(self.looks.next_at)
@@ -81,13 +81,13 @@ impl Partitions {
         }
     }
 
-    /// A look that this began has ended.
+    /// Handles the end of a look that [`Self::look_at_files`] or [`Self::look_at_active`] began.
     pub(super) fn look_ended(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
         self.looks.under_way -= 1;
         self.looked(id, file, done);
     }
 
-    /// Takes the outcome of a look.
+    /// Handles the result of a look.
     pub(super) fn looked(&mut self, id: PartitionId, file: &PartitionFile, done: &FileDone) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let PartitionFile { base_offset, path, bytes, .. } = file;
@@ -101,7 +101,7 @@ impl Partitions {
                 Some(format!("{path} is shorter than it was: {len} bytes of {bytes}"))
             }
             FileDone::Looked { .. } => None,
-            // It is not known.
+            // The look has no result.
             FileDone::Written { .. }
             | FileDone::NoSpace { .. }
             | FileDone::Lost { .. }
@@ -139,7 +139,8 @@ impl Partitions {
         self.looks.under_way += 1;
     }
 
-    /// The next file of the round; None at its end, and after visits of many partitions.
+    /// The next file of the round. None at the end of the round, and after visits to many
+    /// partitions.
     fn next_file(&mut self) -> Option<(PartitionId, PartitionFile)> {
         let after = self.looks.after.take();
         let rest = match after {

@@ -1,5 +1,5 @@
-//! Offsets by time: the log returns where to read, and whether to read further. Small reads, as
-//! many at a time as the read budget allows.
+//! Offsets by time: the log returns the place to read, and whether to read further. Reads are
+//! small; as many run at a time as the read budget allows.
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
@@ -10,21 +10,21 @@ use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use muster_coordinator::RequestId;
 use muster_storage::{Searched, TimestampSearch};
 
-/// A ListOffsets that is not answered yet, or the same for a share partition.
+/// A ListOffsets that is not answered yet, or the same search for a share partition.
 #[derive(Debug)]
 pub(super) struct Lookup {
     asker: Asker,
-    /// Records from the last stable offset on count as not there.
+    /// Whether records from the last stable offset on are ignored.
     pub reads_committed: bool,
-    /// Complete but for the results of `wants`.
+    /// The response, complete except for the results of `wants`.
     pub response: ListOffsetsResponse<'static>,
     wants: Vec<LookupWant>,
-    /// The first of `wants` whose search has not begun.
+    /// The index of the first of `wants` whose search has not begun.
     next: usize,
     running: usize,
 }
 
-/// The one that a look-up is for.
+/// The recipient of a look-up's result.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Asker {
     Client(RequestId),
@@ -35,9 +35,9 @@ pub(super) enum Asker {
 /// The record that is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The first with this timestamp or a later one, in milliseconds since the epoch.
+    /// The first record with this timestamp or a later one, in milliseconds since the epoch.
     AtOrAfter(i64),
-    /// The first with the largest timestamp.
+    /// The first record with the largest timestamp.
     Newest,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Target {
 struct LookupWant {
     id: PartitionId,
     target: Target,
-    /// The place of its answer in the response.
+    /// The place of the answer in the response.
     topic: usize,
     partition: usize,
 }
@@ -61,7 +61,7 @@ impl Lookup {
         Self { asker, reads_committed, response, wants: Vec::new(), next: 0, running: 0 }
     }
 
-    /// Whether it is for a client of this connection.
+    /// Whether the look-up is for a client of this connection.
     pub(super) fn is_of(&self, connection: u64) -> bool {
         match self.asker {
             Asker::Client(request) => request.connection == connection,
@@ -97,7 +97,7 @@ impl Partitions {
         self.continue_lookup(id, out);
     }
 
-    /// Begins searches until the read budget is used up; answers when all have ended.
+    /// Begins searches until the read budget is used up. Answers when all searches have ended.
     pub(super) fn continue_lookup(&mut self, id: u64, out: &mut Effects) {
         let Some(mut lookup) = self.lookups.remove(&id) else { return };
         while lookup.next < lookup.wants.len() && self.io.has_read_budget() {
@@ -126,7 +126,7 @@ impl Partitions {
         time.map(|time| log.search(time))
     }
 
-    /// Reads where the record may be; false if there is none.
+    /// Reads the place where the record may be. Returns false if there is no such place.
     fn search_on(
         &mut self,
         id: PartitionId,
@@ -144,7 +144,7 @@ impl Partitions {
         reads
     }
 
-    /// A read of a look-up is done, or failed.
+    /// Handles the end of a read for a look-up; the data is None if the read failed.
     pub(super) fn lookup_read(
         &mut self,
         part: Part,
@@ -176,7 +176,7 @@ impl Partitions {
         self.search_ended(part.request, out);
     }
 
-    /// One of the searches of a look-up has ended; the last one answers it.
+    /// Notes that a search of a look-up has ended. After the last search, the look-up is answered.
     fn search_ended(&mut self, id: u64, out: &mut Effects) {
         let Some(lookup) = self.lookups.get_mut(&id) else { return };
         lookup.running -= 1;

@@ -1,6 +1,7 @@
-//! Writes and syncs that found no file: its name was lost while the file was closed, and with it
-//! what it held. What was appended there is not acknowledged, and nothing more is written before
-//! the next start, which decides what is left. Reads of the other segments continue.
+//! Writes and syncs that found no file: the file's name, and with it the content, was lost while
+//! the file was closed. Records that were appended there are not acknowledged, and nothing more is
+//! written to the partition before the next start, which decides what is left. Reads of the other
+//! segments continue.
 
 use super::Effects;
 use super::batch::Refusal;
@@ -14,8 +15,8 @@ use muster_storage::{FileKey, PartitionLog};
 use tracing::error;
 
 impl Partitions {
-    /// A write or a sync of a partition found no file. Batches before the lost ones can still
-    /// become readable, so their produces wait.
+    /// Handles a write or a sync of a partition that found no file. Batches before the lost ones
+    /// can still become readable, so their produces wait.
     pub(super) fn lost_write(
         &mut self,
         id: PartitionId,
@@ -40,7 +41,7 @@ impl Partitions {
         }
     }
 
-    /// Batches of a produce or of a round are lost in a partition.
+    /// Ends a produce or a round whose batches are lost in a partition.
     fn produce_lost(&mut self, produce: u64, (id, topic): (PartitionId, &str), out: &mut Effects) {
         if self.round_lost(produce, out) {
             return;
@@ -49,12 +50,13 @@ impl Partitions {
         self.part_ended(produce, out);
     }
 
-    /// Whether a partition lacks what it was to write, such as a marker.
+    /// Whether any partition has lost writes, such as a marker.
     pub(crate) fn have_lost_writes(&self) -> bool {
         self.partitions.values().any(|partition| partition.has_lost_writes)
     }
 
-    /// A file could not be sent to a client: the next fetch reads it, and gets the error.
+    /// Handles that a file could not be sent to a client: the next fetch reads the file, and gets
+    /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
         let id = self.by_number.get(&file.log);
         if let Some(partition) = id.and_then(|id| self.partitions.get_mut(id)) {
@@ -64,7 +66,7 @@ impl Partitions {
 }
 
 impl PendingProduce {
-    /// Its batches are lost in a partition.
+    /// Answers that the batches for a partition are lost.
     fn lost(&mut self, id: PartitionId, topic: &str) {
         let error = ErrorCode::KafkaStorageError;
         self.error = self.error.or(Some(error));

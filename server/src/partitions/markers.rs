@@ -1,5 +1,5 @@
 //! The ends of transactions: WriteTxnMarkers, sent by an administrator, appends a marker to each
-//! partition that it names. It is answered when all markers are written, like a produce.
+//! partition that it names. Like a produce, it is answered when all markers are written.
 
 use super::limits::MARKERS_OF_A_REQUEST_MAX;
 use super::partition_set::PartitionId;
@@ -17,11 +17,11 @@ use muster_fairness::Address;
 use muster_transactions::message::{Producer, Stamp};
 use muster_transactions::partition::{End, Marking};
 
-/// The transactions that have offsets in groups, by partitions of `__consumer_offsets` that this
-/// shard leads.
+/// Transactions with offsets of groups, by the partitions of `__consumer_offsets` that this shard
+/// leads.
 pub trait OffsetTransactions {
-    /// Ends a transaction. [`Partitions::offsets_marked`] is to be called with the number of the
-    /// request when the marker is durable.
+    /// Ends a transaction. When the marker is durable, the implementation must have
+    /// [`Partitions::offsets_marked`] called with the number of the request.
     ///
     /// # Errors
     /// The producer or the coordinator is fenced.
@@ -38,7 +38,7 @@ struct AppendingMarkers<'r> {
     number: u64,
     /// The number of partitions that must be written before the answer.
     writes: usize,
-    /// The number of further markers that are accepted from the request.
+    /// The number of further markers that the request may write.
     left: usize,
 }
 
@@ -102,7 +102,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// A marker of [`OffsetTransactions::mark`] is durable.
+    /// Notes that a marker of [`OffsetTransactions::mark`] is durable.
     pub(crate) fn offsets_marked(&mut self, number: u64, out: &mut Effects) {
         self.produce_written(number, out);
     }
@@ -112,7 +112,7 @@ impl Partitions {
     ///
     /// # Errors
     /// The partition does not exist, the producer or the coordinator is fenced, or the budget of
-    /// unwritten bytes is exhausted.
+    /// unwritten bytes is used up.
     pub(super) fn mark(
         &mut self,
         wall: Wall,

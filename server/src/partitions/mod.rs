@@ -1,9 +1,10 @@
 //! The partitions of user topics that a shard leads: produce, fetch, transactions, offsets,
 //! retention, compaction.
 //!
-//! [`Partitions`] is sans-I/O, as the coordinator is: requests, completions, time and images of the
-//! cluster in; [`Effects`] (file operations and replies) out. The caller performs the operations of
-//! an `Effects` in order and returns each [`FileDone`](muster_storage::FileDone).
+//! [`Partitions`] is sans-I/O, like the coordinator. Its inputs are requests, completions, the time
+//! and images of the cluster; its outputs are [`Effects`]: file operations and replies. The caller
+//! performs the operations of an `Effects` in order and returns each
+//! [`FileDone`](muster_storage::FileDone).
 //!
 //! A record is visible (to a fetch, in an answer, in an offset) when its write is done: the high
 //! watermark of a partition is the end of its last completed write.

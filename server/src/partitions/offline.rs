@@ -1,6 +1,6 @@
-//! Offline partitions: those with damage, found at startup, that no crash explains, and behind
-//! which it is not known where the next batch begins. Requests for them get KAFKA_STORAGE_ERROR,
-//! like those of a broker's failed log directory; all others are served.
+//! Offline partitions. Startup found damage in them that no crash explains, and it is not known
+//! where the next batch after the damage begins. Requests for them get KAFKA_STORAGE_ERROR, like
+//! requests for a broker's failed log directory. All other partitions are served.
 
 use super::layout;
 use super::partition_set::{PartitionId, Partitions};
@@ -14,17 +14,17 @@ use tracing::error;
 /// A partition that is not served.
 #[derive(Debug)]
 pub(super) struct Offline {
-    /// The recovery point; it stays in the file of recovery points.
+    /// The recovery point, which stays in the file of recovery points.
     pub point: Option<RecoveryPoint>,
 }
 
-/// Looks at files while they are served: `looks.rs`.
+/// The looks at files while partitions are served: see `looks.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     pub next_at: i64,
-    /// Looks that have not ended: the disk may hang.
+    /// The number of looks that have not ended: the disk may hang.
     pub under_way: usize,
-    /// The file that was looked at last, of a round over all of them.
+    /// The last file that was looked at in the present round over all files.
     pub after: Option<(PartitionId, i64)>,
     /// The files that are lost, by the base offsets of their segments.
     pub lost: BTreeMap<(PartitionId, i64), LostFile>,
@@ -32,19 +32,20 @@ pub(super) struct Looks {
 
 #[derive(Debug)]
 pub(super) struct LostFile {
-    /// Which file, and how.
+    /// A description of the file and of the problem.
     pub what: String,
-    /// A write or a sync did not find it: it lacks this write even if it is back.
+    /// Whether a write or a sync did not find the file. If so, the file lacks this write even when
+    /// it is back.
     pub lacks_writes: bool,
 }
 
 impl Looks {
-    /// The files that are lost.
+    /// The number of lost files.
     pub(super) fn lost(&self) -> usize {
         self.lost.len()
     }
 
-    /// The partition is gone.
+    /// Forgets the lost files of a removed partition.
     pub(super) fn forget(&mut self, id: PartitionId) {
         self.lost.retain(|(of, _), _| *of != id);
     }
@@ -56,7 +57,7 @@ impl Partitions {
         self.offline.len()
     }
 
-    /// Those that are offline, in order.
+    /// The offline partitions, in order.
     pub fn offline_list(&self) -> OfflineList {
         self.offline.keys().map(|id| (id.topic, id.index)).collect()
     }
@@ -79,7 +80,7 @@ impl Partitions {
         self.offline.insert(id, Offline { point });
     }
 
-    /// Its topic was deleted; false if the partition was not offline.
+    /// Removes a partition whose topic was deleted. Returns false if it was not offline.
     pub(super) fn remove_offline(&mut self, id: PartitionId, out: &mut Effects) -> bool {
         let was_offline = self.offline.remove(&id).is_some();
         if was_offline {
