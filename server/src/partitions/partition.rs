@@ -31,23 +31,23 @@ pub(super) struct Partition {
     pub producers: Producers,
     unwritten: VecDeque<Unwritten>,
     awaiting: VecDeque<Awaiting>,
-    /// The ends that are to be synced, with the rounds that wait for them.
+    /// The ends that have to be synced, with the rounds that wait for each.
     awaiting_sync: VecDeque<(i64, u64)>,
     /// Fetches that wait for records.
     pub waiters: BTreeSet<u64>,
-    /// The last produce that named this partition.
+    /// The number of the last produce that named this partition.
     last_produce: u64,
-    /// Records appended since the last sync, and the end offset of the last completed sync.
+    /// The number of records since the last sync, and the end offset of the last completed sync.
     unsynced: i64,
     synced: i64,
-    /// Records may have been written since the last sync.
+    /// Whether records may have been written since the last sync.
     may_be_unsynced: bool,
     /// The recovery point in the file that is being written.
     pub point_written: Option<RecoveryPoint>,
     pub durably_stable: DurablyStable,
-    /// The file of the active segment is lost.
+    /// Whether the file of the active segment is lost.
     pub is_lost: bool,
-    /// A write or a sync found no file: nothing more is written before the next start.
+    /// Whether a write or a sync found no file: nothing more is written before the next start.
     pub has_lost_writes: bool,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Partition {
 struct Unwritten {
     end_offset: i64,
     len: usize,
-    /// The address of its producer.
+    /// The address of the batch's producer.
     address: Address,
 }
 
@@ -64,12 +64,12 @@ struct Unwritten {
 #[derive(Debug)]
 struct Awaiting {
     end_offset: i64,
-    /// Not only written but synced.
+    /// Whether the batch must be synced, too.
     sync: bool,
     produce: u64,
 }
 
-/// The readable offsets of a partition: from the first to before the second.
+/// The readable offsets of a partition: from `log_start` to before `high_watermark`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bounds {
     pub log_start: i64,
@@ -78,8 +78,8 @@ pub(crate) struct Bounds {
     pub stable: i64,
 }
 
-/// The bytes by which the readable part of a partition grew: of all records, and of those below the
-/// last stable offset.
+/// The number of bytes by which the readable part of a partition grew: of all records, and of
+/// records below the last stable offset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Grown {
     pub bytes: u64,
@@ -97,7 +97,7 @@ pub(super) struct Appended {
 }
 
 impl Partition {
-    /// Continues from the files found on disk, or begins an empty log.
+    /// Opens the log from the files found on disk, or begins an empty log.
     pub(super) fn open(
         id: PartitionId,
         config: TopicConfig,
@@ -149,7 +149,7 @@ impl Partition {
         self.log.set_config(log_config(config));
     }
 
-    /// False if this produce has named the partition before.
+    /// Whether this produce has not named the partition before.
     pub(super) fn first_in_request(&mut self, produce: u64) -> bool {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
@@ -162,8 +162,8 @@ impl Partition {
         self.producers.transactions.may_append(producer)
     }
 
-    /// Checks a batch, appends it and writes it, unless it is a duplicate. One of a transaction was
-    /// admitted before, by the verdict with the stamp `admitted` if a question was needed.
+    /// Checks a batch, appends it and writes it, unless it is a duplicate. A batch of a transaction
+    /// was admitted before: by the verdict with the stamp `admitted`, if there was a question.
     pub(super) fn append(
         &mut self,
         origin: Origin,
@@ -206,7 +206,7 @@ impl Partition {
         Ok(Appended { base_offset, last_offset, log_append_time, sync })
     }
 
-    /// Appends a marker, after `may_mark` of the transactions has allowed it.
+    /// Appends a marker that `may_mark` of the transactions has allowed.
     pub(super) fn mark(
         &mut self,
         wall: Wall,
@@ -284,7 +284,7 @@ impl Partition {
         due
     }
 
-    /// Adds a produce that waits for its batch; false if that is written already.
+    /// Adds a produce that waits for its batch. Returns false if the batch is written already.
     pub(super) fn await_write(&mut self, appended: &Appended, produce: u64) -> bool {
         let end_offset = appended.last_offset + 1;
         let awaiting = Awaiting { end_offset, sync: appended.sync, produce };
@@ -295,7 +295,7 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits until all that was appended is written; false if it is.
+    /// Adds a round that waits until all appended batches are written. Returns false if they are.
     pub(super) fn await_end(&mut self, round: u64) -> bool {
         let end_offset = self.log.log_end_offset();
         let awaiting = Awaiting { end_offset, sync: false, produce: round };
@@ -306,7 +306,7 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits until all that was appended is synced; false if it is.
+    /// Adds a round that waits until all appended batches are synced. Returns false if they are.
     pub(super) fn await_sync(&mut self, round: u64) -> bool {
         let end = self.log.log_end_offset();
         let waits = self.durable_offset() < end;
@@ -324,7 +324,7 @@ impl Partition {
         awaiting.end_offset <= self.log.high_watermark() && synced
     }
 
-    /// Called when a write is done; returns by how much the readable part grew.
+    /// Handles the end of a write. Returns the growth of the readable part.
     pub(super) fn written(&mut self, done: &FileDone, io: &mut Io) -> Grown {
         let unstable_before = self.unstable_bytes();
         self.log.done(done);
@@ -351,13 +351,13 @@ impl Partition {
         self.stable().end.map_or(0, |place| self.log.readable_bytes_from(place))
     }
 
-    /// Where reads of committed records end.
+    /// The end of the records that reads of committed records return.
     pub(super) fn stable(&self) -> Stable {
         let (high_watermark, log_start) = (self.log.high_watermark(), self.log.log_start_offset());
         self.producers.transactions.stable(high_watermark, log_start)
     }
 
-    /// After a lost write the recovery point stays: the file may lack what follows it in the log.
+    /// Notes a completed sync. After a lost write the recovery point stays: records may be missing.
     pub(super) fn synced(&mut self, end: LogEnd) {
         if self.has_lost_writes {
             self.synced = self.synced.max(end.offset.min(self.log.high_watermark()));
@@ -367,7 +367,7 @@ impl Partition {
         self.log.synced(end);
     }
 
-    /// The produces whose batches are written.
+    /// Takes the produces whose batches are written, and the rounds whose ends are synced.
     pub(super) fn take_done(&mut self) -> Vec<u64> {
         let done = self.awaiting.iter().take_while(|awaiting| self.is_done(awaiting)).count();
         let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.produce).collect();
@@ -383,7 +383,7 @@ impl Partition {
         Bounds { log_start, high_watermark, stable: self.stable().offset }
     }
 
-    /// About how many bytes can be read, of all records or of committed ones; None outside the log.
+    /// The approximate size of readable records, all or committed ones; None outside the log.
     pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let log = self.log.log_start_offset()..=self.log.log_end_offset();
         if !log.contains(&offset) {
@@ -397,7 +397,7 @@ impl Partition {
         Some(if is_stable { bytes.saturating_sub(self.unstable_bytes()).max(1) } else { 0 })
     }
 
-    /// An offset, or the end of the damaged part in which it is.
+    /// The offset, or the end of the damaged part that contains it.
     pub(super) fn behind_damage(&self, offset: i64) -> i64 {
         self.log.damage_at(offset).unwrap_or(offset)
     }
@@ -412,7 +412,7 @@ impl Partition {
         aborted.map(answer).collect()
     }
 
-    /// The knowledge that a pass of compaction needs beside the log.
+    /// The inputs of a pass of compaction, apart from the log.
     pub(super) fn compaction_rules(
         &self,
         secret: u64,
@@ -431,7 +431,7 @@ impl Partition {
         }
     }
 
-    /// Removes what the topic's retention does not keep.
+    /// Removes records that the topic's retention does not keep.
     pub(super) fn sweep(&mut self, wall: Wall, io: &mut Io, out: &mut Effects) {
         self.log.retain(wall.0, &mut io.files, &mut out.ops);
         self.producers.transactions.log_starts_at(self.log.log_start_offset());
@@ -450,8 +450,8 @@ impl Partition {
         io.begin(token, Job::Flush(self.id, end), &out.ops);
     }
 
-    /// A write or a sync found no file. Returns the produces and rounds that wait for what never
-    /// comes: for syncs, and for records from the offset `from` on.
+    /// Handles a write or a sync that found no file. Returns the produces and rounds that wait in
+    /// vain: for syncs, and for records from the offset `from` on.
     pub(super) fn lost_write(&mut self, from: i64, io: &mut Io) -> Vec<u64> {
         self.has_lost_writes = true;
         let kept = self.unwritten.partition_point(|it| it.end_offset <= from);
@@ -465,7 +465,7 @@ impl Partition {
     }
 
     /// Deletes the log of a deleted topic's partition. Returns the produces and the fetches that
-    /// waited for it.
+    /// waited for the partition.
     pub(super) fn remove(self, io: &mut Io, out: &mut Effects) -> (Vec<u64>, BTreeSet<u64>) {
         self.unwritten.iter().for_each(|it| io.written(it.address, it.len));
         self.producers.release(&mut io.producers);

@@ -28,27 +28,27 @@ use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 
-/// The shard, and the parts of shared name spaces that belong to its partitions.
+/// The shard, and the parts of shared name spaces that its partitions use.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub shard: u32,
     pub placement: Placement,
-    /// The addresses of the shards; sent to clients that ask the wrong one.
+    /// The addresses of the shards, which are sent to clients that ask the wrong shard.
     pub endpoints: Endpoints,
-    /// The first of the file ids that belong to partitions; there are `open_files_max` of them.
+    /// The first of the file ids of partitions; there are `open_files_max` of them.
     pub first_file: FileId,
     pub open_files_max: u32,
     /// The top byte of the partitions' tokens.
     pub token_tag: u8,
-    /// Requests of producers are numbered from here.
+    /// The numbers of producers' requests are greater than this.
     pub first_number: u64,
     /// A number that clients do not know.
     pub secret: u64,
-    /// Batches of producers are refused while it is short.
+    /// The free space of the disk. While it is short, batches of producers are refused.
     pub space: DiskSpace,
 }
 
-/// A partition by the id of its topic: a topic that is created again has other partitions.
+/// A partition, with the id of its topic: a topic that is created again has other partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId {
     pub topic: Uuid,
@@ -71,20 +71,20 @@ pub struct Partitions {
     /// The partitions by the numbers of their logs, which the tokens of their writes contain.
     pub(super) by_number: HashMap<u32, PartitionId>,
     pub(super) io: Io,
-    /// Numbers the requests of producers.
+    /// The number of the last request of producers.
     pub(super) last_request: u64,
     pub(super) produces: HashMap<u64, PendingProduce>,
-    /// Questions to coordinators, by the number of their produce.
+    /// Open questions to coordinators, by the number of their produce.
     pub(super) questions: BTreeMap<u64, OpenQuestion>,
     /// The work under way for coordinators.
     pub(super) rounds: Rounds,
     pub(super) fetches: Fetches,
     pub(super) lookups: HashMap<u64, Lookup>,
-    /// Reads of records into memory that begin when others have ended.
+    /// Reads of records into memory that wait until other reads have ended.
     pub(super) waiting_record_reads: VecDeque<RecordRead>,
-    /// Partitions of which share partitions wait for further records.
+    /// Partitions whose further records share partitions wait for.
     pub(super) awaited_by_shares: BTreeSet<PartitionId>,
-    /// Parts of partitions that cannot be read, and were not dropped since.
+    /// The number of parts of partitions that cannot be read and have not been dropped.
     pub(super) damaged_parts: usize,
     /// The time of the next check of retention and idle producers.
     pub(super) next_sweep: Option<i64>,
@@ -97,7 +97,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// `config` is the shard's, with altered configs applied ([`Config::with_dynamic`]).
+    /// `config` is the config of the shard, including altered configs ([`Config::with_dynamic`]).
     pub fn new(config: Config, identity: Identity) -> Self {
         let last_request = identity.first_number;
         let (io, fetches) = (Io::new(&config, &identity), Fetches::new(&config));
@@ -129,13 +129,13 @@ impl Partitions {
         }
     }
 
-    /// Start-up: reads the files of the partitions led here with `std::fs`; blocks. Damaged or
+    /// Startup: reads the files of this shard's partitions with `std::fs`; blocks. Damaged or
     /// unreadable partitions are offline from then on. Directories of topics whose deletion is
-    /// under way are removed, those of unknown topics moved to the trash. The operations in `out`
-    /// open the files for the reactor.
+    /// under way are removed; directories of unknown topics are moved to the trash. The operations
+    /// in `out` open the files for the reactor.
     ///
     /// # Errors
-    /// The directory of the topics, or that of the recovery points, cannot be read.
+    /// The directory of the topics, or of the recovery points, cannot be read.
     pub fn open(
         &mut self,
         times: Times,
@@ -175,9 +175,9 @@ impl Partitions {
         Ok(())
     }
 
-    /// Topics, partitions or configs changed: creates the logs of new partitions led here, removes
-    /// those of deleted topics and answers requests that wait for them. `config` as for
-    /// [`Self::new`].
+    /// Applies changes of topics, partitions or configs: creates the logs of this shard's new
+    /// partitions, removes the logs of deleted topics, and answers requests that wait for them. For
+    /// `config` see [`Self::new`].
     pub fn image_changed(
         &mut self,
         times: Times,
@@ -238,8 +238,8 @@ impl Partitions {
         ids.into_iter().for_each(|id| self.remove(id, out));
     }
 
-    /// Removes a partition of a deleted topic: produces that wait for its writes and fetches that
-    /// wait for its records are answered.
+    /// Removes a partition of a deleted topic. Answers produces that wait for its writes, and
+    /// fetches that wait for its records.
     fn remove(&mut self, id: PartitionId, out: &mut Effects) {
         if self.remove_offline(id, out) {
             return;
@@ -258,7 +258,7 @@ impl Partitions {
         out.grown.extend(self.awaited_by_shares.take(&id));
     }
 
-    /// A completion whose token carries this identity's tag.
+    /// Handles a completion whose token has this identity's tag.
     pub fn file_done(&mut self, done: FileDone, out: &mut Effects) {
         let token = done.token();
         if Io::is_job(token) {
@@ -313,7 +313,7 @@ impl Partitions {
             Some(Job::Scrub) => self.scrub_read_done(data.as_deref()),
             Some(Job::Flush(id, end)) => self.flushed(id, end, out),
             Some(Job::Checkpoint) => self.checkpoint_written(has_space, out),
-            // A read of an internal topic is reported by `log_read`.
+            // The result of a read of an internal topic comes through `log_read`.
             Some(Job::Compact | Job::Look(..) | Job::LookForScrub(..) | Job::Log(_)) | None => {}
         }
     }
@@ -363,7 +363,7 @@ impl Partitions {
         }
     }
 
-    /// Forgets fetches and look-ups of a closed connection; its writes continue.
+    /// Forgets the fetches and look-ups of a closed connection. Its writes continue.
     pub fn connection_closed(&mut self, connection: u64) {
         self.lookups.retain(|_, lookup| !lookup.is_of(connection));
         for fetch in self.fetches.of_connection(connection) {
@@ -372,7 +372,7 @@ impl Partitions {
         }
     }
 
-    /// Fetches that are not answered yet.
+    /// The number of fetches that are not answered yet.
     pub fn waiting_fetches(&self) -> usize {
         self.fetches.len()
     }
@@ -382,13 +382,13 @@ impl Partitions {
         self.fetches.parked(connection)
     }
 
-    /// The most files that are open at one time.
+    /// The maximum number of files that are open at one time.
     pub fn open_files_max(&self) -> usize {
         self.io.files.max()
     }
 
-    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]; opens those
-    /// that are not open.
+    /// The ids of files of which parts are being sent, up to [`Self::open_files_max`]. Opens the
+    /// files that are not open.
     pub fn open_held(&mut self, files: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
         self.io.files.open_held(files, ops)
     }
@@ -398,22 +398,22 @@ impl Partitions {
         self.io.files.held_path(file)
     }
 
-    /// Releases a part of a file: it has been sent, or never will be.
+    /// Releases a part of a file that has been sent, or never will be.
     pub fn release(&mut self, file: FileKey, ops: &mut Vec<FileOp>) {
         self.io.files.release(file, ops);
     }
 
-    /// Parts of files that are not sent yet.
+    /// The number of parts of files that are not sent yet.
     pub fn holds(&self) -> usize {
         self.io.files.holds()
     }
 
-    /// Bytes of reads under way.
+    /// The number of bytes of reads under way.
     pub fn reading_bytes(&self) -> usize {
         self.io.reading_bytes()
     }
 
-    /// About how many bytes the parked fetches take.
+    /// The approximate size of the parked fetches.
     pub fn waiting_bytes(&self) -> usize {
         self.fetches.bytes_held()
     }
@@ -434,18 +434,18 @@ impl Partitions {
         all.map(|id| layout::directory(*id))
     }
 
-    /// The files to which bytes may be added, and how far each is written.
+    /// The files to which bytes may be added, and the written length of each.
     pub(crate) fn growing_files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         self.partitions.values().flat_map(|partition| partition.log.growing())
     }
 
-    /// The bounds of a partition that is served; None for others.
+    /// The bounds of a partition that is served; None for any other partition.
     pub(crate) fn served_bounds(&self, id: PartitionId) -> Option<Bounds> {
         let of_topic = self.partitions.get(&id).map(Partition::bounds);
         of_topic.or_else(|| self.internal.get(&id).map(InternalPartition::bounds))
     }
 
-    /// The bounds of at most `count` partitions of user topics, those that follow one.
+    /// The bounds of the next `count` partitions of user topics that follow a given one.
     pub(crate) fn bounds_after(
         &self,
         id: Option<PartitionId>,

@@ -22,7 +22,7 @@ use muster_transactions::partition::Append;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A produce, or a request with markers, whose writes are not all done.
+/// A produce, or a request with markers, that still waits for writes.
 #[derive(Debug)]
 pub(super) struct PendingProduce {
     request: RequestId,
@@ -33,13 +33,13 @@ pub(super) struct PendingProduce {
     pub(super) error: Option<ErrorCode>,
 }
 
-/// A request while its partitions are handled.
+/// A produce while its partitions are handled.
 struct ProduceUnderWay<'r> {
     call: Call<'r>,
     produce: u64,
     acks: i16,
     transactional_id: Option<&'r str>,
-    /// The batches about which the coordinator is asked.
+    /// The batches about which the coordinator has to be asked.
     asked: Vec<AskedBatch>,
     node_endpoints: Vec<NodeEndpoint<'static>>,
     /// The number of partitions that must be written before the answer.
@@ -48,13 +48,14 @@ struct ProduceUnderWay<'r> {
     invalid: Invalid,
 }
 
-/// The answers for partitions whose records are not one batch, the last of each partition. Kafka
-/// gives these for a partition that is named twice, whether the other entry was appended or not.
+/// The answers for partitions whose records are not one batch; the last answer of each partition.
+/// If a partition is named twice, Kafka gives this answer, whether the other entry was appended or
+/// not.
 type Invalid = HashMap<(Str<'static>, Uuid, i32), PartitionProduceResponse<'static>>;
 
 impl Partitions {
-    /// Produce v3 to v13. Answered when the writes are done; for acks 0 the reply is
-    /// [`Outcome::Nothing`] (or `Close`), so that the caller counts it as done.
+    /// Produce v3 to v13. Answered when the writes are done. With acks 0 the reply is
+    /// [`Outcome::Nothing`] (or `Close`), so that the caller counts the request as done.
     pub fn produce(&mut self, call: Call<'_>, body: &ProduceRequest<'_>, out: &mut Effects) {
         self.last_request += 1;
         self.io.begin_request();
@@ -89,7 +90,7 @@ impl Partitions {
         self.end_or_await(produce, pending, out);
     }
 
-    /// Answers now if nothing has to be written.
+    /// Answers at once if nothing has to be written; otherwise the request waits.
     pub(super) fn end_or_await(&mut self, number: u64, pending: PendingProduce, out: &mut Effects) {
         if pending.writes == 0 {
             pending.end(out);
@@ -98,7 +99,8 @@ impl Partitions {
         }
     }
 
-    /// In reverse order: Kafka uses the last entry of a partition that is named twice.
+    /// Handles the topics in reverse order, because Kafka uses the last entry of a partition that
+    /// is named twice.
     fn produce_topics(
         &mut self,
         round: &mut ProduceUnderWay<'_>,
@@ -141,7 +143,8 @@ impl Partitions {
         topic_answer(data, partition_responses)
     }
 
-    /// None if a later entry of the request names the partition, too.
+    /// Appends the batch of a partition. None if a later entry of the request names the partition,
+    /// too.
     ///
     /// # Errors
     /// The records are not one batch.
@@ -165,7 +168,7 @@ impl Partitions {
             return refuse(ErrorCode::InvalidTopicException);
         }
         Ok(match self.locate(topic, index) {
-            // The rest of the disk is for groups, and for deletions that make room.
+            // The rest of the disk is reserved for groups, and for deletions, which free space.
             Ok(_) if self.identity.space.is_short() => {
                 self.io.counters.refused_batches += 1;
                 return refuse(ErrorCode::KafkaStorageError);
@@ -205,7 +208,7 @@ impl Partitions {
             None | Some((Append::Now, _)) => {
                 partition.append(origin, bytes, None, &mut self.io, out)
             }
-            // Before its records are checked, as in Kafka.
+            // As in Kafka, the coordinator is asked before the records are checked.
             Some((Append::Ask, batch)) if round.transactional_id.is_some() => {
                 round.writes += 1;
                 let (topic, bytes) = (Arc::clone(topic), bytes.into());
@@ -248,7 +251,7 @@ impl Partitions {
         }
     }
 
-    /// The coordinator has answered for a batch of a produce: the answer for its partition.
+    /// Completes the answer for a batch after its coordinator's verdict.
     pub(super) fn asked_answered(
         &mut self,
         produce: u64,
@@ -265,7 +268,8 @@ impl Partitions {
         }
     }
 
-    /// Adds the leader, so that the client need not ask for it (KIP-951).
+    /// The answer for a partition that this shard does not serve. It names the leader, so that the
+    /// client need not ask for it (KIP-951).
     fn not_here(
         &self,
         round: &mut ProduceUnderWay<'_>,
@@ -281,7 +285,8 @@ impl Partitions {
         answer
     }
 
-    /// Called when a write of a produce request is done; answers after the last.
+    /// Handles the end of a write for a request or a round. After the last write, the request is
+    /// answered.
     pub(super) fn produce_written(&mut self, produce: u64, out: &mut Effects) {
         if self.round_done(produce, out) {
             return;
@@ -289,7 +294,7 @@ impl Partitions {
         self.part_ended(produce, out);
     }
 
-    /// One of the writes of a produce has ended; answers after the last.
+    /// Notes that a write of a produce has ended. After the last write, the produce is answered.
     pub(super) fn part_ended(&mut self, produce: u64, out: &mut Effects) {
         let Some(pending) = self.produces.get_mut(&produce) else { return };
         pending.writes -= 1;
@@ -311,7 +316,7 @@ impl PendingProduce {
         Self { request, response: response.into(), writes, acks: -1, error: None }
     }
 
-    /// All is written.
+    /// Answers the request.
     fn end(self, out: &mut Effects) {
         let Self { request, response, acks, error, .. } = self;
         match (acks, error) {
@@ -337,8 +342,8 @@ impl PendingProduce {
     }
 }
 
-/// Kafka fails a whole request of a version before zstd, without an append, for one batch of an
-/// unknown codec (`ProduceRequest.validateRecords`).
+/// Checks the codecs of all batches. In versions before zstd, Kafka fails the whole request,
+/// without an append, if a batch has an unknown codec (`ProduceRequest.validateRecords`).
 fn check_codecs(call: &Call<'_>, body: &ProduceRequest<'_>) -> Result<(), Refusal> {
     let is_unknown = |topic: &TopicProduceData<'_>| {
         let partitions = call.image.topic(&topic.name).map_or(0, |topic| topic.partitions);
@@ -372,7 +377,7 @@ fn named_topic<'c>(call: &Call<'c>, data: &TopicProduceData<'_>) -> Result<&'c T
     }
 }
 
-/// The same error for every partition.
+/// Answers every partition with the same error.
 fn refuse_all(
     round: &mut ProduceUnderWay<'_>,
     body: &ProduceRequest<'_>,
@@ -394,8 +399,8 @@ fn topic_answer(
     TopicProduceResponse { name, topic_id: data.topic_id, partition_responses }
 }
 
-/// Names each topic and each partition once, and no topic without partitions: Kafka builds the
-/// answer from a map by partition.
+/// Names each topic and each partition once, and leaves out topics without partitions: Kafka builds
+/// the answer from a map by partition.
 fn named_once(
     responses: Vec<TopicProduceResponse<'static>>,
     invalid: &Invalid,
@@ -422,7 +427,7 @@ fn named_once(
     once
 }
 
-/// The usual answer, which names nothing twice.
+/// Whether the answer has a single partition, as usual; then nothing is named twice.
 fn is_of_one_partition(responses: &[TopicProduceResponse<'_>]) -> bool {
     matches!(responses, [topic] if topic.partition_responses.len() == 1)
 }
@@ -436,7 +441,7 @@ fn put_invalid(topic: &mut TopicProduceResponse<'static>, invalid: &Invalid) {
     }
 }
 
-/// Adds an endpoint unless the answer has it.
+/// Adds an endpoint unless the answer already has it.
 pub(super) fn add_endpoint(
     endpoints: &mut Vec<NodeEndpoint<'static>>,
     endpoint: NodeEndpoint<'static>,

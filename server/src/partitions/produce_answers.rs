@@ -4,8 +4,8 @@ use super::batch::Refusal;
 use muster_codec::messages::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
 use muster_codec::{ErrorCode, Uuid};
 
-/// Kafka answers the log start offset with errors that its log raises, but not with these
-/// (`ReplicaManager.appendToLocalLog`).
+/// Whether the answer to a refused batch has the log start offset. Kafka includes it with errors
+/// that its log raises, except for these (`ReplicaManager.appendToLocalLog`).
 pub(super) fn knows_log_start(refusal: &Refusal) -> bool {
     !refusal.before_log
         && !matches!(
@@ -18,7 +18,7 @@ pub(super) fn knows_log_start(refusal: &Refusal) -> bool {
         )
 }
 
-/// Stands for the answer for a batch about which the coordinator is asked.
+/// A placeholder for the answer to a batch about which the coordinator is asked.
 pub(super) fn unanswered() -> PartitionProduceResponse<'static> {
     PartitionProduceResponse { base_offset: -1, ..Default::default() }
 }
@@ -34,7 +34,7 @@ pub(super) fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'
     }
 }
 
-/// The answer for a partition, unless it is an error.
+/// The place of a partition's answer, unless it is an error.
 pub(super) fn place_of<'r>(
     response: &'r mut ProduceResponse<'static>,
     (topic_id, index): (Uuid, i32),

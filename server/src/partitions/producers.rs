@@ -1,8 +1,8 @@
-//! The state of a partition's producers (KIP-98): epochs, the last sequences, and transactions.
+//! The state of a partition's producers (KIP-98): epochs, last sequences, and transactions.
 //!
-//! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. State changes
-//! when a batch is accepted, not when its write is done, so that pipelined batches are checked
-//! against it: a write that fails ends the process.
+//! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. The state
+//! changes when a batch is accepted, not when its write is done, so that pipelined batches are
+//! checked against it. This is safe because a write that fails ends the process.
 
 use super::asked::Asked;
 use super::limits::{PRODUCER_ACTIVE_MS, PRODUCERS_LOADED_MAX};
@@ -18,14 +18,15 @@ use muster_transactions::message::{Producer as Writer, QuestionKind, Stamp};
 use muster_transactions::partition::End;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The last batches of a producer, kept to recognise duplicates; as many as a client may have
-/// requests in flight (`max.in.flight.requests.per.connection` of idempotent producers).
+/// The number of a producer's last batches that are kept to recognise duplicates: as many as a
+/// client may have requests in flight (`max.in.flight.requests.per.connection` of idempotent
+/// producers).
 const BATCHES_KEPT: usize = 5;
 
-/// Producers that are forgotten at once to make room for others.
+/// The maximum number of producers that are forgotten at once to make room for others.
 const ROOM: usize = 1_024;
 
-/// The time until room is looked for again if there was none.
+/// The time until the next search for room, if there was none.
 const LOOK_AGAIN_MS: i64 = 1_000;
 
 /// The epoch of a producer without one.
@@ -41,11 +42,11 @@ pub(super) struct Sequenced {
     pub is_transactional: bool,
 }
 
-/// When a batch came, and from where.
+/// The time at which a batch came, and the address of its client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     pub wall: Wall,
-    /// The address of its client; the default at recovery, and for markers.
+    /// The address of the client; the default address at recovery, and for markers.
     pub address: Address,
 }
 
@@ -54,15 +55,15 @@ pub(super) struct Origin {
 pub(super) struct Stored {
     pub base_offset: i64,
     pub last_offset: i64,
-    /// The timestamp of its newest record, in milliseconds since the epoch.
+    /// The timestamp of the batch's newest record, in milliseconds since the epoch.
     pub timestamp: i64,
 }
 
-/// How to treat a batch.
+/// The treatment of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Append,
-    /// It was appended before, at this place.
+    /// The batch was appended before, at this place.
     Duplicate(Stored),
     Refuse(ErrorCode),
 }
@@ -71,21 +72,21 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// The number of producers from which on idle ones are removed at a load, if more than the
-    /// limit have transactions open.
+    /// The number of producers at which idle ones are removed during a load, if more producers than
+    /// the limit have open transactions.
     many: usize,
-    /// When room for a new one was last looked for in vain.
+    /// The time of the last search for room for a new producer that found none.
     full_at: Option<Wall>,
     asked: Asked,
     pub transactions: Transactions,
 }
 
-/// A producer, as DescribeProducers has it.
+/// A producer in the form of DescribeProducers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Described {
     pub id: i64,
     pub epoch: i16,
-    /// -1 if it has written nothing at this epoch.
+    /// -1 if the producer has written nothing at this epoch.
     pub last_sequence: i32,
     pub last_timestamp: i64,
 }
@@ -93,15 +94,15 @@ pub(super) struct Described {
 #[derive(Debug)]
 struct Producer {
     epoch: i16,
-    /// The newest at the back; all of the current epoch.
+    /// The last batches, all of the current epoch, the newest at the back.
     batches: VecDeque<Batch>,
-    /// That of the newest batch or marker.
+    /// The timestamp of the newest batch or marker.
     last_timestamp: i64,
-    /// The time of its last append, for expiry.
+    /// The time of the last append, for expiry.
     last_append: i64,
-    /// Whether it has sent a second batch.
+    /// Whether the producer has sent a second batch.
     came_again: bool,
-    /// The address that counts it.
+    /// The address whose share counts the producer.
     address: Address,
 }
 
@@ -113,14 +114,14 @@ struct Batch {
 }
 
 impl Producers {
-    /// How to treat a batch.
+    /// Decides the treatment of a batch.
     pub(super) fn check(&self, batch: &Sequenced) -> Verdict {
         let known = self.by_id.get(&batch.producer_id);
         if let Some(duplicate) = known.and_then(|producer| producer.find(batch)) {
             return Verdict::Duplicate(duplicate);
         }
-        // Kafka accepts any first sequence of an unknown producer, whose records may have been
-        // deleted, unless the batch adds its partition to a transaction.
+        // Kafka accepts any first sequence of an unknown producer, because its earlier records may
+        // have been deleted; but not if the batch adds its partition to a transaction.
         let is_next = match known {
             Some(producer) if batch.epoch < producer.epoch => {
                 return Verdict::Refuse(ErrorCode::InvalidProducerEpoch);
@@ -140,7 +141,8 @@ impl Producers {
         }
     }
 
-    /// The coordinator of a transaction is asked about its first batch, with this question.
+    /// Notes that the coordinator of a transaction is asked about the transaction's first batch,
+    /// with this question.
     pub(super) fn ask(
         &mut self,
         wall: Wall,
@@ -151,13 +153,13 @@ impl Producers {
         self.transactions.ask(batch.producer(), number);
     }
 
-    /// Whether a batch of a newer epoch is here, of a transaction or of none.
+    /// Whether the log has a batch of a newer epoch of this producer, in a transaction or not.
     pub(super) fn has_newer(&self, producer: Writer) -> bool {
         self.by_id.get(&producer.id).is_some_and(|known| producer.epoch < known.epoch)
     }
 
-    /// Takes a batch that was appended at `place`, or found there at recovery. A transaction opens
-    /// `since` a verdict of its coordinator, which recovery does not know.
+    /// Notes a batch that was appended at `place`, or found there at recovery. A transaction is
+    /// open `since` a verdict of its coordinator, which recovery does not know.
     pub(super) fn appended(
         &mut self,
         origin: Origin,
@@ -173,7 +175,7 @@ impl Producers {
         }
     }
 
-    /// Takes a marker that was appended at an offset, or found there at recovery.
+    /// Notes a marker that was appended at an offset, or found there at recovery.
     pub(super) fn marked(
         &mut self,
         wall: Wall,
@@ -188,7 +190,7 @@ impl Producers {
         self.transactions.marked(end, offset, stamp);
     }
 
-    /// All of them, by id.
+    /// Describes all producers, by id.
     pub(super) fn describe(&self) -> Vec<Described> {
         let described = |(id, producer): (&i64, &Producer)| Described {
             id: *id,
@@ -201,7 +203,7 @@ impl Producers {
         all
     }
 
-    /// The last batch or marker of each.
+    /// The last batch or marker of each producer.
     pub(super) fn last_batches(&self) -> BTreeMap<i64, LastOfProducer> {
         let last = |(id, producer): (&i64, &Producer)| {
             let data = |batch: &Batch| LastOfProducer::Data(batch.stored.last_offset);
@@ -211,14 +213,14 @@ impl Producers {
         self.by_id.iter().map(last).collect()
     }
 
-    /// Removes producers that have not appended for `producer.id.expiration.ms` and have no
-    /// transaction open.
+    /// Removes producers that have appended nothing for `producer.id.expiration.ms` and have no
+    /// open transaction.
     pub(super) fn expire(&mut self, wall: Wall, expiration_ms: i64, holders: &mut Holders) {
         self.asked.expire(wall, expiration_ms);
         self.forget_idle(wall, expiration_ms, holders);
     }
 
-    /// Removes those that are not active, as there are too many of all partitions.
+    /// Removes inactive producers, because all partitions together have too many.
     pub(super) fn forget_inactive(&mut self, wall: Wall, holders: &mut Holders) {
         self.forget_idle(wall, PRODUCER_ACTIVE_MS, holders);
     }
@@ -243,9 +245,9 @@ impl Producers {
         self.by_id.contains_key(&id)
     }
 
-    /// Removes some producers that are not active, so that a client may add one: first those of its
-    /// own address, then those that came once and never again, and of these the ones that were idle
-    /// longest. Returns whether there were any.
+    /// Removes some inactive producers, so that a client may add a producer. Producers of the
+    /// client's address are removed first, then those that sent one batch only, then those that
+    /// were idle longest. Returns whether there were any inactive producers.
     pub(super) fn make_room(&mut self, origin: Origin, holders: &mut Holders) -> bool {
         let Origin { wall, address } = origin;
         if self.full_at.is_some_and(|at| (0..LOOK_AGAIN_MS).contains(&wall.since(at.0))) {
@@ -270,15 +272,15 @@ impl Producers {
         has_idle
     }
 
-    /// Forgets all, with its partition.
+    /// Releases the shares of all producers, when the partition is removed.
     pub(super) fn release(&self, holders: &mut Holders) {
         self.by_id.values().for_each(|producer| holders.release(producer.address, 1));
     }
 
-    /// A producer of the log, at startup. Kafka limits them by time alone. Here the eighth that was
-    /// idle longest is removed when there are many, at a cost that is constant per producer; one
-    /// that returns later is unknown. Those with open transactions stay: coordinators limit their
-    /// number.
+    /// Makes room for a producer found in the log at startup. Kafka limits producers by time alone.
+    /// Here, when there are too many, the eighth that was idle longest is removed, at a constant
+    /// cost per producer. A removed producer is unknown when it returns. Producers with open
+    /// transactions stay: coordinators limit their number.
     pub(super) fn make_room_at_load(&mut self) {
         const STEP: usize = PRODUCERS_LOADED_MAX / 8;
         if self.by_id.len() < self.many.max(PRODUCERS_LOADED_MAX) {
@@ -317,7 +319,8 @@ impl Producer {
         self.batches.iter().find(same).map(|kept| kept.stored)
     }
 
-    /// A new epoch starts at 0; otherwise the sequence continues, from `i32::MAX` to 0.
+    /// Whether a batch has the next sequence. A new epoch starts at 0; otherwise the sequence
+    /// continues, from `i32::MAX` to 0.
     fn expects(&self, batch: &Sequenced) -> bool {
         match self.batches.back() {
             Some(last) if batch.epoch == self.epoch => {
@@ -347,7 +350,7 @@ impl Producer {
 }
 
 impl Sequenced {
-    /// None for a batch without a producer id.
+    /// The producer's part of a header; None for a batch without a producer id.
     pub(super) fn of(header: &BatchHeader) -> Option<Self> {
         header.has_producer_id().then_some(Self {
             producer_id: header.producer_id,
@@ -376,7 +379,8 @@ pub(super) fn first<R: Ord>(mut all: Vec<(R, i64)>, count: usize) -> impl Iterat
     all.into_iter().take(count).map(|(_, id)| id)
 }
 
-/// Sequences wrap from `i32::MAX` to 0, as `DefaultRecordBatch.incrementSequence`.
+/// Adds to a sequence, which wraps from `i32::MAX` to 0, as in
+/// `DefaultRecordBatch.incrementSequence`.
 fn add_to_sequence(sequence: i32, increment: i32) -> i32 {
     sequence.wrapping_add(increment) & i32::MAX
 }

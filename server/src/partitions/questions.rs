@@ -17,17 +17,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct AskedBatch {
     pub id: PartitionId,
-    /// The name of its topic.
+    /// The name of the batch's topic.
     pub topic: Arc<str>,
     pub batch: Sequenced,
-    /// Not checked yet.
+    /// The batch, which is not checked yet.
     pub bytes: Box<[u8]>,
-    /// That of its client.
+    /// The address of the client.
     pub address: Address,
 }
 
-/// A question that is not answered yet; its number is that of its produce. They are limited by the
-/// connections, of which each has one at most, and their batches by the budget of writes.
+/// An open question, which has the number of its produce. Each connection has at most one question,
+/// which limits their number. The budget of writes limits their batches.
 #[derive(Debug)]
 pub(super) struct OpenQuestion {
     producer: Producer,
@@ -37,7 +37,7 @@ pub(super) struct OpenQuestion {
 }
 
 impl OpenQuestion {
-    /// The bytes of its batches.
+    /// The size of the question's batches.
     pub(super) fn bytes(&self) -> usize {
         self.batches.iter().map(|asked| asked.bytes.len()).sum()
     }
@@ -77,7 +77,7 @@ impl Partitions {
         self.questions.insert(produce, question);
     }
 
-    /// The coordinator has answered a question: its batches are appended or refused.
+    /// Handles the verdict on a question: its batches are appended or refused.
     pub fn verdict(&mut self, wall: Wall, verdict: &Verdict, out: &mut Effects) {
         let Some(question) = self.questions.remove(&verdict.number) else { return };
         self.io.begin_request();
@@ -90,10 +90,10 @@ impl Partitions {
         }
     }
 
-    /// Appends a batch if the verdict allows it.
+    /// Checks the verdict on a batch, and appends the batch.
     ///
     /// # Errors
-    /// The error of the verdict, or the reason why it no longer counts.
+    /// The error of the verdict, or the reason why the verdict no longer counts.
     fn admit(
         &mut self,
         wall: Wall,

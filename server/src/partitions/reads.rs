@@ -1,4 +1,4 @@
-//! A fetch in progress: parked until enough bytes are there, read, answered.
+//! A fetch in progress: parked until enough bytes exist, read, answered.
 
 use super::fetch::{error_data, reads_committed, unknown_topic};
 use super::internal_topics::{InternalPartition, LogRead};
@@ -21,9 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub request: RequestId,
-    /// The address of its client.
+    /// The address of the client.
     pub address: Address,
-    /// Complete but for the data of `wants`.
+    /// The response, complete except for the data of `wants`.
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
@@ -33,12 +33,12 @@ pub(super) struct Fetch {
     reads_committed: bool,
     /// The error for a partition whose topic is deleted while the fetch waits.
     deleted: ErrorCode,
-    /// The number of bytes that are known to be readable; appends raise it while the fetch is
+    /// The number of bytes that are known to be readable. Appends raise it while the fetch is
     /// parked.
     available: u64,
-    /// The first of `wants` whose records were not searched for.
+    /// The index of the first of `wants` whose records have not been searched for.
     next: usize,
-    /// The bytes that its partitions of internal topics may still request.
+    /// The number of bytes that the fetch may still read from partitions of internal topics.
     internal_bytes: usize,
     reads_running: usize,
 }
@@ -47,14 +47,14 @@ pub(super) struct Fetch {
 #[derive(Debug)]
 pub(super) struct Want {
     pub id: PartitionId,
-    /// The place of its data in the response.
+    /// The place of the partition's data in the response.
     topic: usize,
     partition: usize,
     offset: i64,
     max_bytes: usize,
-    /// Where its records begin, once that is known.
+    /// The place where the records begin, once it is known.
     place: Option<BatchPlace>,
-    /// Why its records could not be read.
+    /// The reason why the records could not be read.
     pub failed: Option<ErrorCode>,
 }
 
@@ -122,11 +122,11 @@ impl Want {
     }
 }
 
-/// The bytes that an answer may still have.
+/// The number of bytes that an answer has room for.
 struct Budget {
     bytes: usize,
-    /// Whether a first batch larger than the limits is sent, so that a consumer always makes
-    /// progress (KIP-74): no partition has returned records yet.
+    /// Whether a first batch that is larger than the limits is sent, so that a consumer always
+    /// makes progress (KIP-74). True until a partition has returned records.
     first_whole: bool,
 }
 
@@ -141,19 +141,19 @@ impl Budget {
     }
 }
 
-/// Why a partition cannot be read from an offset.
+/// The reason why a partition cannot be read from an offset.
 enum Unavailable {
-    /// Its topic was deleted while the fetch waited.
+    /// The topic was deleted while the fetch waited.
     Deleted,
     OutOfRange,
-    /// The batch there cannot be read.
+    /// The batch at the offset cannot be read.
     Damaged,
 }
 
 impl Partitions {
-    /// Reads at once if `at_once` is set, enough bytes are there or a partition has an error; else
-    /// parks the fetch. One that may not be parked is answered with the records that there are; if
-    /// there are none, its client waits before it may ask again.
+    /// Reads at once if `at_once` is set, enough bytes exist, or a partition has an error;
+    /// otherwise parks the fetch. A fetch that may not be parked is answered with the existing
+    /// records. If there are none, its client has to wait before its next request.
     pub(super) fn start_or_park(
         &mut self,
         now: i64,
@@ -197,7 +197,8 @@ impl Partitions {
         }
     }
 
-    /// The readable part of a partition grew.
+    /// Continues the fetches for which enough bytes exist, now that a partition's readable part has
+    /// grown.
     pub(super) fn wake_waiters(&mut self, id: PartitionId, grown: Grown, out: &mut Effects) {
         let mut ready = Vec::new();
         let waiters = waiters(&mut self.partitions, &mut self.internal, id);
@@ -230,12 +231,12 @@ impl Partitions {
         }
     }
 
-    /// Whether a request is a fetch that waits for records, until a time that is not over.
+    /// Whether a request is a fetch that waits for records, and its deadline has not passed.
     pub(crate) fn is_parked(&self, request: RequestId, now: i64) -> bool {
         self.fetches.is_parked(request, now)
     }
 
-    /// Searches for the records of a fetch until the read budget is used up; answers when all are
+    /// Searches for the records of a fetch until the read budget is used up. Answers when all are
     /// found.
     fn start_reads(&mut self, id: u64, out: &mut Effects) {
         while let Some(fetch) = self.fetches.get_mut(id)
@@ -288,7 +289,7 @@ impl Partitions {
         if limit == 0 && fetch.internal_bytes < INTERNAL_RECORDS_BYTES_MAX {
             return;
         }
-        // The first batch may be longer: an answer always has one.
+        // The first batch may be larger than the limit, because an answer always includes it.
         fetch.internal_bytes -= limit.clamp(1, fetch.internal_bytes);
         fetch.reads_running += 1;
         let token = self.io.token();
@@ -328,7 +329,7 @@ impl Partitions {
         }
     }
 
-    /// Headers of batches were read for a fetch, or the read failed.
+    /// Handles the end of a read of batch headers for a fetch. The data is None if the read failed.
     pub(super) fn headers_read(
         &mut self,
         part: Part,
@@ -356,7 +357,7 @@ impl Partitions {
         self.read_ended(part, out);
     }
 
-    /// Reads further headers; false if there are none.
+    /// Reads further headers. Returns false if there are none.
     fn find_on(
         &mut self,
         id: PartitionId,
@@ -372,7 +373,7 @@ impl Partitions {
         true
     }
 
-    /// One of the reads of a fetch has ended; the last one answers it.
+    /// Notes that a read of a fetch has ended. After the last read, the fetch is answered.
     pub(super) fn read_ended(&mut self, part: Part, out: &mut Effects) {
         let Some(fetch) = self.fetches.get_mut(part.request) else { return };
         fetch.reads_running -= 1;
@@ -432,8 +433,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// The part of a file that a partition answers with, which is held from now on, and the aborted
-    /// transactions in it.
+    /// The part of a file with the records for a partition's answer, and the aborted transactions
+    /// in it. The part is held from now on.
     fn range(
         &mut self,
         id: PartitionId,
@@ -457,7 +458,7 @@ impl Partitions {
         Ok((Some(range), aborted))
     }
 
-    /// Starts requests that waited for other reads to end.
+    /// Continues requests that waited for other reads to end.
     pub(super) fn start_ready(&mut self, out: &mut Effects) {
         while self.io.has_read_budget()
             && let Some(id) = self.fetches.ready.pop_front()

@@ -1,5 +1,5 @@
 //! Reads of records into memory. A share partition needs the bounds of all batches before it knows
-//! which of them it sends; the admin side shows their content.
+//! which of them it sends. The admin side shows their content.
 
 use super::io::Job;
 use super::locate::Missing;
@@ -13,12 +13,12 @@ use muster_codec::messages::{
 };
 use muster_storage::{BatchPlace, BatchSearch, Find, Found};
 
-/// The one that a read is for.
+/// The recipient of a read's result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader {
-    /// Share partitions, with their number of the read.
+    /// Share partitions, with their number for the read.
     Share(u64),
-    /// The admin side, with the shard's number of the question.
+    /// The admin side, with the shard's number for the question.
     Operator(u64),
 }
 
@@ -30,24 +30,24 @@ pub(crate) struct RecordRead {
     pub(crate) offset: i64,
     pub(crate) reads_committed: bool,
     pub(crate) max_bytes: u32,
-    /// Whether the first batch is read in whole, even if it is longer.
+    /// Whether the first batch is read as a whole, even if it is larger than `max_bytes`.
     pub(crate) first_whole: bool,
 }
 
-/// How a read ended.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum RecordReadEnd {
     Records {
-        /// Whole batches, but for the last one.
+        /// Batches; all are whole except perhaps the last one.
         data: Vec<u8>,
-        /// Those that overlap the batches, for readers of committed records.
+        /// The aborted transactions that overlap the batches, for readers of committed records.
         aborted: Vec<AbortedTransaction>,
     },
     /// There is nothing to read, or the partition is gone.
     Nothing,
-    /// The reason is logged.
+    /// The read failed; the reason is logged.
     Failed,
-    /// The first offset of a time; None if no record is so late.
+    /// The first offset at or after a time; None if there is no such record.
     Offset(Option<i64>),
 }
 
@@ -57,7 +57,7 @@ impl Partitions {
         self.partitions.get(&id).map(|partition| partition.bounds().high_watermark)
     }
 
-    /// A partition that is led here, and its bounds.
+    /// The id and the bounds of a partition that this shard leads.
     pub(crate) fn share_partition(
         &self,
         topic: &Topic,
@@ -67,7 +67,7 @@ impl Partitions {
         Ok((id, self.bounds(id)))
     }
 
-    /// About how many bytes can be read from an offset on; None outside the log.
+    /// The approximate number of readable bytes from an offset on; None outside the log.
     pub(crate) fn share_bytes(
         &self,
         id: PartitionId,
@@ -78,14 +78,14 @@ impl Partitions {
         partition.available(partition.behind_damage(offset), reads_committed)
     }
 
-    /// Reports the partition in [`Effects::grown`] once it has further records, or is gone.
+    /// Registers a partition for [`Effects::grown`], once it has further records or is gone.
     pub(crate) fn await_growth(&mut self, id: PartitionId) {
         self.awaited_by_shares.insert(id);
     }
 
-    /// Reads records into memory; [`Effects`] have the end. A damaged part is skipped like offsets
-    /// that compaction has left out: Kafka's consumers reject a batch that they cannot read, so that
-    /// it is not delivered again.
+    /// Reads records into memory; [`Effects`] gets the result. A damaged part is skipped, like
+    /// offsets that compaction has removed: Kafka's consumers reject a batch that they cannot read,
+    /// so it would not be delivered again.
     pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
         if !self.io.has_read_budget() {
             return self.waiting_record_reads.push_back(read);
@@ -107,7 +107,7 @@ impl Partitions {
         }
     }
 
-    /// Looks up the first offset of a time; [`Effects::share_reads`] has the end.
+    /// Looks up the first offset at or after a time; [`Effects::share_reads`] gets the result.
     pub(crate) fn first_offset_since(
         &mut self,
         number: u64,
@@ -123,7 +123,7 @@ impl Partitions {
         self.start_lookup(lookup, out);
     }
 
-    /// Starts reads that waited for others to end.
+    /// Begins reads that waited for other reads to end.
     pub(super) fn start_record_reads(&mut self, out: &mut Effects) {
         while self.io.has_read_budget()
             && let Some(read) = self.waiting_record_reads.pop_front()
@@ -132,7 +132,7 @@ impl Partitions {
         }
     }
 
-    /// Headers of batches were read, or the read failed.
+    /// Handles the end of a read of batch headers. The data is None if the read failed.
     pub(super) fn record_headers_read(
         &mut self,
         read: RecordRead,
@@ -162,7 +162,7 @@ impl Partitions {
         }
     }
 
-    /// Reads batches from a place on; searches again if the place was compacted meanwhile.
+    /// Reads batches at a place. If the place was compacted meanwhile, searches again.
     fn read_batches(&mut self, read: RecordRead, place: BatchPlace, out: &mut Effects) {
         let RecordRead { reader, id, offset, reads_committed, max_bytes, first_whole } = read;
         let Some(partition) = self.partitions.get(&id) else {
@@ -188,7 +188,7 @@ impl Partitions {
         }
     }
 
-    /// Batches were read, or the read failed.
+    /// Handles the end of a read of batches. The data is None if the read failed.
     pub(super) fn records_read(
         &mut self,
         reader: Reader,

@@ -1,6 +1,6 @@
 //! The work of coordinators in partitions: syncs before a decision and before reports, markers
-//! after a decision, and what becomes of the transactions that a crash has left open. Work that
-//! needs the disk is a *round*, which ends with a message when all of its partitions are done.
+//! after a decision, and the end of transactions that a crash left open. Work that needs the disk
+//! is a *round*. A round ends with a message when all of its partitions are done.
 
 use super::effects::LettersEnd;
 use super::partition::Partition;
@@ -16,7 +16,7 @@ use muster_transactions::partition::End;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Syncs under way at once: each may take a descriptor beside those of open files.
+/// The maximum number of syncs under way. Each may take a descriptor in addition to the open files.
 const SYNCS_AT_ONCE: usize = 64;
 
 /// Open transactions, by the slots of their partitions.
@@ -25,16 +25,16 @@ pub(crate) type OpenBySlot = BTreeMap<u32, Vec<OpenIn>>;
 /// The work under way for coordinators.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The rounds by number, in the same sequence as the requests of producers.
+    /// The rounds by number. They share the sequence of numbers with the requests of producers.
     all: BTreeMap<u64, Round>,
-    /// Partitions that are to be synced, and those whose sync is under way.
+    /// The partitions that have to be synced, and the partitions whose sync is under way.
     to_sync: BTreeSet<PartitionId>,
     syncing: BTreeSet<PartitionId>,
 }
 
 #[derive(Debug)]
 struct Round {
-    /// The partitions that are not done.
+    /// The number of partitions that are not done.
     left: usize,
     kind: Kind,
 }
@@ -43,15 +43,15 @@ struct Round {
 enum Kind {
     /// Ends with a message to a coordinator.
     Message { coordinator: u32, message: FromSlot },
-    /// Ends with the transactions that were open when it began, or are now.
+    /// Ends with the transactions that were open when the round began, or are open when it ends.
     Report(OpenBySlot),
-    /// Ends with the number of these dead letters.
+    /// Ends with the number of this batch of dead letters.
     Letters(u64),
 }
 
 impl Partitions {
-    /// Brings to stable storage what these partitions have of a transaction. Not answered while the
-    /// marker of an earlier commit may be missing; the coordinator sends it again.
+    /// Syncs the records of a transaction in these partitions. If the marker of an earlier commit
+    /// may be missing, there is no answer, and the coordinator sends the message again.
     pub(crate) fn sync_transaction(&mut self, coordinator: u32, sync: Sync, out: &mut Effects) {
         let Sync { stamp, producer, partitions } = sync;
         let (ids, missing) = self.located(&partitions);
@@ -67,9 +67,9 @@ impl Partitions {
         self.sync_round(ids, Kind::Message { coordinator, message }, out);
     }
 
-    /// Ends a transaction in these partitions. Those that are offline report it once they are
-    /// served again; those whose marker cannot be written now are missing in the answer, and the
-    /// coordinator sends it again.
+    /// Ends a transaction in these partitions. Offline partitions report the transaction once they
+    /// are served again. Partitions whose marker cannot be written now are missing in the answer,
+    /// and the coordinator sends the marker again.
     pub(crate) fn mark_transaction(
         &mut self,
         wall: Wall,
@@ -85,7 +85,7 @@ impl Partitions {
         for id in ids {
             match self.mark_written(wall, id, &end, Some(stamp), number, out) {
                 Ok(waits) => left += usize::from(waits),
-                // Kafka's coordinator, too, gives a transaction up that is fenced.
+                // A fenced coordinator gives the transaction up, as in Kafka.
                 Err(ErrorCode::TransactionCoordinatorFenced) => {}
                 Err(_) => {
                     let topic = self.image().topic_by_id(id.topic);
@@ -100,7 +100,7 @@ impl Partitions {
         self.begin(number, left, Kind::Message { coordinator, message }, out);
     }
 
-    /// Syncs what transactions have written, for reports: ends with [`Effects::reports`].
+    /// Syncs the records of transactions, for reports. Ends with [`Effects::reports`].
     pub(crate) fn sync_for_reports(&mut self, out: &mut Effects) {
         let known = self.partitions.iter();
         let ids = known.filter(|(_, it)| !it.producers.transactions.is_empty());
@@ -109,8 +109,8 @@ impl Partitions {
         self.sync_round(ids, Kind::Report(open), out);
     }
 
-    /// A coordinator has answered the report of these transactions. Returns whether all have the
-    /// markers that they need.
+    /// Handles a coordinator's answer to the report of these transactions. Returns whether all
+    /// markers that they need are written.
     pub(crate) fn reported(
         &mut self,
         wall: Wall,
@@ -133,7 +133,7 @@ impl Partitions {
     }
 
     /// Aborts the transactions of a slot that no coordinator knows. `coordinator_epoch` is higher
-    /// than that of any marker before. Returns whether all are aborted.
+    /// than the epoch of every earlier marker. Returns whether all are aborted.
     pub(crate) fn abort_unknown(
         &mut self,
         wall: Wall,
@@ -154,10 +154,10 @@ impl Partitions {
         are_written
     }
 
-    /// A marker that nothing waits for. Returns false if the budget of unwritten bytes leaves no
-    /// room for it now, so that the transaction is to be reported again. All other refusals are
-    /// for good: a coordinator of a higher epoch, which an administrator may have named, fences
-    /// the marker, or the partition is gone or offline.
+    /// Writes a marker without a sender that waits for it. Returns false if the budget of unwritten
+    /// bytes has no room now: then the transaction has to be reported again. All other refusals are
+    /// final: a higher coordinator epoch, which an administrator may have given, fences the marker,
+    /// or the partition is gone or offline.
     fn mark_unanswered(
         &mut self,
         wall: Wall,
@@ -171,8 +171,8 @@ impl Partitions {
         marked != Err(ErrorCode::RequestTimedOut)
     }
 
-    /// Marks a partition; returns whether its writes are still under way, also those of a marker
-    /// that was there before.
+    /// Marks a partition. Returns whether writes of the partition are still under way, including
+    /// those of an earlier marker.
     fn mark_written(
         &mut self,
         wall: Wall,
@@ -209,7 +209,7 @@ impl Partitions {
         self.rounds.all.insert(number, Round { left, kind });
     }
 
-    /// A round of dead letters, which may wait for a write.
+    /// Begins a round of dead letters, which may wait for a write.
     pub(super) fn letters_round(
         &mut self,
         round: u64,
@@ -220,7 +220,8 @@ impl Partitions {
         self.begin(round, usize::from(waits), Kind::Letters(number), out);
     }
 
-    /// Called when a partition of a round is done; false if the number is of no round.
+    /// Notes that a partition of a round is done. Returns false if there is no round with this
+    /// number.
     pub(super) fn round_done(&mut self, number: u64, out: &mut Effects) -> bool {
         let Some(round) = self.rounds.all.get_mut(&number) else { return false };
         round.left -= 1;
@@ -232,8 +233,8 @@ impl Partitions {
         true
     }
 
-    /// A partition of a round has lost writes; false if the number is of no round. A coordinator
-    /// gets no answer, and sends its message again; letters have failed.
+    /// Ends a round in which a partition has lost writes. Returns false if there is no round with
+    /// this number. A coordinator gets no answer, and sends its message again; dead letters fail.
     pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) -> bool {
         match self.rounds.all.get(&number).map(|round| &round.kind) {
             Some(Kind::Message { .. }) => self.rounds.all.remove(&number).is_some(),
@@ -262,8 +263,7 @@ impl Partitions {
         }
     }
 
-    /// Starts syncs that were asked for since the last call: one of each partition, however many
-    /// transactions wrote to it.
+    /// Begins the requested syncs: one for each partition, however many transactions wrote to it.
     pub(crate) fn start_syncs(&mut self, out: &mut Effects) {
         let mut later = BTreeSet::new();
         while self.rounds.syncing.len() < SYNCS_AT_ONCE
@@ -279,20 +279,20 @@ impl Partitions {
         self.rounds.to_sync.append(&mut later);
     }
 
-    /// Whether syncs may start that wait.
+    /// Whether a waiting sync may begin.
     pub(crate) fn has_syncs_to_start(&self) -> bool {
         let Rounds { to_sync, syncing, .. } = &self.rounds;
         syncing.len() < SYNCS_AT_ONCE && to_sync.iter().any(|id| !syncing.contains(id))
     }
 
-    /// A sync of a partition is done, or the partition is gone.
+    /// Notes that a sync of a partition is done, or that the partition is gone.
     pub(super) fn sync_ended(&mut self, id: PartitionId) {
         self.rounds.syncing.remove(&id);
     }
 
-    /// A step of a clean stop, in which nothing more is written: syncs some partitions, and writes
-    /// the recovery points when all are synced. The caller calls again when these are done; false
-    /// if nothing is left.
+    /// A step of a clean stop, during which nothing more is written: syncs some partitions, and
+    /// writes the recovery points when all are synced. The caller calls again when these operations
+    /// are done. Returns false if nothing is left.
     pub fn sync_next(&mut self, out: &mut Effects) -> bool {
         let from = self.synced_until.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.partitions.range_mut((from, Bound::Unbounded));
@@ -324,8 +324,8 @@ impl Partitions {
         self.last_request
     }
 
-    /// The partitions that are served here, and those that are offline. Deleted ones, and those of
-    /// groups, whose records are durable before they are visible, are in neither.
+    /// The partitions that are served here, and the offline ones. Leaves out deleted partitions,
+    /// and those of groups, whose records are durable before they are visible.
     fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
         let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
         for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {
@@ -338,7 +338,7 @@ impl Partitions {
         (ids, missing)
     }
 
-    /// All open transactions.
+    /// All open transactions, by slot.
     fn open_by_slot(&self) -> OpenBySlot {
         let mut all = OpenBySlot::new();
         for (id, partition) in &self.partitions {
@@ -353,7 +353,7 @@ impl Partitions {
     }
 }
 
-/// Those that were not open before.
+/// The transactions that were not open before.
 fn opened_since(before: &[OpenIn], now: Vec<OpenIn>) -> Vec<OpenIn> {
     let before: BTreeSet<_> = before.iter().map(place).collect();
     now.into_iter().filter(|it| !before.contains(&place(it))).collect()

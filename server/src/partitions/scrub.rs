@@ -1,10 +1,10 @@
 //! Scrubbing of partitions: their segments are read again while they are served, one after the
-//! other at a bounded rate, so that damage is found before a client needs the records. A place
-//! that a request or a compaction could not read comes first. A damaged part is added to those of
-//! its partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
+//! other at a limited rate, so that damage is found before a client needs the records. A place that
+//! a request or a compaction could not read comes first. A damaged part is added to the damaged
+//! parts of its partition at once: its readers get CORRUPT_MESSAGE, and everything else is served.
 //!
-//! Bytes that are in the page cache are read from there: that the disk has others shows once they
-//! have left it.
+//! Bytes in the page cache are read from there. If the disk has other bytes, this shows only once
+//! the cached bytes have been dropped.
 
 use super::io::{Begun, Job, Scrubber};
 use super::limits::SUSPECTS_MAX;
@@ -12,15 +12,15 @@ use super::load::report_part;
 use super::{Effects, PartitionId, Partitions, layout};
 use muster_storage::{FileDone, FileOp, PartitionFile, Suspect};
 
-/// The shortest pause between two passes over all partitions; otherwise it is as long as the last
-/// pass.
+/// The minimum pause between two passes over all partitions. If the last pass took longer, the
+/// pause is as long as the pass.
 const REST_MS: i64 = 1_000;
 
-/// The most partitions that are visited for a segment: some have none.
+/// The maximum number of partitions that are visited to find a segment: some have none.
 const VISITS_MAX: usize = 256;
 
 impl Partitions {
-    /// Something could not be read: the place is scrubbed next.
+    /// Notes a place that could not be read: it is scrubbed next.
     pub(super) fn suspect(&mut self, id: PartitionId, suspect: Suspect) {
         let suspects = &mut self.scrubber.suspects;
         if suspects.len() < SUSPECTS_MAX && !suspects.contains(&(id, suspect)) {
@@ -38,7 +38,7 @@ impl Partitions {
         Some(if self.scrubber.is_urgent() { 0 } else { next_at })
     }
 
-    /// Reads some more, if it is time.
+    /// Continues a scrub, if it is time.
     pub(super) fn scrub(&mut self, now: i64, out: &mut Effects) {
         if self.scrub_deadline().is_none_or(|at| at > now) {
             return;
@@ -71,7 +71,8 @@ impl Partitions {
         }
     }
 
-    /// A look at the file of the scrub has ended. Without its result nothing is opened.
+    /// Continues after the look at a scrub's file. If the look has no result, the file is not
+    /// opened.
     pub(super) fn looked_for_scrub(
         &mut self,
         id: PartitionId,
@@ -87,7 +88,7 @@ impl Partitions {
         }
     }
 
-    /// A read for a scrub has ended, or failed.
+    /// Handles the end of a read for a scrub. The data is None if the read failed.
     pub(super) fn scrub_read_done(&mut self, data: Option<&[u8]>) {
         self.scrubber.is_waiting = false;
         let Some(Begun { id, scrub, .. }) = self.scrubber.begun.last_mut() else { return };
@@ -117,7 +118,8 @@ impl Partitions {
         self.scrubber.begun.last().map(|begun| begun.id)
     }
 
-    /// Has the file looked at that the scrub is about to open: one that is gone is found so.
+    /// Requests a look at the file that the scrub is about to open, which detects a file that is
+    /// gone.
     fn look_for_scrub(&mut self, begun: Begun, of: PartitionFile, out: &mut Effects) {
         let (token, path) = (self.io.token(), of.path.clone());
         out.ops.push(FileOp::Look { token, path, file: None });
@@ -126,12 +128,12 @@ impl Partitions {
         self.scrubber.is_waiting = true;
     }
 
-    /// Bytes a second; 0 switches scrubbing off.
+    /// The rate in bytes per second; 0 switches scrubbing off.
     fn scrub_rate(&self) -> u64 {
         self.config.state_check_max_bytes_per_second.max(0).unsigned_abs()
     }
 
-    /// The scrub to continue: of a suspect, or of the pass if its time has come.
+    /// The scrub to continue: of a suspect, or of the pass if it is due.
     fn next_scrub(&mut self, now: i64) -> Option<Begun> {
         let begun = self.scrubber.begun.pop_if(|begun| begun.is_urgent);
         if begun.is_some() {
@@ -149,7 +151,8 @@ impl Partitions {
         self.scrubber.begun.pop().or_else(|| self.next_of_pass(now))
     }
 
-    /// The next segment of the pass; None at its end, and after visits of many partitions.
+    /// The next segment of the pass. None at the end of the pass, and after visits to many
+    /// partitions.
     fn next_of_pass(&mut self, now: i64) -> Option<Begun> {
         let after = self.scrubber.after;
         let rest = match after {

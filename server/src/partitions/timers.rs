@@ -4,7 +4,7 @@ use super::{Effects, Partitions};
 use crate::clock::{Times, earliest};
 
 impl Partitions {
-    /// The time when [`Self::expire`] has something to do, in milliseconds since the epoch.
+    /// The time at which [`Self::expire`] has something to do, in milliseconds since the epoch.
     pub fn next_deadline(&self) -> Option<i64> {
         earliest([
             self.fetches.next_deadline(),
@@ -16,7 +16,7 @@ impl Partitions {
         ])
     }
 
-    /// Answers fetches whose time to wait has passed; checks retention and idle producers; compacts
+    /// Answers fetches whose deadline has passed, checks retention and idle producers, compacts
     /// partitions, and writes recovery points. A call that comes too early does no harm.
     pub fn expire(&mut self, times: Times, out: &mut Effects) {
         let (now, wall) = (times.now, times.expiry());

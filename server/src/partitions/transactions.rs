@@ -1,5 +1,5 @@
 //! The transactions of a partition, with the places of their first batches: a `read_committed`
-//! fetch ends at the first one whose outcome is not known.
+//! fetch ends at the first transaction whose outcome is not known.
 
 use muster_codec::ErrorCode;
 use muster_faults::Fault;
@@ -8,21 +8,22 @@ use muster_transactions::message::{Known, Producer, Stamp};
 use muster_transactions::partition::{Aborted, Append, End, Marking, PartitionTransactions};
 use std::collections::BTreeMap;
 
-/// Wraps [`PartitionTransactions`]: a method without a comment calls the one of the same name.
+/// Wraps [`PartitionTransactions`]. A method without a comment calls the method of the same name.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     all: PartitionTransactions,
-    /// The first batches of transactions, by offset; none below the last stable offset.
+    /// The first batches of transactions, by offset; none of them is below the last stable offset.
     first: BTreeMap<i64, BatchPlace>,
 }
 
 /// The end of the records that a `read_committed` fetch may return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stable {
-    /// The last stable offset: below it the outcome of each transaction is known.
+    /// The last stable offset: the outcome of each transaction below it is known.
     pub offset: i64,
-    /// The batch at that offset, if a transaction begins there. Otherwise all readable records are
-    /// stable, or none are, as a transaction began before the start of the log.
+    /// The batch at the last stable offset, if a transaction begins there. Otherwise either all
+    /// readable records are stable, or none are, because a transaction began before the start of
+    /// the log.
     pub end: Option<BatchPlace>,
 }
 
@@ -31,7 +32,7 @@ impl Transactions {
         self.all.is_open(producer_id)
     }
 
-    /// Whether no producer has had a transaction here.
+    /// Whether the partition knows no producer with a transaction.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -105,7 +106,7 @@ impl Transactions {
         self.all.forget(producer_id);
     }
 
-    /// Called when the high watermark has changed: records below it can be read.
+    /// Notes the new high watermark: records below it can be read.
     pub(super) fn high_watermark_is(&mut self, high_watermark: i64) {
         self.all.high_watermark_is(high_watermark);
         let stable = self.all.last_stable_offset(high_watermark, 0);
@@ -133,8 +134,8 @@ impl Transactions {
         self.all.forget_aborted(markers);
     }
 
-    /// The epoch of the coordinator of the last marker, and the first offset of the transaction
-    /// that is open; each -1 if there is none.
+    /// The coordinator epoch of the last marker, and the first offset of the open transaction; each
+    /// is -1 if there is none.
     pub(super) fn describe(&self, producer_id: i64) -> (i32, i64) {
         self.all.describe(producer_id)
     }

@@ -6,7 +6,7 @@ use muster_codec::ErrorCode;
 use muster_codec::record_batch::{BatchBuilder, Batches};
 use std::path::{Path, PathBuf};
 
-/// A topic that is compacted, with small segments.
+/// A world with a compacted topic that has small segments.
 fn compacted() -> World {
     let mut world = World::new();
     world.set("cleanup.policy", "compact");
@@ -15,14 +15,14 @@ fn compacted() -> World {
     world
 }
 
-/// A batch of one record of a key, a quarter of a segment.
+/// A batch with one record of a key, a quarter of a segment.
 fn keyed(key: &str, value: u8) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     builder.append(NOW, &(key.as_bytes(), Some(&vec![value; 260_000][..])));
     builder.seal(0, -1).to_vec()
 }
 
-/// Offsets of all records that are read from the beginning.
+/// The offsets of all records that are read from the beginning.
 fn offsets(world: &mut World, partition: i32) -> Vec<i64> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
@@ -84,7 +84,7 @@ fn compaction_stops_with_the_server() {
 #[test]
 fn damage_that_compaction_meets_is_refused_to_readers() {
     let mut world = compacted();
-    // The pass of the scrub gets there much later.
+    // The scrub's own pass would reach the place much later.
     world.partitions.config.state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
     for _ in 0..12 {
@@ -100,7 +100,7 @@ fn damage_that_compaction_meets_is_refused_to_readers() {
     assert_eq!(world.fetch(0, 3).error_code, 0);
 }
 
-/// Two partitions with old records. Compaction of the first has made a file with this ending.
+/// Two partitions with old records. Compaction of the first has created a file with this ending.
 fn with_new(ending: &str) -> World {
     let mut world = compacted();
     for partition in [0, 1].repeat(12) {

@@ -1,11 +1,11 @@
-//! Partitions with a batch that cannot be read: everything around it is served.
+//! Partitions with an unreadable batch: all other batches are served.
 
 use super::super::{Effects, PartitionId, Reader, RecordRead, RecordReadEnd};
 use super::support::*;
 use muster_codec::ErrorCode;
 use muster_codec::record_batch::Batches;
 
-/// A partition with ten batches of one record, of which the one at offset 4 is damaged.
+/// A partition with ten batches of one record; the batch at offset 4 is damaged.
 fn damaged() -> World {
     let mut world = World::new();
     for offset in 0..10 {
@@ -19,7 +19,7 @@ fn damaged() -> World {
     world
 }
 
-/// The records that a share partition is given from an offset on, by their offsets.
+/// The offsets of the records that a share partition gets, from an offset on.
 fn shared(world: &mut World, offset: i64) -> Vec<i64> {
     let id = PartitionId { topic: topic_id(), index: 0 };
     let mut out = Effects::default();
@@ -58,7 +58,8 @@ fn a_fetch_of_a_damaged_batch_is_refused_and_all_others_are_answered() {
     let refused = world.fetch(0, 4);
     assert_eq!(error(refused.error_code), ErrorCode::CorruptMessage);
     assert_eq!(ranges(&world.fetch(0, 5)), [(5, 5), (6, 6), (7, 7), (8, 8), (9, 9)]);
-    // It is refused at once, though nothing else is there.
+    // The damaged partition is answered at once, although the fetch would wait for the other
+    // partition.
     let request = world.start_fetch(&fetch_request(1_000, &[(0, 4), (1, 0)]));
     world.settle();
     let answer = world.fetched(request).unwrap();
@@ -73,7 +74,7 @@ fn a_partition_with_a_damaged_batch_takes_produces_look_ups_and_deletions() {
     assert_eq!(world.list(0, 1_003).offset, 3);
     assert_eq!(world.delete_before(0, 5), (5, ErrorCode::None));
     assert_eq!(ranges(&world.fetch(0, 5)).len(), 5);
-    // It begins a new segment, as the records are old.
+    // The batch begins a new segment, because the records are old.
     assert_eq!(world.append(0, &batch(1)), 10);
     assert_eq!(ranges(&world.fetch(0, 10)), [(10, 10)]);
     assert_eq!(world.delete_before(0, 10), (10, ErrorCode::None));

@@ -1,5 +1,5 @@
 //! Compressed batches for a topic that limits the size of their records
-//! (`max.decompressed.message.bytes`). The expected errors are those of a broker of Kafka 4.4.
+//! (`max.decompressed.message.bytes`). The expected errors are the errors of a Kafka 4.4 broker.
 
 use super::super::Partitions;
 use super::super::limits::DECOMPRESSED_BYTES_MAX;
@@ -15,7 +15,7 @@ const LIMIT: usize = 500;
 const CODECS: [Compression; 4] =
     [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
-/// The bytes of a record of [`Content`] beside its value, without the length before it.
+/// The size of a record of [`Content`] without its value, and without the length field.
 const BESIDE_VALUE_BYTES: usize = 8;
 
 /// The records of a batch, before compression.
@@ -25,7 +25,7 @@ struct Content {
 }
 
 impl Content {
-    /// Records of these times, keys and sizes.
+    /// Records with these timestamps, keys and sizes.
     fn of(records: &[(i64, Option<&[u8]>, usize)]) -> Self {
         let mut builder = BatchBuilder::default();
         for (time, key, bytes) in records {
@@ -158,14 +158,14 @@ fn bytes_that_are_not_compressed_as_the_header_says_are_no_records() {
     assert_eq!(produced(&mut limited("delete"), &batch).0, ErrorCode::InvalidRecord, "its trailer");
 }
 
-/// Records of 1 MiB that compress well.
+/// A batch with this number of records of 1 MiB, which compress well.
 fn of_mib(mib: usize) -> Vec<u8> {
     let batch = Content::of_sizes(&vec![1 << 20; mib]).compressed(Compression::Gzip);
     assert!(batch.len() < 1 << 20, "{} bytes", batch.len());
     batch
 }
 
-/// Kafka decompresses batches in a thread beside others. Here a shard does nothing else meanwhile.
+/// Kafka decompresses batches in one of several threads. Here a shard does nothing else meanwhile.
 #[test]
 fn a_batch_is_decompressed_up_to_a_bound() {
     let mut world = limited("delete");

@@ -1,4 +1,4 @@
-//! Fetch: which records are read, how long a fetch waits, and the limits of an answer.
+//! Fetch: the records that are read, the time for which a fetch waits, and the limits of an answer.
 
 use super::super::counters::PartitionCounters;
 use super::super::{Call, Effects, Partitions};

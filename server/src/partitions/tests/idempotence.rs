@@ -1,5 +1,5 @@
-//! Idempotent producers: rows of (epoch, sequence, records) with the result of each, from the rules
-//! of Kafka's `ProducerStateManager`.
+//! Idempotent producers: rows of (epoch, sequence, records) with the result of each row, by the
+//! rules of Kafka's `ProducerStateManager`.
 
 use super::support::*;
 use muster_codec::ErrorCode;
@@ -8,7 +8,7 @@ use Expected::*;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Expected {
-    /// Appended, or found, at this offset.
+    /// The batch was appended, or found, at this offset.
     At(i64),
     Error(ErrorCode),
 }

@@ -1,4 +1,4 @@
-//! One address uses up a limit of the partitions, and another one comes.
+//! One address uses up a limit of the partitions; then another address comes.
 
 use super::super::limits::*;
 use super::super::{
@@ -10,14 +10,14 @@ use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response, Wall};
 use muster_fairness::Address;
 
-/// A fetch that waits, of an existing partition and of others that do not exist.
+/// A fetch that waits; it names one existing partition and others that do not exist.
 fn wide_fetch(max_wait_ms: i32, partitions: usize) -> FetchRequest<'static> {
     let wants: Vec<_> = (1..=partitions as i32).map(|partition| (partition, 0)).collect();
     fetch_request(max_wait_ms, &wants)
 }
 
-/// Sends fetches of many partitions until one is not parked; returns the number of partitions that
-/// are parked then, and how long the client of the last one has to wait.
+/// Sends fetches of many partitions until one is not parked. Returns the number of partitions
+/// parked by then, and the time that the client of the last fetch has to wait.
 fn park(world: &mut World, address: &str, request: &FetchRequest<'_>) -> (usize, i64) {
     world.address = Address::of(address);
     let partitions = request.topics[0].partitions.len();
@@ -83,7 +83,8 @@ fn a_fetch_that_may_not_wait_gets_the_records_that_there_are() {
     assert_eq!(read, [(0, 2)]);
 }
 
-/// Sends the first batches of new producers until one is refused; returns their number.
+/// Sends the first batches of new producers until one is refused. Returns the number of accepted
+/// ones.
 fn invent(world: &mut World, address: &str, ids: &mut std::ops::RangeFrom<i64>) -> usize {
     world.address = Address::of(address);
     let sent = ids.map(|id| error(world.produce(0, &sequenced(1, id, 0, 0)).error_code));

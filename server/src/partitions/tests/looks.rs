@@ -6,7 +6,7 @@ use muster_codec::ErrorCode;
 use muster_storage::FileOp;
 use std::path::PathBuf;
 
-/// The time until each of a few files was looked at.
+/// The time within which each of a few files is looked at.
 const ROUND_MS: i64 = 2_000;
 
 /// The path of a segment of the first partition.
@@ -20,12 +20,12 @@ fn checked() -> World {
     let mut world = World::new();
     world.partitions.config.state_check_max_bytes_per_second = 1;
     world.config.state_check_max_bytes_per_second = 1;
-    // A scrub would find the file first.
+    // A scrub would find the lost file first.
     world.partitions.stop_upkeep();
     world
 }
 
-/// Two partitions with records, of which no file is lost.
+/// Two partitions with records. No file is lost.
 fn filled() -> World {
     let mut world = checked();
     world.set("segment.bytes", "1048576");
@@ -62,7 +62,7 @@ fn a_partition_whose_newest_segment_is_lost_takes_batches_once_it_is_back() {
     world.pass(ROUND_MS);
     assert_eq!(trouble(&world), "");
     assert_eq!(appended(&mut world, 0), ErrorCode::None);
-    // It is cut short by a byte.
+    // The file is now cut short by a byte.
     world.pass(ROUND_MS);
     world.disk.live.get_mut(&newest).unwrap().pop();
     world.pass(ROUND_MS);
@@ -135,7 +135,7 @@ fn looks_do_not_gather_while_the_disk_hangs() {
     assert_eq!(looks(&look(&mut world)), 4);
 }
 
-/// Two segments are gone, and a batch was to be written to the newer one.
+/// Two segments are gone, and a produce tries to write to the newer one.
 #[test]
 fn of_a_partition_with_a_lost_write_only_what_is_lost_is_listed() {
     let mut world = filled();
@@ -148,7 +148,7 @@ fn of_a_partition_with_a_lost_write_only_what_is_lost_is_listed() {
     world.disk.live.insert(older, of_older);
     world.pass(ROUND_MS);
     assert!(trouble(&world).starts_with("1 files"), "{}", trouble(&world));
-    // It may lack what was to be written to it.
+    // The file is back, but lacks the write that failed.
     world.disk.live.insert(newest, of_newest);
     world.pass(ROUND_MS);
     assert!(trouble(&world).starts_with("1 files"), "{}", trouble(&world));

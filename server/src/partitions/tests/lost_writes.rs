@@ -1,4 +1,4 @@
-//! Files that lose their names while they are closed: nothing makes them again.
+//! Files that lose their names while they are closed: nothing creates them again.
 
 use super::super::{PartitionId, layout};
 use super::support::*;
@@ -11,7 +11,8 @@ fn directory() -> PathBuf {
     layout::directory(PartitionId { topic: topic_id(), index: 0 })
 }
 
-/// A world in which no file is open, and the segment of its partition 0, which lost its name.
+/// A world without open files, and the path and the content of the segment of its partition 0,
+/// which lost its name.
 fn bereft(fill: impl FnOnce(&mut World)) -> (World, PathBuf, Vec<u8>) {
     let mut world = World::new();
     fill(&mut world);
@@ -49,7 +50,7 @@ fn a_batch_whose_file_is_gone_is_refused_and_so_are_all_before_the_next_start() 
     let trouble = world.partitions.files_trouble().unwrap();
     assert!(trouble.starts_with("1 files of partitions are lost"), "{trouble}");
     assert_eq!(appended(&mut world, 1), (ErrorCode::None, 1));
-    // A batch after the refused one would leave a gap.
+    // Even now a batch is refused: after the refused batch it would leave a gap.
     world.disk.live.insert(path, bytes);
     assert_eq!(appended(&mut world, 0), (ErrorCode::KafkaStorageError, -1));
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 2)]);
@@ -70,7 +71,7 @@ fn a_deletion_of_records_after_a_lost_write_is_refused_before_the_next_start() {
     assert_eq!(world.delete_before(0, 2), (2, ErrorCode::None));
 }
 
-/// A look has found that the newest segment is gone, perhaps with the whole directory.
+/// A look finds that the newest segment is gone, perhaps with the whole directory.
 #[test]
 fn a_deletion_of_records_from_a_lost_partition_is_refused_until_it_is_back() {
     let (mut world, path, bytes) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));
@@ -147,21 +148,21 @@ fn a_batch_that_is_written_wakes_its_readers_while_a_later_one_is_lost() {
     let elsewhere = PathBuf::from("elsewhere");
     world.disk.move_away(&directory(), &elsewhere);
     let lost = world.start_produce(0, &rolled());
-    // The file of the second batch is found to be gone before the first batch is written.
+    // The loss of the second batch's file is found before the write of the first batch has ended.
     assert_eq!(world.done.len(), 2);
     world.done.swap(0, 1);
     world.settle();
     assert_eq!(world.produced(lost).unwrap().error_code, ErrorCode::KafkaStorageError.code());
     let answer = world.produced(written).unwrap();
     assert_eq!((error(answer.error_code), answer.base_offset), (ErrorCode::None, 1));
-    // The records are sent by the name of their file.
+    // To send the records, their file is opened by its name.
     world.disk.move_away(&elsewhere, &directory());
     let answer = world.fetched(fetch).expect("it waited for this batch");
     assert_eq!(ranges(&only(answer)), [(1, 1)]);
     assert!(world.partitions.is_quiet());
 }
 
-/// A look has found it first.
+/// A look has found the lost file first.
 #[test]
 fn a_lost_file_is_counted_once() {
     let (mut world, _, _) = bereft(|world| assert_eq!(world.append(0, &batch(3)), 0));

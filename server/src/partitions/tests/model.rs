@@ -1,4 +1,4 @@
-//! Random steps against a model: a consumer sees exactly the acknowledged records.
+//! Random steps, compared with a model: a consumer sees exactly the acknowledged records.
 
 use super::support::*;
 use muster_codec::ErrorCode;
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The acknowledged batches by base offset, with their last offset and timestamp.
+/// The acknowledged batches by base offset, each with its last offset and timestamp.
 #[derive(Default)]
 struct Model {
     batches: BTreeMap<i64, (i64, i64)>,
@@ -37,7 +37,7 @@ struct Model {
 }
 
 impl Model {
-    /// An offset of the log, or one right outside.
+    /// An offset in the log, or just outside it.
     fn offset(&self, at: u8) -> i64 {
         self.start - 1 + i64::from(at) * (self.end - self.start + 3) / 256
     }
@@ -97,7 +97,7 @@ fn apply(world: &mut World, model: &mut Model, step: &Step) {
         Step::DeleteBefore { at } => {
             let offset = model.offset(*at);
             let (low, error) = world.delete_before(0, offset);
-            // -1 stands for the high watermark.
+            // -1 means the high watermark.
             let offset = if offset == -1 { model.end } else { offset };
             if (0..=model.end).contains(&offset) {
                 model.start = model.start.max(offset);

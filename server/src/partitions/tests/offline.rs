@@ -1,4 +1,4 @@
-//! A transaction of which a partition goes offline, and is served again later.
+//! A transaction with a partition that goes offline, and is served again later.
 
 use super::super::Effects;
 use super::support::*;
@@ -18,7 +18,7 @@ pub(super) fn both() -> PartitionSet {
     [(TOPIC, 0), (TOPIC, 1)].into_iter().collect()
 }
 
-/// A transaction is open in both partitions, and the first one is damaged.
+/// A transaction is open in both partitions, and the first partition is damaged.
 fn damaged() -> World {
     let mut world = World::new();
     let batches = [(0, transactional(1, 7, 0, 0)), (1, transactional(1, 7, 0, 0))];
@@ -32,12 +32,12 @@ fn damaged() -> World {
     world
 }
 
-/// Changes the magic of the only batch, or changes it back.
+/// Changes the magic byte of the only batch, or changes it back.
 fn flip_magic(world: &mut World) {
     world.segment(0)[16] ^= 1;
 }
 
-/// Returns whether all have their markers.
+/// Handles an answer to a report. Returns whether all transactions have their markers.
 pub(super) fn report(world: &mut World, open: &[i32], fate: Known) -> bool {
     let open = open.iter().map(|partition| {
         let (producer, topic) = (PRODUCER, TOPIC.into());

@@ -1,4 +1,4 @@
-//! Produce: offsets, answers, and all reasons to refuse a batch.
+//! Produce: offsets, answers, and all reasons for refusing a batch.
 
 use super::super::{Outcome, Partitions};
 use super::support::*;
@@ -190,7 +190,7 @@ fn records_with_a_timestamp_out_of_range_are_named() {
     world.append(0, &timed_batch(&[NOW - 1_000]));
 }
 
-/// The server was started while the machine's clock was two hours behind.
+/// The server was started while the machine's clock was two hours slow.
 #[test]
 fn a_clock_that_is_corrected_is_followed() {
     let mut world = World::new();
@@ -316,7 +316,7 @@ fn the_last_batch_counts_for_a_partition_named_twice() {
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 3)]);
 }
 
-/// Kafka keeps the errors of records that are no batch apart from those of an append.
+/// Kafka keeps the errors of records that are not a batch apart from the errors of an append.
 #[test]
 fn records_that_are_no_batch_decide_the_answer_for_a_partition_named_twice() {
     let good = batch(1);
@@ -397,7 +397,7 @@ fn flush_messages_answers_after_the_sync() {
 #[test]
 fn a_malformed_first_batch_refuses_the_whole_request() {
     let mut world = World::new();
-    // The low byte of the attributes.
+    // The low byte of the attributes says that the batch is transactional.
     let transactional = patch(batch(1), 22, &[0x10]);
     for (bad, expected) in [
         (vec![0; 20], ErrorCode::CorruptMessage),

@@ -1,4 +1,5 @@
-//! The questions of partitions to the coordinators of transactions, before the first batch of each.
+//! The questions of partitions to the coordinators of transactions, before the first batch of each
+//! transaction.
 
 use super::support::*;
 use super::transactions::{ABORT, ADDS, COMMIT, no, transactional, yes};
@@ -85,7 +86,7 @@ fn a_marker_ends_what_a_refused_batch_keeps_back() {
     world.decide(&no(&question.unwrap(), ErrorCode::ConcurrentTransactions));
     world.results(request).unwrap();
     assert_eq!(world.end((7, 0), ABORT, 0), ErrorCode::None);
-    // The producer is known by the marker now, with no batch: it begins at 0.
+    // Now the producer is known from the marker, without a batch: its sequences begin at 0.
     assert_eq!(world.transact(transactional(1, 7, 0, 1)).0, ErrorCode::OutOfOrderSequenceNumber);
     assert_eq!(world.transact(transactional(1, 7, 0, 0)), (ErrorCode::None, 1));
 }

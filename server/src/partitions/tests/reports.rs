@@ -1,5 +1,6 @@
-//! Transactions that a load finds open, also in a partition that is withheld from clients, until
-//! share state has durably forgotten records that its log has lost.
+//! Transactions that are open when a shard is loaded, including those in a partition that is
+//! withheld from clients until share state has durably forgotten the records that the partition's
+//! log has lost.
 
 use super::super::partition_set::PartitionId;
 use super::super::{Effects, UNWRITTEN_BYTES_MAX};
@@ -11,7 +12,7 @@ use muster_codec::record_batch::TransactionOutcome;
 use muster_fairness::Address;
 use muster_transactions::message::{FromSlot, Known};
 
-/// A load has found a transaction open in both partitions.
+/// A load found a transaction open in both partitions.
 fn loaded() -> World {
     let mut world = World::new();
     let batches = [(0, transactional(1, 7, 0, 0)), (1, transactional(1, 7, 0, 0))];
@@ -35,7 +36,7 @@ fn a_marker_that_cannot_be_written_now_is_to_be_reported_again() {
     assert_eq!(world.committed(0).last_stable_offset, 2);
 }
 
-/// The first partition is withheld.
+/// Like [`loaded`], but the first partition is withheld.
 fn withheld() -> World {
     let mut world = loaded();
     world.partitions.withhold([PartitionId { topic: topic_id(), index: 0 }].into(), 1);
@@ -43,7 +44,8 @@ fn withheld() -> World {
     world
 }
 
-/// Clients find the partition again: the end of what is stable, and whether it has an abort.
+/// Makes the partition visible to clients. Returns its last stable offset, and whether it has an
+/// aborted transaction.
 fn found_again(world: &mut World) -> (i64, bool) {
     world.partitions.shard_log_flushed(1);
     let data = world.committed(0);

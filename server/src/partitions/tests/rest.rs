@@ -1,4 +1,4 @@
-//! Partitions at rest: recovery points, and how damage is handled at startup.
+//! Partitions at rest: recovery points, and the handling of damage at startup.
 
 use super::super::{Effects, Partitions};
 use super::support::*;
@@ -6,7 +6,7 @@ use muster_codec::ErrorCode;
 use muster_codec::messages::*;
 use muster_storage::partition_log::read_recovery_points;
 
-/// Both partitions with records, after a clean stop.
+/// A world whose two partitions have records, after a clean stop.
 fn stopped() -> World {
     let mut world = World::new();
     for partition in 0..2 {
@@ -18,7 +18,7 @@ fn stopped() -> World {
     world
 }
 
-/// The partitions of the file with the recovery points, and how far each is synced.
+/// The partitions in the file with the recovery points, and the offset up to which each is synced.
 fn points(world: &mut World) -> Option<Vec<(i32, i64)>> {
     let points = read_recovery_points(world.points()?).unwrap();
     Some(points.iter().map(|(_, index, point)| (*index, point.end.offset)).collect())
@@ -129,7 +129,7 @@ fn a_full_disk_leaves_the_recovery_points_unchanged() {
 #[test]
 fn a_damaged_partition_is_offline_and_all_else_is_served() {
     let mut world = stopped();
-    // The magic of the first batch: nothing leads to the next one.
+    // The magic byte of the first batch is damaged: nothing leads to the next batch.
     world.segment(0)[16] ^= 1;
     let damaged = world.segment(0).clone();
     for _ in 0..2 {
@@ -143,7 +143,7 @@ fn a_damaged_partition_is_offline_and_all_else_is_served() {
         }
         assert_eq!(world.delete_before(0, 1).1, storage_error);
         assert_eq!(end_of_epoch(&mut world), storage_error);
-        // Changes of topics and configs do not bring it back.
+        // Changes of topics and configs do not bring the partition back.
         world.set("retention.ms", "1000");
         world.pass(300_000);
         assert_eq!(error(world.produce(0, &batch(1)).error_code), storage_error);

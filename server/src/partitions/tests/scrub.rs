@@ -1,4 +1,5 @@
-//! Damage that appears while partitions are served: it is found, and costs what it hits.
+//! Damage that appears while partitions are served: it is found, and only the damaged records are
+//! lost.
 
 use super::super::{Effects, PartitionId, layout};
 use super::support::*;
@@ -6,7 +7,7 @@ use muster_codec::ErrorCode;
 use muster_storage::{FileDone, FileOp, Suspect};
 use std::path::{Path, PathBuf};
 
-/// A world that reads its partitions again, at this rate.
+/// A world that scrubs its partitions at this rate.
 fn scrubbed(bytes_per_second: i64) -> World {
     let mut world = World::new();
     world.partitions.config.state_check_max_bytes_per_second = bytes_per_second;
@@ -45,23 +46,23 @@ fn damage_is_found_while_the_partition_is_served_and_costs_one_batch() {
     assert_eq!(world.list(0, 1_004).offset, 5, "the first that can be read");
     assert_eq!(world.append(0, &batch(1)), 20);
     assert_eq!(ranges(&world.fetch(1, 0)).len(), 20);
-    // It is counted once.
+    // The damaged part is counted once.
     pass(&mut world);
     assert_eq!((found(&world), world.partitions.damaged_parts()), (1, 1));
 }
 
 #[test]
 fn damage_that_a_fetch_meets_does_not_wait_for_a_pass() {
-    // A read every day and a half.
+    // At this rate there is a read every day and a half.
     let mut world = scrubbed(1);
     pass(&mut world);
     let len = world.segment(0).len() / 20;
-    // The magic of a batch: its header cannot be read.
+    // The magic byte of a batch is damaged: its header cannot be read.
     world.segment(0)[4 * len + 16] ^= 1;
     assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
     world.pass(1);
     assert_eq!(found(&world), 1);
-    // It is not known where the next batches of these few kilobytes begin.
+    // It is not known where the batches after it begin, within these few kilobytes.
     assert_eq!(error(world.fetch(0, 6).error_code), ErrorCode::CorruptMessage);
     assert_eq!(ranges(&world.fetch(0, 0)), [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!(world.append(0, &batch(1)), 20);
@@ -75,13 +76,13 @@ fn suspects_do_not_change_the_rate_of_the_pass() {
     pass(&mut world);
     let first = world.segment(0).len() as u64;
     assert_eq!(world.partitions.io.counters.scrubbed_bytes, first);
-    // One byte costs all of its batches: their lengths lead nowhere.
+    // One damaged byte makes all batches unreadable: their lengths lead nowhere.
     world.segment(0)[16] ^= 1;
     let id = PartitionId { topic: topic_id(), index: 0 };
     world.partitions.suspect(id, Suspect { segment: 0, position: 0 });
     world.pass(1);
     assert_eq!((found(&world), world.partitions.io.counters.scrubbed_bytes), (1, 2 * first));
-    // Nothing is left to read there.
+    // Nothing is left to read at this place.
     for _ in 0..100 {
         world.partitions.suspect(id, Suspect { segment: 0, position: 0 });
         world.pass(1);
@@ -112,7 +113,7 @@ fn a_scrub_opens_only_files_that_are_there() {
         let names: Vec<_> = world.disk.live.keys().filter(|path| is_lost(path)).collect();
         assert_eq!(names, [] as [&PathBuf; 0], "by a suspect: {by_suspect}");
         assert!(world.partitions.files_trouble().is_some_and(|it| it.contains("is gone")));
-        // The other partition is scrubbed, and this one once its files are back.
+        // The other partition is scrubbed meanwhile, and this one once its files are back.
         let (passes, second) = (world.partitions.io.counters.scrubs, world.segment(1).len());
         assert!(passes > 1 && world.partitions.io.counters.scrubbed_bytes >= second as u64);
         world.disk.live.extend(lost);

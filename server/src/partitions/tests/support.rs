@@ -29,31 +29,31 @@ pub(super) struct World {
     pub config: Config,
     pub image: ClusterImage,
     pub now: i64,
-    /// Advances with `now`; a test may also set it alone.
+    /// The wall clock, which advances with `now`; a test may also set it alone.
     pub wall: Wall,
     pub disk: Disk,
-    /// The address of the client that makes calls.
+    /// The address of the client of calls.
     pub address: Address,
-    /// Completions that were not returned yet.
+    /// Completions that have not been returned yet.
     pub done: VecDeque<FileDone>,
     pub replies: Vec<Reply>,
-    /// How far the wall clock has jumped of late.
+    /// The recent jump of the wall clock, in ms.
     pub jumped_ms: i64,
     pub failed_reads: Vec<FailedRead>,
     pub questions: Vec<Question>,
-    /// To the coordinators of transactions.
+    /// Messages to the coordinators of transactions.
     pub messages: Vec<(u32, FromSlot)>,
     pub sequence: u64,
 }
 
 impl World {
-    /// One shard, and a topic of two partitions.
+    /// A world with one shard, and a topic of two partitions.
     pub(super) fn new() -> Self {
         Self::with_shards(1)
     }
 
     pub(super) fn with_shards(shards: u32) -> Self {
-        // Stories of files that are lost switch the looks at them on.
+        // Looks are off: tests of lost files switch them on.
         let mut config = Config::default();
         config.state_check_max_bytes_per_second = 0;
         let mut world = Self {
@@ -114,7 +114,7 @@ impl World {
         self.settle();
     }
 
-    /// Makes a call; its file operations are performed, but not returned before `settle`.
+    /// Makes a call. Its file operations are performed, but their completions wait for `settle`.
     pub(super) fn call<T>(
         &mut self,
         version: i16,
@@ -138,7 +138,7 @@ impl World {
         request
     }
 
-    /// Runs a clean stop; returns the number of syncs.
+    /// Runs a clean stop. Returns the number of syncs.
     pub(super) fn sync_all(&mut self) -> usize {
         let before = self.disk.syncs;
         self.partitions.synced_until = None;
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// Returns all completions, and those that follow.
+    /// Returns all completions, and the completions that follow from them.
     pub(super) fn settle(&mut self) {
         while self.settle_one() {}
     }
@@ -172,7 +172,7 @@ impl World {
         Times { wall: self.wall, jumped_ms: self.jumped_ms, ..Times::both(self.now) }
     }
 
-    /// Lets time pass.
+    /// Lets this time pass.
     pub(super) fn pass(&mut self, ms: i64) {
         self.now += ms;
         self.wall.0 += ms;
@@ -315,13 +315,13 @@ impl World {
         self.disk.live.get_mut(&layout::directory(id).join(name)).unwrap()
     }
 
-    /// The file with the recovery points.
+    /// The content of the file with the recovery points.
     pub(super) fn points(&mut self) -> Option<&mut Vec<u8>> {
         let [path, _] = layout::recovery_points(0);
         self.disk.live.get_mut(&path)
     }
 
-    /// The files of one partition, by name.
+    /// The names of the files of one partition.
     pub(super) fn segments(&self, partition: i32) -> Vec<String> {
         let id = PartitionId { topic: topic_id(), index: partition };
         let directory = layout::directory(id);
@@ -407,7 +407,7 @@ pub(super) fn batch(records: usize) -> Vec<u8> {
     timed_batch(&vec![NOW; records])
 }
 
-/// A batch of one record, a little longer than `bytes`.
+/// A batch of one record, slightly larger than `bytes`.
 pub(super) fn large_batch(bytes: usize) -> Vec<u8> {
     let mut builder = BatchBuilder::default();
     builder.append(NOW, &(&b"key"[..], Some(&vec![b'x'; bytes][..])));
@@ -419,7 +419,7 @@ pub(super) fn patch(mut batch: Vec<u8>, at: usize, bytes: &[u8]) -> Vec<u8> {
     batch[at..at + bytes.len()].copy_from_slice(bytes);
     let header = BatchHeader::read(&batch).unwrap();
     let (by, time) = (header.timestamp_type(), header.max_timestamp);
-    // The checksum is computed again only if something changes.
+    // The checksum is only computed if something changes, so the timestamp is changed and restored.
     set_max_timestamp(&mut batch, TimestampType::CreateTime, time.wrapping_add(1));
     set_max_timestamp(&mut batch, by, time);
     batch
@@ -433,7 +433,7 @@ pub(super) fn sequenced(records: usize, producer: i64, epoch: i16, sequence: i32
     patch(batch(records), 43, &fields)
 }
 
-/// The offsets of the whole batches in the records of a fetch: base and last.
+/// The base and last offsets of the whole batches in the records of a fetch.
 pub(super) fn ranges(data: &PartitionData<'_>) -> Vec<(i64, i64)> {
     let bytes = data.records.as_ref().unwrap();
     let batches = muster_codec::record_batch::Batches::new(bytes);

@@ -1,5 +1,5 @@
-//! Transactions of a partition: how far committed records can be read, which were aborted, and what
-//! a restart finds in the log.
+//! Transactions of a partition: the end of the readable committed records, the aborted
+//! transactions, and the state that a restart restores from the log.
 
 use super::super::{Effects, OffsetTransactions, Partitions};
 use super::support::*;
@@ -13,7 +13,7 @@ use muster_transactions::partition::End;
 pub(super) const COMMIT: bool = true;
 pub(super) const ABORT: bool = false;
 
-/// The first version of Produce whose partitions join the transaction by themselves.
+/// The first version of Produce that adds partitions to the transaction by itself.
 pub(super) const ADDS: i16 = 12;
 
 /// A batch of a transaction.
@@ -33,7 +33,7 @@ fn produce_of(batches: &[(i32, Vec<u8>)]) -> ProduceRequest<'static> {
     ProduceRequest { transactional_id, acks: -1, timeout_ms: 1_000, topic_data }
 }
 
-/// The groups have no transactions.
+/// Groups without transactions.
 struct NoGroups;
 
 impl OffsetTransactions for NoGroups {
@@ -46,7 +46,7 @@ impl OffsetTransactions for NoGroups {
     }
 }
 
-/// A yes with the stamp of this number.
+/// A positive verdict with the stamp of this number.
 pub(super) fn yes(question: &Question, sequence: u64) -> Verdict {
     let stamp = Stamp { coordinator_epoch: 1, sequence };
     let Question { number, producer, .. } = *question;
@@ -84,7 +84,7 @@ impl World {
         Some(partitions.map(|it| (error(it.error_code), it.base_offset)).collect())
     }
 
-    /// Produces a batch to partition 0 in a transaction; a question gets a yes.
+    /// Produces a batch to partition 0 in a transaction. A question gets a positive verdict.
     pub(super) fn transact(&mut self, batch: Vec<u8>) -> (ErrorCode, i64) {
         let (request, question) = self.start_transactional(ADDS, &[(0, batch)]);
         self.settle();
@@ -117,7 +117,7 @@ impl World {
         error(body.markers[0].topics[0].partitions[0].error_code)
     }
 
-    /// The answer for a consumer of committed records.
+    /// The answer to a fetch of committed records.
     pub(super) fn committed(&mut self, offset: i64) -> PartitionData<'static> {
         let request = self.start_fetch(&reading_committed(0, offset));
         self.settle();
@@ -136,7 +136,7 @@ impl World {
         body.topics[0].partitions[0].offset
     }
 
-    /// The producers of partition 0: id, epoch, last sequence, start of the open transaction.
+    /// The producers of partition 0: id, epoch, last sequence, and start of the open transaction.
     pub(super) fn producers(&mut self) -> Vec<(i64, i32, i32, i64)> {
         let topic = DescribeProducersTopic { name: TOPIC.into(), partition_indexes: vec![0, 0] };
         let body = DescribeProducersRequest { topics: vec![topic] };
