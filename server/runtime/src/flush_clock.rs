@@ -1,7 +1,7 @@
-//! The time that something takes.
+//! A clock for spans of time.
 
-/// A span of time to be measured when it has ended: of the flush under way, or of the operations
-/// that wait for the next one.
+/// A span of time that is measured when it ends: the time of the flush under way, or the time for
+/// which operations wait for the next flush.
 #[derive(Debug, Default)]
 pub(crate) struct FlushClock {
     /// The present time, in microseconds.
@@ -14,17 +14,17 @@ impl FlushClock {
         self.now = micros;
     }
 
-    /// Begins, unless it has begun.
+    /// Begins the span, unless it has begun.
     pub(crate) fn begin(&mut self) {
         self.began.get_or_insert(self.now);
     }
 
-    /// The time since it began.
+    /// The time since the span began; 0 if it has not begun.
     pub(crate) fn so_far(&self) -> u64 {
         self.began.map_or(0, |began| self.now.saturating_sub(began))
     }
 
-    /// The time that it took, if it had begun.
+    /// Ends the span. Returns its length, if it had begun.
     pub(crate) fn end(&mut self) -> Option<u64> {
         self.began.take().map(|began| self.now.saturating_sub(began))
     }

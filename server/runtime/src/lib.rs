@@ -1,5 +1,5 @@
 //! The work that a shard does for each of its internal topics, written once. A topic adds its own
-//! [`Machine`]s, one for each partition, which say what a record means.
+//! [`Machine`]s, one for each partition, which give its records their meaning.
 
 #![forbid(unsafe_code)]
 

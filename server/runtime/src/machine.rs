@@ -6,8 +6,8 @@ use muster_storage::TopicRule;
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// The replicated state of one partition of an internal topic: a function of the records that it
-/// replayed. It has no clock, performs no I/O and sends nothing.
+/// The replicated state of one partition of an internal topic: a function of the records that the
+/// machine replayed. It has no clock, performs no I/O and sends nothing.
 pub trait Machine: 'static {
     /// The rule of the topic in logs.
     const RULE: TopicRule;
@@ -22,13 +22,13 @@ pub trait Machine: 'static {
     /// A value of a shard to which all machines of the topic report, such as a budget.
     type Shared;
 
-    /// Applies the records of an operation that the log has accepted. `position` is that of the
-    /// operation among those of the partition.
+    /// Applies the records of an operation that the log has accepted. `position` is the position of
+    /// the operation in the partition.
     fn apply(&mut self, operation: &[Self::Record<'_>], position: u64);
 
-    /// Applies a batch of the log. Skips what the machine already has from a snapshot. `position`
-    /// is that of the last operation in the batch's block. Returns false if the snapshot has all
-    /// records of the batch.
+    /// Applies a batch of the log, except for records that the machine already has from a snapshot.
+    /// `position` is the position of the last operation in the batch's block. Returns false if the
+    /// snapshot contains all records of the batch.
     ///
     /// # Errors
     /// This version cannot read a record.
@@ -43,8 +43,8 @@ pub trait Machine: 'static {
     /// Reports to the shared value. Called after each call of the machine.
     fn settle(&mut self, _shared: &mut Self::Shared) {}
 
-    /// The damage that the machine has found in its part of a snapshot, since this was opened.
-    /// After that, no answer or record of the machine may be used.
+    /// The damage that the machine has found in its part of a snapshot since the snapshot was
+    /// opened. Once there is damage, no answer or record of the machine may be used.
     fn damage(&self) -> Option<Damage> {
         None
     }
@@ -60,7 +60,7 @@ pub trait Transactional: Machine {
         position: u64,
     );
 
-    /// The log has accepted the marker that ends the transaction of a producer.
+    /// Applies the marker, which the log has accepted and which ends the transaction of a producer.
     fn end_transaction(&mut self, producer: Producer, marker: EndTxnMarker, position: u64);
 }
 
@@ -84,7 +84,7 @@ impl Sub for Unlimited {
     }
 }
 
-/// Damage of a snapshot, in words.
+/// A description of the damage of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage(pub String);
 

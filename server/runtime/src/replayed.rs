@@ -14,7 +14,8 @@ pub fn replayed<'a>(
     Ok(batch.records()?.filter(|record| !is_lost(record)))
 }
 
-/// See [`Fault::LostTombstone`] and [`Fault::LostTarget`].
+/// Whether an injected fault loses the record: see [`Fault::LostTombstone`] and
+/// [`Fault::LostTarget`].
 fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {
     let is_tombstone = |record: &Record<'_>| {
         record.value.is_none() && record.key.is_some_and(|key| key.len() % 4 == 1)

@@ -1,8 +1,8 @@
-//! The log of a shard, and what is appended to it.
+//! The log of a shard, and its records.
 //!
-//! Invariant: a running shard appends records of internal topics here only. Each operation is
-//! applied to the machine of its partition at once. Only records of a state that the machine
-//! already has are not applied ([`Runtime::restate`]).
+//! Invariant: a running shard appends records of internal topics only here. Each operation is
+//! applied to the machine of its partition at once. The only exception are records of a state that
+//! the machine already has ([`Runtime::restate`]).
 
 use crate::flush_clock::FlushClock;
 use crate::{LogCounters, Machine, Slots, Transactional};
@@ -12,15 +12,15 @@ use muster_faults::Fault;
 use muster_storage::{AppendError, CompactionNews, FileDone, FileOp, LogPartition, ShardLog};
 use tracing::{debug, warn};
 
-/// A flush that takes so long is logged: the time of the groups stands still beyond it.
+/// A flush that takes this long is logged: beyond it the clock of the groups stands still.
 const SLOW_FLUSH_MS: u64 = 1_000;
 
 /// News of the log's files.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LogNews {
-    /// A segment is damaged: it is named, with the reason.
+    /// A segment is damaged. The text names the segment and the reason.
     Damaged(String),
-    /// The segments up to this position are replaced.
+    /// The segments up to this position were replaced.
     Rewritten(u64),
 }
 
@@ -28,7 +28,7 @@ pub enum LogNews {
 #[derive(Debug)]
 pub struct NotWritten {
     pub error: AppendError,
-    /// Number of the records before it, which are written.
+    /// The number of records before this operation, which are written.
     pub written: usize,
 }
 
@@ -60,18 +60,19 @@ impl Runtime {
         &self.counters
     }
 
-    /// Sets the time; `micros` is that of a clock with a finer resolution.
+    /// Sets the time. `micros` comes from a clock with a finer resolution.
     pub fn advance(&mut self, now: i64, wall: Wall, micros: u64) {
         self.flush.advance(micros);
         self.linger.advance(micros);
         self.log.set_wall(now, wall);
     }
 
-    /// Appends operations of a partition, each atomic, and applies them to its machine. Returns the
-    /// position of the partition's last operation.
+    /// Appends operations of a partition, each atomic, and applies them to the partition's machine.
+    /// Returns the position of the partition's last operation.
     ///
     /// # Errors
-    /// An operation is too large for the log; it and the following ones are not written.
+    /// An operation is too large for the log. This operation and the following ones are not
+    /// written.
     pub fn append<'o, 'r: 'o, M: Machine>(
         &mut self,
         machines: &mut Slots<M>,
@@ -85,7 +86,7 @@ impl Runtime {
     /// Like [`Self::append`], in a transaction of a producer.
     ///
     /// # Errors
-    /// Like [`Self::append`].
+    /// The errors of [`Self::append`].
     pub fn append_in_transaction<'o, 'r: 'o, M: Transactional>(
         &mut self,
         machines: &mut Slots<M>,
@@ -121,8 +122,8 @@ impl Runtime {
             let appended = appended.map_err(|error| NotWritten { error, written })?;
             self.begin_linger::<M>();
             written += operation.len();
-            // Records of groups only, as the shard's own check has to find it: others would be
-            // found by their clients.
+            // The fault affects records of groups only, because the shard's own check has to find
+            // it. Clients would find it in other records.
             let is_of_groups = M::RULE.lingers;
             if Fault::ReplayDiffers.is_injected() && is_of_groups && appended.is_multiple_of(128) {
                 continue;
@@ -133,8 +134,8 @@ impl Runtime {
         Ok(self.log.progress_of(partition).accepted())
     }
 
-    /// Appends the marker of a producer to a partition, and applies it to the machine. Returns its
-    /// position.
+    /// Appends the marker of a producer to a partition, and applies it to the machine. Returns the
+    /// position of the marker.
     pub fn append_marker<M: Transactional>(
         &mut self,
         machines: &mut Slots<M>,
@@ -151,10 +152,10 @@ impl Runtime {
         position
     }
 
-    /// Appends a record of a partition's state again, as an operation.
+    /// Appends a record of a partition's state again, as an operation. It is not applied.
     ///
     /// # Errors
-    /// It is too large for the log.
+    /// The record is too large for the log.
     pub fn restate(
         &mut self,
         partition: LogPartition,
@@ -182,7 +183,7 @@ impl Runtime {
         }
     }
 
-    /// Only operations of topics that linger are measured.
+    /// Begins to measure the linger time, only for operations of topics that linger.
     fn begin_linger<M: Machine>(&mut self) {
         if M::RULE.lingers {
             self.linger.begin();
@@ -237,13 +238,13 @@ impl Runtime {
         }
     }
 
-    /// How long the flush under way has taken so far, in microseconds.
+    /// The duration so far of the flush under way, in microseconds.
     pub fn flushing_micros(&self) -> u64 {
         self.flush.so_far()
     }
 
-    /// A file operation of the log is done. Returns the milliseconds that a flush has taken if it
-    /// was slow.
+    /// Handles the end of a file operation of the log. If this was a slow flush, returns its
+    /// duration in milliseconds.
     pub fn done(&mut self, done: FileDone) -> Option<u64> {
         let flushed = self.log.progress().flushed();
         self.log.done(done);

@@ -1,6 +1,6 @@
 //! The machines of one topic on a shard: one for each partition that the shard leads. Also tracks
-//! the sum of what they hold, their earliest deadline and their first damage, without asking each
-//! machine.
+//! the sum of their sizes, their earliest deadline and their first damage, so that no machine is
+//! asked.
 
 use crate::{Damage, Machine};
 use muster_codec::DecodeError;
@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 /// The machines of the partitions of one topic that a shard leads, by the index of the partition.
 #[derive(Debug)]
 pub struct Slots<M: Machine> {
-    /// The place in `all` of each partition, by index; [`NOT_LED`] for those of other shards.
+    /// The index in `all` of each partition's machine; [`NOT_LED`] for partitions of other shards.
     places: Vec<u32>,
-    /// In the order of the indexes.
+    /// The machines, in the order of their partitions.
     all: Vec<Entry<M>>,
     held: M::Held,
     shared: M::Shared,
@@ -22,7 +22,7 @@ pub struct Slots<M: Machine> {
     damage: Option<Damage>,
 }
 
-/// The place of partitions that the shard does not lead.
+/// The index for partitions that the shard does not lead.
 const NOT_LED: u32 = u32::MAX;
 
 /// A machine, with its use of the limits and its deadline after the last call.
@@ -35,8 +35,8 @@ struct Entry<M: Machine> {
 }
 
 impl<M: Machine> Slots<M> {
-    /// Makes the machines of the partitions with these indexes, which ascend. They use nothing of
-    /// the limits yet, and have no deadline.
+    /// Makes the machines of the partitions with these indexes, which ascend. The machines use
+    /// nothing of the limits yet, and have no deadline.
     pub fn new(
         indexes: impl IntoIterator<Item = u32>,
         shared: M::Shared,
@@ -53,8 +53,8 @@ impl<M: Machine> Slots<M> {
         Self { places, all, held, shared, deadlines, damage: None }
     }
 
-    /// Calls the machine of a partition. `act` also gets what the other machines use of the limits.
-    /// Afterwards notes the machine's own use, its deadline and damage.
+    /// Calls the machine of a partition. `act` also gets the amounts that the other machines use of
+    /// the limits. Then notes the machine's own use, its deadline and its damage.
     ///
     /// # Panics
     /// The shard does not lead the partition: see [`Self::has`].
@@ -120,7 +120,7 @@ impl<M: Machine> Slots<M> {
         self.all.get(place as usize).map(|it| &it.machine)
     }
 
-    /// Like [`Self::get`], of a partition that the shard leads.
+    /// Like [`Self::get`], for a partition that the shard leads.
     ///
     /// # Panics
     /// The shard does not lead the partition.
@@ -143,13 +143,13 @@ impl<M: Machine> Slots<M> {
         self.all.iter().map(|it| &it.machine)
     }
 
-    /// The machines from the partition with an index on, with their own indexes.
+    /// The machines of the partitions from the index `first` on, with their indexes.
     pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, &M)> {
         let place = self.all.partition_point(|it| it.index < first);
         self.all[place..].iter().map(|it| (it.index, &it.machine))
     }
 
-    /// The partition that follows another one which the shard leads; the first for None.
+    /// The led partition that follows another led one; the first for None.
     pub fn next(&self, after: Option<u32>) -> Option<u32> {
         self.next_with(after, |_| true)
     }
@@ -161,12 +161,12 @@ impl<M: Machine> Slots<M> {
         rest.find(|it| holds(it.held)).map(|it| it.index)
     }
 
-    /// The time of the first timer that is due, and its partition.
+    /// The time of the earliest timer, and its partition.
     pub fn next_deadline(&self) -> Option<(i64, u32)> {
         self.deadlines.first().copied()
     }
 
-    /// The amounts that all machines use together.
+    /// The amounts that all machines together use.
     pub fn held(&self) -> M::Held {
         self.held
     }
@@ -180,8 +180,8 @@ impl<M: Machine> Slots<M> {
         &mut self.shared
     }
 
-    /// The damage that a call found first. What a machine finds while it is only read is not noted
-    /// before its next call.
+    /// The first damage that a call found. Damage that a machine finds in a read-only call is noted
+    /// only in the machine's next call.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }

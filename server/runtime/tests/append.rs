@@ -47,7 +47,7 @@ impl World {
         world
     }
 
-    /// Makes all that was appended durable.
+    /// Makes all appended operations durable.
     fn flush(&mut self) {
         loop {
             let mut ops = Vec::new();
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    /// The machines that the log makes.
+    /// The machines that a replay of the log produces.
     fn loaded(&self) -> (Slots<Sum>, Slots<Tally>) {
         let (mut sums, mut tallies) = machines();
         let files = self.disk.dir(Path::new(DIRECTORY));
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// Those of partitions 1 and 2 of each topic.
+/// The machines of partitions 1 and 2 of each topic.
 fn machines() -> (Slots<Sum>, Slots<Tally>) {
     (Slots::new([1, 2], 0, Sum::default), Slots::new([1, 2], (), Tally::default))
 }

@@ -1,4 +1,4 @@
-//! The machines of a topic, with a toy: a sum that has a timer once it is odd.
+//! Tests of the machines of a topic, with a toy machine: a sum that has a timer while it is odd.
 
 mod toys;
 
@@ -6,7 +6,7 @@ use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_runtime::{Damage, Slots};
 use toys::{Sum, record};
 
-/// Those of partitions 1, 4 and 6.
+/// The slots of partitions 1, 4 and 6.
 fn slots() -> Slots<Sum> {
     Slots::new([1, 4, 6], 0, Sum::default)
 }

@@ -25,7 +25,7 @@ impl SharePartitionKey {
         Self { group_id: group_id.into(), topic_id, partition }
     }
 
-    /// The smallest key of a group, to begin a range scan.
+    /// The smallest key of a group, for range scans.
     pub(crate) fn first_of(group_id: &str) -> Self {
         Self::new(group_id, Uuid::ZERO, i32::MIN)
     }

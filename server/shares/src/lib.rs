@@ -1,17 +1,17 @@
-//! The partition side of share groups (KIP-932): which records of a topic partition are done, and
-//! which members hold others. Start here; `README.md` has the duties of the server and the
-//! differences from Kafka.
+//! The partition side of share groups (KIP-932): decides which records of a topic partition are
+//! done, and which members hold others. Start here; `README.md` describes the duties of the server
+//! and the differences from Kafka.
 //!
 //! A deterministic state machine without I/O, clock or randomness. A *share partition* is a group,
 //! a topic id and a partition. The share partition and its state are on the shard that leads the
 //! partition.
 //!
-//! - **State**: [`States`] has the durable state of each share partition. Its handlers return
-//!   records; [`States::replay`] alone changes it, in normal work and at recovery.
-//! - **Partitions**: a [`SharePartition`] has the records in flight and the locks of members on
+//! - **State**: [`States`] is the durable state of each share partition. Its handlers return
+//!   records; [`States::replay`] alone changes the state, in normal work and at recovery.
+//! - **Partitions**: a [`SharePartition`] holds the records in flight and the locks of members on
 //!   them. It is open while its group has a session on the shard, and volatile. [`OpenPartitions`]
-//!   has all share partitions that are open on a shard.
-//! - **Sessions**: [`Sessions`] has the share sessions of clients. They are volatile, too.
+//!   holds all share partitions that are open on a shard.
+//! - **Sessions**: [`Sessions`] holds the share sessions of clients. They are volatile, too.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,16 +1,17 @@
 //! The limits of share partitions, which hold for all requests.
 
-/// The most updates after a snapshot. It is the upper bound of
+/// The maximum number of updates after a snapshot: the upper bound of
 /// `share.coordinator.snapshot.update.records.per.snapshot`, and its default.
 pub const UPDATES_PER_SNAPSHOT_MAX: u32 = 500;
 
-/// The partitions of all share sessions of a shard, about 120 bytes each. Kafka has no such limit.
-/// A request that would exceed it, or the share of its address, gets SHARE_SESSION_LIMIT_REACHED.
+/// The maximum number of partitions in all share sessions of a shard, about 120 bytes each. Kafka
+/// has no such limit. A request that would exceed it, or the share of its address, gets
+/// SHARE_SESSION_LIMIT_REACHED.
 pub const SESSION_PARTITIONS_MAX: usize = 500_000;
 
-/// The batches of a state. Normally a share partition has fewer: at most one for each record in
-/// flight (`share.partition.max.record.locks`). But a batch of the log may claim more offsets. A
-/// change beyond the limit is refused, unless it reduces the number of batches.
+/// The maximum number of batches of a state. Normally a share partition has fewer: at most one for
+/// each record in flight (`share.partition.max.record.locks`). But a batch of the log may claim
+/// more offsets. A change beyond the maximum is refused, unless it reduces the number of batches.
 pub const STATE_BATCHES_MAX: usize = 100_000;
 
 /// The greatest offset of a record. When a state is opened, offsets beyond it are ignored.

@@ -23,17 +23,17 @@ pub struct OpenPartitions {
     lettered: BTreeSet<SharePartitionKey>,
     /// For each log, the positions of records that are not flushed, in order.
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
-    /// How many share partitions were ever opened, for [`Self::opening`].
+    /// The number of share partitions that were ever opened, for [`Self::opening`].
     opened: u64,
-    /// For each address, how many share partitions were opened for its members.
+    /// The number of share partitions that were opened for the members of each address.
     holders: Holders,
 }
 
-/// The letters that a share partition has for the caller.
+/// The letters of a share partition, for the caller.
 #[derive(Debug)]
 pub struct Taken {
     pub letters: Vec<Letter>,
-    /// Identifies the opening of the share partition.
+    /// The number of the opening of the share partition.
     pub opening: u64,
     /// The address of the member for which the share partition was opened.
     pub address: Address,
@@ -61,8 +61,9 @@ impl OpenPartitions {
         self.open.get(key).map(|it| &it.partition)
     }
 
-    /// Identifies the opening of a share partition. If it differs, the share partition was dropped
-    /// and opened again, and data read for the old one is of no use. None if it is not open.
+    /// The number of the opening of a share partition. If it has changed, the share partition was
+    /// dropped and opened again, and data read for the earlier opening is useless. None if it is
+    /// not open.
     pub fn opening(&self, key: &SharePartitionKey) -> Option<u64> {
         self.open.get(key).map(|it| it.opening)
     }

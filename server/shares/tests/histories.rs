@@ -291,7 +291,7 @@ impl History {
         }
     }
 
-    /// No letter may be taken before its record is flushed, or be taken twice.
+    /// Takes letters. No letter may be taken before its record is flushed, or be taken twice.
     fn take_letters(&mut self) {
         let mut durable = States::new(UPDATES_PER_SNAPSHOT);
         self.log[..self.flushed].iter().for_each(|record| durable.replay(record));
@@ -317,7 +317,7 @@ impl History {
         }
     }
 
-    /// Records are deleted from the front of the log, or are compacted away.
+    /// Deletes records at the front of the log, or compacts records away.
     fn move_log(&mut self) {
         if self.rng.bool() {
             let upto = self.rng.i64(self.log_start..=self.end.min(self.log_start + 20));
@@ -329,7 +329,7 @@ impl History {
         }
     }
 
-    /// Everything that is not flushed, and all volatile state, is lost.
+    /// Loses all unflushed records, and all volatile state.
     fn crash(&mut self) {
         self.log.truncate(self.flushed);
         self.compact();
@@ -398,8 +398,8 @@ impl History {
         self.greatest_start = start;
     }
 
-    /// After all locks have ended and all is flushed, every record can be acknowledged: nothing is
-    /// stuck.
+    /// Ends all locks and flushes everything. Then it must be possible to acknowledge every record:
+    /// nothing is stuck.
     fn settle(&mut self) {
         for _ in 0..2_000 {
             self.now += 1_000;

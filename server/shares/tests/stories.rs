@@ -211,7 +211,7 @@ fn a_share_partition_that_is_opened_has_the_letters_of_what_is_archiving() {
     states.replay(&record);
     let mut partition = opened(&states);
     assert_eq!(acquire(&mut partition, "a", &[batch(0, 9)], &[], 0), []);
-    // The configs of now do not matter.
+    // The present configs do not matter.
     let letter = |first, last, delivery_count, cause| Letter { first, last, delivery_count, cause };
     let expected = [letter(0, 4, 1, Cause::Rejected), letter(5, 9, 2, Cause::DeliveryLimit)];
     assert_eq!(partition.take_letters(&SETTINGS), expected);

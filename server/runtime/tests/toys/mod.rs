@@ -22,12 +22,12 @@ pub fn record(len: usize) -> Record<'static> {
     (&b"a key that is long enough for each of the tests"[..len], None)
 }
 
-/// A sum that has a timer once it is odd, and reports how often it was called. From 1,000 on it is
+/// A sum that has a timer while it is odd, and reports the number of its calls. From 1,000 on it is
 /// damaged.
 #[derive(Debug, Default)]
 pub struct Sum {
     pub sum: i64,
-    /// The position up to which a snapshot has all records.
+    /// The position up to which a snapshot contains all records.
     pub in_snapshot: u64,
     /// The position of the last operation.
     pub applied_at: u64,

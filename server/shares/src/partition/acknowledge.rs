@@ -24,7 +24,7 @@ pub struct Acknowledgement<'a> {
     pub types: &'a [i8],
 }
 
-/// Why all acknowledgements of a request are refused.
+/// The reason why all acknowledgements of a request are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotAcknowledged {
     /// The acknowledgements are malformed, or name offsets that were never acquired.
@@ -43,8 +43,8 @@ impl NotAcknowledged {
 }
 
 /// Whether the acknowledgements of a request for one partition are well-formed: in order, and each
-/// with one type or with one type per offset. `renews` if the request is marked as renewing locks,
-/// as it may be from version 2 on.
+/// with one type or with one type per offset. `renews` says that the request renews locks, which is
+/// possible from version 2 on.
 pub fn are_well_formed(all: &[Acknowledgement<'_>], renews: bool) -> bool {
     // As in Kafka, -1 counts as an offset.
     let is_offset = all.first().is_none_or(|first| first.first >= -1);

@@ -65,7 +65,7 @@ pub(super) struct Acquisition<'f> {
     /// The first and the last offset that were read and may be acquired.
     pub(super) base: i64,
     pub(super) last: i64,
-    /// The most records to acquire.
+    /// The maximum number of records to acquire.
     pub(super) max: i64,
     pub(super) throttle: Throttle,
     pub(super) acquired: Vec<AcquiredRange>,

@@ -6,8 +6,8 @@ use super::members::Members;
 use alloc::vec::Vec;
 
 impl SharePartition {
-    /// Moves the start offset past the records that are done. Returns true if it has moved past
-    /// any. It never decreases.
+    /// Moves the start offset past the records that are done. It never decreases. Returns whether
+    /// it has moved.
     pub(super) fn advance(&mut self) -> bool {
         let Some(done) = self.can_advance().then(|| self.last_done()).flatten() else {
             return false;

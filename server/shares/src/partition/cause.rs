@@ -1,4 +1,4 @@
-//! Why a record goes to the dead letter queue.
+//! The reason why a record goes to the dead letter queue.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {

@@ -1,4 +1,4 @@
-//! All changes since the last record as one change, and their completion.
+//! All changes since the last record, as one change; and the completion of changes.
 
 use super::SharePartition;
 use super::in_flight::Batch;
@@ -7,7 +7,7 @@ use crate::StateBatch;
 use crate::state::{NO_EPOCH, Write};
 use alloc::vec::Vec;
 
-/// All that has changed since the last record.
+/// All changes since the last record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The start offset. All records before it are done.

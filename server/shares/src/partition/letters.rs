@@ -62,8 +62,8 @@ impl SharePartition {
         letters
     }
 
-    /// Called when the letter of these records has succeeded or failed. Archives the records, which
-    /// waits for the next record of state.
+    /// Archives the records of a letter that has succeeded or failed. The change waits for the next
+    /// record of state.
     pub fn letter_ended(&mut self, first: i64, last: i64) {
         let is_ended = |status: Status| status.hold == Hold::Letter;
         let from = self.floor(first).unwrap_or(0);

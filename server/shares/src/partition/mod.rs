@@ -1,4 +1,4 @@
-//! An open share partition: which members hold which of its records, and until when.
+//! An open share partition: the members that hold its records, and until when.
 //!
 //! - **Acquire**: [`SharePartition::next_fetch_offset`] is the offset to read.
 //!   [`SharePartition::acquire`] takes the bounds of the batches that were read. It writes nothing.
@@ -10,8 +10,8 @@
 //! - **Letters**: [`SharePartition::take_letters`] returns the records for the dead letter queue.
 //!   Each letter ends with [`SharePartition::letter_ended`].
 //!
-//! All of it is volatile: a share partition is opened from its [`State`], and dropped when its
-//! group has no session left on the shard.
+//! An open share partition is volatile: it is opened from its [`State`], and dropped when its group
+//! has no session left on the shard.
 
 mod aborted;
 mod acknowledge;
@@ -113,12 +113,12 @@ impl SharePartition {
         if self.batches.is_empty() { 0 } else { self.end - self.start + 1 }
     }
 
-    /// Whether [`Self::take_change`] has something.
+    /// Whether there are changes for [`Self::take_change`].
     pub fn has_changes(&self) -> bool {
         self.has_unwritten
     }
 
-    /// When [`Self::expire`] must be called.
+    /// The time at which [`Self::expire`] must be called.
     pub fn next_deadline(&self) -> Option<i64> {
         self.next_lock
     }
@@ -136,8 +136,8 @@ impl SharePartition {
         self.in_flight_count() < limit
     }
 
-    /// Moves the start offset past everything that is done. Kafka moves it only after a change was
-    /// written, and past a filled hole only after the end has moved on. If aborted or compacted
+    /// Moves the start offset past all records that are done. Kafka moves it only after a change
+    /// was written, and past a filled hole only after the end has moved on. If aborted or compacted
     /// records fill the limit there, Kafka's start offset never moves again.
     fn make_room(&mut self) {
         if let Some(holes) = self.open_holes() {

@@ -10,7 +10,7 @@ use crate::limits::OFFSET_MAX;
 use crate::state::NO_OFFSET;
 use alloc::vec::Vec;
 
-/// A record of share state has a delivery state with an unknown id.
+/// The error for a record of share state whose delivery state has an unknown id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownState(pub i8);
 

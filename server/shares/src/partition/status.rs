@@ -9,13 +9,13 @@ use crate::RecordState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) state: RecordState,
-    /// The delivery count: how often the record was acquired.
+    /// The delivery count: the number of times that the record was acquired.
     pub(super) count: i16,
     /// The member that has acquired the record.
     pub(super) member: Member,
     pub(super) hold: Hold,
-    /// Why the record is Archiving. None in other states, and if the opened state does not contain
-    /// it.
+    /// The reason why the record is Archiving. None in other states, and if the opened state lacks
+    /// the reason.
     pub(super) cause: Option<Cause>,
 }
 

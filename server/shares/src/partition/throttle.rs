@@ -33,8 +33,8 @@ impl Throttle {
         self.limit > 2 && count == self.limit - 1
     }
 
-    /// How many records of a batch are acquired together. It depends on the count of the first
-    /// suspicious record: half of the batch, then a quarter, and so on.
+    /// The number of records of a batch that are acquired together. It depends on the delivery
+    /// count of the first suspicious record: half of the batch, then a quarter, and so on.
     fn share(&self, len: i64, count: i16) -> i64 {
         let halvings = u32::try_from(count - self.from + 1).unwrap_or(0).min(62);
         (len >> halvings).max(1)
@@ -76,19 +76,20 @@ impl AcquiredRange {
     }
 }
 
-/// How many records of one batch may still be acquired.
+/// The number of records of one batch that may still be acquired.
 struct Quota {
     throttle: Throttle,
-    /// The most records that the mode allows.
+    /// The maximum number of records that the mode allows.
     records: Option<i64>,
-    /// The most records together with a suspicious one; set at the first suspicious record.
+    /// The maximum number of records together with a suspicious record; set at the first suspicious
+    /// record.
     suspicious: Option<i64>,
     taken: i64,
     is_over: bool,
 }
 
 impl Quota {
-    /// Returns the last offset of an available run to acquire; None if nothing of it is acquired.
+    /// The last offset of an available run to acquire; None if none of its records is acquired.
     fn take(&mut self, len: i64, run: Run) -> Option<i64> {
         let count = run.status.count;
         let is_last_try = self.throttle.is_last_try(count);

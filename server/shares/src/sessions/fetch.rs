@@ -40,12 +40,14 @@ pub struct Begun {
 }
 
 impl Sessions {
-    /// Begins a ShareFetch. An initial one replaces the member's session. The member keeps the
+    /// Begins a ShareFetch. An initial request replaces the member's session. The member keeps the
     /// records that it has acquired.
     ///
     /// # Errors
-    /// SHARE_SESSION_NOT_FOUND. INVALID_SHARE_SESSION_EPOCH. SHARE_SESSION_LIMIT_REACHED; this
-    /// answer waits for MaxWaitMs. INVALID_REQUEST for acknowledgements in an initial request.
+    /// - SHARE_SESSION_NOT_FOUND.
+    /// - INVALID_SHARE_SESSION_EPOCH.
+    /// - SHARE_SESSION_LIMIT_REACHED; this answer waits for MaxWaitMs.
+    /// - INVALID_REQUEST for acknowledgements in an initial request.
     pub fn fetch(
         &mut self,
         key: &SessionKey,

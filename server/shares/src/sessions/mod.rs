@@ -1,5 +1,5 @@
-//! The share sessions of a shard: which partitions a member fetches, and in which order its
-//! requests come. All of it is volatile: a session ends with its connection or with the shard.
+//! The share sessions of a shard: the partitions that each member fetches, and the order of its
+//! requests. They are volatile: a session ends with its connection or with the shard.
 
 mod fetch;
 mod partitions;
@@ -68,7 +68,8 @@ struct Session {
     /// The expected epoch of the next request.
     epoch: i32,
     connection: Connection,
-    /// The address of the client that opened the session. The partitions count for it.
+    /// The address of the client that opened the session, whose share counts the session's
+    /// partitions.
     address: Address,
     partitions: Partitions,
 }
@@ -76,8 +77,8 @@ struct Session {
 #[derive(Debug)]
 struct Opened {
     key: SessionKey,
-    /// Whether the session was replaced or closed later. Then the end of the connection does not
-    /// matter.
+    /// Whether the session was replaced or closed later. If so, the end of the connection does not
+    /// end it.
     is_stale: bool,
 }
 
@@ -145,7 +146,8 @@ impl Sessions {
     }
 
     /// Ends a session. Call it once the acknowledgements of its last request are flushed: then the
-    /// release of what the member still holds has the start offset after them, as in Kafka.
+    /// release of the member's other records has the start offset after the acknowledgements, as in
+    /// Kafka.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND.
@@ -177,12 +179,12 @@ impl Sessions {
         self.refused.take()
     }
 
-    /// The most sessions.
+    /// The maximum number of sessions.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The most partitions of all sessions.
+    /// The maximum number of partitions of all sessions.
     pub fn partitions_max(&self) -> usize {
         self.partitions_max
     }

@@ -43,8 +43,8 @@ impl Partitions {
         }
     }
 
-    /// Notes an answer. Returns true if it is the first for this partition. A partition with
-    /// records becomes the last.
+    /// Notes an answer. Returns whether it is the first answer for this partition. A partition with
+    /// records becomes the last one.
     pub(super) fn answered(&mut self, at: TopicPartition, has_records: bool) -> bool {
         let Some(place) = self.places.get_mut(&at) else { return false };
         let is_new = core::mem::take(&mut place.is_new);

@@ -12,7 +12,7 @@ use muster_codec::{Uuid, Wall};
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobSlice {
     pub records: Vec<ShareRecord<'static>>,
-    /// The last state visited; None if it was the last of all.
+    /// The last state visited; None if there is no further state.
     pub reached: Option<SharePartitionKey>,
 }
 
@@ -23,9 +23,10 @@ impl States {
         self.states.values().all(|state| state.created != state.written)
     }
 
-    /// Snapshots of cold share partitions: those, of the `count` after a key, that had no snapshot
-    /// for `interval_ms` (`share.coordinator.cold.partition.snapshot.interval.ms`). Their updates
-    /// can then be removed from the log.
+    /// Snapshots of cold share partitions. Among the `count` share partitions after a key, these
+    /// are the ones without a snapshot for `interval_ms`
+    /// (`share.coordinator.cold.partition.snapshot.interval.ms`). Their updates can then be removed
+    /// from the log.
     pub fn cold_snapshots(
         &self,
         (after, count): (Option<&SharePartitionKey>, usize),

@@ -27,8 +27,8 @@ impl States {
 }
 
 impl State {
-    /// The state without records from `end` on; None if it has none. Only here the start offset
-    /// decreases.
+    /// The state without records at or after `end`; None if it has no such record. Nothing else
+    /// lowers the start offset.
     fn shortened(&self, end: i64, now: Wall) -> Option<ShareSnapshotValue> {
         let known_end = self.batches.last().map_or(0, |it| it.last.saturating_add(1));
         if self.start_offset.max(known_end) <= end {
@@ -68,8 +68,8 @@ mod tests {
         ShareStateBatch { first_offset, last_offset, delivery_state: state, delivery_count: 1 }
     }
 
-    /// The start offset, the count and the batches after the state was shortened to `end`. None if
-    /// it does not change.
+    /// The start offset, the count and the batches after the state was shortened to `end`; None if
+    /// the state does not change.
     fn shortened(end: i64) -> Option<(i64, i32, Vec<ShareStateBatch>)> {
         let key = SharePartitionKey::new("g", Uuid([1; 16]), 0);
         let value = ShareSnapshotValue {

@@ -23,7 +23,7 @@ use muster_codec::records::ShareStateBatch;
 
 /// The start offset before `share.auto.offset.reset` has decided it for the first reader.
 pub const NO_OFFSET: i64 = -1;
-/// The delivery complete count if it is not known.
+/// The delivery complete count of a state in which it is not known.
 pub const NO_COUNT: i32 = -1;
 /// An epoch that is not sent. It fences nothing.
 pub const NO_EPOCH: i32 = -1;
@@ -41,12 +41,12 @@ pub struct State {
     pub snapshot_epoch: i32,
     pub state_epoch: i32,
     pub leader_epoch: i32,
-    /// All records before it are done. [`NO_OFFSET`] if it is not decided yet.
+    /// The start offset: all records before it are done. [`NO_OFFSET`] if it is not decided yet.
     pub start_offset: i64,
     /// The number of records after the start offset that are done.
     pub delivery_complete_count: i32,
     pub created: i64,
-    /// When the last snapshot was written.
+    /// The time at which the last snapshot was written.
     pub written: i64,
     /// The batches, in order and without overlap.
     pub batches: Vec<StateBatch>,

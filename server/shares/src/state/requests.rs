@@ -51,7 +51,7 @@ pub struct Summary {
     pub delivery_complete_count: i32,
 }
 
-/// Why a request is refused for a share partition.
+/// The reason why a request is refused for a share partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     pub error: ErrorCode,
@@ -213,7 +213,7 @@ fn check_name(key: &SharePartitionKey) -> Result<(), Refusal> {
     if key.partition < 0 { Err(Refusal::NEGATIVE_PARTITION) } else { Ok(()) }
 }
 
-/// Checks that an epoch is sent. Only share partitions of this shard write without one.
+/// Checks that a request has an epoch. Only share partitions of this shard write without one.
 fn check_given(epoch: i32, refusal: Refusal) -> Result<(), Refusal> {
     if epoch < 0 { Err(refusal) } else { Ok(()) }
 }

@@ -30,12 +30,12 @@ impl StatesWalk {
     }
 }
 
-/// For the states that were read, the offsets from which the log must be replayed.
+/// The offsets from which the log must be replayed for the states that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredEnds {
     /// The last key and the offset of each chunk, except of the last chunk.
     chunks: Vec<(SharePartitionKey, i64)>,
-    /// The offset of the last chunk, which has all greater keys.
+    /// The offset of the last chunk, which contains all greater keys.
     rest: i64,
 }
 
@@ -139,7 +139,7 @@ pub(super) fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, 
     }
 }
 
-/// Appends the output of `write`, preceded by its length.
+/// Appends the output of `write`, after its length.
 fn write_sized(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend([0; LENGTH_BYTES]);

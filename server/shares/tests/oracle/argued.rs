@@ -1,11 +1,11 @@
-//! The intended differences from Kafka 4.4.0, and how often each occurred.
+//! The intended differences from Kafka 4.4.0, and the number of times that each occurred.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Difference {
-    /// Kafka up to 4.4: initializing a second time resets the state.
+    /// Kafka up to 4.4: a second initialization resets the state.
     InitializedAgain,
     /// Kafka: records of aborted transactions are written as done only with the next change.
     AbortedAlone,

@@ -1,4 +1,4 @@
-//! The broker around share partitions, with its operations, compared with Kafka's.
+//! The broker around share partitions: its operations are compared with Kafka's.
 
 use crate::argued::Difference;
 use crate::compare::{Answer, Differs};
@@ -26,7 +26,7 @@ pub struct Broker {
     pub sessions: Sessions,
     pub waiting: Vec<Waiting>,
     pub now: i64,
-    /// The answers of the current operation, by request.
+    /// The answers in the current operation, by request.
     pub answers: BTreeMap<String, Answer>,
     pub counts: Counts,
     pub opened: u64,
@@ -45,7 +45,7 @@ pub struct Broker {
 #[derive(Debug)]
 pub struct Open {
     pub partition: SharePartition,
-    /// A number that distinguishes it from earlier share partitions with this name.
+    /// A number that distinguishes this share partition from earlier ones with the same name.
     pub number: u64,
     /// The last read offset and its position in the segment. Kafka remembers them to count the
     /// minimum bytes.
@@ -56,7 +56,7 @@ pub struct Open {
 #[derive(Debug)]
 pub struct TakenChange {
     pub change: Change,
-    /// How many offsets without records the change may count as done.
+    /// The number of offsets without records that the change may count as done.
     pub without_records: i64,
 }
 
@@ -95,9 +95,9 @@ impl Broker {
         }
     }
 
-    /// Applies an operation, and compares the outcome with Kafka's. Returns an intended difference,
-    /// if there is one after which the run cannot continue. Each share partition that differs needs
-    /// one of its own.
+    /// Applies an operation, and compares the outcome with Kafka's. If there is an intended
+    /// difference after which the run cannot continue, returns it. Each share partition that
+    /// differs needs an intended difference of its own.
     pub fn apply(&mut self, line: &Line) -> Result<Option<Difference>, String> {
         let before = (self.shown.clone(), self.with_hole.clone());
         let mut met = None;

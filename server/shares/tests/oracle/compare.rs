@@ -87,7 +87,7 @@ impl Broker {
         list(&answer["partitions"]).iter().map(|it| (key(it), it)).collect()
     }
 
-    /// The difference of an answer as a whole: one of each partition that it says something of.
+    /// The differences of an answer as a whole: one for each partition that the answer has news of.
     fn of_each(&self, group: &str, answer: &Value, what: &str) -> Vec<Differs> {
         let says = |it: &Value| it["acquired"] != json!([]) || it.get("error").is_some();
         let parts = self.by_partition(group, answer);
@@ -179,8 +179,8 @@ impl Broker {
         different(&ours.collect(), &self.shown)
     }
 
-    /// The intended difference that explains why a share partition is not as Kafka's. `before` is
-    /// what Kafka had before the operation.
+    /// The intended difference that explains why a share partition differs from Kafka's. `before`
+    /// is Kafka's state before the operation.
     pub fn explained(
         &self,
         (before, with_hole): &(BTreeMap<SharePartitionKey, Shown>, BTreeSet<SharePartitionKey>),
@@ -218,7 +218,7 @@ fn explained(before: &Shown, after: &Shown) -> Option<Difference> {
     }
 }
 
-/// The share partitions whose parts of an outcome are not alike.
+/// The share partitions whose parts of an outcome differ.
 pub fn different<T: PartialEq + Debug>(
     ours: &BTreeMap<SharePartitionKey, T>,
     kafkas: &BTreeMap<SharePartitionKey, T>,
@@ -245,8 +245,9 @@ fn answer_of(kafkas: &Value) -> Value {
     json!({"partitions": partitions})
 }
 
-/// The start offset of the first change, and the state of each offset. Kafka writes each ended lock
-/// separately, and moves the start in between. None without changes.
+/// The start offset of the first change, and the state of each offset; None without changes.
+/// Changes are joined because Kafka writes each ended lock separately, and moves the start in
+/// between.
 type Joined = Option<(i64, BTreeMap<i64, (i64, i64)>)>;
 
 fn joined(changes: &[TakenChange]) -> Joined {

@@ -1,4 +1,4 @@
-//! The comparison of dead letters with Kafka's: which letters are made, and how they end.
+//! The comparison of dead letters with Kafka's: the letters that are made, and their ends.
 
 use crate::broker::Broker;
 use crate::compare::{Differs, different};
@@ -28,7 +28,7 @@ struct Held {
 
 impl Broker {
     /// Takes the letters of a share partition. They end at once, unless letters are held. Returns
-    /// true if any ended.
+    /// whether any ended.
     pub fn hand_over(&mut self, key: &SharePartitionKey) -> bool {
         let settings = self.settings(&key.group_id);
         let Some(open) = self.open.get_mut(key) else { return false };
@@ -44,7 +44,7 @@ impl Broker {
         !letters.is_empty() && !self.letters.are_held
     }
 
-    /// Ends held letters. Kafka's partition into letters decides which.
+    /// Ends held letters. Kafka's division of records into letters decides which.
     pub fn end_letters(&mut self, op: &Value) {
         let index = usize::try_from(int_or(&op["index"], 0)).unwrap();
         let mut count = int_or(&op["answer"], 0);

@@ -66,8 +66,8 @@ fn share_partitions_are_as_kafkas() {
     }
 }
 
-/// Where a run ends, Kafka is made to write a change of another share partition, which no intended
-/// difference of the line explains.
+/// When a run ends, the test adds a change of another share partition to Kafka's output. No
+/// intended difference of the line explains this change.
 #[test]
 fn a_difference_of_a_share_partition_explains_none_of_another() {
     let mut refused = 0;
@@ -99,9 +99,9 @@ fn a_difference_of_a_share_partition_explains_none_of_another() {
     assert!(refused > 3, "{refused}");
 }
 
-/// Replays a transcript up to the first operation without a counterpart in muster: writes that are
-/// answered late or with errors, or offsets that are altered under an open share partition. Or up
-/// to an intended difference after which the states differ.
+/// Replays a transcript up to the first operation without a counterpart in muster, or up to an
+/// intended difference after which the states differ. Without a counterpart are writes that are
+/// answered late or with errors, and offsets that are altered under an open share partition.
 fn partition_run(transcript: &Transcript) -> Result<(broker::Broker, usize), String> {
     let mut broker = broker::Broker::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {
@@ -120,7 +120,7 @@ fn partition_run(transcript: &Transcript) -> Result<(broker::Broker, usize), Str
     Ok((broker, 0))
 }
 
-/// Replays a transcript of any area. Returns how many operations are left out at its end.
+/// Replays a transcript of any area. Returns the number of operations that are left out at its end.
 fn run(transcript: &Transcript) -> Result<(state::Coordinator, usize), String> {
     if transcript.name.starts_with("share-state") {
         return Ok((state::replay(transcript)?, 0));

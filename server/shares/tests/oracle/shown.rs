@@ -42,7 +42,8 @@ impl Shown {
         Self { start, end, runs }
     }
 
-    /// Whether only the start offset differs, and records are done from this one to the other.
+    /// Whether only the start offset differs, and all records from this start to the other one are
+    /// done.
     pub fn is_done_before(&self, other: &Self) -> bool {
         let is_open = |it: &&Run| it.last >= other.start;
         self.starts_before(other)

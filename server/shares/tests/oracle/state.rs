@@ -48,7 +48,7 @@ pub struct Coordinator {
 #[derive(Debug)]
 struct Logged {
     record: ShareRecord<'static>,
-    /// The end of Kafka's batch; its greatest value for records of muster that are not compared.
+    /// The end of Kafka's batch; the greatest value for records of muster that are not compared.
     batch_end: i64,
 }
 
@@ -137,8 +137,9 @@ impl Coordinator {
         self.append_all(ends.records);
     }
 
-    /// Writes snapshots of cold share partitions at the times at which Kafka wrote some. There must
-    /// be none at other times, unless Kafka's job was delayed because it waited for the log.
+    /// Writes snapshots of cold share partitions at the times at which Kafka wrote such snapshots.
+    /// At other times there must be none, unless Kafka's job was delayed because it waited for the
+    /// log.
     fn advance(&mut self, before: i64, out: &Value) -> Check {
         let interval = self.config.cold_interval_ms;
         let mut times: Vec<_> = list(&out["batches"]).iter().map(|it| int(&it["at"])).collect();
@@ -155,8 +156,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Drops whole batches: the oracle shows the records of a batch in another order than its log
-    /// has them.
+    /// Drops whole batches, because the oracle shows the records of a batch in another order than
+    /// its log.
     pub fn prune(&mut self, out: &Value) {
         let start = out["pruned"].as_i64();
         self.log.retain(|it| start.is_none_or(|start| it.batch_end > start));
@@ -180,7 +181,7 @@ impl Coordinator {
         true
     }
 
-    /// Whether the next append of the oracle fails, and is that of this share partition.
+    /// Whether the next append of the oracle fails, and is an append for this share partition.
     fn has_failed(&mut self, key: &SharePartitionKey) -> bool {
         std::mem::take(&mut self.append_fails) && !self.kafka_wrote.contains(key)
     }
@@ -206,8 +207,8 @@ impl Coordinator {
         }
     }
 
-    /// muster's records of this operation must be Kafka's, except for intended differences. The log
-    /// takes Kafka's.
+    /// Compares muster's records of this operation with Kafka's: they must be equal, except for
+    /// intended differences. The log takes Kafka's records.
     fn compare_records(&mut self, out: &Value, which: impl Fn(&Value) -> bool) -> Check {
         let mut ours = std::mem::take(&mut self.written);
         self.log.truncate(self.log.len() - ours.len());
@@ -350,7 +351,7 @@ impl Coordinator {
         match self.states.initialize(key, request, &self.world, Wall(self.now))? {
             Some(record) => Ok(self.answered(record, json!({}))),
             None => {
-                // Kafka resets the state. Its snapshot ends the difference at once.
+                // Kafka resets the state. The snapshot that it writes ends the difference at once.
                 if !self.has_failed(key) {
                     self.argued.note(Difference::InitializedAgain);
                     self.differing.insert(key.clone());

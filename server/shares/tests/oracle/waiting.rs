@@ -203,8 +203,8 @@ impl Broker {
         reads
     }
 
-    /// Reads what was not read yet, acquires records and answers. Other fetches may then find
-    /// something.
+    /// Reads the records that are not read yet, acquires records and answers. Other fetches may
+    /// then find records.
     fn complete(
         &mut self,
         fetch: &Waiting,
