@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 pub(super) enum Left {
     /// The batch is unchanged.
     Whole,
-    /// The buffer has the rewritten batch.
+    /// The buffer contains the rewritten batch.
     Changed,
-    /// No record is left. The buffer has the header, which is needed for the last sequence number
-    /// of its producer.
+    /// No record is left. The buffer contains the header, which is kept for the last sequence
+    /// number of its producer.
     Empty,
     Nothing,
 }
@@ -33,14 +33,14 @@ pub(super) struct Decoded<'a> {
 /// Decides what remains of each batch. Batches come in order, from the beginning of the log.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    /// Producers that have had a transactional batch since their last marker.
+    /// The producers that have had a transactional batch since their last marker.
     observed: BTreeSet<i64>,
     /// Buffers for the kept records and for decompressed records.
     kept: Vec<u8>,
     decompressed: Vec<u8>,
 }
 
-/// Number and properties of the kept records.
+/// The number and the properties of the kept records.
 #[derive(Debug, Default)]
 struct Kept {
     count: i32,
@@ -123,7 +123,8 @@ impl Cleaner {
         Left::Empty
     }
 
-    /// Writes the batch with the kept records. Their offsets and the codec stay the same.
+    /// Writes the batch with the kept records. The offsets of the records, and the codec, stay the
+    /// same.
     fn rebuild(
         &mut self,
         header: &BatchHeader,

@@ -70,7 +70,7 @@ impl Input {
         (self.read_to, left.min(u64::from(COMPACTION_IO_BYTES)) as u32)
     }
 
-    /// Takes the bytes that were read. If the file has become shorter, the input ends there.
+    /// Takes the bytes of a read. If the file has become shorter, the input ends there.
     pub(super) fn read_done(&mut self, data: &[u8]) {
         self.buffer.drain(..self.at);
         self.at = 0;

@@ -1,8 +1,8 @@
 //! Compaction of a partition of a topic with `cleanup.policy=compact`. It keeps the newest record
 //! of each key, as Kafka's `Cleaner` does.
 //!
-//! It runs concurrently with appends, in slices paced by the caller, and pushes file operations
-//! like the rest of the log. FORMAT.md describes the files at each moment.
+//! Compaction runs concurrently with appends, in slices paced by the caller, and pushes file
+//! operations like the rest of the log. FORMAT.md describes the files at each moment.
 //! - [`pass`]: one pass over the log.
 //! - [`input`]: reads the batches of segments.
 //! - [`notes`]: the newest records and aborted transactions.
@@ -44,8 +44,8 @@ pub struct Cleanable {
     segments: usize,
 }
 
-/// The last batch of a known producer. Compaction keeps it, at least empty, for its sequence
-/// number.
+/// The last batch of a known producer. For its sequence number, compaction keeps this batch, at
+/// least in its empty form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastOfProducer {
     /// The last offset of a data batch.
@@ -59,7 +59,7 @@ pub enum LastOfProducer {
 pub struct CompactionRules {
     /// A number unknown to clients, which keys the hashes of record keys.
     pub secret: u64,
-    /// Bytes of memory for the table of the newest records.
+    /// The memory for the table of the newest records, in bytes.
     pub map_bytes: usize,
     /// The wall-clock time, in ms.
     pub now: i64,
@@ -77,8 +77,8 @@ pub struct CompactionRules {
 pub enum Slice {
     /// The pass has more work to do.
     Pause,
-    /// The caller has to wait for a read, write or sync of this many bytes; its completion goes to
-    /// [`Compaction::done`].
+    /// The caller has to wait for a read, write or sync of this many bytes, and pass its completion
+    /// to [`Compaction::done`].
     Wait {
         bytes: usize,
     },
@@ -93,7 +93,8 @@ pub enum CompactionEnd {
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// The directory, or a new segment, is gone. The segment has replaced none, so nothing is lost.
+    /// The directory, or a new segment, is gone. The segment has not replaced any, so nothing is
+    /// lost.
     Gone {
         reason: String,
     },
@@ -151,8 +152,8 @@ pub(super) fn swap_files(names: impl IntoIterator<Item = String>) -> Vec<(i64, S
     names.into_iter().filter_map(numbered).collect()
 }
 
-/// Whether a file is a leftover of a compaction that the end of the process interrupted. Such a
-/// file is not needed.
+/// Whether a file was left by a compaction that the end of the process interrupted. Such a file is
+/// not needed.
 pub fn is_left_by_compaction(name: &str) -> bool {
     let replaced = name.strip_suffix(REPLACED_SUFFIX).and_then(|rest| rest.rsplit_once('.'));
     name == ASIDE_FILE_NAME
@@ -178,7 +179,7 @@ impl Compaction {
         self.pass.overrun()
     }
 
-    /// Takes the completion of the operation of the last slice.
+    /// Handles the completion of the operation that the last slice requested.
     pub fn done(&mut self, done: FileDone) {
         match done {
             FileDone::Read { data, .. } => self.pass.read_done(&data),
@@ -284,7 +285,7 @@ impl PartitionLog {
                 Slice::Wait { bytes: len as usize }
             }
             Work::Write { offset, data } => {
-                // Earlier bytes are not written again: the file must not be made again.
+                // Earlier bytes are not written again, so the file must not be created again.
                 let creates = if offset == 0 {
                     self.remove_aside(files, ops);
                     Creates::File
@@ -329,8 +330,9 @@ impl PartitionLog {
         Slice::End(end)
     }
 
-    /// Replaces segments by the new one, whose file has its swap name. If one of the segments was
-    /// removed in the meantime, and with it this file, replaces nothing and ends the pass.
+    /// Replaces segments by the new one, whose file has its swap name. If one of the replaced
+    /// segments was removed in the meantime, the file was removed with it: then nothing is
+    /// replaced, and the pass ends.
     fn replace(
         &mut self,
         compaction: &mut Compaction,
@@ -360,9 +362,9 @@ impl PartitionLog {
         Slice::Wait { bytes: 0 }
     }
 
-    /// Removes the file that a start would put in the place of a segment that is dropped now. This
-    /// must precede the removal of the segment: after a kill in between, its records are still
-    /// there, and are dropped again.
+    /// Removes the file that a start would put in the place of a segment that is about to be
+    /// dropped. This must precede the removal of the segment: after a kill in between, the
+    /// segment's records still exist, and are dropped again.
     pub(super) fn drop_swap_of(&mut self, segment: i64, ops: &mut Vec<FileOp>) {
         if let Some(swap) = self.swap.take_if(|replaced| replaced.contains(&segment)) {
             ops.push(FileOp::RemoveFile { path: self.place.dir.join(swap_name(swap.start)) });

@@ -14,7 +14,7 @@ pub(super) struct Notes {
     aborted: BTreeMap<(i64, i64), i64>,
 }
 
-/// The table has no memory for another key.
+/// The error when the table has no memory for another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -55,7 +55,7 @@ impl Notes {
     }
 
     /// Whether a batch belongs to an aborted transaction. A producer has one transaction at a time,
-    /// so this is the first one that ends after the batch.
+    /// so the batch can only belong to the first transaction that ends after it.
     pub(super) fn is_aborted(&self, header: &BatchHeader) -> bool {
         let from = (header.producer_id, header.base_offset);
         let next = self.aborted.range(from..).next();

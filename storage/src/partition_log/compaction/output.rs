@@ -72,7 +72,7 @@ impl Output {
     /// Completes the segment. If the last batch read was left out, its empty form is appended.
     ///
     /// # Errors
-    /// None are known.
+    /// The empty form cannot be read, which is not expected.
     pub(super) fn finish(&mut self) -> Result<()> {
         let Some(mut header) = self.tail else { return Ok(()) };
         header.clear_transaction();

@@ -24,7 +24,7 @@ pub(super) struct Source {
 /// The next step of the pass, for the caller to perform.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// None: the slice is used up.
+    /// No step: the slice is used up.
     Pause,
     Read {
         source: Source,
@@ -40,7 +40,7 @@ pub(super) enum Work {
     Sync {
         len: u64,
     },
-    /// Replace these sources (indexes) by the new segment.
+    /// Replace the sources with these indexes by the new segment.
     Swap(Box<Output>, Range<usize>),
     End(Compacted),
 }
@@ -69,7 +69,8 @@ struct Slice {
 pub(super) struct Pass {
     rules: CompactionRules,
     sources: Vec<Source>,
-    /// Earlier passes noted the records below `dirty_from`; no pass noted those from `noted_to` on.
+    /// The records below `dirty_from` were noted by earlier passes; the records from `noted_to` on
+    /// were noted by no pass.
     dirty_from: i64,
     noted_to: i64,
     notes: Notes,
@@ -122,8 +123,8 @@ impl Pass {
         &self.sources
     }
 
-    /// The offset below which the pass has noted all records, so that the next pass need not. Valid
-    /// once the pass has ended.
+    /// The offset below which the pass has noted all records, so that the next pass need not note
+    /// them. Valid once the pass has ended.
     pub(super) fn noted_to(&self) -> i64 {
         self.noted_to
     }
@@ -134,7 +135,7 @@ impl Pass {
         Suspect { segment, position: self.input.position() }
     }
 
-    /// Takes the bytes that were read.
+    /// Takes the bytes of a read.
     pub(super) fn read_done(&mut self, data: &[u8]) {
         self.done.bytes_read += data.len() as u64;
         self.input.read_done(data);
@@ -204,7 +205,7 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Ends the noting: the sources with noted keys and those before them are rewritten.
+    /// Ends the noting. The sources with noted keys, and the sources before them, are rewritten.
     fn end_map(&mut self) {
         let noted_to = self.noted_to;
         self.sources.retain(|source| source.base_offset < noted_to);
@@ -320,7 +321,7 @@ impl Pass {
         if output.is_changed { Work::Swap(output, replaced) } else { Work::Pause }
     }
 
-    /// Frees the table in parts, because it may have a hundred megabytes.
+    /// Frees the table in parts, because it may take a hundred megabytes.
     fn free(&mut self) -> Work {
         if self.notes.free(COMPACTION_SLICE_BYTES) { Work::End(self.done) } else { Work::Pause }
     }

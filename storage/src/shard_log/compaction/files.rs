@@ -46,8 +46,8 @@ impl ShardLog {
         }
     }
 
-    /// The new segment was gone when it was to get its name, so that all replaced segments still
-    /// have theirs. Reads that were planned in the meantime had the new segment in mind.
+    /// Undoes a swap: the new segment was gone when it was renamed, so all replaced segments still
+    /// have their names. Reads that were planned in the meantime expected the new segment.
     pub(super) fn undo_swap(&mut self, swapping: Swapping) {
         let Swapping { sequence, last_sequence, index } = swapping;
         for (partition, index) in index {
@@ -58,7 +58,7 @@ impl ShardLog {
         self.compaction.invalidations += 1;
     }
 
-    /// Removes the next retired file: one per call, because a removal takes a while.
+    /// Removes the next retired file: one in each call, because a removal takes a while.
     pub(super) fn remove_retired(&mut self, ops: &mut Vec<FileOp>) {
         let readers = &self.readers;
         let retired = self.segments.take_retired(|segment| readers.contains_key(&segment));
@@ -67,8 +67,8 @@ impl ShardLog {
         }
     }
 
-    /// The file of the new segment. Only the first write creates it: if it is gone later, what was
-    /// written to it is gone, too.
+    /// The file of the new segment. Only the first write creates the file. If it is gone later, the
+    /// bytes written to it are gone, too, so it must not be created again.
     pub(super) fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
         let Self { files, config, compaction, .. } = self;
         let path = || segment_path(&config.dir, ASIDE);

@@ -1,14 +1,14 @@
 //! Compaction: keeps the newest record of each key, as Kafka's LogCleaner does, and frees the space
-//! of all others. If a topic has snapshots and updates, it also keeps the updates after the newest
-//! snapshot ([`KeyRule`](crate::KeyRule)).
+//! of all other records. If a topic has snapshots and updates, it also keeps the updates after the
+//! newest snapshot ([`KeyRule`](crate::KeyRule)).
 //!
 //! Compaction runs concurrently with appends, in slices, and pushes file operations like the rest
 //! of the log. FORMAT.md describes the files at each moment. Keys are compared without decoding
 //! them.
 //! - [`pass`]: one pass, which follows the [`rules`].
 //! - [`scan`]: reads the records of segments.
-//! - [`notes`]: what a pass remembers of them: the newest record of each key ([`crate::newest`])
-//!   and the [`transactions`].
+//! - [`notes`]: the notes of a pass on the records: the newest record of each key
+//!   ([`crate::newest`]) and the [`transactions`].
 //! - [`output`]: the segment that is written.
 //! - [`rewrite`]: replaces damaged segments without reading them.
 //! - [`files`]: the files that are written, renamed and removed.
@@ -37,10 +37,11 @@ use transactions::OpenTransaction;
 /// The name of the file to which a compacted segment is written.
 pub const ASIDE_FILE_NAME: &str = "compacted.new";
 
-/// Stands for this file in place of a segment number.
+/// The number that stands for this file in place of a segment number.
 const ASIDE: u64 = u64::MAX;
 
-/// When compaction runs, and its memory and rate. Kafka's names are in parentheses.
+/// The conditions under which compaction runs, and its memory and rate. Kafka's names are in
+/// parentheses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompactionConfig {
     /// A pass begins when more than this share of the sealed segments is not compacted yet
@@ -50,9 +51,9 @@ pub struct CompactionConfig {
     pub min_lag_ms: i64,
     /// Records older than this are compacted whatever the ratio (`max.compaction.lag.ms`).
     pub max_lag_ms: i64,
-    /// How long a tombstone is kept after the first pass over it (`delete.retention.ms`).
+    /// The time for which a tombstone is kept after the first pass over it (`delete.retention.ms`).
     pub delete_retention_ms: i64,
-    /// Bytes of memory for the table of the newest records (`log.cleaner.dedupe.buffer.size`).
+    /// The memory for the table of the newest records, in bytes (`log.cleaner.dedupe.buffer.size`).
     pub map_bytes: usize,
     /// The rate of reads and writes together (`log.cleaner.io.max.bytes.per.second`).
     pub io_bytes_per_second: u64,
@@ -127,7 +128,8 @@ pub(super) struct Compaction {
     pass: Option<Pass>,
     /// Whether a file operation is in progress.
     is_waiting: bool,
-    /// If this operation is the rename of a new segment: what has to be undone if that is gone.
+    /// If this operation renames a new segment: the data to undo the swap, if the new segment is
+    /// gone.
     swapping: Option<Swapping>,
     /// The number of swaps that were undone.
     undone_swaps: u64,
@@ -145,7 +147,7 @@ pub(super) struct Compaction {
     not_before: i64,
     pace: Pace,
     news: Option<CompactionNews>,
-    /// The open transaction because of which the last pass could do nothing, and the last segment
+    /// The open transaction that kept the last pass from compacting anything, and the last segment
     /// of that pass.
     blocked: Option<(OpenTransaction, u64)>,
     /// See [`ShardLog::keep_markers_after`].
@@ -160,7 +162,7 @@ pub(super) struct Compaction {
     invalidations: u64,
     /// The largest lead of the wall clock over the monotonic clock since it was last set back.
     ahead_max: i64,
-    /// The latest wall-clock time with which a pass has decided about tombstones.
+    /// The latest wall-clock time at which a pass has decided about tombstones.
     judged_by: i64,
 }
 
@@ -168,9 +170,9 @@ pub(super) struct Compaction {
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {
-    /// Notes by how much the wall clock is ahead of the monotonic clock. If the wall clock was set
-    /// back, tombstones may be dropped earlier than a `Reading` assumes, and readings in progress
-    /// have to start over.
+    /// Notes the lead of the wall clock over the monotonic clock. If the wall clock was set back,
+    /// tombstones may be dropped earlier than a `Reading` assumes, and readings in progress have to
+    /// start over.
     pub(super) fn clock_moved(&mut self, ahead: i64) {
         if ahead < self.ahead_max.saturating_sub(SET_BACK_MS) {
             self.invalidations += 1;
@@ -184,7 +186,7 @@ impl Compaction {
         self.news.get_or_insert(CompactionNews::SpareGone { reason });
     }
 
-    /// The latest wall-clock time with which a pass may have decided about tombstones so far.
+    /// The latest wall-clock time at which a pass may have decided about tombstones so far.
     pub(super) fn judged_by(&self, wall: i64) -> i64 {
         self.judged_by.max(wall.saturating_add(SET_BACK_MS))
     }
@@ -208,7 +210,7 @@ impl Compaction {
         self.undone_swaps
     }
 
-    /// The number of the current pass; None without one.
+    /// The number of the current pass; None if there is no pass.
     pub(super) fn pass_number(&self) -> Option<u64> {
         self.pass.as_ref().map(Pass::number)
     }
@@ -231,15 +233,15 @@ impl ShardLog {
         self.compaction.check_at = self.compaction.not_before;
     }
 
-    /// Allows compaction to drop transaction markers up to this position, because a snapshot has
-    /// it. Replay on state of an earlier position still needs the later markers for its pending
-    /// offsets.
+    /// Allows compaction to drop transaction markers up to this position, because a snapshot of
+    /// this position exists. Replay on state of an earlier position still needs the later markers
+    /// for its pending offsets.
     pub fn keep_markers_after(&mut self, position: u64) {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
 
     /// The position of the newest tombstone or marker that compaction dropped; 0 if there is none.
-    /// State of an earlier position cannot be brought up to date with this log, which lacks some
+    /// State of an earlier position cannot be brought up to date with this log: the log lacks some
     /// deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
@@ -288,7 +290,7 @@ impl ShardLog {
         (next < i64::MAX).then_some(next)
     }
 
-    /// Takes the completion of a file operation of compaction.
+    /// Handles the completion of a file operation of compaction.
     pub(super) fn compaction_done(&mut self, done: FileDone) {
         assert!(self.compaction.is_waiting, "compaction has no operation under way");
         self.compaction.is_waiting = false;
@@ -359,8 +361,8 @@ impl ShardLog {
         self.compaction.pass.is_some()
     }
 
-    /// Whether a pass up to segment `last` could do no more than the last pass: the marker of the
-    /// transaction that blocked it is not in these segments.
+    /// Whether a pass up to segment `last` could do no more than the last pass, because the marker
+    /// of the transaction that blocked the last pass is not in these segments.
     fn is_blocked(&self, last: u64) -> bool {
         let Some((open, was_last)) = &self.compaction.blocked else { return false };
         let OpenTransaction { partition, producer_id, first_offset } = *open;
@@ -368,7 +370,7 @@ impl ShardLog {
         last == *was_last || known.is_some_and(|first| first <= first_offset)
     }
 
-    /// The pass that is due at this wall-clock time; None if none is.
+    /// The pass that is due at this wall-clock time, if any.
     fn due_pass(&self, wall: i64, config: &CompactionConfig) -> Option<Pass> {
         let mut sources = Vec::new();
         for (sequence, segment) in self.segments.sealed() {
@@ -379,7 +381,8 @@ impl ShardLog {
             sources.push(Source { sequence, segment: *segment });
         }
         let dirty = sources.iter().position(|source| is_dirty(&source.segment))?;
-        // The short segments of a new log are not compacted: that would cost more than it frees.
+        // The short segments of a new log are not compacted: compaction would cost more than it
+        // frees.
         let least = self.config.segment_bytes - self.config.first_segment_bytes;
         let CompactionConfig { min_dirty_ratio: ratio, max_lag_ms, .. } = *config;
         let threshold = Threshold { ratio, max_lag_ms, least: u64::from(least) };

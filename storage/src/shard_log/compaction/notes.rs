@@ -12,7 +12,7 @@ use crate::topic_rules::TopicRules;
 use muster_codec::record_batch::{BatchHeader, TransactionOutcome};
 use muster_codec::wire::Result;
 
-/// There is no memory for another record.
+/// The error when there is no memory for another record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -23,8 +23,8 @@ pub(super) struct Notes {
     transactions: Transactions,
     /// Records of the last committed transaction that are still to be noted.
     committed: Vec<(KeyHash, i64)>,
-    /// The end of the noted blocks, set when the memory is full. After it only the markers of open
-    /// transactions are noted.
+    /// The end of the noted blocks, set when the memory is full. After this place only the markers
+    /// of open transactions are noted.
     cut: Option<Place>,
 }
 
@@ -86,7 +86,7 @@ impl Notes {
         if self.transactions.is_full() { Err(Full) } else { Ok(1) }
     }
 
-    /// Notes one record of the last committed transaction; to be called until it returns None,
+    /// Notes one record of the last committed transaction. To be called until it returns None,
     /// before another record is read. Returns the amount of work, in records. If there is no memory
     /// for a record, older records of its key are kept.
     pub(super) fn note_committed(&mut self) -> Option<std::result::Result<usize, Full>> {

@@ -14,19 +14,19 @@ use muster_codec::record_batch::BatchHeader;
 use muster_codec::wire::Result;
 use std::collections::BTreeMap;
 
-/// Identifies the new segment.
+/// The identity of the new segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Purpose {
     pub(super) log_id: u64,
-    /// The smallest block size of the old segments and of the device. Thus no block takes more
+    /// The smallest block size of the old segments and of the device, so that no block takes more
     /// space than in its old segment.
     pub(super) block_bytes: u32,
     /// The block size of the device, to which writes are aligned.
     pub(super) align: u32,
-    /// The sequence number of the first segment that it replaces.
+    /// The sequence number of the first segment that the new one replaces.
     pub(super) sequence: u64,
     pub(super) first_position: u64,
-    /// The number of the pass that writes it.
+    /// The number of the pass that writes the segment.
     pub(super) pass: u64,
 }
 
@@ -47,8 +47,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Output {
     purpose: Purpose,
-    /// The new segment's entry in the list of segments. Its `end` is the end of the last complete
-    /// block.
+    /// Drop a tombstone past its delete horizon, or the marker of a transaction. A replay on state
+    /// of an earlier position lacks this record.
     segment: Segment,
     /// The position of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,
@@ -75,8 +75,8 @@ struct OpenBlock {
     /// The partition of each batch, and the offset after the batch.
     parts: Vec<(LogPartition, i64)>,
     timestamp: i64,
-    /// Whether this block comes from one old block with batches of transactions, and takes no
-    /// other.
+    /// Whether this block comes from a single old block with batches of transactions, and takes no
+    /// other block.
     stands_alone: bool,
 }
 
@@ -116,10 +116,10 @@ impl Output {
         self.segment.end as usize + self.block.buffer.len()
     }
 
-    /// Begins the batches of an old block. If it `stands_alone`, it becomes a block of its own and
-    /// keeps its positions. If such a block were merged into a longer one, replay on state of a
-    /// position in the middle could apply the marker of an earlier transaction to a later one of
-    /// the same producer.
+    /// Begins the batches of an old block. If the block `stands_alone`, it becomes a block of its
+    /// own and keeps its positions. If such a block were merged into a longer one, a replay on
+    /// state of a position in the middle could apply the marker of an earlier transaction to a
+    /// later transaction of the same producer.
     pub(super) fn begin_block(&mut self, header: &BlockHeader, stands_alone: bool) {
         let length = self.block.buffer.len() + header.length as usize;
         let operations = header.last_position() - self.block.first_position + 1;
@@ -171,8 +171,8 @@ impl Output {
     }
 
     /// Completes the batch. An empty batch is kept only if `is_last`: as the last batch of its
-    /// partition it preserves the end offset. If no older records of its tombstones' keys are left,
-    /// the batch gets the delete horizon `horizon`.
+    /// partition it preserves the end offset. If no older records with the keys of its tombstones
+    /// are left, the batch gets the delete horizon `horizon`.
     ///
     /// # Errors
     /// A kept record cannot be read, although it was read before.

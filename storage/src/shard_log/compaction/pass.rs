@@ -23,7 +23,7 @@ pub(super) struct Source {
 /// The next step of the pass, for the caller to perform.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// None in this turn: the slice is used up.
+    /// No step in this turn: the slice is used up.
     Pause,
     /// Read from a source, then call [`Pass::read_done`].
     Read { segment: u64, offset: u32, len: u32 },
@@ -67,7 +67,8 @@ pub(super) struct Pass {
     /// The index of the source that is being read.
     at: usize,
     scan: Scan,
-    /// The open transaction that begins in the first dirty block, so that nothing can be compacted.
+    /// The open transaction that begins in the first dirty block, because of which nothing can be
+    /// compacted.
     blocked_by: Option<OpenTransaction>,
     /// The block that is being read.
     block: Place,
@@ -118,7 +119,7 @@ impl Pass {
         Self { stage, at, output, ..Self::new(rules, sources, 0, 1, 0) }
     }
 
-    /// The bytes of the sources' blocks, and the bytes written so far.
+    /// The size of the sources' blocks, and the number of bytes written so far.
     pub(super) fn bytes(&self) -> (u64, u64) {
         let used = |source: &Source| u64::from(source.segment.end - source.segment.block_bytes);
         (self.sources.iter().map(used).sum(), self.written_bytes)
@@ -133,7 +134,7 @@ impl Pass {
         self.rules.pass
     }
 
-    /// If an open transaction prevented all compaction: the transaction, and the last segment that
+    /// If an open transaction prevented all compaction: this transaction, and the last segment that
     /// was read.
     pub(super) fn blocked_by(&self) -> Option<(OpenTransaction, u64)> {
         Some((self.blocked_by?, self.sources.last()?.sequence))
@@ -163,7 +164,7 @@ impl Pass {
         }
     }
 
-    /// Takes the bytes that were read.
+    /// Takes the bytes of a read.
     ///
     /// # Errors
     /// The file has become shorter.
@@ -223,9 +224,9 @@ impl Pass {
         }
     }
 
-    /// The end of the compacted part if the table is full: the current block. If this is the first
-    /// block, it counts as noted although its keys exceed the table, so that the next pass makes
-    /// progress.
+    /// The end of the compacted part when the table is full: the current block. If this is the
+    /// first block, it counts as noted although its keys exceed the table, so that the next pass
+    /// makes progress.
     fn cut_when_full(&self) -> Place {
         let Place { source, block } = self.block;
         let is_first = self.block == self.part.dirty_from;
@@ -233,8 +234,9 @@ impl Pass {
     }
 
     /// Limits the rewriting to sources that were completely noted and contain no record of an open
-    /// transaction. If not even the first source is such a source, it is rewritten up to its first
-    /// block that is not noted or has such a record; not at all if this is its first dirty block.
+    /// transaction. If even the first dirty source does not qualify, it is rewritten up to its
+    /// first block that is not noted or has a record of an open transaction. If this is its first
+    /// dirty block, nothing is rewritten.
     fn end_map(&mut self) {
         let open = self.notes.first_open();
         let open_at = open.map(|(place, _)| place);
@@ -394,7 +396,7 @@ impl Pass {
         Work::Swap(output)
     }
 
-    /// Frees the table in parts, because it may have a hundred megabytes.
+    /// Frees the table in parts, because it may take a hundred megabytes.
     fn free(&mut self) -> Work {
         if self.notes.free(COMPACTION_SLICE_BYTES) { Work::End } else { Work::Pause }
     }
@@ -417,12 +419,12 @@ pub(super) struct Threshold {
     pub(super) ratio: f64,
     /// Records that have been dirty for this time are compacted in any case.
     pub(super) max_lag_ms: i64,
-    /// The bytes that the log must have at least.
+    /// The minimum size of the log, in bytes.
     pub(super) least: u64,
 }
 
 impl Threshold {
-    /// Whether enough is dirty, or something has been dirty for too long
+    /// Whether enough of the log is dirty, or a part has been dirty for too long
     /// (`LogCleanerManager.grabFilthiestCompactedLog`).
     pub(super) fn is_reached(&self, wall: i64, sources: &[Source], dirty_since: i64) -> bool {
         let dirty = |it: &Source| u64::from(it.segment.end - it.segment.dirty_from);

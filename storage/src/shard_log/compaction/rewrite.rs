@@ -1,6 +1,7 @@
 //! Rewrites a damaged log. The caller has the whole state in memory and appends all of it again, as
 //! records. Each key then has a newer record, and deleted keys need none. So all earlier segments
-//! are replaced, without reading them, by a segment that only has the end offsets of partitions.
+//! are replaced, without reading them, by a segment that contains only the end offsets of
+//! partitions.
 
 use super::output::{Output, Purpose};
 use super::pass::{Pass, Source};
@@ -87,7 +88,8 @@ impl ShardLog {
         let Some(kept_in) = self.compaction.kept_in.take() else { return };
         for sequence in self.segments.sequences(first, last) {
             let name = kept_in.join(segment_file_name(sequence));
-            // A stop before the new segment has its name needs the file where it is.
+            // If the server stops before the new segment has its name, the next start needs this
+            // file here.
             ops.push(FileOp::Keep { path: self.path(sequence), name, may_move: false });
         }
     }

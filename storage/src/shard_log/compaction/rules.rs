@@ -17,15 +17,15 @@ pub(super) struct Rules {
     pub(super) block_bytes: u32,
     /// The number of the pass.
     pub(super) pass: u64,
-    /// The most bytes of a segment that is merged from several.
+    /// The maximum size of a segment that is merged from several.
     pub(super) merged_bytes_max: usize,
     pub(super) map_bytes: usize,
-    /// The wall-clock time when the pass began.
+    /// The wall-clock time at which the pass began.
     pub(super) now: i64,
-    /// The delete horizon for tombstones that get one in this pass.
+    /// The delete horizon for tombstones that get a horizon in this pass.
     pub(super) horizon: i64,
-    /// Markers of later positions are kept: a snapshot of this position may have pending offsets
-    /// that they commit or abort.
+    /// Markers after this position are kept: a snapshot of this position may have pending offsets
+    /// that the markers commit or abort.
     pub(super) markers_until: u64,
 }
 
@@ -53,7 +53,7 @@ pub(super) enum Treatment {
 }
 
 impl Part {
-    /// How the batch at a place is treated; `position` is the last position of its block. All
+    /// The treatment of the batch at a place. `position` is the last position of its block. All
     /// transactions that begin before the cut have ended.
     pub(super) fn treatment(
         &self,
@@ -81,10 +81,10 @@ impl Part {
     }
 }
 
-/// Whether a record is kept (`Cleaner.shouldRetainRecord`). It is kept unless a newer record of its
-/// key replaces it; a tombstone is kept until its delete horizon. Records without a key are
-/// dropped, because no record could ever replace them. Updates without a value are dropped, because
-/// they have no meaning.
+/// Decides whether a record is kept (`Cleaner.shouldRetainRecord`). It is kept unless a newer
+/// record of its key replaces it; a tombstone is kept until its delete horizon. Records without a
+/// key are dropped, because no record could ever replace them. Updates without a value are dropped,
+/// because they have no meaning.
 pub(super) fn fate(
     notes: &Notes,
     rules: &Rules,
@@ -106,7 +106,7 @@ pub(super) fn fate(
     if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
         return Fate::DropMissed;
     }
-    // Only for keys that were noted does this pass drop all older records.
+    // This pass drops all older records only of keys that were noted.
     let is_clean = record.is_tombstone && known == Some(offset);
     if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

@@ -54,7 +54,7 @@ pub(super) struct Scan {
     /// Bytes that were read; `read_to` is the file position after them.
     buffer: Vec<u8>,
     read_to: u32,
-    /// The index in the buffer of the open block, or else of the next one.
+    /// The index in the buffer of the open block, or of the next block if none is open.
     at: usize,
     open: Option<OpenBlock>,
 }
@@ -93,12 +93,12 @@ impl Scan {
         self.sequence
     }
 
-    /// The file position of the open block, or else of the next one.
+    /// The file position of the open block, or of the next block if none is open.
     pub(super) fn block_start(&self) -> u32 {
         self.read_to - (self.buffer.len() - self.at) as u32
     }
 
-    /// The file position after the open block, or else of the next one.
+    /// The file position after the open block, or the position of the next block if none is open.
     pub(super) fn block_end(&self) -> u32 {
         let next = self.open.as_ref().map_or(self.at, |block| block.padded_end);
         self.read_to - (self.buffer.len() - next) as u32
@@ -114,12 +114,12 @@ impl Scan {
         Entries::new(open, self.topics).any(is_of_transaction)
     }
 
-    /// The next read: offset and length.
+    /// The offset and the length of the next read.
     pub(super) fn wanted(&self) -> (u32, u32) {
         (self.read_to, COMPACTION_IO_BYTES.min(self.end - self.read_to))
     }
 
-    /// Takes the bytes that were read.
+    /// Takes the bytes of a read.
     ///
     /// # Errors
     /// The file has become shorter.

@@ -1,5 +1,5 @@
-//! The transactions in the part of the log that a pass compares: those that were aborted, and those
-//! without a marker so far.
+//! The transactions in the part of the log that a pass compares: aborted transactions, and
+//! transactions without a marker so far.
 
 use crate::log_partition::LogPartition;
 use crate::newest::KeyHash;
@@ -23,18 +23,18 @@ pub(in crate::shard_log) struct OpenTransaction {
     pub(in crate::shard_log) first_offset: i64,
 }
 
-/// The least memory for transactions, in bytes.
+/// The minimum memory for transactions, in bytes.
 const BYTES_MIN: usize = 64 << 10;
 
-/// The approximate memory of an open transaction, of an aborted one, and of a record of an open
-/// one.
+/// The approximate memory of an open transaction, of an aborted transaction, and of a record of an
+/// open transaction.
 const OPEN_BYTES: usize = 128;
 const ABORTED_BYTES: usize = 96;
 const RECORD_BYTES: usize = size_of::<(KeyHash, i64)>();
 
 #[derive(Debug)]
 struct Open {
-    /// The block that contains its first records.
+    /// The block that contains the first records of the transaction.
     since: Place,
     first_offset: i64,
     records: Vec<(KeyHash, i64)>,
@@ -51,8 +51,8 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// No transactions so far. `map_bytes` is the memory for keys; transactions may take half of
-    /// that in addition.
+    /// Begins without transactions. `map_bytes` is the memory for keys; transactions may take half
+    /// as much in addition.
     pub(super) fn new(map_bytes: usize) -> Self {
         let bytes_max = (map_bytes / 2).max(BYTES_MIN);
         Self { open: BTreeMap::new(), aborted: BTreeMap::new(), bytes: 0, bytes_max }
@@ -105,8 +105,8 @@ impl Transactions {
         }
     }
 
-    /// Forgets open transactions that begin at or after `cut`, because blocks from there on are not
-    /// rewritten.
+    /// Forgets open transactions that begin at or after `cut`, because the blocks from there on are
+    /// not rewritten.
     pub(super) fn forget_from(&mut self, cut: Place) {
         self.open.retain(|_, open| open.since < cut);
     }
@@ -115,7 +115,7 @@ impl Transactions {
         !self.open.is_empty()
     }
 
-    /// The first block with records of an open transaction, and this transaction.
+    /// The first block with records of an open transaction, and that transaction.
     pub(super) fn first_open(&self) -> Option<(Place, OpenTransaction)> {
         let found = self.open.iter().min_by_key(|(_, open)| open.since);
         found.map(|(&(partition, producer_id), open)| {
