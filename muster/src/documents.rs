@@ -35,8 +35,8 @@ fn commands(page: &str) -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// The command without comments, input and output. The first alternative stands for a choice, and 1
-/// for a number.
+/// The words of a command, without comments, input and output. Of alternatives (`A | B`) only the
+/// first is kept, and 1 replaces `N` and `POSITION`.
 fn words(command: &str) -> Vec<String> {
     let ends = [" #", " <", "    "].map(|end| command.find(end).unwrap_or(command.len()));
     let command = &command[..ends.into_iter().min().unwrap()];

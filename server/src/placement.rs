@@ -56,12 +56,12 @@ impl Placement {
         TransactionsPartition(kafka_partition_of(transactional_id, self.transactions_partitions))
     }
 
-    /// The slot with which a partition of an internal topic is led.
+    /// The slot whose leader also leads this partition of an internal topic.
     pub fn slot_of_index(self, index: u32) -> Slot {
         Slot(index % self.offsets_partitions)
     }
 
-    /// The slot with which a partition of `__transaction_state` is led.
+    /// The slot whose leader also leads this partition of `__transaction_state`.
     pub fn slot_of_transactions(self, partition: TransactionsPartition) -> Slot {
         self.slot_of_index(partition.0)
     }

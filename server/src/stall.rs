@@ -63,7 +63,7 @@ pub(crate) struct Standing {
 pub struct FilesStanding {
     /// When the oldest operation under way was started.
     pub operation_since: Option<i64>,
-    /// The time since which the first waiting operation has been the first.
+    /// The time at which the first waiting operation became the first.
     pub deferred_since: Option<i64>,
 }
 

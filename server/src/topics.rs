@@ -40,11 +40,12 @@ pub struct TopicRow {
     pub overrides: fn(&Config) -> Vec<(&'static str, String)>,
 }
 
-/// The shard in whose log a partition is.
+/// Which shard leads the partitions of a topic, and has them in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Led {
     ByController,
-    /// The shard that leads the slot with the partition's number, modulo the number of slots.
+    /// The shard that leads a slot: the slot's number is the partition's number modulo the number
+    /// of slots.
     WithSlots,
 }
 
@@ -211,7 +212,7 @@ impl TransactionsPartition {
 }
 
 impl Placement {
-    /// The shard in whose log a partition is.
+    /// The shard whose log contains a partition.
     pub fn log_shard(self, partition: LogPartition) -> u32 {
         match InternalTopic::of(partition).row().led {
             Led::ByController => CONTROLLER,

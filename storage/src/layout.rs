@@ -65,8 +65,8 @@ pub struct Compacted {
     /// The position in the file of the first block whose keys no pass has compared; `segment_bytes`
     /// if all keys were compared.
     pub dirty_from: u32,
-    /// The number of the pass that wrote the segment, counted from 1. Two files for the same range
-    /// differ in it.
+    /// The number of the pass that wrote the segment, counted from 1. It differs between two files
+    /// that replace the same range.
     pub pass: u64,
 }
 

@@ -48,7 +48,7 @@ impl Compression {
 pub enum TimestampType {
     /// The producer sets the timestamp of each record.
     CreateTime,
-    /// The broker: each record has the batch's max timestamp.
+    /// The broker sets it: each record has the batch's max timestamp.
     LogAppendTime,
 }
 

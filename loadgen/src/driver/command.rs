@@ -328,7 +328,7 @@ pub struct Leftovers {
 #[error("{0}")]
 pub struct TaskError(pub String);
 
-/// The properties of the cluster that it reported before the start.
+/// The properties that the cluster reported before the run began.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cluster {
     pub cluster_id: Option<String>,

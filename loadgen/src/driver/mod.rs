@@ -99,7 +99,7 @@ pub fn start(target: Target) -> Result<Driver, String> {
 }
 
 impl Driver {
-    /// The properties of the cluster that it reported before the start.
+    /// The properties that the cluster reported before the run began.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }

@@ -14,7 +14,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The properties of the cluster that it reported before the start.
+    /// The properties that the cluster reported before the run began.
     pub fn cluster(&self) -> &Cluster {
         match self {
             Self::Here(driver) => driver.cluster(),

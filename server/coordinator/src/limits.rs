@@ -9,8 +9,8 @@ use muster_fairness::ShareLimits;
 /// COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_MAX: usize = 1_000_000;
 
-/// A shard is short of groups when it has [`GROUPS_MAX`] divided by this number. From then on each
-/// address may create only its share. Beyond the share: COORDINATOR_NOT_AVAILABLE.
+/// From [`GROUPS_MAX`] divided by this number on, each address may create only its share of groups.
+/// Beyond the share: COORDINATOR_NOT_AVAILABLE.
 pub const GROUPS_SHORT_PART: usize = 2;
 
 /// The share of an address, for 1,000,000 groups: 10,000 groups at once, then one in two seconds.

@@ -245,7 +245,7 @@ impl ClusterImage {
         }
     }
 
-    /// Sets the version of the topics at which a topic was deleted.
+    /// Stores in a deleted topic the version of the topics at which it was deleted.
     fn date_deleted(&mut self, record: &ClusterRecord<'_>) {
         if let ClusterRecord::DeletedTopic(key, Some(_)) = record
             && let Some(topic) = Arc::make_mut(&mut self.deleted).get_mut(&key.topic_id)

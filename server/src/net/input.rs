@@ -29,7 +29,7 @@ const SHORT_FRAME_BYTES: usize = 1 << 20;
 /// buffers.
 pub(crate) const BURST_BYTES_MAX: usize = 16 << 20;
 
-/// A connection that holds at most this number of bytes is always received from.
+/// The shard always receives from a connection that holds at most this number of bytes.
 const ALWAYS_BYTES: usize = 16 << 10;
 
 /// The time for which the favoured connection may be silent, and its time limit in total, in ms.

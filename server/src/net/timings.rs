@@ -76,7 +76,8 @@ pub(super) struct Timing {
     worked_until: Option<u64>,
 }
 
-/// Chooses the requests to measure, without a pattern that clients may have, too.
+/// Chooses the requests to measure, pseudo-randomly: a regular choice could coincide with a pattern
+/// of the clients' requests.
 #[derive(Debug)]
 pub(super) struct Sampler(u32);
 

@@ -66,8 +66,8 @@ pub(crate) struct GroupLag {
     pub(crate) members: u32,
     /// How many partitions have a commit and known ends.
     pub(crate) partitions: u32,
-    /// How many other partitions have topics in which the group has commits. Their records are not
-    /// counted as lag.
+    /// The number of partitions without a commit, of topics in which the group has commits. Their
+    /// records are not counted as lag.
     pub(crate) uncommitted: u32,
     /// The total lag; None without partitions, or if the offsets were not read.
     pub(crate) lag: Option<u64>,

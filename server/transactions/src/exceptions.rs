@@ -1,4 +1,5 @@
-//! A property that nearly all ids have by default. Only the exceptions take memory.
+//! A property of transactional ids, which has its default value for nearly all of them. Only ids
+//! with another value take memory.
 
 use crate::text::Text;
 use alloc::collections::BTreeMap;

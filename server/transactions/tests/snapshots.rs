@@ -28,7 +28,8 @@ fn state(number: i64) -> State {
     State::ALL[(number % 30 % 6) as usize]
 }
 
-/// A record. Some ids have each of the states, all others are complete; one in a hundred is old.
+/// The record of an id. Of 30 ids, one is in each of the six states, and the other 24 are complete.
+/// One id in a hundred was last updated long ago.
 fn record(number: i64) -> TransactionRecord<'static> {
     let state = if number % 30 < 6 { state(number) } else { State::CompleteCommit };
     let topic = TransactionPartitions { topic: "t".into(), partition_ids: vec![number as i32] };

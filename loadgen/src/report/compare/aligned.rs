@@ -122,8 +122,9 @@ fn latency(phase: &Phase, of: RoundTrip) -> Option<&Latency> {
     phase.latencies.get(of.name()).filter(|latency| latency.count > 0)
 }
 
-/// Moves the times of a run to those of the slots. Where a phase ended earlier than in other runs,
-/// members and partitions keep their last values until the next phase, and other figures have none.
+/// A copy of a run in which each phase begins at the time of its slot. If a phase ended earlier
+/// than in other runs, members and partitions keep their last values until the next phase; other
+/// figures have no values there.
 fn moved(report: &Report, slots: &[Slot]) -> Report {
     let mut moved = report.clone();
     let slot_of = |phase: &Phase| slots.iter().find(|slot| slot.name == phase.name);

@@ -276,8 +276,9 @@ impl ClassicGroup {
         self.rebalance_or_complete_join(turn);
     }
 
-    /// The cause of the rebalance when a member joins again. The metadata of a member with a
-    /// cooperative assignor also differ after it gave up partitions.
+    /// The cause of the rebalance when a member joins again: whether its subscription has changed.
+    /// Only topics are compared, because the metadata of a cooperative assignor also contain the
+    /// owned partitions.
     fn cause_of(&self, member_id: &str, request: &JoinGroupRequest<'_>) -> Cause {
         let topics = |metadata: &[u8]| {
             ConsumerProtocolSubscription::read(metadata).map(|it| {

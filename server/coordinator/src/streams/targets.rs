@@ -15,8 +15,8 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The number of tasks and members for each millisecond that must be between two computations of a
-/// target. Computing takes at most a third of that time.
+/// Two computations of a target are at least a millisecond apart for each 500 tasks and members.
+/// Computing takes at most a third of this time.
 const PLACES_PER_MS: usize = 500;
 
 pub(crate) type StreamsTargets = MemberTargets<Computation>;

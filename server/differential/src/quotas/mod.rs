@@ -11,7 +11,7 @@ use client::Seen;
 use std::io;
 use std::thread;
 
-/// Times may differ by this part of them, plus the next constant.
+/// Times may differ by this fraction, or by [`TOLERANCE_MS`] if that is more.
 const TOLERANCE: f64 = 0.1;
 const TOLERANCE_MS: i64 = 300;
 

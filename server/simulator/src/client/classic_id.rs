@@ -4,7 +4,8 @@
 //! loaded again before the assignment is written, the former id is valid again, and the new id is
 //! fenced.
 //!
-//! A member of a consumer group has no such time: its answer waits until its records are durable.
+//! A coordinator never loses the id of a member of a consumer group: it answers the member only
+//! when the member's records are durable.
 
 use loadgen::event::EventKind;
 use loadgen::member::State;

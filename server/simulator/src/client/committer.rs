@@ -87,7 +87,7 @@ impl Committer {
         book
     }
 
-    /// Notes that an answer shows these states of the partitions.
+    /// Checks the states of the partitions that an answer shows.
     ///
     /// # Errors
     /// The states contradict earlier answers.

@@ -99,8 +99,8 @@ impl Deliveries {
         Ok(kind.map(event))
     }
 
-    /// Notes that a shard has ended, or was loaded again. Locks are gone, including those of
-    /// answers on their way.
+    /// The events of each group when a shard has ended, or was loaded again. All locks are lost,
+    /// including those in answers that are still on their way.
     pub(crate) fn restarted(&self, at: Time) -> Vec<Event> {
         let partitions = checked_partitions(self.partitions).into();
         let kind = EventKind::LeaderLost { partitions };

@@ -105,9 +105,9 @@ pub(crate) trait Machine: Sized {
     fn judge_fact(world: &mut World<Self>, shard: u32, fact: Self::Fact);
     /// Judges an answer that leaves a shard.
     fn judge_answer(world: &mut World<Self>, shard: u32, link: LinkId, asked: &Asked, frame: &[u8]);
-    /// Runs checks that are due now and then.
+    /// Runs the periodic checks.
     fn judge_now(world: &mut World<Self>);
-    /// Runs checks that are due now and then after faults have ended.
+    /// Runs the periodic checks that apply once all faults have ended.
     fn judge_calm(world: &mut World<Self>);
     /// Judges the state that the last startup finds. Returns whether there was this startup.
     fn judge_last_start(world: &mut World<Self>) -> bool;

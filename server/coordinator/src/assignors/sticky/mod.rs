@@ -103,7 +103,8 @@ struct Member {
 }
 
 /// For each task the members that have its state, best first: its standbys, then the members that
-/// reported an offset for it. Among equals, larger offsets come first, then the order of members.
+/// reported an offset for it. Larger offsets come first. Members with equal offsets are in the
+/// order of members.
 #[derive(Debug, Default)]
 struct Candidates(Vec<(TaskNumber, u32)>);
 
