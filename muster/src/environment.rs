@@ -25,7 +25,7 @@ const NOT_CONFIGS: &[&str] = &[
     "KAFKA_VERSION",
 ];
 
-/// The variable with the cluster id with which the images format their storage.
+/// The variable with the cluster id. Kafka's images format their storage with this id.
 const CLUSTER_ID: &str = "CLUSTER_ID";
 
 /// The variables that affect muster.

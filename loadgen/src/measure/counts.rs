@@ -14,7 +14,8 @@ use crate::report::model::{
 const FAILED_NAMED: usize = 20;
 
 const OFFSET_COMMIT: i16 = 8;
-/// Replaces an API key where a request of any API was refused because the member was fenced.
+/// Stands for the API key of a request that was refused because its member was fenced. The API of
+/// such a request does not matter.
 const MEMBERSHIP: i16 = -1;
 
 #[derive(Default)]

@@ -110,14 +110,14 @@ fn bearer(config: &Config, listener: &str) -> Result<Bearer, (&'static str, Stri
     Ok(Bearer { rules, keys: Default::default() })
 }
 
-/// Where the keys come from with which a listener verifies tokens.
+/// The source of the keys that a listener uses to verify tokens.
 pub(crate) enum KeysSource {
     File(PathBuf),
     Https(KeysUrl),
 }
 
 impl Config {
-    /// The source of the keys with which a listener verifies tokens.
+    /// The source of the keys that a listener uses to verify tokens.
     ///
     /// # Errors
     /// No source is configured, or its kind is unknown.

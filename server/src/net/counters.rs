@@ -65,7 +65,7 @@ const KEYS: usize = ApiKey::ALL[ApiKey::ALL.len() - 1] as usize + 1;
 /// The versions of an API that are counted apart; the last one has those beyond.
 const VERSIONS: usize = 24;
 
-/// The number of requests of each API and version, of those that have occurred.
+/// The number of requests by API and version. Only APIs and versions that occurred are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requests(Box<[[u64; VERSIONS]; KEYS]>);
 
@@ -122,7 +122,7 @@ impl Answered {
     }
 }
 
-/// The number of error codes in answers of each API, of those that have occurred.
+/// The number of answers with each error code, by API. Pairs that have not occurred are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Errors(BTreeMap<(ApiKey, i16), u64>);
 

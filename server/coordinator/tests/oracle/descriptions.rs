@@ -41,7 +41,7 @@ pub struct Descriptions {
     get_fails: bool,
     /// The epoch of the description that the plugin has, by group.
     stored: BTreeMap<String, i64>,
-    /// The groups of which only one of the two may have a description.
+    /// The groups of which perhaps only Kafka, or only muster, has a description.
     apart: BTreeSet<String>,
     /// The last records of groups and topologies, without [`FIELDS`].
     last: BTreeMap<(String, &'static str), Value>,

@@ -111,8 +111,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Called at the end of a turn, after sessions have expired. Checks that all input is handled
-    /// that arrived before the time with which the sessions were compared.
+    /// Called at the end of a turn, after sessions have expired. Sessions are compared with a point
+    /// in time: checks that all input that arrived before it is handled.
     ///
     /// # Errors
     /// Some of this input is not handled.

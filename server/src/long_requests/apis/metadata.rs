@@ -150,7 +150,8 @@ impl<'r> LongAnswer<'r> for MetadataResponse<'r> {
         MetadataResponseTopic { error_code: TOO_LARGE, partitions: Vec::new(), ..topic }
     }
 
-    /// The size of the operations allowed on the cluster, or in later versions of an error.
+    /// The size of the field after the list of topics: the operations allowed on the cluster, or in
+    /// later versions an error code.
     fn bytes_after_list(version: i16) -> usize {
         match version {
             8..=10 => size_of::<i32>(),
