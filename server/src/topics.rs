@@ -30,7 +30,7 @@ pub struct TopicRow {
     /// The topic's rule in a log. The rule's number is on the disk, so it never changes.
     pub rule: TopicRule,
     pub name: &'static str,
-    /// The same on every server.
+    /// The topic's id, the same on every server.
     pub id: Uuid,
     pub partitions: fn(Placement) -> u32,
     pub led: Led,

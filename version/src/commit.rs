@@ -1,4 +1,4 @@
-//! Which commit a tree of sources is of.
+//! Finds the commit from which a tree of sources was made.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::{fs, iter};
 /// A hash is cut to this length.
 const DIGITS: usize = 12;
 
-/// Its hash, with `-dirty` if the tree was changed; none if neither git nor the archive knows it.
+/// The commit's hash, with `-dirty` if the tree was changed. None if neither git nor the archive
+/// knows it.
 pub(crate) fn of(sources: &Path) -> Option<String> {
     of_archive(sources).or_else(|| of_clone(sources))
 }

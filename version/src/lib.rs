@@ -13,10 +13,10 @@ macro_rules! with_target {
 /// The release and the commit: `0.1.0 (commit 0123456789ab)`.
 pub const VERSION: &str = env!("MUSTER_VERSION");
 
-/// The same, and the target on a second line.
+/// [`VERSION`], with the target on a second line.
 pub const WITH_TARGET: &str = with_target!();
 
-/// The same, and the features of the server on a third line.
+/// [`WITH_TARGET`], with the features of the server on a third line.
 pub const WITH_FEATURES: &str = if muster_faults::ARE_BUILT_IN {
     with_target!("\nfeatures: injected-faults")
 } else {

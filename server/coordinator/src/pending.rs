@@ -22,7 +22,7 @@ pub use muster_codec::record_batch::Producer;
 /// An open transaction, and one group in which it has pending offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenTransaction<'p> {
-    /// Its epoch is the epoch of the newest pending offset.
+    /// The producer, with the epoch of its newest pending offset.
     pub producer: Producer,
     pub group_id: &'p str,
 }

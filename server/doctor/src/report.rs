@@ -46,7 +46,7 @@ fn finding(it: &Judged, out: &mut String) {
     }
 }
 
-/// The same as JSON, for programs.
+/// The report as JSON, for programs.
 pub fn json(examination: &Examination) -> Value {
     let one = |it: &Judged| {
         json!({

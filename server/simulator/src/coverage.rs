@@ -13,7 +13,7 @@ macro_rules! seen {
         impl Seen {
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
-            /// Its name in a summary.
+            /// The mark's name in a summary.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }

@@ -48,7 +48,7 @@ pub enum Freed {
     Crash,
     /// The member released it, or its session was closed.
     Release,
-    /// Its lock expired.
+    /// The lock on the record expired.
     Expiry,
 }
 

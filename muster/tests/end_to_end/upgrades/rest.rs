@@ -16,7 +16,7 @@ const PARTITIONS: i32 = 3;
 const CLASSIC: &str = "classic";
 const CONSUMERS: &str = "consumers";
 const MEMBER: &str = "m";
-/// It commits within the transaction that stays open.
+/// The group that commits in the transaction that stays open.
 const PENDING: &str = "pending";
 
 pub fn fill(server: &Server) {

@@ -89,7 +89,7 @@ impl Regexes {
         after
     }
 
-    /// The first resolved expression. Usually all are resolved together.
+    /// The last resolution, by the first resolved expression: usually all are resolved together.
     fn last(&self) -> Option<&Resolved> {
         self.all_resolved().next().map(|(_, resolved)| resolved)
     }

@@ -1,4 +1,4 @@
-//! Handles partitions of topics that are missing in the readable part of the log.
+//! Directories of partitions whose topics are missing in the readable part of the log.
 
 use crate::cluster;
 use crate::segment_file::names;
@@ -9,7 +9,7 @@ use muster::trash;
 use std::io::Write;
 use std::path::Path;
 
-/// Moves the directories of such partitions to the trash, and reports them.
+/// Moves these directories to the trash, and reports them.
 pub(super) fn set_unknown_aside(
     data: &Path,
     meta: &Meta,

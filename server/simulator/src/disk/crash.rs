@@ -17,9 +17,9 @@ pub(crate) enum Crash {
 /// The probabilities of the worst outcomes of a write in a crash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashFaults {
-    /// Only some of its blocks are written.
+    /// Only some blocks of the write reach the disk.
     pub(crate) torn: f64,
-    /// One of its blocks has random bytes.
+    /// One block of the write has random bytes.
     pub(crate) damaged: f64,
     /// The write goes to another, later place of the file.
     pub(crate) misdirected: f64,

@@ -15,12 +15,12 @@ const IDLE_TURNS_MAX: u32 = 2_000;
 /// A shard since it was loaded.
 #[derive(Default)]
 pub(super) struct Watched {
-    /// The version of its image of the cluster.
+    /// The version of the shard's image of the cluster.
     image_version: i64,
-    /// The version of its ACLs; None until its first turn.
+    /// The version of the shard's ACLs; None until its first turn.
     access_version: Option<i64>,
     rules: Rules,
-    /// Its last quotas; None until its first turn.
+    /// The shard's last quotas; None until its first turn.
     last_quotas: Option<Quotas>,
     quotas: Since<Quotas>,
     turns: Turns,
@@ -78,7 +78,7 @@ impl Watched {
         Ok(())
     }
 
-    /// The version of its ACLs; None until its first turn.
+    /// The version of the shard's ACLs; None until its first turn.
     pub(super) fn access_version(&self) -> Option<i64> {
         self.access_version
     }

@@ -33,7 +33,7 @@ pub(crate) struct SimShard {
     pub(super) is_leaving: bool,
     /// Whether the shard has failed, and no operation is under way any longer.
     pub(super) is_loading: bool,
-    /// Its image of the cluster, and whether it was shown to the judge.
+    /// The shard's image of the cluster, and whether the image was shown to the judge.
     pub(super) image: Arc<ClusterImage>,
     pub(super) has_shown_image: bool,
     /// Whether nothing was flushed since the shard was loaded, although something was recovered.
