@@ -1,7 +1,7 @@
 //! The configs of a broker, a topic or a group, each with its source. This is the answer of
 //! DescribeConfigs, which hides the values of secrets.
 
-use super::{Answer, Refused, late};
+use super::answer::{Answer, Refused, late};
 use crate::admin::describe_configs;
 use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
 use crate::config::Config;

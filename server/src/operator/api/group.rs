@@ -1,8 +1,9 @@
 //! One group: members with assignments, committed offsets with lag, and recent rebalances with
 //! causes.
 
-use super::topics::{ByPartition, bounds};
-use super::{Answer, Refused, late, share};
+use super::answer::{Answer, Refused, late};
+use super::bounds::{ByPartition, bounds};
+use super::share;
 use crate::cluster::ClusterImage;
 use crate::inquiry::{About, Finding, GroupFound};
 use crate::operator::shards::Shards;

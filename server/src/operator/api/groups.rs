@@ -1,6 +1,7 @@
 //! The list of groups: sorted by lag, id or members; filtered by kind, state and part of the id.
 
-use super::{Answer, Page, Refused, no_survey};
+use super::answer::{Answer, Refused, no_survey};
+use super::page::Page;
 use crate::operator::{GroupLag, Operator, Query, Survey};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
-//! Records of one partition. They are the data of users, so that `admin.records` has to allow it, and
-//! with an authorizer an ACL.
+//! Records of one partition. They are the data of users: `admin.records` has to allow it, and with
+//! an authorizer an ACL.
 
-use super::topics::bounds;
-use super::{Answer, Refused, late};
+use super::answer::{Answer, Refused, late};
+use super::bounds::bounds;
 use crate::cluster::{ClusterImage, Topic, leader};
 use crate::config::Config;
 use crate::inquiry::{About, Finding};
@@ -248,9 +248,8 @@ mod tests {
     fn shown(data: &[u8], from: i64, rows: usize) -> (Vec<(i64, Value)>, i64, Option<String>) {
         let mut shown = Shown::new(from, rows);
         shown.take_all(data);
-        let value = |it: &Value| match it["marker"].is_null() {
-            true => it["value"]["text"].clone(),
-            false => it["marker"].clone(),
+        let value = |it: &Value| {
+            if it["marker"].is_null() { it["value"]["text"].clone() } else { it["marker"].clone() }
         };
         let rows = shown.rows.iter().map(|it| (it["offset"].as_i64().unwrap(), value(it)));
         (rows.collect(), shown.next, shown.note)
@@ -280,13 +279,16 @@ mod tests {
         broken[last] = 0x7f;
         data.extend(broken);
         let (rows, next, note) = shown(&data, 3, 9);
-        assert_eq!((rows.len(), next), (1, 5), "the next answer begins behind it");
+        assert_eq!((rows.len(), next), (1, 5), "the next answer begins after it");
         assert!(note.unwrap().starts_with("not all of the batch at offset 4 is shown: "));
+    }
+
+    fn whole(kind: &str, shown: &str, bytes: usize) -> Value {
+        json!({ "bytes": bytes, kind: shown, "cut": false })
     }
 
     #[test]
     fn text_is_shown_as_text_and_all_else_as_digits() {
-        let whole = |kind: &str, shown: &str, bytes: usize| json!({ "bytes": bytes, kind: shown, "cut": false });
         assert_eq!(field(None), Value::Null);
         assert_eq!(field(Some(b"")), whole("text", "", 0));
         assert_eq!(field(Some(b"{\"a\":1}\n")), whole("text", "{\"a\":1}\n", 8));

@@ -1,6 +1,6 @@
 //! The share partitions of a group, as the shards that lead them report.
 
-use super::{Answer, Refused};
+use super::answer::{Answer, Refused};
 use crate::cluster::ClusterImage;
 use crate::inquiry::{About, Finding, ShareStart};
 use crate::operator::shards::{PATIENCE, Shards};
