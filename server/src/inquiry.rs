@@ -1,5 +1,5 @@
 //! Questions of the admin side to a shard. Each is answered by one slice of work, of some tenths of
-//! a millisecond, or once records are read. A question about all groups or partitions is asked again
+//! a millisecond, or once records are read. A question about all groups or partitions is repeated
 //! from where the last answer ended.
 
 use crate::cluster::ClusterImage;

@@ -27,7 +27,7 @@ struct World {
     states: Vec<State>,
     checks: usize,
     rounds: u32,
-    /// The file of every so many renames is gone; none is if 0.
+    /// Every n-th rename finds no file; with 0 every rename finds its file.
     loses_every: usize,
     renames: usize,
 }

@@ -104,9 +104,10 @@ impl Disk {
             FileOp::Keep { may_move: false, .. } if self.lacks_links => {}
             FileOp::Keep { path, name, .. } => {
                 for files in [&mut self.live, &mut self.durable] {
-                    let kept = match self.lacks_links {
-                        true => files.remove(&path),
-                        false => files.get(&path).cloned(),
+                    let kept = if self.lacks_links {
+                        files.remove(&path)
+                    } else {
+                        files.get(&path).cloned()
                     };
                     files.extend(kept.map(|bytes| (name.clone(), bytes)));
                 }

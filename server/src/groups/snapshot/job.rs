@@ -72,8 +72,7 @@ impl Job {
     ) -> Result<Option<Stage>, SnapshotDamage> {
         let (slots, log) = log.parts();
         let position = log.progress().accepted();
-        // The absence of groups in a slot is a fact of this position, too, although it takes no
-        // bytes.
+        // The absence of groups in a slot is a fact of this position, too.
         self.header.newest = position;
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Cluster) {
             Stage::Cluster => {

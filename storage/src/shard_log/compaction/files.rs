@@ -72,9 +72,10 @@ impl ShardLog {
     pub(super) fn aside(&mut self, ops: &mut Vec<FileOp>) -> FileId {
         let Self { files, config, compaction, .. } = self;
         let path = || segment_path(&config.dir, ASIDE);
-        let mode = match std::mem::replace(&mut compaction.has_aside, true) {
-            false => OpenMode::ASIDE,
-            true => OpenMode { creates: Creates::Nothing, ..OpenMode::ASIDE },
+        let mode = if std::mem::replace(&mut compaction.has_aside, true) {
+            OpenMode { creates: Creates::Nothing, ..OpenMode::ASIDE }
+        } else {
+            OpenMode::ASIDE
         };
         files.open(FileKey { log: 0, segment: ASIDE }, mode, path, ops)
     }
