@@ -22,6 +22,9 @@ pub struct Client {
     pub role: Role,
     /// Whether the client is a static member that has left, and joins again with its next step.
     is_away: bool,
+    /// Whether its group became a consumer group during a rebalance that the client has not ended
+    /// since: it has learned no assignment of the consumer group yet.
+    pub has_old_partitions: bool,
 }
 
 /// The identity of a client, whether it is a member or not.
@@ -41,12 +44,13 @@ pub enum Role {
 
 impl Client {
     pub fn new(identity: Identity) -> Self {
-        Self { identity, role: Role::Out, is_away: false }
+        Self { identity, role: Role::Out, is_away: false, has_old_partitions: false }
     }
 
     /// Joins like a new process. The group is not notified that the previous process ended.
     pub fn join(&mut self, shard: &mut Shard, options: JoinOptions) {
         (self.identity.options, self.is_away) = (options, false);
+        self.has_old_partitions = false;
         self.role = if options.is_classic {
             Role::Classic(Classic::default())
         } else {

@@ -178,13 +178,19 @@ impl History {
     fn check_owned(&mut self) {
         for (id, group) in &self.shard.witness.groups {
             let mut owners: BTreeMap<(Uuid, i32), String> = BTreeMap::new();
-            let of_group =
-                |it: &&mut Client| it.identity.group == id && it.is_in() && group.is_consumer;
+            let of_group = |it: &&mut Client| it.identity.group == id && it.is_in();
             for client in self.clients.iter_mut().filter(of_group) {
+                let (epoch, is_settled) = (client.epoch(), client.is_settled());
+                client.has_old_partitions = group.is_consumer
+                    && (group.was_upgraded_amid(epoch, is_settled)
+                        || client.has_old_partitions && !is_settled);
+                if !group.is_consumer {
+                    continue;
+                }
                 if !group.members.contains_key(client.member_id()) {
                     client.lose_all();
                 }
-                if group.was_upgraded_amid(client.epoch(), client.is_settled()) {
+                if client.has_old_partitions {
                     continue;
                 }
                 for partition in client.owned().into_iter().flatten() {
