@@ -12,6 +12,6 @@ mod slots;
 
 pub use counters::LogCounters;
 pub use machine::{Damage, Machine, Transactional, Unlimited};
-pub use replayed::replayed;
+pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use slots::Slots;

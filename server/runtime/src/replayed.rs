@@ -14,6 +14,27 @@ pub fn replayed<'a>(
     Ok(batch.records()?.filter(|record| !is_lost(record)))
 }
 
+/// Reads the records of a batch, and passes them to `act` with their offsets. Records without a key
+/// are skipped, and those of a kind that `read` does not know.
+///
+/// # Errors
+/// The batch is compressed, or this version cannot read a record. The records before it are passed
+/// on.
+pub fn replay_each<'a, R>(
+    batch: &Batch<'a>,
+    read: impl Fn(&'a [u8], Option<&'a [u8]>) -> Result<Option<R>, DecodeError>,
+    mut act: impl FnMut(R, i64),
+) -> Result<(), DecodeError> {
+    for record in replayed(batch)? {
+        let record = record?;
+        let Some(key) = record.key else { continue };
+        if let Some(read) = read(key, record.value)? {
+            act(read, batch.offset(&record));
+        }
+    }
+    Ok(())
+}
+
 /// Whether an injected fault loses the record: see [`Fault::LostTombstone`] and
 /// [`Fault::LostTarget`].
 fn is_lost(record: &Result<Record<'_>, DecodeError>) -> bool {

@@ -6,7 +6,7 @@ use crate::topics::{self, InternalTopic};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ClusterRecord;
-use muster_runtime::{Machine, NotWritten, Runtime, Slots, Unlimited, replayed};
+use muster_runtime::{Machine, NotWritten, Runtime, Slots, Unlimited, replay_each};
 use muster_storage::TopicRule;
 use std::sync::Arc;
 
@@ -41,13 +41,7 @@ impl Machine for ImageMachine {
         if position <= self.in_snapshot {
             return Ok(false);
         }
-        for record in replayed(batch)? {
-            let record = record?;
-            let Some(key) = record.key else { continue };
-            if let Some(record) = ClusterRecord::read(key, record.value)? {
-                self.image.apply(&record);
-            }
-        }
+        replay_each(batch, ClusterRecord::read, |record, _| self.image.apply(&record))?;
         Ok(true)
     }
 

@@ -4,7 +4,7 @@ use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
-use muster_runtime::{Machine, Unlimited, replayed};
+use muster_runtime::{Machine, Unlimited, replay_each};
 use muster_shares::States;
 use muster_shares::state::StoredEnds;
 use muster_storage::TopicRule;
@@ -39,15 +39,11 @@ impl Machine for StatesMachine {
         if position <= self.in_snapshot.position {
             return Ok(false);
         }
-        for record in replayed(batch)? {
-            let record = record?;
-            let Some(key) = record.key else { continue };
-            if let Some(read) = ShareRecord::read(key, record.value)?
-                && !self.in_snapshot.ends.have(&read, batch.offset(&record))
-            {
-                self.states.replay(&read);
+        replay_each(batch, ShareRecord::read, |record, offset| {
+            if !self.in_snapshot.ends.have(&record, offset) {
+                self.states.replay(&record);
             }
-        }
+        })?;
         Ok(true)
     }
 

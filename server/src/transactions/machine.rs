@@ -5,7 +5,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_faults::Fault;
-use muster_runtime::{Damage, Machine, replayed};
+use muster_runtime::{Damage, Machine, replay_each};
 use muster_storage::TopicRule;
 use muster_transactions::{Coordinator, Held};
 
@@ -36,13 +36,9 @@ impl Machine for IdsMachine {
         if position <= self.in_snapshot {
             return Ok(false);
         }
-        for record in replayed(batch)? {
-            let record = record?;
-            let Some(key) = record.key else { continue };
-            if let Some(record) = TransactionRecord::read(key, record.value)? {
-                self.coordinator.replay(&record, position);
-            }
-        }
+        replay_each(batch, TransactionRecord::read, |record, _| {
+            self.coordinator.replay(&record, position);
+        })?;
         Ok(true)
     }
 
