@@ -39,10 +39,8 @@ pub struct Effects {
     pub questions: Vec<Question>,
     /// Messages to the coordinators, by their partitions of `__transaction_state`.
     pub messages: Vec<(u32, FromSlot)>,
-    /// The results of reads for share partitions, by number.
-    pub(crate) share_reads: Vec<(u64, RecordReadEnd)>,
-    /// The results of reads for the admin side, by number.
-    pub(crate) operator_reads: Vec<(u64, RecordReadEnd)>,
+    /// The results of reads of records into memory.
+    pub(crate) record_reads: Vec<(Reader, RecordReadEnd)>,
     /// The results of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
     /// Partitions for which share partitions wait, and which have further records or are deleted.
@@ -81,8 +79,7 @@ impl Effects {
             log_reads,
             questions,
             messages,
-            share_reads,
-            operator_reads,
+            record_reads,
             letters,
             grown,
             reports,
@@ -94,8 +91,7 @@ impl Effects {
             && log_reads.is_empty()
             && questions.is_empty()
             && messages.is_empty()
-            && share_reads.is_empty()
-            && operator_reads.is_empty()
+            && record_reads.is_empty()
             && letters.is_empty()
             && grown.is_empty()
             && reports.is_none()
@@ -129,10 +125,7 @@ pub enum Outcome {
 
 impl Effects {
     pub(super) fn end_read(&mut self, reader: Reader, end: RecordReadEnd) {
-        match reader {
-            Reader::Share(number) => self.share_reads.push((number, end)),
-            Reader::Operator(number) => self.operator_reads.push((number, end)),
-        }
+        self.record_reads.push((reader, end));
     }
 
     pub(super) fn send(&mut self, request: RequestId, response: impl Into<Response<'static>>) {

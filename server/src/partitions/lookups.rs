@@ -3,7 +3,7 @@
 
 use super::io::{Job, Part};
 use super::partition_set::PartitionId;
-use super::record_reads::RecordReadEnd;
+use super::record_reads::{Reader, RecordReadEnd};
 use super::{Effects, Partitions};
 use muster_codec::ErrorCode;
 use muster_codec::messages::{ListOffsetsPartitionResponse, ListOffsetsResponse};
@@ -75,7 +75,7 @@ impl Lookup {
             Asker::Share(number) => {
                 let partitions = self.response.topics.iter().flat_map(|topic| &topic.partitions);
                 let end = partitions.map(share_end).next().unwrap_or(RecordReadEnd::Failed);
-                out.share_reads.push((number, end));
+                out.end_read(Reader::Share(number), end);
             }
         }
     }

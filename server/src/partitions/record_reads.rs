@@ -107,7 +107,7 @@ impl Partitions {
         }
     }
 
-    /// Looks up the first offset at or after a time; [`Effects::share_reads`] gets the result.
+    /// Looks up the first offset at or after a time; [`Effects::record_reads`] gets the result.
     pub(crate) fn first_offset_since(
         &mut self,
         number: u64,

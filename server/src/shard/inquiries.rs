@@ -42,12 +42,10 @@ impl Inquiries {
     }
 
     /// Sends what was read.
-    pub(super) fn end_reads(&mut self, ended: Vec<(u64, RecordReadEnd)>) {
-        for (number, end) in ended {
-            if let Some(to) = self.reads.remove(&number) {
-                // The one that asked may have given up.
-                let _ = to.send(Finding::Records(end));
-            }
+    fn end_read(&mut self, number: u64, end: RecordReadEnd) {
+        if let Some(to) = self.reads.remove(&number) {
+            // The one that asked may have given up.
+            let _ = to.send(Finding::Records(end));
         }
     }
 }
@@ -72,6 +70,16 @@ impl Shard {
         };
         self.inquiries.undurable.push_back((position, to, finding));
         self.answer_inquiries();
+    }
+
+    /// Passes on the results of reads to their readers.
+    pub(super) fn end_reads(&mut self, ended: Vec<(Reader, RecordReadEnd)>) {
+        for (reader, end) in ended {
+            match reader {
+                Reader::Share(number) => self.shares.read_done(number, end),
+                Reader::Operator(number) => self.inquiries.end_read(number, end),
+            }
+        }
     }
 
     /// Sends the answers that are durable.

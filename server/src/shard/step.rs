@@ -252,7 +252,7 @@ impl Shard {
             return self.count_partitions();
         }
         self.shares.took_effect(&mut effects);
-        self.inquiries.end_reads(effects.operator_reads);
+        self.end_reads(effects.record_reads);
         self.commands.extend(effects.ops.into_iter().map(Command::File));
         self.count_partitions();
         for question in effects.questions {

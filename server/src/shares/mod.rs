@@ -208,9 +208,13 @@ impl Shares {
         &mut self.states
     }
 
+    /// Takes the result of a read, for [`Self::settle`].
+    pub(crate) fn read_done(&mut self, number: u64, end: RecordReadEnd) {
+        self.ended_reads.push((number, end));
+    }
+
     /// Takes the effects of partitions, for [`Self::settle`].
     pub(crate) fn took_effect(&mut self, effects: &mut Effects) {
-        self.ended_reads.append(&mut effects.share_reads);
         self.grown.append(&mut effects.grown);
         self.letters.appended.append(&mut effects.letters);
     }

@@ -61,11 +61,10 @@ pub(super) fn answer(shards: &Shards, name: &str, query: &Query) -> Result<Value
         found.ok_or_else(|| Answer::unavailable("the partition is offline"))?;
     let from = query.number("from", end.saturating_sub(rows as i64)).map_err(Answer::malformed)?;
     let from = from.clamp(start, end);
-    let shown = if from < end && rows > 0 {
-        read(shards, topic, index, Shown::new(from, rows))?
-    } else {
-        Shown::new(from, rows)
-    };
+    let mut shown = Shown::new(from, rows);
+    if from < end && rows > 0 {
+        read(shards, topic, index, &mut shown)?;
+    }
     Ok(json!({
         "name": &*topic.name,
         "partition": index,
@@ -91,7 +90,7 @@ fn may_read(config: &Config, image: &ClusterImage, topic: &str) -> bool {
     permissions.allow_on_topic(Operation::Read, topic)
 }
 
-fn read(shards: &Shards, topic: &Topic, index: i32, mut shown: Shown) -> Result<Shown, Refused> {
+fn read(shards: &Shards, topic: &Topic, index: i32, shown: &mut Shown) -> Result<(), Refused> {
     let shard = leader(topic, index, shards.placement());
     let id = PartitionId { topic: topic.id, index };
     let about = About::Records { id, offset: shown.next, max_bytes: READ_BYTES };
@@ -106,7 +105,7 @@ fn read(shards: &Shards, topic: &Topic, index: i32, mut shown: Shown) -> Result<
         }
         _ => return Err(late(shard)),
     }
-    Ok(shown)
+    Ok(())
 }
 
 /// The records of an answer.

@@ -32,21 +32,21 @@ fn shared(world: &mut World, offset: i64) -> Vec<i64> {
         first_whole: true,
     };
     world.partitions.read_records(read, &mut out);
-    let mut ended = std::mem::take(&mut out.share_reads);
+    let mut ended = std::mem::take(&mut out.record_reads);
     world.perform(out);
     while ended.is_empty()
         && let Some(done) = world.done.pop_front()
     {
         let mut out = Effects::default();
         world.partitions.file_done(done, &mut out);
-        ended = std::mem::take(&mut out.share_reads);
+        ended = std::mem::take(&mut out.record_reads);
         world.perform(out);
     }
     match ended.pop() {
-        Some((1, RecordReadEnd::Records { data, .. })) => {
+        Some((Reader::Share(1), RecordReadEnd::Records { data, .. })) => {
             Batches::new(&data).map(|it| it.unwrap().header.base_offset).collect()
         }
-        Some((1, RecordReadEnd::Nothing)) => Vec::new(),
+        Some((Reader::Share(1), RecordReadEnd::Nothing)) => Vec::new(),
         other => panic!("{other:?}"),
     }
 }
