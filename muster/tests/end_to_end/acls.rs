@@ -5,10 +5,9 @@ use crate::support::alice;
 use crate::support::attacks::dense::{self, Form, Target};
 use crate::support::rules::all_acls;
 use crate::support::streams::{CHANGELOG, REPARTITION, StreamsMember, WORDS};
-use crate::support::{Client, Server, create_topic, topic_id};
+use crate::support::{Client, Server, batch, create_topic, topic_id};
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
-use muster_codec::{ApiKey, Bytes, ErrorCode, Request, Response};
+use muster_codec::{ApiKey, ErrorCode, Request, Response};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -207,16 +206,13 @@ fn a_client_without_acls_is_denied_every_api() {
     );
 }
 
-fn batch() -> Bytes<'static> {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
-    builder.seal(0, -1).to_vec().into()
-}
-
 fn produce(client: &mut Client, acks: i16, topics: &[&'static str]) -> Option<Vec<(String, i16)>> {
     let data = |name: &&'static str| TopicProduceData {
         name: (*name).into(),
-        partition_data: vec![PartitionProduceData { index: 0, records: Some(batch()) }],
+        partition_data: vec![PartitionProduceData {
+            index: 0,
+            records: Some(batch(b"value").into()),
+        }],
         ..Default::default()
     };
     let topic_data = topics.iter().map(data).collect();

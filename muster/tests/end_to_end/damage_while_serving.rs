@@ -5,9 +5,8 @@
 use crate::support::http::{get, metric_until};
 use crate::support::offsets::{commit, committed, muster_log};
 use crate::support::records::fetched;
-use crate::support::{Client, Server, create_topic, free_ports, produce};
+use crate::support::{Client, Server, batch, create_topic, free_ports, produce};
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, Response};
 use muster_storage::layout::Block;
 use std::fs::{self, File};
@@ -157,9 +156,7 @@ fn refused(client: &mut Client) -> i16 {
 }
 
 fn refused_value(client: &mut Client, value: &[u8]) -> i16 {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(value)));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let records = Some(Bytes::from(batch(value)));
     let partition_data = vec![PartitionProduceData { index: 0, records }];
     let topic = TopicProduceData { name: "orders".into(), partition_data, ..Default::default() };
     let topic_data = vec![topic];

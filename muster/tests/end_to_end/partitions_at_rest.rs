@@ -2,10 +2,10 @@
 //! Other damage takes only its partition offline. No offset is assigned twice.
 
 use crate::support::offsets::{commit, muster_log};
-use crate::support::{Client, Server, create_topic, produce, rules, topic_id};
+use crate::support::{Client, Server, batch, create_topic, produce, rules, topic_id};
 use muster_codec::Response;
 use muster_codec::messages::*;
-use muster_codec::record_batch::{BatchBuilder, Batches};
+use muster_codec::record_batch::Batches;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -90,9 +90,7 @@ fn fetch(client: &mut Client, topic: &str, offset: i64) -> (i16, Option<i64>) {
 
 /// The error code of a produce, and the offset of its record.
 fn try_produce(client: &mut Client, topic: &'static str) -> (i16, i64) {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
-    let records = Some(muster_codec::Bytes::from(builder.seal(0, -1).to_vec()));
+    let records = Some(muster_codec::Bytes::from(batch(b"value")));
     let partition_data = vec![PartitionProduceData { index: 0, records }];
     let data = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
     let topic_data = vec![data];

@@ -93,8 +93,12 @@ class Browser:
             if value:
                 return value, time.monotonic() - began
             time.sleep(0.02)
+        raise self.failure(f"{what or expression} does not hold after {PATIENCE} s")
+
+    def failure(self, words: str) -> AssertionError:
+        """What failed comes last: whoever runs this may show the end of the output only."""
         page = self.evaluate("document.body.innerText")
-        raise AssertionError(f"{what or expression} does not hold; the page has\n{page}")
+        return AssertionError(f"the page has\n{page}\nerrors: {self.errors}\n{words}")
 
     def open(self, address: str) -> None:
         self.call("Page.navigate", url="about:blank")

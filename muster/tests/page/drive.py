@@ -54,7 +54,7 @@ class Story:
 
     def check(self, holds, words: str) -> None:
         if not holds:
-            raise AssertionError(f"{words}\n{self.browser.evaluate('document.body.innerText')}")
+            raise self.browser.failure(words)
 
     def is_sound(self, name: str) -> None:
         """What holds for each page: no error, names for screen readers, contrast, width."""

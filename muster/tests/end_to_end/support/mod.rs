@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// If something takes longer, it hangs. This does not measure speed: a disk may stall for a minute.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -426,11 +426,9 @@ pub fn produce_to_all(
     partitions: std::ops::Range<i32>,
     value: &[u8],
 ) -> Option<Vec<i64>> {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(value)));
-    let batch = builder.seal(0, -1);
+    let batch = batch(value);
     let partition = |index| {
-        let records = Some(Bytes::from(batch.to_vec()));
+        let records = Some(Bytes::from(batch.clone()));
         PartitionProduceData { index, records }
     };
     let partition_data = partitions.map(partition).collect();
@@ -441,6 +439,15 @@ pub fn produce_to_all(
     let partitions = &body.responses[0].partition_responses;
     assert!(partitions.iter().all(|partition| partition.error_code == 0));
     Some(partitions.iter().map(|partition| partition.base_offset).collect())
+}
+
+/// A batch with one record of the current time. Retention deletes older ones amid a test, on a
+/// machine that takes minutes for it.
+pub fn batch(value: &[u8]) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+    let mut builder = BatchBuilder::default();
+    builder.append(now, &(&b"key"[..], Some(value)));
+    builder.seal(0, -1).to_vec()
 }
 
 /// Creates a topic, and waits until all shards know it.

@@ -2,7 +2,6 @@
 
 use super::{Client, PATIENCE};
 use muster_codec::messages::*;
-use muster_codec::record_batch::BatchBuilder;
 use muster_codec::{Bytes, ErrorCode, Response};
 use std::path::Path;
 use std::process::Command;
@@ -24,9 +23,7 @@ pub fn fill(volume: &Path, filler: &Path, free: u64) {
 
 /// Appends a record to partition 0 of the topic. Returns the error code and the offset.
 pub fn try_produce(client: &mut Client, topic: &'static str) -> (ErrorCode, i64) {
-    let mut builder = BatchBuilder::default();
-    builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
-    let records = Some(Bytes::from(builder.seal(0, -1).to_vec()));
+    let records = Some(Bytes::from(super::batch(b"value")));
     let partition_data = vec![PartitionProduceData { index: 0, records }];
     let topic = TopicProduceData { name: topic.into(), partition_data, ..Default::default() };
     let topic_data = vec![topic];

@@ -2,10 +2,10 @@
 
 use super::{Client, PATIENCE, Server};
 use muster_codec::messages::*;
-use muster_codec::record_batch::{BatchBuilder, BatchHeader, Batches};
+use muster_codec::record_batch::{BatchHeader, Batches};
 use muster_codec::{Bytes, ErrorCode, Response};
 use std::collections::{BTreeSet, HashMap};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// The transaction version of a producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,11 +206,7 @@ impl Producer {
 
 /// A batch with one transactional record.
 fn batch((producer_id, epoch): (i64, i16), sequence: i32, value: &str) -> Vec<u8> {
-    let mut builder = BatchBuilder::default();
-    // Records have the current time, as markers do. Otherwise a segment would span years.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
-    builder.append(now, &(&b"key"[..], Some(value.as_bytes())));
-    let mut batch = builder.seal(0, -1).to_vec();
+    let mut batch = super::batch(value.as_bytes());
     let mut header = BatchHeader::read(&batch).unwrap();
     header.set_transaction(producer_id, epoch);
     header.base_sequence = sequence;

@@ -3,7 +3,7 @@
 
 use super::{Client, Server};
 use muster_codec::messages::*;
-use muster_codec::record_batch::{BatchBuilder, TimestampType, set_max_timestamp};
+use muster_codec::record_batch::BatchHeader;
 use muster_codec::{Bytes, Response};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -130,16 +130,12 @@ impl Worker {
 
     /// A batch with one record of the producer.
     fn batch(&self, sequence: i32) -> Vec<u8> {
-        const PRODUCER_ID_AT: usize = 43;
-        let mut builder = BatchBuilder::default();
-        builder.append(0, &(&b"key"[..], Some(&b"value"[..])));
-        let mut batch = builder.seal(0, -1).to_vec();
-        let mut producer = self.producer_id.to_be_bytes().to_vec();
-        producer.extend(self.producer_epoch.to_be_bytes());
-        producer.extend(sequence.to_be_bytes());
-        batch[PRODUCER_ID_AT..][..producer.len()].copy_from_slice(&producer);
-        // Changes the timestamp, so that the checksum is computed again.
-        set_max_timestamp(&mut batch, TimestampType::CreateTime, 1);
+        let mut batch = super::batch(b"value");
+        let mut header = BatchHeader::read(&batch).unwrap();
+        header.producer_id = self.producer_id;
+        header.producer_epoch = self.producer_epoch;
+        header.base_sequence = sequence;
+        header.write(&mut batch);
         batch
     }
 
