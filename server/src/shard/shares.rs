@@ -179,11 +179,13 @@ impl Shard {
 
     /// Ends locks and waits that are due, and writes changes of share partitions.
     pub(super) fn shares_turn(&mut self) {
-        let handled_until = self.clients.handled_until();
-        self.on_shares(|shares, inputs, out| {
-            shares.turn(inputs, handled_until);
-            shares.answer_questions(inputs, out);
-        });
+        if self.shares.may_have_work(self.times.now) {
+            let handled_until = self.clients.handled_until();
+            self.on_shares(|shares, inputs, out| {
+                shares.turn(inputs, handled_until);
+                shares.answer_questions(inputs, out);
+            });
+        }
         self.settle_shares();
         if self.shares.has_late_archives() {
             self.on_shares(|shares, inputs, _| shares.write_changes(inputs));

@@ -260,6 +260,18 @@ impl Shares {
         }
     }
 
+    /// Whether [`Self::turn`] or [`Self::answer_questions`] may have work. Most shards serve no
+    /// share group, and to find nothing to do would be a sixth of their idle turn.
+    pub(crate) fn may_have_work(&self, now: i64) -> bool {
+        !self.open.is_empty()
+            || !self.requests.is_empty()
+            || !self.closing.is_empty()
+            || !self.left_groups.is_empty()
+            || !self.letters.are_none()
+            || self.letters.have_ended
+            || self.slices_deadline(now).is_none_or(|at| at <= now)
+    }
+
     /// Ends a turn: fires due timers, and writes changes.
     pub(crate) fn turn(&mut self, inputs: &mut Inputs<'_>, handled_until: i64) {
         self.states.work(inputs.log, inputs.times, inputs.image);

@@ -219,6 +219,10 @@ impl Request {
 }
 
 impl Table {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
     pub(super) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
