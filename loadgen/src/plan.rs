@@ -203,7 +203,7 @@ pub struct InternalTopic {
     pub partitions: u32,
 }
 
-/// Records that no member can process. In each partition, one record out of this number.
+/// The records that no member can process: in each partition, one of every `one_in` records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Poison {
     pub one_in: u32,

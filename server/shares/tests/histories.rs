@@ -241,8 +241,8 @@ impl History {
         }
     }
 
-    /// Notes a renewed lock. If a later acknowledgement of the request failed, earlier renewals
-    /// stay.
+    /// Notes a renewed lock, even if the request as a whole failed: the locks that were renewed
+    /// before the failure stay renewed.
     fn renewed(&mut self, at: i64, member: &'static str) {
         let run = self.partition.in_flight().find(|it| it.first <= at && at <= it.last);
         let until = run.filter(|it| it.member == Some(member)).and_then(|it| it.locked_until);

@@ -90,7 +90,7 @@ impl Accepted {
         self.machines.replay(INDEX, batch, position)
     }
 
-    /// Ends a load of the log up to a position. Returns the image.
+    /// Ends the load: the log was replayed up to `position`. Returns the image.
     pub(crate) fn loaded_at(mut self, position: u64) -> Arc<ClusterImage> {
         self.machines.on(INDEX, |it, _| it.image.loaded_at(position));
         Arc::new(self.image().clone())

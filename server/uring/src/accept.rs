@@ -27,7 +27,8 @@ pub(crate) struct Listener {
     /// The number of accepts in flight.
     pub(crate) armed: usize,
     wanted: bool,
-    /// The time when descriptors ran out. The listener waits until one may have become free.
+    /// The time when descriptors ran out. The listener accepts no clients until a descriptor may be
+    /// free.
     pub(crate) resting: Option<Instant>,
     /// Whether to close the listener as soon as no accept is in flight.
     closing: bool,

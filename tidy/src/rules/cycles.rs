@@ -181,7 +181,8 @@ mod canaries {
     /// Cycles of files in one top-level module, and similar code without a cycle.
     pub(super) fn files(canary: Canary) -> Canary {
         let root = ("a/src/lib.rs", "mod b;");
-        // A facade is not part of a cycle: its names lead to the files that define them.
+        // A facade is a module that only re-exports names. It is not part of a cycle, because a use
+        // of its names counts as a use of the files that define them.
         let facade = ("a/src/b/mod.rs", "mod c; mod d; pub use c::*; pub use d::{D, E};");
         let uses_facade = ("a/src/b/c.rs", "use super::D; pub struct C;");
         let both = ["a/src/b/c.rs -> a/src/b/d.rs", "a/src/b/d.rs -> a/src/b/c.rs"];

@@ -152,7 +152,8 @@ impl Producer {
         sent.map(|batch| batch.place).collect()
     }
 
-    /// Takes the result of a batch. Without a verdict the batch is sent again.
+    /// Records the result of a batch; `verdict` is None if no answer came. Unless the verdict is
+    /// Done, the batch is due again.
     fn settle(&mut self, place: usize, verdict: Option<Verdict>, offset: i64) {
         let Some(round) = &mut self.round else { return };
         let Some(batch) = round.batches.iter_mut().find(|batch| batch.place == place) else {

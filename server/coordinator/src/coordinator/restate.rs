@@ -187,7 +187,8 @@ mod tests {
         }
     }
 
-    /// Groups with committed offsets, and with pending offsets before and after these.
+    /// Three groups. Some partitions have a pending offset that is older than the committed offset,
+    /// and some have a newer pending offset.
     fn filled() -> Coordinator {
         let mut coordinator = Coordinator::new(Config::default());
         for group in ["a", "b", "c"] {

@@ -342,7 +342,8 @@ impl Group {
         }
     }
 
-    /// Whether the group can have offsets. For requests about offsets, other groups do not exist.
+    /// Whether groups of this kind have offsets. Share groups have none: an OffsetFetch treats a
+    /// share group as unknown.
     pub(crate) fn has_offsets(&self) -> bool {
         match self {
             Self::Classic(_) | Self::Consumer(_) | Self::Streams(_) => true,

@@ -254,8 +254,8 @@ impl Transactor {
             self.step = Step::Read(reading);
             return Ok(());
         }
-        // Numbers that are read are committed. If no transaction is open, all committed numbers are
-        // read.
+        // The read has reached the end of the partition, and no transaction is open there. So it
+        // must have returned all committed numbers.
         if reading.from >= stable && stable == end && reading.next < self.numbers.0 {
             let Reading { partition, next, .. } = reading;
             let committed = self.numbers.0;

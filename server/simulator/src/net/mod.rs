@@ -106,8 +106,8 @@ impl Network {
         queue.at(at, NetEvent::ToServer { link: id });
     }
 
-    /// Passes output to the server's socket, which accepts it at once, or as fast as the client
-    /// reads.
+    /// Passes output to the server's socket. The socket accepts it almost at once, or up to 2 s
+    /// later if the client reads slowly.
     pub(crate) fn give(&mut self, queue: &mut Queue<impl From<NetEvent>>, id: LinkId, len: usize) {
         let pause = if self.link(id).reads_slowly {
             self.random.between(0, 2_000_000)

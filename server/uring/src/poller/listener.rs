@@ -15,7 +15,8 @@ pub(super) struct Listener {
     pub(super) is_ready: bool,
     /// The number of queued accepts.
     pub(super) queued: usize,
-    /// The time when descriptors ran out. The listener waits until one may have become free.
+    /// The time when descriptors ran out. The listener accepts no clients until a descriptor may be
+    /// free.
     resting: Option<Instant>,
 }
 
@@ -63,7 +64,7 @@ impl Listener {
         }
     }
 
-    /// Ends the pause: a descriptor was closed, or the pause was long enough.
+    /// Ends the pause that began when descriptors ran out. Called when a descriptor was closed.
     pub(super) fn rest_no_longer(&mut self) {
         self.resting = None;
     }

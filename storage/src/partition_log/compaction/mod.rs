@@ -166,9 +166,9 @@ fn swap_name(base_offset: i64) -> String {
 }
 
 impl Compaction {
-    /// The offsets of markers that were removed from the log since the last call. Their
-    /// transactions must no longer be reported to readers: a reader skips all records of an aborted
-    /// transaction's producer up to its marker.
+    /// The offsets of markers that were removed from the log since the last call. Fetch answers
+    /// must no longer list their transactions as aborted: a consumer skips the records of a listed
+    /// producer up to the marker, which it would not find any more.
     pub fn take_dropped_markers(&mut self) -> Vec<i64> {
         std::mem::take(&mut self.dropped_markers)
     }

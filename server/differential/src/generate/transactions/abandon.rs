@@ -1,5 +1,5 @@
-//! A client abandons its transaction, which times out; then the client returns. No other requests
-//! come between, because they would race with the timeout.
+//! A client abandons its transaction, which times out; then the client returns. No requests of
+//! other stories come between, because they would race with the timeout.
 
 use super::producers::TIMEOUT_MS;
 use super::records;
@@ -10,7 +10,8 @@ use crate::world::{Topic, World};
 use muster_codec::Request;
 use muster_codec::messages::*;
 
-/// The first request. The others are then due. None if there is no client or no topic.
+/// Returns the first request of the story, and queues the other requests. None if there is no
+/// client or no topic.
 pub(super) fn abandon(world: &mut World) -> Option<Ask> {
     let at = world.random.usize(..world.transactional_ids.len());
     let id = world.transactional_ids[at].name.clone();

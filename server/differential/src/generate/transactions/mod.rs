@@ -41,7 +41,8 @@ const STEPS: &[(u32, Step)] = &[
     (2, producers::write_markers),
 ];
 
-/// APIs that are sent together with transactions. Other APIs neither read nor change transactions.
+/// The APIs of the other generators whose requests are mixed with transactional requests, because
+/// they can meet an open transaction. [`observe`] sends the requests that read transactions.
 const AROUND: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::InitProducerId,
@@ -55,7 +56,7 @@ const AROUND: &[ApiKey] = &[
     ApiKey::FindCoordinator,
 ];
 
-/// The next request. Requests that show its effects are then due.
+/// Returns the next request, and queues requests that show its effects.
 pub(super) fn ask(world: &mut World, choice: &Choice<'_>) -> Ask {
     let versions = choice.versions;
     if choice.timeouts
@@ -106,7 +107,7 @@ fn draft(world: &mut World) -> Draft {
     producers::init_producer_id(world)
 }
 
-/// An earlier request again: the last, or one before it. Sometimes in another version.
+/// Repeats an earlier request, most often the last. Sometimes sends it in another version.
 fn again(world: &mut World, versions: &Versions<'_>) -> Ask {
     let last = world.recent.len() - 1;
     let at = if world.chance(60) { last } else { world.random.usize(..=last) };

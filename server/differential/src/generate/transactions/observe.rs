@@ -1,5 +1,5 @@
-//! Requests that show the effects of others, for all partitions, groups and transactional ids of
-//! the history.
+//! Requests that show the effects of earlier requests, for all partitions, groups and transactional
+//! ids of the history.
 
 use super::{Versions, version};
 use crate::wire::{Ask, Flaw};
