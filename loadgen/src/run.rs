@@ -44,7 +44,8 @@ pub(crate) fn run(run: &Run) -> Result<Verdict, String> {
     Ok(verdict)
 }
 
-/// The first of several runs. They get a label, by which `compare` recognises the repetitions.
+/// The first of several runs of a scenario. All of them get the same label, by which `compare`
+/// recognises repetitions.
 fn first_of_several(run: &Run) -> Run {
     let mut first = run.clone();
     first.conduct.repetition = Some(1);

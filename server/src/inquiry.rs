@@ -48,11 +48,11 @@ pub(crate) enum About {
     Shares(Option<SharesPlace>),
     /// Share partitions of a group.
     SharesOf(Arc<str>),
-    /// A slice of a reset, which changes something: the answer is sent once that is durable.
+    /// A slice of a reset. The answer is sent once the changes of the slice are durable.
     Reset(Reset),
 }
 
-/// The removal of all that clients have made.
+/// The removal of all state that clients have created, part by part.
 #[derive(Debug)]
 pub(crate) enum Reset {
     Transactions,
@@ -60,7 +60,8 @@ pub(crate) enum Reset {
     Groups(Option<SurveyPlace>),
     /// The state that all shards share, at the controller.
     Cluster,
-    /// Whether the shard has the image without that: its versions of topics and of access.
+    /// Whether the shard already uses the image in which the shared state is removed. The image has
+    /// these versions of topics and of access rights.
     Taken {
         topics: i64,
         access: i64,

@@ -104,7 +104,7 @@ fn a_held_segment_that_lost_its_name_is_replaced() {
     world.log.hold(&range, &mut world.files);
     let mut pass = world.begin(0).unwrap();
     let path = world.path(0);
-    // Its records were read, and its name is lost before it is replaced.
+    // The segment loses its name after its records were read, and before it is replaced.
     while !world.disk.live.keys().any(|it| it.ends_with("compacted.new")) {
         assert_eq!(world.step(&mut pass), None);
     }

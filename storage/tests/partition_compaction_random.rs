@@ -247,7 +247,7 @@ impl History {
             (world.disk, world.known) = (disk, self.world.known.clone());
             world.reopen_stored().unwrap_or_else(|error| panic!("{error} before {op:?}"));
             let start = world.log.log_start_offset();
-            // A power loss may bring removed files back, and take an unsynced log start.
+            // A power loss may bring removed files back, and lose a log start that is not synced.
             assert!(number > 0 || start >= self.starts_at, "dropped records are back: {op:?}");
             self.check(&mut world);
             let names: Vec<_> = world.disk.live.keys().collect();

@@ -102,8 +102,8 @@ impl Coordinator {
         self.changes.make_due()
     }
 
-    /// Adds groups that are due, or were removed, until `room` is used up. Returns whether some are
-    /// left.
+    /// Adds groups that are due, or were removed, until `room` is used up. Returns whether further
+    /// groups are due.
     pub fn survey_changes(&mut self, room: &mut usize, page: &mut GroupsPage) -> bool {
         while *room > 0 {
             let Some(id) = self.changes.take_due() else { return false };

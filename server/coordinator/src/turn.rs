@@ -154,7 +154,7 @@ impl Turn<'_, '_> {
         self.noted.moved.add(moved);
     }
 
-    /// Forgets the notes, because the request is refused and nothing is written.
+    /// Forgets all that was noted, because the request is refused and nothing is written.
     pub(crate) fn forget_noted(&mut self) {
         *self.noted = Noted::default();
     }

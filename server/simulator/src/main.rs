@@ -46,7 +46,7 @@ struct Cli {
     /// disk, or at each N-th.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     crash_images: Option<u64>,
-    /// Injects a fault, which is to be found: the run fails if it is not.
+    /// Injects a fault. The run fails if no check finds the fault.
     #[arg(long, value_name = "NAME", value_parser = fault)]
     fault: Option<Fault>,
     /// Lists the faults that can be injected.

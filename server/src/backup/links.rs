@@ -17,8 +17,8 @@ pub struct Links {
     pub(crate) directories: Vec<PathBuf>,
     /// Further files to link. A missing file is skipped.
     pub(crate) files: Vec<PathBuf>,
-    /// Also link the recovery-point files of shards with this number or a higher one. They are left
-    /// from when the server had more shards.
+    /// Also link the recovery-point files of shards with this number or a higher one. These files
+    /// remain from a time when the server had more shards.
     pub(crate) former_points_from: Option<u32>,
     /// The directory for the links.
     pub(crate) into: PathBuf,

@@ -1,5 +1,5 @@
-//! Values that clients alter, checked against the values that a broker has: what Kafka's
-//! reconfigurable parts check beyond types and bounds.
+//! Checks altered values against the broker's present values, as Kafka's reconfigurable parts do.
+//! Types and bounds are checked elsewhere.
 
 use super::{Altered, BROKER_RESOURCE, Config, Overrides, Value};
 

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// marker of it ends nothing.
 const IDLE_MAX: usize = 100_000;
 
-/// The maximum number of aborted transactions kept of each slot, for readers of
-/// `__consumer_offsets`. Beyond it the oldest are forgotten; compaction has dropped their offsets
-/// by then.
+/// The maximum number of aborted transactions that are kept for each slot, for readers of
+/// `__consumer_offsets`. Beyond it the oldest transactions are forgotten; compaction has dropped
+/// their offsets by then.
 const ABORTED_MAX: usize = 4_096;
 
 /// The maximum number of producers that one call forgets.

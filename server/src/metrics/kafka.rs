@@ -27,7 +27,7 @@ pub(super) struct Meter {
     /// The name of the metric without `_count` and `_rate`.
     pub(super) name: &'static str,
     pub(super) help: &'static str,
-    /// The number of the shards to show; None for a meter that is always 0.
+    /// The name of the shards' counter whose sum is the total; None for a meter that is always 0.
     pub(super) number: Option<&'static str>,
 }
 

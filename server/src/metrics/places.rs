@@ -112,7 +112,7 @@ impl Taken {
 }
 
 impl Place {
-    /// Begins to answer a health check; None if the connection gave way.
+    /// Begins to answer a health check; None if the connection was closed to make way for another.
     pub(super) fn health(&self) -> Option<Working<'_>> {
         self.places.lock().set(self.number, Work::Health).map(|()| Working(self))
     }

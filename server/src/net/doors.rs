@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 pub(super) struct Doors {
     window: Window,
     doors: Vec<Door>,
-    /// The new connections of all doors to which the common limits apply.
+    /// The rate of new connections of all listeners to which the common limits apply.
     rate: Rate,
 }
 
@@ -23,7 +23,7 @@ struct Door {
     waiting: VecDeque<ConnectionId>,
     /// The number of open connections that were admitted.
     inside: usize,
-    /// The new connections of this door.
+    /// The rate of new connections of this listener.
     rate: Rate,
     /// When the first waiting connection may enter; None until the connection is counted.
     opens_at: Option<i64>,

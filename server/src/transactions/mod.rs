@@ -71,7 +71,8 @@ pub(crate) struct Transactions {
     /// The letters taken from other shards, by shard: their number and their bytes. Reported to
     /// each shard with the next mail.
     taken: BTreeMap<u32, (usize, usize)>,
-    /// Whether no transaction lost writes before the start, because the machine kept its memory.
+    /// Whether no transaction can have lost writes before startup, because the machine has kept its
+    /// page cache since the last run.
     is_settled: bool,
 }
 

@@ -207,9 +207,9 @@ fn set(topics: &[AddPartitionsToTxnTopic<'_>]) -> PartitionSet {
     partitions.collect()
 }
 
-/// The partitions of a request. If one does not exist, or they are too many, also returns the
-/// results; then none is added. A client may name millions, so they are counted before they are
-/// sorted.
+/// Returns the partitions of a request. If a partition does not exist, or there are too many, also
+/// returns the results of the refusal; then no partition is added. A client may name millions of
+/// partitions, so they are counted before they are sorted.
 fn checked(
     context: &Context<'_>,
     topics: &[AddPartitionsToTxnTopic<'_>],

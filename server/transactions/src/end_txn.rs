@@ -67,8 +67,8 @@ impl Coordinator {
         let decision = Decision { outcome, client_version, next_producer_id: None };
         match valid {
             Valid::Decided => Ok(Done::Identity(entry.producer())),
-            // A part of the transaction may be lost. It is aborted, and the client gets the
-            // resulting error.
+            // A part of the transaction may be lost. So the commit is refused, and the transaction
+            // is aborted.
             Valid::Decide if outcome == TransactionOutcome::Commit && is_lost => {
                 Err(self.fence(context, id, out))
             }

@@ -15,7 +15,8 @@ pub const TRANSACTION_BYTES_MAX: usize = 1 << 20;
 pub const OPEN_BYTES_MAX: usize = 64 << 20;
 
 /// Requests and questions that wait for the end of a transaction, and the bytes of the partitions
-/// in them. Beyond it they are answered at once, like in Kafka: CONCURRENT_TRANSACTIONS.
+/// in them. Beyond these limits a request is answered at once, as in Kafka:
+/// CONCURRENT_TRANSACTIONS.
 pub const WAITING_MAX: usize = 1_024;
 pub const WAITING_BYTES_MAX: usize = 1 << 20;
 

@@ -122,7 +122,8 @@ pub(crate) fn refused(partitions: &PartitionSet, error: ErrorCode) -> Results {
     results(partitions, |_, _| error)
 }
 
-/// Partitions that are not part of the transaction can be retried after it is aborted.
+/// The results of a verification. For partitions that are not part of the transaction, the error
+/// tells the client to abort the transaction and to retry it.
 pub(crate) fn verified(partitions: &PartitionSet, missing: &PartitionSet) -> Results {
     results(partitions, |topic, partition| match missing.contains(topic, partition) {
         false => ErrorCode::None,

@@ -29,7 +29,8 @@ pub(super) struct Homogeneous {
     /// The members that gave up partitions, with the partitions that they kept; ascending by index
     /// in `members`.
     trimmed: Vec<(usize, Vec<TopicPartition>)>,
-    /// The members that get partitions, with their number; ascending by index in `members`.
+    /// The members that get further partitions, each with the number of partitions; ascending by
+    /// index in `members`.
     wanting: Vec<(usize, usize)>,
     pass: Pass,
     changes: Vec<Change>,

@@ -67,8 +67,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Parks a SyncGroup. If one of the member is already parked, that one is answered, as with
-    /// JoinGroup.
+    /// Parks a SyncGroup. If an earlier SyncGroup of the member is parked, the earlier request is
+    /// answered with an error, as with JoinGroup.
     fn park_sync(&mut self, turn: &mut Turn<'_, '_>, member_id: &str, parked: Parked) {
         let Some(member) = self.members.get_mut(member_id) else { return };
         if let Some(before) = member.parked_sync.replace(parked) {

@@ -323,8 +323,8 @@ impl Group {
     }
 
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets: the topics in use are known only of
-    /// consumer and streams groups. GROUP_ID_NOT_FOUND for a share group, which has no offsets.
+    /// NON_EMPTY_GROUP for a classic group whose members are not consumers: the topics that they
+    /// use are not known. GROUP_ID_NOT_FOUND for a share group, which has no offsets.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_offset_delete(),

@@ -47,7 +47,8 @@ struct Flags {
 
 /// An alternation that is being parsed: the expression itself, or a group.
 struct Group {
-    /// The instruction that is reserved for the group, which is one atom of the code around it.
+    /// The index of the instruction that is reserved for the group. The expression around the group
+    /// treats the group as one atom.
     place: usize,
     /// The flags to restore after the group.
     flags: Flags,

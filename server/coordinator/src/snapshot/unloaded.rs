@@ -15,7 +15,7 @@ use core::fmt;
 use core::ops::Range;
 use muster_snapshot_index::{BitSet, Found, Index, Pages, SnapshotBytes};
 
-/// The least bytes of an offset in a section, and the most offsets of a part.
+/// The minimum size of an offset in a section, and the maximum number of offsets in a part.
 const OFFSET_BYTES_MIN: usize = 56;
 const PART_OFFSETS_MAX: usize = 1_024;
 
@@ -162,7 +162,8 @@ impl Unloaded {
         numbers.filter_map(|number| self.group(number))
     }
 
-    /// The first id of a group that is unloaded, at least its offsets.
+    /// The first id of a group that is unloaded as a whole; or else of a group whose offsets are
+    /// unloaded.
     pub(crate) fn first_id(&self) -> Option<Text> {
         let number = self.whole.next(0).or_else(|| self.offsets_only.next(0))?;
         self.group(number).map(|group| Text::from(group.id))

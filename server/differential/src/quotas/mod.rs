@@ -15,7 +15,8 @@ use std::thread;
 const TOLERANCE: f64 = 0.1;
 const TOLERANCE_MS: i64 = 300;
 
-/// The longest time between making an answer, when its throttle time begins, and receiving it.
+/// The longest time that an answer takes to arrive. Its throttle time begins when the server makes
+/// the answer.
 const RECEIVED_MS: i64 = 50;
 
 /// Runs all cases on both servers at the same time, and prints each step. Returns whether they

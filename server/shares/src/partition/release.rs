@@ -13,7 +13,8 @@ impl SharePartition {
         self.give_back(settings, |status| status.member == member)
     }
 
-    /// Ends the locks whose time has come. Returns true if something has changed, as above.
+    /// Ends the locks whose time has come. Returns true if something has changed; the change waits
+    /// for the next record.
     pub fn expire(&mut self, now: i64, settings: &Settings) -> bool {
         if self.next_lock.is_none_or(|it| it > now) {
             return false;

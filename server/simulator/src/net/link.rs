@@ -100,7 +100,8 @@ impl Link {
         self.shard
     }
 
-    /// Whether the client has not given up the connection, and does not know of its loss.
+    /// Whether the connection is open from the client's view: the client has not given it up, and
+    /// was not notified of its loss.
     pub(crate) fn is_client_open(&self) -> bool {
         self.is_client_open
     }

@@ -127,8 +127,8 @@ impl PartitionCopy {
         }
     }
 
-    /// The next wanted group or transactional id of the live state that follows `after`, among at
-    /// most `visits`.
+    /// The first wanted group or transactional id after `after` in the live state. Visits at most
+    /// `visits` groups or ids.
     pub(super) fn next_live(
         &self,
         live: &mut Live<'_>,

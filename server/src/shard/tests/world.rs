@@ -34,7 +34,7 @@ thread_local! {
     static STOPWATCH: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Makes each work on a request take this number of milliseconds from now on.
+/// From now on each piece of work on a request takes this number of milliseconds.
 pub(crate) fn take_time(ms: u64) {
     STOPWATCH.set((STOPWATCH.get().0, ms * 1_000_000));
 }

@@ -14,7 +14,7 @@ use muster_codec::records::{GroupRecord, OffsetCommitKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The time without loads of shards after which coordinators have answered all reports.
+/// If no shard was loaded for this time, the coordinators have answered all reports of slots.
 const SETTLED_AFTER: u64 = 5 * SECOND;
 
 impl<M: Machine> World<M> {
