@@ -192,7 +192,7 @@ impl History {
         self.starts_at = self.world.log.log_start_offset();
     }
 
-    /// The lower bound of transactions without a durable marker, as an offset.
+    /// The first offset of the transactions without a durable marker; at most the high watermark.
     fn stable(&self) -> i64 {
         let durable = self.world.stored.map_or(0, |point| point.end.offset);
         let is_unstable = |it: &&Transaction| it.end.is_none_or(|(marker, _)| marker >= durable);

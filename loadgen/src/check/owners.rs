@@ -195,7 +195,8 @@ impl Claims {
         self.older.pop().map(|claim| self.newest = claim).is_some()
     }
 
-    /// This member's claim and one of another member that were certain at once, the older first.
+    /// Two claims to the partition that were certain at the same time: the claim of this member,
+    /// and the claim of another member. The older claim comes first.
     fn overlapping(
         &self,
         member: MemberIndex,

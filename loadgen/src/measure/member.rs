@@ -22,7 +22,8 @@ pub(super) struct Member {
     pub(super) fenced: bool,
 }
 
-/// The member to which a partition was last assigned. It owns the partition unless that is free.
+/// The member to which a partition was last assigned. The member owns the partition unless `free`
+/// is set.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     pub(super) member: MemberIndex,

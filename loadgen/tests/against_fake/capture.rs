@@ -14,7 +14,8 @@ use crate::fake::{Config, Fake};
 use crate::run::scenario;
 use crate::running::Running;
 
-/// A figure may differ by this share from that of the capture. Otherwise it must be marked.
+/// A figure may differ from the figure of the capture by this fraction. A larger difference is
+/// allowed only if the report marks the figure.
 const NEAR: f64 = 0.1;
 
 const APIS: [(i16, &str); 2] = [(12, "heartbeat"), (8, "commit")];

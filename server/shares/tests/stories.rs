@@ -406,7 +406,7 @@ fn nothing_before_the_start_is_acquired_although_older_batches_are_in_flight() {
     assert_eq!(partition.next_fetch_offset(), 10);
 }
 
-/// Kafka 4.3 reads the hole for ever, and that offset is out of range.
+/// Kafka 4.3 fetches at the hole for ever, although the offset is out of range.
 #[test]
 fn a_hole_before_the_logs_start_is_left_out() {
     let mut partition = opened_with_hole();

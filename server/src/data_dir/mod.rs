@@ -37,7 +37,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the directory and holds it. One that does not exist, or is empty, becomes a new data
+    /// Opens and locks the directory. If it does not exist, or is empty, it becomes a new data
     /// directory with the logs of all shards.
     ///
     /// # Errors

@@ -325,8 +325,7 @@ impl Groups {
         self.log.moved().iter().map(move |partition| (*partition, flushed(*partition)))
     }
 
-    /// The ends of the partitions of [`Self::moved`] for readers: of all records, and of committed
-    /// ones.
+    /// The partitions of [`Self::moved`], each with its high watermark and its last stable offset.
     pub(crate) fn moved_ends(&mut self) -> Vec<(LogPartition, i64, i64)> {
         let Self { log, .. } = self;
         let ends = (0..log.moved().len()).map(|at| {

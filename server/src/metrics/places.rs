@@ -1,6 +1,7 @@
-//! Limits the connections to the admin listener: each one has a thread. Requests other than health
-//! checks may use only a part of the places, so that probes always get one. A connection without a
-//! request, or one that only has to read its answer, gives way to a new connection.
+//! Limits the connections to the admin listener, because each connection has a thread. Requests
+//! other than health checks may use only a part of the places, so that a health check always finds
+//! a place. A connection is closed to make way for a new connection if it has no request, or only
+//! has to read its answer.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

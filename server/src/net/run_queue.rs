@@ -1,7 +1,8 @@
 //! The order in which waiting input is handled: complete frames of a connection, for a slice of
-//! time. Its further frames are queued after those of the others. So a connection waits for at most
-//! one slice of each other connection. Connections that come first wait only for each other, and
-//! after some of their slices for one slice of the others.
+//! time. Its further frames are queued after the frames of all other connections. So a connection
+//! waits for at most one slice of each other connection. Connections that come first wait only for
+//! each other, except that after [`FIRST_IN_A_ROW`] of their slices one slice of another connection
+//! follows.
 
 use super::ConnectionId;
 use std::collections::VecDeque;

@@ -114,7 +114,7 @@ impl Survey {
     ) -> Option<Self> {
         let began = Instant::now();
         let ends = ends(shards, until)?;
-        // Read the image after the ends, so that it has all of their topics.
+        // Read the image after the ends, so that the image has the topics of all ends.
         let image = shards.image()?;
         let mut gathered = Gathered::new(limits, &image, &ends);
         let asked = match kept.take().and_then(|kept| kept.renew(shards, until)) {

@@ -12,7 +12,8 @@ use muster_storage::{CompactionConfig, FileDone, Pace, PartitionLog};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::{debug, error, warn};
 
-/// The rate of slices: after a slice that took too long, a pause makes up for it.
+/// The rate of slices. After a slice that exceeded its size limit, the pause is as long as the
+/// excess takes at this rate.
 const SLICE_BYTES_PER_SECOND: u64 = COMPACTION_SLICE_BYTES as u64 * 1_000;
 
 /// The compaction of a shard's partitions.

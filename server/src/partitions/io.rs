@@ -64,8 +64,8 @@ pub(super) struct Part {
 pub(super) struct Scrubber {
     /// The time of the pass's next read. Reads of suspects are not limited to its rate.
     pub next_at: i64,
-    /// The scrubs that were begun, the next one last: at most one of the pass, and one of a
-    /// suspect.
+    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The last
+    /// scrub continues first.
     pub begun: Vec<Begun>,
     /// Whether a read is under way.
     pub is_waiting: bool,

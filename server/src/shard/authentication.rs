@@ -155,9 +155,9 @@ impl Shard {
         }
     }
 
-    /// Returns the answer, and how long the client stays authenticated; or the mechanism that
-    /// failed, and the message for the client; None if the client is gone. A failure is logged
-    /// once. The client may acknowledge it, but need not.
+    /// Returns the answer, and how long the client stays authenticated. If authentication fails,
+    /// returns the mechanism, and the message for the client. None if the client is gone. A failure
+    /// is logged once, even if the client acknowledges it with another token.
     fn take_token(
         &mut self,
         id: ConnectionId,

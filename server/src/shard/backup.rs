@@ -20,8 +20,8 @@ pub(crate) struct Taken {
 }
 
 impl Shard {
-    /// Prepares for a backup that began before the shard was loaded: the files of the log may have
-    /// second names in it, so they are not written again.
+    /// Prepares for a backup that began before the shard was loaded. The backup may contain hard
+    /// links to files of the log, so these files must not be written again.
     pub(crate) fn give_names(&mut self) {
         // The backup knows the files already.
         let _: LogExtent = self.groups.begin_backup();

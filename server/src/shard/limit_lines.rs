@@ -16,12 +16,13 @@ const NEAR_PERCENT: u64 = 80;
 #[derive(Debug, Default)]
 pub(super) struct LimitLines {
     next_look: i64,
-    /// The limits with a line, and when each may have its next line.
+    /// The limits that were logged, and the time from which each may be logged again.
     said: Vec<(Limit, i64)>,
 }
 
 impl LimitLines {
-    /// The limits that are nearly reached, with their use, except those that had a line recently.
+    /// The limits that are nearly reached, with their use. Limits that were logged recently are
+    /// left out.
     fn near(&mut self, now: i64, gauges: &LimitGauges) -> Vec<(Limit, u64, u64)> {
         self.said.retain(|(_, until)| now < *until);
         let is_near = |(_, used, max): &(Limit, u64, u64)| {

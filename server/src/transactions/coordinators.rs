@@ -233,7 +233,7 @@ impl TransactionCoordinators for Coordinators {
     }
 }
 
-/// The limits that the coordinators of a shard share, as one of them sees them.
+/// The limits that all coordinators of a shard share, for one of these coordinators.
 struct Gate<'g> {
     /// The part of the limits that all other coordinators hold.
     others: Held,

@@ -26,8 +26,8 @@ pub enum ClientAuth {
     Required,
 }
 
-/// Which names a replacement's certificate may lack: the subject (`ssl.allow.dn.changes`), the
-/// alternative names (`ssl.allow.san.changes`).
+/// The names of the previous certificate that its replacement may lack: the subject
+/// (`ssl.allow.dn.changes`), the alternative names (`ssl.allow.san.changes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameChanges {
     pub subject: bool,

@@ -122,8 +122,8 @@ pub(crate) fn refused(partitions: &PartitionSet, error: ErrorCode) -> Results {
     results(partitions, |_, _| error)
 }
 
-/// The results of a verification. For partitions that are not part of the transaction, the error
-/// tells the client to abort the transaction and to retry it.
+/// The results of a verification. Partitions that are not part of the transaction get an error upon
+/// which the client aborts the transaction and may retry it.
 pub(crate) fn verified(partitions: &PartitionSet, missing: &PartitionSet) -> Results {
     results(partitions, |topic, partition| match missing.contains(topic, partition) {
         false => ErrorCode::None,

@@ -17,8 +17,8 @@ pub struct ConnectionBudget {
 /// The most accepts in flight on one listener, and thus the most clients accepted in a turn.
 pub(crate) const ACCEPTS_MAX: usize = 64;
 
-/// Accepts in flight need budget, too: all rings together may use the budget divided by this number
-/// for them.
+/// Accepts in flight take from the budget, too. Together all rings may use 1 / this number of the
+/// budget for accepts.
 const ACCEPTS_PART: usize = 4;
 
 impl ConnectionBudget {

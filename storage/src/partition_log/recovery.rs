@@ -135,7 +135,7 @@ impl RecoveredPartition {
 /// Reads the segments of a partition, in the order of [`partition_files`](super::partition_files).
 #[derive(Debug)]
 pub struct PartitionRecovery {
-    /// The base offsets of all segments; the first `read` of them were read.
+    /// The base offsets of all segments. The first `read` segments were read so far.
     bases: Vec<i64>,
     read: usize,
     is_thorough: bool,

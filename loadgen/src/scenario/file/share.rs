@@ -19,7 +19,7 @@ pub struct Share {
     /// The share of members that are slow. `slow_takes` is how long these take.
     pub slow: Option<Amount>,
     pub slow_takes: Option<Span>,
-    /// One record out of this number cannot be processed. 0 means none.
+    /// One of every `poison` records cannot be processed. With 0 all records can be processed.
     pub poison: u32,
     pub poison_is: PoisonIs,
     /// Configs of the group.

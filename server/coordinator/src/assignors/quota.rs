@@ -1,6 +1,8 @@
-//! The number of tasks that each member may have before others have their part.
+//! The quota of an assignor: the number of tasks up to which a member gets tasks before the other
+//! members have got their share.
 
-/// The even share of tasks. When a member reaches it, the share of the others is computed again.
+/// The even share of tasks. When a member reaches its share, the share of the other members is
+/// computed again.
 #[derive(Debug)]
 pub(super) struct Quota {
     tasks: i64,

@@ -264,7 +264,7 @@ impl Coordinator {
         self.sweep.left_out_ms = ms;
     }
 
-    /// Writes tombstones for the offsets of deleted topics, and removes these from share groups.
+    /// Writes tombstones for offsets of deleted topics, and removes the topics from share groups.
     pub fn topics_deleted(
         &mut self,
         context: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! How a group gets the description of its topology: an answer to a heartbeat requests it, and the
-//! member sends it.
+//! The description of a group's topology: an answer to a heartbeat requests the description, and
+//! the member sends it.
 
 use super::configured::Status;
 use super::description::{self, Asking, Description};

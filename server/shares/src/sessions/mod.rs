@@ -133,7 +133,7 @@ impl Sessions {
     }
 
     /// Accepts a ShareAcknowledge. The session stays open until [`Self::close`], even after the
-    /// last one.
+    /// ShareAcknowledge that asks to close it.
     ///
     /// # Errors
     /// SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.

@@ -10,9 +10,9 @@ use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 
 impl Node {
-    /// Holds back some of the verdicts in letters to a shard. Returns the verdicts held back before
-    /// whose producer has a marker in these letters: they arrive after the marker. Once requests
-    /// must be answered in time, no verdict is held back.
+    /// Holds back some of the verdicts in letters to a shard. If the letters contain a marker of a
+    /// producer, returns the verdicts for this producer that were held back earlier, so that they
+    /// arrive after the marker. Once requests must be answered in time, no verdict is held back.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
         let Message::Letters { from, letters } = message else { return Vec::new() };
         let now = self.now;

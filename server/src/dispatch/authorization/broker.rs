@@ -57,8 +57,9 @@ fn metadata(body: &mut MetadataRequest<'_>, by: &By<'_>) -> Verdict {
             || by.permissions.allow(Create, ResourceType::Topic, name)
     };
     let topics = body.topics.get_or_insert_default();
-    // As in `admin::metadata`, one id makes it a request by ids. Topics with only a name are then
-    // ignored; drop them, so that no request by names remains.
+    // As in `admin::metadata`, a request with at least one id is a request by ids, and topics with
+    // only a name are ignored. Drop these topics here: if all ids are denied, they would be left as
+    // a request by names.
     let is_by_ids = topics.iter().any(|it| !it.topic_id.is_zero());
     topics.retain(|it| !is_by_ids || !it.topic_id.is_zero());
     let is_allowed = |it: &MetadataRequestTopic<'_>| {

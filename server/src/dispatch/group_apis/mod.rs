@@ -97,8 +97,8 @@ impl ScreenContext<'_> {
 /// Where a request goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// To the coordinator of the group's slot. The response refuses a part of the request, if any
-    /// was refused.
+    /// To the coordinator of the group's slot. If a part of the request was refused, the response
+    /// has the refusals.
     Slot(Slot, Option<Response<'static>>),
     /// To the coordinators of several groups; see [`by_slot`]. The response is as in `Slot`.
     Slots(Option<Response<'static>>),

@@ -1,5 +1,5 @@
 //! Topics and partitions that do not exist, in OffsetCommit and OffsetDelete. They are refused
-//! before the coordinator, which sees only the others.
+//! here, so that the coordinator sees only existing topics and partitions.
 
 use muster_codec::Uuid;
 use std::collections::HashMap;
