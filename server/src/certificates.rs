@@ -94,8 +94,8 @@ impl Certificates {
         self.warn(now);
     }
 
-    /// Answers the controller which of these replacements cannot be used. If all can be used, files
-    /// in use that have changed are loaded again.
+    /// Answers the controller's question which of these replacements cannot be used. If all can be
+    /// used, the files in use that have changed are loaded again.
     fn check(&mut self, number: u64, replacements: &[ShardTls]) {
         let now = seconds();
         let refused = self.listeners.refused(replacements, now);

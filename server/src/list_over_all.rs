@@ -16,14 +16,15 @@ pub(crate) struct ListOverAll<L, K> {
 /// How far a list has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress<K> {
-    /// All that follow this one are left; None before the first.
+    /// The coordinators after this one are left; all coordinators for None.
     After(Option<K>),
     End,
 }
 
 /// A visit of a coordinator, which continues after the last element of the previous visit.
 pub(crate) struct Visit {
-    /// The elements that were visited; there are no more if they are fewer than asked for.
+    /// The number of elements that were visited. If it is less than the number asked for, there are
+    /// no more elements.
     pub(crate) seen: usize,
     /// Whether the whole list is an error.
     pub(crate) has_failed: bool,

@@ -13,9 +13,9 @@ const BEFORE: i64 = 20;
 const REQUESTS_MAX: i64 = 1_000;
 const BYTES: usize = 100_000;
 
-/// Limits below the current size of the files, so that the next write fails at once. And limits
-/// above it, so that a part of a write succeeds. In the last two, this part is not a whole number
-/// of blocks.
+/// Limits of file sizes. If a limit is below the current size of a file, the next write fails at
+/// once; if it is above, a part of a write succeeds. With the last two limits this part is not a
+/// whole number of blocks.
 const LIMITS: [usize; 4] = [64 << 10, 5 << 20, (64 << 10) + 1, (5 << 20) + 777];
 
 /// An action of a client. Returns the acknowledged offset, or `None` once the server has ended.

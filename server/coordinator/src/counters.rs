@@ -63,8 +63,8 @@ counters! {
     pub struct Events in "groups" {
         /// Rebalances of classic groups that ended with an assignment.
         classic_rebalances: u64 = Counter of Count,
-        /// New epochs of consumer groups for a changed subscription or changed topics; not, as in
-        /// Kafka, those for members that leave or expire.
+        /// New epochs of consumer groups for a changed subscription or changed topics. As in Kafka,
+        /// epochs for members that leave or expire do not count.
         consumer_rebalances: u64 = Counter of Count,
         /// New epochs of share groups, as of consumer groups.
         share_rebalances: u64 = Counter of Count,

@@ -11,8 +11,8 @@ pub struct ShareLimits {
     pub every_ms: u32,
 }
 
-/// The most addresses that are remembered. Above that, those that created the fewest are forgotten
-/// first.
+/// The most addresses that are remembered. Beyond it, addresses that have created the least are
+/// forgotten first.
 const ADDRESSES_MAX: usize = 4_096;
 
 /// The shares of all addresses.

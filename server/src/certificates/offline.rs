@@ -8,8 +8,8 @@ use crate::config::ShardTls;
 use muster_codec::messages::IncrementalAlterConfigsRequest;
 use std::collections::BTreeMap;
 
-/// The reasons why brokers could not use their certificates after a request, by node id. The
-/// decision is that of a server with the configs of the view.
+/// The reasons why brokers could not use their certificates after a request, by node id. A server
+/// with the configs of the view would decide the same.
 ///
 /// # Errors
 /// The server would not start with its configs, or the configs are not known.
@@ -33,8 +33,8 @@ pub fn refused_offline(
     Ok(certificates.refused(&altered, now))
 }
 
-/// Without the server's configs a request may only remove all certificates of a listener: others
-/// cannot be checked, as they are used together with the configs.
+/// Without the server's configs a request may only remove all certificates of a listener: other
+/// certificates cannot be checked, as they are used together with the configs.
 fn without_configs(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,

@@ -156,8 +156,8 @@ const KEYS: &[Row] = &[
     ("unstable.feature.versions.enable", None, ""),
 ];
 
-/// Keys of earlier versions of Kafka, of its feature levels and of plug-ins: Kafka 4.4 takes one as
-/// a name that it does not know.
+/// Keys of earlier versions of Kafka, of its feature levels and of plug-ins. Kafka 4.4 treats them
+/// as unknown names.
 const FOREIGN: &[Row] = &[
     ("advertised.host.name", Some(OLD_ADDRESS), ""),
     ("advertised.port", Some(OLD_ADDRESS), ""),

@@ -134,7 +134,8 @@ impl Story {
         FileToken(self.tokens)
     }
 
-    /// Ends the next call, which must be a look or complete nothing. Returns the look's completion.
+    /// Ends the next call. Returns its completion if the call is a look; None if it completes
+    /// nothing.
     fn ends(&mut self) -> Option<FileDone> {
         match self.all_ends().pop()? {
             CallEnd::Done(done) => Some(done),

@@ -46,7 +46,8 @@ counters! {
     /// The rebalances that are under way, and the history of those that ended.
     #[derive(Copy)]
     pub struct RebalanceGauges in "rebalances" {
-        /// The age of the oldest rebalance that has not ended. The page shows groups by state.
+        /// The age of the oldest rebalance that has not ended. The page of the admin listener lists
+        /// groups by state.
         oldest_micros: u64 = Gauge of Microseconds,
         /// Bytes of the history of rebalances.
         history_bytes: u64 = Gauge of Bytes,

@@ -190,7 +190,7 @@ impl GroupLog {
         self.clock.at(now)
     }
 
-    /// The time since which operations are pending and no further one became durable.
+    /// The time since which operations are pending, and no operation has become durable.
     pub(super) fn flushing_since(&self) -> Option<i64> {
         self.clock.flushing_since()
     }

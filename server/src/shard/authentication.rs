@@ -13,7 +13,7 @@ use muster_codec::{ApiKey, ClusterRequest, ErrorCode, Reader, Request, Response}
 use muster_coordinator::RequestId;
 
 impl Shard {
-    /// Handles such a frame.
+    /// Handles a frame of a client that is not authenticated.
     ///
     /// # Errors
     /// The reason for closing the connection at once.

@@ -65,8 +65,8 @@ impl OpenFiles {
 const CAP_IPC_LOCK: u32 = 14;
 
 /// The largest sizes with which `rings` rings fit into the memory that this process may lock. If
-/// even the smallest do not fit, `or` gets the number of rings that would, and returns an
-/// alternative remedy.
+/// even the smallest rings do not fit, `or` is called with the number of rings that would fit, and
+/// returns an alternative remedy.
 ///
 /// # Errors
 /// Not even the smallest rings fit. The error is one sentence with the remedy.

@@ -50,8 +50,8 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
-        // Must precede `place`: for a segment that is still empty it creates the file, and for the
-        // first one the directory.
+        // Must precede `place`: it creates the file of a segment that is still empty, and the
+        // directory of a log that has no segment yet.
         let file = self.file(self.active(), files, ops);
         self.has_directory = true;
         self.place(&mut batches)?;

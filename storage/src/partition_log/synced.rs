@@ -13,12 +13,13 @@ pub(super) struct Synced {
     /// Closed segments (base offsets) whose sync was not requested yet.
     waiting: VecDeque<i64>,
     /// Closed segments whose sync was requested: the end of each, and whether its sync is
-    /// completed. A completed one stays until all older ones are completed, too.
+    /// completed. A segment whose sync is completed stays in the list until the syncs of all older
+    /// segments are completed, too.
     requested: VecDeque<(LogEnd, bool)>,
     /// The end of the known durable part of the log; None if nothing is known.
     known: Option<LogEnd>,
-    /// The end for a completed sync of the active segment, while an older segment is not synced
-    /// yet.
+    /// The end of the part of the active segment that is synced. Used while an older segment is not
+    /// synced yet.
     ahead: Option<LogEnd>,
     whole_from: i64,
 }

@@ -107,8 +107,9 @@ impl Coordinator {
         Ok(self.restate_offsets(id, offsets, after, count, take))
     }
 
-    /// Passes some offsets of a group. A committed offset supersedes earlier pending offsets:
-    /// superseded ones are passed before it, others after it.
+    /// Passes some offsets of a group. A committed offset supersedes earlier pending offsets. So
+    /// superseded offsets are passed before the committed offset, and other pending offsets after
+    /// it.
     fn restate_offsets(
         &self,
         id: &Text,

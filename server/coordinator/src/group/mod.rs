@@ -98,7 +98,8 @@ pub(crate) struct Entry {
     pub(crate) noted: u32,
 }
 
-// 640 is a size class of jemalloc; eight bytes more would take 768. A shard may have 1,000,000.
+// 640 is a size class of jemalloc; eight bytes more would take 768. A shard may have 1,000,000
+// entries.
 const _: () = assert!(size_of::<Entry>() <= 640);
 
 /// Processing this many partitions, or this many bytes of texts, takes as long as one member.

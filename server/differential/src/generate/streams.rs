@@ -230,7 +230,8 @@ fn pair(
     StreamsGroupKeyValue { key: world.one(keys).into(), value: world.one(values).into() }
 }
 
-/// A copartition group of all topics that the subtopology reads. Sometimes it has one more.
+/// A copartition group of all topics that the subtopology reads. Sometimes it also refers to a
+/// topic that does not exist.
 fn copartition_group(
     world: &mut World,
     of: &StreamsGroupSubtopology<'_>,

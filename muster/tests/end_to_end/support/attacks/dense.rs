@@ -209,7 +209,7 @@ fn produce(form: Form, target: &Target) -> ProduceRequest<'static> {
     builder.append(0, &(&b"k"[..], Some(&b"v"[..])));
     let batch = builder.seal(0, -1).to_vec();
     let of = |index| PartitionProduceData { index, records: Some(Bytes::from(batch.clone())) };
-    // Each partition has a batch in the request, so there are fewer.
+    // Each partition has a batch in the request, so the request names fewer partitions.
     let partition_data = indexes(form, target).into_iter().take(100).map(of).collect();
     let topic_data = vec![TopicProduceData {
         name: target.topic.clone().into(),
