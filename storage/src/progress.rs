@@ -16,9 +16,9 @@ impl Progress {
         Self { accepted: position, submitted: position, flushed: 0 }
     }
 
-    /// Converts a progress that was counted from 0 when the log was opened at `position`.
-    /// `is_recovered` says whether the operations found at the opening are flushed; if not, nothing
-    /// is.
+    /// Converts a progress whose count began with 0 when the log was opened at `position`.
+    /// `is_recovered` says whether the operations that were found in the opened log are flushed. If
+    /// they are not, no operation counts as flushed.
     pub(crate) fn counted_from(self, position: u64, is_recovered: bool) -> Self {
         Self {
             accepted: position + self.accepted,

@@ -33,10 +33,10 @@ pub const MEMBER_PROTOCOLS_MAX: usize = 64;
 pub const MEMBER_PROTOCOLS_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of the profile of a consumer group's member, such as names of topics. Beyond it:
-/// UNKNOWN_SERVER_ERROR, as above.
+/// UNKNOWN_SERVER_ERROR, as for [`MEMBER_PROTOCOLS_BYTES_MAX`].
 pub const MEMBER_PROFILE_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
-/// Bytes of the topology of a streams group. Beyond it: UNKNOWN_SERVER_ERROR, as above.
+/// Bytes of the topology of a streams group. Beyond it: UNKNOWN_SERVER_ERROR.
 pub const TOPOLOGY_BYTES_MAX: usize = MEMBER_PROTOCOLS_BYTES_MAX;
 
 /// Bytes of the description of a topology. Beyond it: STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
@@ -50,12 +50,11 @@ pub const STREAMS_TOPOLOGY_STEPS_MAX: usize = 1 << 20;
 /// Tasks of a streams group. Beyond it: STREAMS_INVALID_TOPOLOGY.
 pub const STREAMS_TASKS_MAX: i64 = 1 << 20;
 
-/// Offsets of tasks in one list of a StreamsGroupHeartbeat. Beyond it: UNKNOWN_SERVER_ERROR, as
-/// above.
+/// Offsets of tasks in one list of a StreamsGroupHeartbeat. Beyond it: UNKNOWN_SERVER_ERROR.
 pub const TASK_OFFSETS_MAX: usize = 1 << 17;
 
 /// Bytes of the protocols, profiles and reports of all members of a group. The ids count too,
-/// because clients choose them. Beyond it: UNKNOWN_SERVER_ERROR, as above.
+/// because clients choose them. Beyond it: UNKNOWN_SERVER_ERROR.
 pub const GROUP_PROTOCOLS_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of the protocols or profiles of the members of all groups. Beyond it, a request that would

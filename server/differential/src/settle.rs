@@ -10,7 +10,8 @@ use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time for effects of a change inside the broker, on offsets of groups and other coordinators.
+/// The time in which a change takes effect in all parts of the broker: the offsets of groups, and
+/// the other coordinators.
 const AFTERWARDS: Duration = Duration::from_millis(40);
 const PATIENCE: Duration = Duration::from_secs(30);
 

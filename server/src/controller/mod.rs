@@ -65,7 +65,7 @@ pub(crate) struct Controller {
     checks: Checks,
     /// For each shard: the version up to which its groups have no offsets of deleted topics.
     forgotten: Vec<Option<i64>>,
-    /// The shares of addresses in the topics and configs that they may create by naming them.
+    /// The shares of addresses in the topics and configs that clients may create.
     shares: Shares,
     /// The used part of the clients' quotas of changes.
     buckets: Buckets,

@@ -1,6 +1,6 @@
 //! The data directory: locked by one process, with a stamp of the facts that its contents depend
-//! on. The server creates a new one only in an empty directory, and refuses one in which something
-//! is missing.
+//! on. The server creates a data directory only in an empty directory, and refuses a data directory
+//! in which something is missing.
 
 mod contents;
 mod error;
@@ -83,8 +83,8 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), meta, _lock: lock })
     }
 
-    /// Has a config take over the number of partitions of `__transaction_state` that the directory
-    /// has: that of the config is for a new one.
+    /// Sets the number of partitions of `__transaction_state` in a config to the number that the
+    /// directory has. The config's own number is only for new directories.
     ///
     /// # Errors
     /// The config has been set to another number.

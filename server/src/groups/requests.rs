@@ -182,8 +182,8 @@ impl GroupLog {
     }
 
     /// Passes a request for groups of several slots to the coordinator of each slot, and joins
-    /// their answers. If some wait for the leaders of partitions, returns the part of the answer
-    /// that exists.
+    /// their answers. If some of these answers wait for the leaders of partitions, returns the part
+    /// of the answer that exists.
     fn split<'r>(
         &mut self,
         mut inputs: Inputs<'_>,

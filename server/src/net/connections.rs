@@ -386,8 +386,8 @@ impl Connections {
         self.queue_stream(id);
     }
 
-    /// The next connection to stream and its slice, of up to `files` parts of files, unless the
-    /// limit of slices is reached.
+    /// The next connection that sends a slice of an answer, and the slice, with up to `files` parts
+    /// of files. None if no connection waits, or the limit of slices is reached.
     pub(super) fn next_slice(&mut self, files: usize) -> Option<(ConnectionId, Vec<Piece<'_>>)> {
         while self.streams.front().is_some_and(|id| self.get(*id).is_none()) {
             self.streams.pop_front();

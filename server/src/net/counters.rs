@@ -62,7 +62,8 @@ counters! {
 /// The number of keys up to the highest one.
 const KEYS: usize = ApiKey::ALL[ApiKey::ALL.len() - 1] as usize + 1;
 
-/// The versions of an API that are counted apart; the last one has those beyond.
+/// The number of versions of an API that are counted separately. The last counter also counts all
+/// higher versions.
 const VERSIONS: usize = 24;
 
 /// The number of requests by API and version. Only APIs and versions that occurred are reported.

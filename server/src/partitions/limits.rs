@@ -61,7 +61,7 @@ pub(crate) const WAITING_PARTITIONS_MAX: usize = 200_000;
 pub(super) const FETCH_WAIT_MS_MAX: i32 = 300_000;
 
 /// The maximum number of parked fetches. Beyond it, or beyond the share of an address, a fetch is
-/// answered as above.
+/// answered like a fetch beyond [`WAITING_PARTITIONS_MAX`].
 pub(super) const WAITING_FETCHES_MAX: usize = 65_536;
 
 /// The maximum size of a buffer that is kept for the next write.
@@ -73,7 +73,8 @@ pub(super) const CUT_BYTES_KEPT_MAX: u64 = 64 << 20;
 /// The maximum number of damaged parts of a partition that get a line each in the server's log.
 pub(super) const DAMAGED_LINES_MAX: usize = 10;
 
-/// The maximum number of unreadable places that wait for a scrub. A pass finds the others.
+/// The maximum number of unreadable places that wait for a scrub. The next pass of the scrub finds
+/// further places anyway.
 pub(super) const SUSPECTS_MAX: usize = 64;
 
 /// The number of recovery points in one write (256 KiB): small, because a flush may have to wait

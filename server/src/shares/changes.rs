@@ -36,8 +36,8 @@ impl Shares {
         }
     }
 
-    /// Writes the changes of all share partitions, and answers requests that wait for such a record
-    /// alone. While a flush is under way, changes gather until the flush has ended.
+    /// Writes records of the changes of all share partitions, and answers requests that wait for
+    /// these records alone. While a flush is under way, changes gather until the flush has ended.
     pub(crate) fn write_changes(&mut self, inputs: &mut Inputs<'_>) {
         self.letters.have_ended = false;
         if self.open.has_changes() && can_write(inputs) {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 type EndOf<'e> = dyn Fn(PartitionId) -> Option<i64> + 'e;
 
 impl SlotStates {
-    /// About `count` share partitions, in whole groups of a slot, beginning at a place; and the
-    /// place of the next ones.
+    /// Returns about `count` share partitions from a place on, and the place at which to continue.
+    /// A group's share partitions in a slot are never separated.
     pub(crate) fn starts(
         &self,
         from: Option<SharesPlace>,

@@ -162,8 +162,8 @@ impl Durable {
         }
     }
 
-    /// All producer ids with which partitions may know this id, each once: the current, the
-    /// previous and the next one, and those of kept commits.
+    /// All producer ids with which partitions may know this transactional id, each once: the
+    /// current, the previous and the next producer id, and the producer ids of kept commits.
     pub(crate) fn producer_ids(&self) -> impl Iterator<Item = i64> {
         let previous = Some(self.previous_producer_id).filter(|it| *it != self.producer_id);
         let next = self.state.prepared().map(|_| self.next_identity().0);

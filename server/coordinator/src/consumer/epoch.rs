@@ -49,7 +49,7 @@ impl ConsumerGroup {
         let gone = usize::from(old.is_some_and(|old| self.own.regexes.members(old) == 1));
         let come = usize::from(new.is_some_and(|new| self.own.regexes.members(new) == 0));
         let expressions = self.own.regexes.subscribed_len() + come - gone;
-        // If all members have the same expression, it is this member's new one.
+        // If all members have the same expression, it must be the new expression of this member.
         let of_new = new.map_or(0, |new| self.own.regexes.members(new) + 1);
         let shared = (expressions > 0).then_some(of_new);
         classify(shared, subscriptions, members)

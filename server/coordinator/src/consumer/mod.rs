@@ -55,8 +55,8 @@ pub(crate) struct Consumer {
     assignors: BTreeMap<Text, usize>,
     classic_members: usize,
     classic_protocols: BTreeMap<Text, usize>,
-    /// Whether all members have the same subscription. None if members changed since the last
-    /// determination. As in Kafka, resolving a regular expression again does not reset it.
+    /// Whether all members have the same subscription. None if members changed since this was last
+    /// determined. As in Kafka, a new resolution of a regular expression does not reset the value.
     subscription_type: Option<SubscriptionType>,
     /// The hash of the current subscriptions, if it differs from the hash of the group epoch. It
     /// differs while a member's new expression is not resolved yet.

@@ -46,8 +46,8 @@ impl<'q> Page<'q> {
         name.windows(search.len()).any(|part| part.eq_ignore_ascii_case(search))
     }
 
-    /// The rows of the page among all matching rows, and the number of these. The page ends early
-    /// if its names are long.
+    /// Returns the number of matching rows, and the rows of the page among them. The page ends
+    /// early if its names are long.
     pub(super) fn of<'f, T>(
         &self,
         found: impl Iterator<Item = &'f T>,

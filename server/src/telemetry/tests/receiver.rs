@@ -124,7 +124,7 @@ fn names_that_would_break_the_text_are_left_out() {
     let long = "x".repeat(257);
     let names = ["", "muster.up", "kafka_x", "process.cpu", "a.created", &long];
     let mut all: Vec<_> = names.iter().map(|name| gauge(name, 1.0, &[])).collect();
-    // All values of a name have one type: that of the last one.
+    // All values of a name have one type: the type of the last value.
     all.extend([gauge("same", 1.0, &[]), sum("same.total", 1.0, DELTA), gauge("9é", 1.0, &[])]);
     assert_eq!(take(&mut receiver, metrics(&all)), ErrorCode::None);
     let expected = [format!("_9_{{{LABELS}}} 1"), format!("same_total{{{LABELS}}} 1")];

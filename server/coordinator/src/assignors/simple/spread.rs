@@ -33,8 +33,8 @@ struct Holders {
 }
 
 impl<'s> Spread<'s> {
-    /// `places` are the indexes of the members that may have the partitions; `members` is their
-    /// total.
+    /// `places` are the indexes of the members that may get the partitions; `members` is the number
+    /// of all members.
     pub(super) fn new(places: &[u32], members: usize, wanted: Vec<u32>, hashes: &'s [u32]) -> Self {
         let sharing = places.len().div_ceil(wanted.len().max(1)) * usize::from(!wanted.is_empty());
         // Kafka computes with a double and its rounding errors.
