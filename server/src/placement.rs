@@ -1,5 +1,5 @@
-//! The owner of each group, transactional id and slot: a pure function of names and numbers, so
-//! that every shard and every start computes the same. The slot of a partition is in its topic's
+//! The owner of each group, transactional id and slot: a pure function of names and numbers. So
+//! every shard computes the same owner, at every startup. The slot of a partition is in its topic's
 //! record: see [`leader`](crate::cluster::leader).
 
 use muster_codec::Uuid;

@@ -8,9 +8,9 @@
 //! - Work is *stalled* after [`STALLED_MS`] without progress. Time in which the shard had no turns
 //!   does not count: then no work makes progress, and none of it is to blame.
 //! - A shard with stalled work is not ready.
-//! - Work is *stuck* if it made no progress for as long while the disk was not slow. Then a restart
-//!   helps, and the process does not count as alive. A disk that hangs is no reason for a restart,
-//!   as the groups survive it in memory.
+//! - Work is *stuck* after [`STALLED_MS`] without progress in which the disk was not slow. Then a
+//!   restart helps, and the process does not count as alive. A disk that hangs is no reason for a
+//!   restart, as the groups survive it in memory.
 //! - A stalled request counts until another request of its API is answered, even if its client has
 //!   given up: clients retry, and wait again.
 

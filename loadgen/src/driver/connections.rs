@@ -326,7 +326,8 @@ impl Core {
         self.answer_failed(unanswered, failure);
     }
 
-    /// Fails all these requests: the first as given, the later ones as disconnected.
+    /// Fails all these requests: the first request with the given failure, the later requests as
+    /// disconnected.
     fn answer_failed(&mut self, unanswered: VecDeque<Waiting>, first: Failure) {
         for (at, waiting) in unanswered.into_iter().enumerate() {
             let failure = if at == 0 { first } else { Failure::Disconnected };

@@ -14,7 +14,7 @@ pub(super) struct Member {
     pub(super) owns: u32,
     /// The number of partitions of which it is the current holder.
     pub(super) holds: u32,
-    /// The number of times that all its partitions became free at once.
+    /// The number of times that all partitions of the member became free at once.
     pub(super) life: u32,
     /// The time since which the member has been waiting for partitions.
     pub(super) waits: Option<Time>,

@@ -1,5 +1,5 @@
 //! The gap of a coordinator's restart. It begins with the first connection that breaks, and ends
-//! when all members that lost theirs have been answered again.
+//! when all members that lost their connections have been answered again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Servers for which the kernel does not permit io_uring, for example because of a container
 //! engine's seccomp profile, or of little locked memory. The server polls its sockets, logs this
 //! once, and keeps acknowledged data. This file repeats some stories of other files with such a
-//! server. `MUSTER_IO_DRIVER=poll` runs all stories with one.
+//! server. `MUSTER_IO_DRIVER=poll` runs all stories with such a server.
 
 use crate::support::driver::{ENOSYS, EPERM, polled, refuse_io_uring};
 use crate::support::offsets::{commit, committed};

@@ -1,6 +1,6 @@
 //! The clients of some of the simulator's seeds talk to a real server, over both drivers, while it
-//! is killed, stopped and paused. The simulator's judge decides on what they are answered and on
-//! what a kill leaves. `simulator loopback` runs more seeds.
+//! is killed, stopped and paused. The simulator's judge checks the answers, and the state after
+//! each kill. `simulator loopback` runs more seeds.
 
 use crate::support::binary;
 use simulator::coverage::{Coverage, Seen};

@@ -1,6 +1,6 @@
 //! Data directories and configuration files of earlier versions: their groups continue with this
-//! one. `tests/data/versions/` has what [`writes_the_directories`] did with the server of each
-//! version.
+//! version. `tests/data/versions/` has the directories that [`writes_the_directories`] wrote with
+//! the server of each version.
 
 mod rest;
 

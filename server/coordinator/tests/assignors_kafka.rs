@@ -1,8 +1,9 @@
 //! Compares the changes that muster's assignors and Kafka's make to random groups.
 //!
-//! One choice of Kafka is not imitated: which partitions of a topic with more than 16 a member
-//! gives up. It depends on the order of a hash set, and so on its whole history. There, both must
-//! move equally many partitions and leave equal loads.
+//! One choice of Kafka is not imitated. If a member gives up some partitions of a topic with more
+//! than 16 partitions, the choice depends on the order of a hash set, and so on the whole history
+//! of the set. In this case both assignors must move the same number of partitions, and leave equal
+//! loads.
 //!
 //! It needs Kafka's jars, so it runs only on request:
 //!

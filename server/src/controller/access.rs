@@ -2,9 +2,9 @@
 //! no shard grants a revoked right.
 //!
 //! A shard reports the version of access that it has taken: when it is loaded, with each image, and
-//! when it has stopped, because it has no clients then. A shard that is loaded again is waited for:
-//! the image is in its mailbox. If the load fails, the process ends. A controller that is loaded
-//! again knows no versions, and sends its image to all shards.
+//! when it has stopped, because it has no clients then. The answer also waits for a shard that is
+//! being loaded again: the image is in its mailbox. If the load fails, the process ends. A
+//! controller that is loaded again knows no versions, and sends its image to all shards.
 
 use super::Pending;
 use crate::event::Command;

@@ -1,6 +1,6 @@
 //! Files that must exist but cannot be opened, for example because they were removed. The
-//! operations that wait for such a file fail; the next operation tries again. And files that are
-//! gone when they are renamed.
+//! operations that wait for such a file fail; the next operation tries again. Also handles files
+//! that no longer exist when they are to be renamed.
 
 use super::calls::Purpose;
 use super::lane::Waiting;

@@ -1,6 +1,6 @@
-//! The clock of the groups' timers: monotonic time, without times at which members could not be
-//! read or answered through no fault of theirs. So neither a stopped process, nor a long turn, nor
-//! a stalled disk costs a member its session.
+//! The clock of the groups' timers. It is monotonic time, but it leaves out times in which the
+//! shard itself could not read or answer its members. So neither a stopped process, nor a long
+//! turn, nor a stalled disk costs a member its session.
 
 /// The longest time that a turn counts. If more time passed, the shard was stopped, its machine was
 /// paused, or it was overloaded; then the input that arrived meanwhile is read first.

@@ -1,5 +1,5 @@
-//! Trouble that is over, or lasts without keeping the shard from serving. It is shown among the
-//! warnings for an hour, and damage for as long as the process runs.
+//! Trouble that is over, or lasts without keeping the shard from serving. The trouble is shown
+//! among the warnings for an hour. Damage is shown for as long as the process runs.
 
 use super::Shard;
 use crate::calendar::civil_time;

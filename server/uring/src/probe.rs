@@ -1,4 +1,5 @@
-//! The requirements on the machine, and the sentence for the operator about one that is not met.
+//! The requirements on the machine. For a requirement that is not met, there is a sentence for the
+//! operator.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
-//! Loads the offsets of a group when they are needed. Too many for one call are loaded slice by
-//! slice; meanwhile, requests that need them are refused.
+//! Loads the offsets of a group when they are needed. If there are too many offsets for one call,
+//! they are loaded slice by slice. Meanwhile requests that need the offsets are refused.
 
 use super::Coordinator;
 use crate::context::Context;

@@ -1,5 +1,5 @@
-//! Records of one partition. They are the data of users: `admin.records` has to allow it, and with
-//! an authorizer an ACL.
+//! Records of one partition. Records are data of users, so they are shown only if `admin.records`
+//! allows it. With an authorizer an ACL must allow it, too.
 
 use super::answer::{Answer, Refused, late};
 use super::bounds::bounds;

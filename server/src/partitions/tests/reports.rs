@@ -1,6 +1,6 @@
-//! Transactions that are open when a shard is loaded, including those in a partition that is
-//! withheld from clients until share state has durably forgotten the records that the partition's
-//! log has lost.
+//! Transactions that are open when a shard is loaded. One partition is withheld from clients: its
+//! log has lost records, and share state must durably forget these records first. Transactions in
+//! this partition are reported, too.
 
 use super::super::partition_set::PartitionId;
 use super::super::{Effects, UNWRITTEN_BYTES_MAX};

@@ -1,6 +1,6 @@
-//! For each limit the story of an address that uses the limit up, and of another address that comes
-//! later. Clients of a whole shard play the story here, or the test that the table names does. The
-//! test fails if a limit has no story.
+//! One address uses a limit up, then another address comes. Each limit has such a story: either a
+//! test in this file, with clients of a whole shard, or the test that the table names. The test
+//! fails if a limit has no story.
 
 use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};

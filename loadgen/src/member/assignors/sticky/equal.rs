@@ -1,6 +1,6 @@
 //! Assignment of members with equal topics. Each member has a quota, and keeps its partitions up to
-//! the quota. The others are assigned in turn to members below their quotas. This is optimal in
-//! balance and in partitions kept, in time linear in partitions and members.
+//! the quota. The other partitions are assigned in turn to members below their quotas. This is
+//! optimal in balance and in partitions kept, in time linear in partitions and members.
 
 use super::{Claim, NO_OWNER};
 
