@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 const REPEATS: usize = 15;
 const WARM_UPS: usize = 20;
 
-/// The numbers of members, subtopologies, partitions of each, standbys, and members of a process.
+/// The numbers of members, subtopologies, partitions of each subtopology, standbys, and members of
+/// each process.
 type Size = [u32; 5];
 
 fn main() {

@@ -44,7 +44,8 @@ fn is_ending(side: &Side, id: &str) -> io::Result<bool> {
     Ok(state.as_str().is_some_and(|state| state.starts_with("Prepare")))
 }
 
-/// The timeout of transactions that should time out. No other request is sent before.
+/// The timeout of transactions that should time out. Until they have timed out, only
+/// DescribeTransactions is sent.
 pub const SHORT_TIMEOUT_MS: i32 = 2_000;
 
 /// Whether an answer shows a transaction that will time out.

@@ -44,7 +44,8 @@ pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 /// not cover them, so a flip in these bytes damages nothing.
 const UNREAD: Range<usize> = 4..8;
 
-/// The first byte of a batch after the fields from which the next batch is found.
+/// The first byte of a batch after its base offset, length and magic, which a reader needs to find
+/// the next batch.
 pub(crate) const FRAMED_FROM: usize = 17;
 
 /// The maximum times until damage is found, then until a snapshot is written, and then until the
@@ -109,7 +110,8 @@ pub(crate) struct DamagedLog {
     /// Whether the file's name leads to another file or to none. Then no startup reads the file any
     /// longer.
     pub(crate) is_gone: bool,
-    /// Whether a compaction has replaced files since, which may include this file.
+    /// Whether a compaction has replaced files since the damage. It may have replaced the damaged
+    /// file, too.
     pub(crate) is_compacted: bool,
     /// The time by which the next step of the repair must be done.
     pub(crate) until: u64,

@@ -184,8 +184,10 @@ fn stamp_new(path: &Path, placement: Placement, ids: &mut dyn Ids) -> Result<Met
     Ok(meta)
 }
 
-/// ¶ # Errors
-/// The directory was in use, but has no stamp.
+/// Refuses a directory without a stamp that was in use.
+///
+/// # Errors
+/// The directory was in use, or cannot be read.
 fn refuse_traces(path: &Path) -> Result<(), DataDirError> {
     let found = traces_of_use(path).map_err(|error| failed("read", path, error))?;
     if found.is_empty() {

@@ -216,7 +216,8 @@ impl Pass {
         Ok(Some(Work::Pause))
     }
 
-    /// Charges the slice for noted keys. If the memory is full, cuts the pass.
+    /// Charges the slice for noted keys. If the table of keys is full, limits the pass to the
+    /// blocks noted so far.
     fn pay(&mut self, slice: &mut Slice, noted: std::result::Result<usize, Full>) {
         slice.pay(noted.unwrap_or(1));
         if let Err(Full) = noted {
