@@ -94,7 +94,7 @@ pub(crate) enum Finding {
 pub(crate) struct ShareStart {
     pub(crate) group: Arc<str>,
     pub(crate) partition: PartitionId,
-    /// All records before it are done; None before that has been decided.
+    /// The start offset: all records before it are done. None if it is not decided yet.
     pub(crate) start: Option<i64>,
     /// The end of the partition; None if it is not served.
     pub(crate) end: Option<i64>,

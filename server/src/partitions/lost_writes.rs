@@ -55,7 +55,7 @@ impl Partitions {
         self.partitions.values().any(|partition| partition.has_lost_writes)
     }
 
-    /// Handles that a file could not be sent to a client: the next fetch reads the file, and gets
+    /// Called when a file could not be sent to a client. The next fetch reads the file, and gets
     /// the error.
     pub(crate) fn not_sent(&mut self, file: FileKey) {
         let id = self.by_number.get(&file.log);

@@ -100,7 +100,7 @@ impl SlotStates {
         self.machines.each(|it| it.in_snapshot = InSnapshot::default());
     }
 
-    /// Removes records that logs have lost from the states. Called before clients are served.
+    /// Removes from the states all records that logs have lost. Called before clients are served.
     /// Returns the partitions that must take no records until the changed states are durable:
     /// otherwise new records at the lost offsets would be skipped.
     pub(crate) fn forget_lost(

@@ -8,7 +8,7 @@ const SOURCE: i8 = 1;
 const PROCESSOR: i8 = 2;
 const SINK: i8 = 3;
 
-/// Mostly from an existing member, for the present topology of its group.
+/// An update, mostly of an existing member for the present topology of its group.
 pub(super) fn streams_group_topology_description_update(world: &mut World) -> Request<'static> {
     let group = world.group_of(STREAMS_GROUP);
     let group_id =

@@ -21,8 +21,8 @@ impl Found {
     }
 }
 
-/// Counts the converted groups (which have classic members) with members without an assignment, or
-/// with target assignments without an epoch.
+/// Counts the groups whose conversion was cut short. They have classic members, and a member has no
+/// assignment, or the target assignments have no epoch.
 pub(crate) fn cut_conversions(records: &[RecordBytes]) -> u64 {
     let mut groups = BTreeMap::<String, Found>::new();
     for (key, value) in records {

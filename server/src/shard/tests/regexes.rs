@@ -106,7 +106,7 @@ fn an_expression_matches_what_the_member_may_describe_that_has_it_resolved() {
     let (assigned, epoch) = settle(&mut world, ALICE, ("a", 0));
     assert_eq!(assigned, Some(vec![europe]));
 
-    // Another member with the same expression changes nothing, until it is due again.
+    // Another member with the same expression changes nothing until a resolution is due again.
     let (assigned, bobs) = settle(&mut world, BOB, ("b", 0));
     assert!(assigned.unwrap_or_default().iter().all(|id| *id == europe));
     world.pass(REFRESH_MS);
