@@ -36,7 +36,7 @@ pub(crate) struct Certificates {
     token_keys: TokenKeySources,
     /// All shards; empty until they have started.
     peers: Vec<Peer>,
-    /// The start of the monotonic time that schedules the fetching of keys.
+    /// The moment from which `elapsed_ms` counts. This time decides when token keys are fetched.
     began: Instant,
     warned_at: i64,
 }

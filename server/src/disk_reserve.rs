@@ -1,9 +1,10 @@
-//! The reserve of disk space for shard logs, the stamp and deletions.
+//! The reserve of disk space for shard logs, `meta.properties` and deletions.
 //!
 //! A thread watches the volume. While it has less than `disk.reserve.bytes` free, shards refuse
 //! produces; groups, fetches and deletions work as before. Other programs may fill the disk, too,
-//! so a file occupies the same amount again. The file is removed when little else is left: without
-//! space for its stamp and the next log segments a server could not even start to delete.
+//! so a file occupies the same amount again. The file is emptied when little space is left beside
+//! it: a server that cannot write `meta.properties` and the next log segments could not start, and
+//! so could not delete topics.
 
 use crate::disk_space::DiskSpace;
 use crate::volume::{Volume, volume};
@@ -29,7 +30,7 @@ const SHORT_INTERVAL: Duration = Duration::from_millis(50);
 /// With less free space than this beyond the reserve, the thread checks more often.
 const NEAR_BYTES: u64 = 4 << 30;
 
-/// Checks the volume of a data directory, and removes the file if startup needs its space. A thread
+/// Checks the volume of a data directory, and empties the file if startup needs its space. A thread
 /// keeps checking, and creates the file.
 ///
 /// # Errors

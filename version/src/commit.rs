@@ -36,7 +36,8 @@ fn file(sources: &Path) -> PathBuf {
     sources.join("version/COMMIT")
 }
 
-/// The output of git for the repository of the sources, which a repository around them is not.
+/// The output of git, if the directory of the sources is the top of a repository. A repository that
+/// merely contains this directory does not count.
 fn git(sources: &Path, arguments: &[&str]) -> Option<String> {
     let around = fs::canonicalize(sources).ok()?.parent()?.to_owned();
     let output = Command::new("git")

@@ -73,7 +73,8 @@ pub fn of_text(name: &str, text: &str, limits: &Limits) -> Result<Named, Problem
     Ok(Named { name: name.to_owned(), scenario })
 }
 
-/// The needs of groups with members: the protocol, its first API, and the option that avoids it.
+/// The API that the cluster must offer for each protocol of a group: the protocol, the API of the
+/// first request, the name of the API in messages, and the option that chooses another protocol.
 const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
     (
         file::Protocol::Streams,

@@ -29,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const PARKED_AFTER: Duration = Duration::from_millis(150);
 /// The time within which muster must end a transaction.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
-/// The time within which an answer may be followed by answers of requests that it releases.
+/// The answer to one request may end the wait of other requests. Their answers follow within this
+/// time.
 const FOLLOWING: Duration = Duration::from_millis(25);
 
 /// The parameters of a run.

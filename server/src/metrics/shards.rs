@@ -1,5 +1,6 @@
-//! The shards and their numbers, for the API. Numbers with labels are left out, except limits. A
-//! histogram is shown as the count and the sum of its values.
+//! The answer to `/api/v1/shards`: for each shard its state, and the values of its metrics
+//! (`numbers`). Metrics with labels are left out, except limits. A histogram is shown as the count
+//! and the sum of its values.
 
 use super::health::{ShardState, ShardStates};
 use crate::operator::timed;

@@ -81,7 +81,8 @@ pub(super) struct Scrubber {
 pub(super) struct Begun {
     pub id: PartitionId,
     pub scrub: Scrub,
-    /// Whether the scrub is of a suspect, and has to wait for nothing.
+    /// Whether the scrub reads a suspect: a place that could not be read before. Such a scrub does
+    /// not wait for the time of the pass's next read.
     pub is_urgent: bool,
     /// Whether the file was looked at for the next read, and exists.
     pub is_there: bool,

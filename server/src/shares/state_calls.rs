@@ -90,8 +90,8 @@ impl Shares {
         waiting.deadline = now.saturating_add(WAIT_MS);
     }
 
-    /// The next request that all shards have answered, or whose time is over; with the slot of its
-    /// coordinator, and its results.
+    /// Takes the next request that all shards have answered, or whose deadline has passed. Returns
+    /// the slot of its coordinator, the request, and the results.
     pub(crate) fn next_answered(
         &mut self,
         now: i64,

@@ -60,7 +60,7 @@ pub(super) struct Request {
     pub(super) visible_at: VisibleAt,
     /// Share partitions with acknowledgements that are in no record yet.
     pub(super) unwritten: BTreeSet<SharePartitionKey>,
-    /// Whether the answer only waits until these acknowledgements are in a record.
+    /// Whether the answer waits for nothing but the records of the acknowledgements in `unwritten`.
     pub(super) is_complete: bool,
     /// `share.record.lock.duration.ms`
     pub(super) lock_ms: i64,

@@ -29,8 +29,8 @@ pub(crate) struct Coordinators {
 }
 
 impl Coordinators {
-    /// The coordinators of a shard, without ids. `epoch` is higher than every earlier epoch of
-    /// these partitions.
+    /// The coordinators of a shard, without transactional ids. `epoch` is the epoch of all of them,
+    /// and higher than every epoch of their earlier loads.
     pub(crate) fn new(config: &Config, placement: Placement, shard: u32, epoch: i32) -> Self {
         let indexes = placement.led_with_slots(shard, placement.transactions_partitions);
         let new = || IdsMachine {

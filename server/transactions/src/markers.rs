@@ -1,8 +1,10 @@
-//! Which partitions may lack the markers of ended transactions: partitions that are offline.
+//! Which transactional ids have ended transactions without a marker in some partition. Only an
+//! offline partition can lack the marker.
 //!
-//! A partition goes offline only at a load. After that, no transaction that includes it is
-//! committed. So the last commit before the load may lack a marker, but later commits do not,
-//! unless a partition is found offline when its marker arrives.
+//! A partition goes offline only when its shard is loaded. From then on, every transaction that
+//! includes the partition is aborted, because the partition cannot be synced. So for each id only
+//! the last commit before the load may lack a marker. There is one exception: a commit that was
+//! synced before the load, and whose marker arrives after the load.
 
 use crate::context::Slot;
 use crate::exceptions::Exceptions;

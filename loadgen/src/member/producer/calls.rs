@@ -227,8 +227,8 @@ impl Producer {
         }
     }
 
-    /// From now on the transaction can only be aborted. If the coordinator does not know it, it has
-    /// ended.
+    /// From now on the transaction can only be aborted. If the coordinator cannot know of the
+    /// transaction, there is nothing to abort, and the round ends at once.
     fn abort(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let (plan, now) = (self.transactions().copied(), turn.now());
         let (Some(round), Some(plan)) = (&mut self.round, plan) else { return };

@@ -1,4 +1,5 @@
-//! Applies the records of a share group, and counts what only share groups have.
+//! Applies the records of a share group. Counts the bytes, the names and the subscribed topics of
+//! member profiles.
 
 use super::ShareGroup;
 use super::member::{Profile, current_from_record};

@@ -29,7 +29,8 @@ impl Endpoints {
         self.encoded.as_ref()
     }
 
-    /// Called when the profile of a member has changed. Its tasks may change after that.
+    /// Called when the record of a member's profile is replayed. `includes` stays, because the
+    /// record of the member's tasks may follow.
     pub(super) fn profile_changed(&mut self, number: u32) {
         if self.includes != Some(number) {
             self.encoded = None;

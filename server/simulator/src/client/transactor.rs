@@ -54,8 +54,9 @@ pub(crate) struct Transactor {
     /// The numbers of the transaction: the first number, and the number after the last.
     numbers: (i64, i64),
     commits: bool,
-    /// Whether the client aborts the transaction if its offsets are not answered. A permission for
-    /// them that comes later must have no effect.
+    /// Whether the client aborts the transaction if TxnOffsetCommit is not answered; only before
+    /// KIP-890. The group may still wait for the verdict on these offsets. A verdict that arrives
+    /// after the abort must have no effect.
     gives_up: bool,
     /// The committed offset is at least this one.
     floor: i64,

@@ -158,8 +158,8 @@ fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::of_parts(denied, body.resources.is_empty())
 }
 
-/// Replaces a request for all topics by one for the topics that the client may describe. A page
-/// then has as many partitions as it may, and its cursor names no other topic.
+/// Replaces a request for all topics by a request for the topics that the client may describe. So
+/// denied topics take no space on a page, and the cursor names no denied topic.
 fn describe_topics(body: &mut DescribeTopicPartitionsRequest<'_>, by: &By<'_>) -> Verdict {
     let is_negative = body.cursor.as_ref().is_some_and(|cursor| cursor.partition_index < 0);
     if body.topics.is_empty() && !is_negative {

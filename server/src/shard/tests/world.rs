@@ -30,7 +30,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 thread_local! {
-    /// The time on the stopwatch of this thread's shards, and how much it adds each time.
+    /// The stopwatch of this thread's shards: the time that it shows, and the nanoseconds by which
+    /// each reading advances it.
     static STOPWATCH: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 

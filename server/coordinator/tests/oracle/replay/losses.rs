@@ -143,7 +143,8 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// Leaves out groups in which Kafka fences a member by a timer of before it became classic.
+    /// Leaves out groups in which Kafka fences a member late. Its timer is from the time before the
+    /// group became a classic group, and Kafka has not cancelled it.
     pub(super) fn lose_fenced_late(
         &mut self,
         line: &Line,
