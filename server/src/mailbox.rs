@@ -87,8 +87,8 @@ pub enum Message {
     /// To the controller: clients of shard `by` now have the permissions of the image with this
     /// version of access. No client uses older permissions any longer.
     AccessTaken { by: u32, version: i64 },
-    /// To the controller: the groups of shard `from` have no offsets left of topics deleted up to
-    /// this version.
+    /// To the controller: shard `from` has removed the offsets of all topics that were deleted up
+    /// to this version of the image.
     Forgotten { from: u32, version: i64 },
     /// The offline partitions of shard `from`, all of them.
     Offline { from: u32, partitions: OfflineList },

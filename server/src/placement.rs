@@ -101,9 +101,10 @@ impl Placement {
     }
 
     /// The slot of a new partition of a topic. Topics start at different slots, so that topics with
-    /// one partition spread; consecutive partitions are led by consecutive shards. If there are more
-    /// shards than slots, some shards have no slot. These shards lead no new partition, because the
-    /// share state of a partition is in the log of a slot that the partition's leader leads.
+    /// one partition spread; consecutive partitions are led by consecutive shards.
+    ///
+    /// If there are more shards than slots, some shards have no slot. These shards lead no new
+    /// partition, because the share state of a partition is in a slot that its leader leads.
     pub fn partition_slot(self, topic_id: Uuid, partition: i32) -> Slot {
         // The last slots, of which not every shard leads one, would break the sequence of shards.
         let slots = match self.offsets_partitions / self.shards {

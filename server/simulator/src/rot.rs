@@ -26,18 +26,18 @@ use std::path::{Path, PathBuf};
 /// The share of runs whose disk damages files.
 const ROTTING_CHANCE: f64 = 0.25;
 
-/// The share of damages that take the names of the files that compaction writes.
+/// The share of damages that remove the names of the files that compaction writes.
 pub(crate) const NEW_SEGMENT_CHANCE: f64 = 0.2;
 
-/// The share of the others that hit a batch of a user topic.
+/// The share of all other damages that concern user topics. The rest hits the logs of shards.
 pub(crate) const BATCH_CHANCE: f64 = 0.5;
 
-/// The share of these damages that remove names of segments instead, and the share of segments that
-/// then lose their names.
+/// The share of damages of user topics that remove names of segments, instead of flipping a bit of
+/// a batch; and the share of segments that lose their names in such a damage.
 pub(crate) const NAME_CHANCE: f64 = 0.3;
 pub(crate) const NAME_LOST_CHANCE: f64 = 0.5;
 
-/// The share of removed names for which a partition's whole directory is moved away.
+/// The share of removals of names in which a partition's whole directory is moved away instead.
 pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 
 /// The bytes of a block's header that nothing reads: the version, and two zeros. The checksum does

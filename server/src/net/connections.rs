@@ -456,7 +456,8 @@ impl Connections {
         self.slices
     }
 
-    /// The connections with output to send, or that may no longer be stalled, since the last call.
+    /// Takes the connections that, since the last call, got output to send or a reason to continue
+    /// their stalled input.
     pub(super) fn take_dirty(&mut self, into: &mut Vec<ConnectionId>) {
         into.clear();
         std::mem::swap(&mut self.dirty, into);

@@ -1,6 +1,7 @@
-//! The lowest sequence of each producer about which its coordinator was asked
-//! (`VerificationStateEntry`). A pipelining producer sends its next batch before the first is
-//! answered. A batch must not overtake an earlier refused batch that is sent again.
+//! The producers of a partition with a question to their coordinator. For each, the lowest sequence
+//! of the batches in question (`VerificationStateEntry`). A pipelining producer sends its next
+//! batch before the first is answered. A batch must not overtake an earlier refused batch that is
+//! sent again.
 
 use super::limits::PRODUCERS_ASKED_MAX;
 use super::producers::{Sequenced, first};

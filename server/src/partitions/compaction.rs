@@ -245,11 +245,12 @@ impl Partitions {
 /// The last stable offset that a power loss cannot move back: the markers of transactions below it
 /// are on stable storage.
 ///
-/// An earlier last stable offset becomes such an offset once everything that the log had then is
-/// durable.
+/// To find it, a last stable offset is noted together with the end of the log. Once the log is
+/// durable up to this end, no power loss can move the noted offset back.
 #[derive(Debug, Default)]
 pub(super) struct DurablyStable {
     reached: i64,
+    /// The noted end of the log, and the last stable offset at that time.
     next: Option<(i64, i64)>,
 }
 

@@ -56,8 +56,8 @@ impl Partitions {
             return Err(ErrorCode::PolicyViolation);
         }
         let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-        // The file with the new log start might not be written, or might be written where no start
-        // finds it.
+        // The file with the new log start might not be written, or might be written where no
+        // startup finds it.
         if partition.is_lost || partition.has_lost_writes {
             return Err(ErrorCode::KafkaStorageError);
         }

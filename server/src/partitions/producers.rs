@@ -72,8 +72,8 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: HashMap<i64, Producer>,
-    /// The number of producers at which idle ones are removed during a load, if more producers than
-    /// the limit have open transactions.
+    /// During a load: the number of producers at which idle producers are removed again. It exceeds
+    /// the limit if too many producers have open transactions, because these are not removed.
     many: usize,
     /// The time of the last search for room for a new producer that found none.
     full_at: Option<Wall>,

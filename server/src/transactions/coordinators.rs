@@ -139,8 +139,8 @@ impl Coordinators {
         self.machines.on(partition.0, |it, _| it.coordinator.replay(record, position));
     }
 
-    /// Whether no transaction of these partitions may still have lost writes, up to the last
-    /// record.
+    /// Whether all coordinators have ended the transactions that may have lost writes
+    /// ([`Coordinator::lost_writes_settled_at`]).
     pub(super) fn are_settled(&self) -> bool {
         self.coordinators().all(|it| it.lost_writes_settled_at().is_some())
     }

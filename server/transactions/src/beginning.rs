@@ -11,8 +11,8 @@ use crate::text::Text;
 pub(crate) enum Beginning {
     #[default]
     Whole,
-    /// No transaction is known. But one may have begun, and be lost with its record: the next
-    /// partition to be added may not be its first.
+    /// No transaction is known. But a transaction may have begun, and may have been lost together
+    /// with its record. Then the next partition to be added is not its first.
     MayBeLost,
     /// The transaction was open when writes were lost. It must be aborted.
     Lost,

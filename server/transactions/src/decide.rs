@@ -60,7 +60,7 @@ impl Coordinator {
         Err(Refusal::Begun)
     }
 
-    /// Makes the decision under way answer an operation.
+    /// Notes that an operation is answered when the decision under way is durable.
     pub(crate) fn decision_answers(&mut self, operation: Operation) {
         let Some(entry) = self.ids.get_mut(&operation.id) else { return };
         if let Phase::Syncing(syncing) = &mut entry.active().phase {
@@ -162,7 +162,7 @@ impl Coordinator {
         }
         let durable =
             entry.durable.prepared(outcome, client_version, next_producer_id, context.wall);
-        // Everything that existed is synced by now, or deleted.
+        // By now each of these partitions is synced, or deleted.
         entry.active().unsynced = PartitionSet::default();
         self.write(id, Some(&durable), out);
         let mut remaining = durable.partitions().cloned().unwrap_or_default();
@@ -232,8 +232,8 @@ impl Coordinator {
         }
     }
 
-    /// Continues with the next transaction. Partitions joined it before a crash that lost its
-    /// record and the Complete record of the previous one.
+    /// Continues with the next transaction, which has no record: partitions joined it before a
+    /// crash, and the crash lost its record and the Complete record of the previous transaction.
     fn continue_next(
         &mut self,
         context: &Context<'_>,

@@ -308,8 +308,8 @@ impl PartitionTransactions {
         }
     }
 
-    /// Forgets aborted transactions whose marker at one of these ascending offsets, and whose
-    /// records, compaction has removed.
+    /// Forgets the aborted transactions whose markers were at these offsets (ascending): compaction
+    /// has removed these markers, and all records of the transactions.
     pub fn forget_aborted(&mut self, markers: &[i64]) {
         if !markers.is_empty() {
             self.aborted.retain(|it| markers.binary_search(&it.last_offset).is_err());

@@ -144,7 +144,7 @@ impl Coordinator {
 #[derive(Default)]
 struct Found {
     known: Vec<(Producer, Known)>,
-    /// Partitions that are part of a transaction without a record of that.
+    /// Partitions that have joined a transaction, and that its record does not name.
     joined: Vec<(Text, PartitionSet)>,
     /// Partitions whose marker must be synced before the next decision.
     unsynced: Vec<(Text, Text, i32)>,

@@ -247,7 +247,7 @@ impl Durable {
         client_version == EPOCH_PER_TRANSACTION && self.is_exhausted()
     }
 
-    /// Prepare*, as for a client of this version.
+    /// The state PrepareCommit or PrepareAbort. In version 2 the epoch increases with it.
     pub(crate) fn prepared(
         &self,
         outcome: TransactionOutcome,
@@ -285,7 +285,7 @@ impl Durable {
         }
     }
 
-    /// Complete*, with the time of the decision.
+    /// The state CompleteCommit or CompleteAbort, with the time of the decision.
     pub(crate) fn completed(&self) -> Self {
         debug_assert!(self.state.prepared().is_some());
         let (producer_id, epoch) = self.next_identity();

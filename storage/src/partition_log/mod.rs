@@ -153,8 +153,8 @@ pub struct PartitionLog {
     point_from: i64,
     /// The file number of the next compacted segment.
     next_file: u64,
-    /// The offsets of the segments that a start would replace by the file with the name of a swap,
-    /// if there is one.
+    /// The offsets of the compacted segment whose file has the suffix `.swap`, if there is such a
+    /// file. A startup replaces the segments with these offsets by it.
     swap: Option<Range<i64>>,
 }
 

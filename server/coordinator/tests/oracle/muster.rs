@@ -137,7 +137,8 @@ impl Muster {
         self.log.extend(since.into_iter().filter(|it| !is_of_group(it)));
     }
 
-    /// Makes the log of the group Kafka's until the next load. See [`Self::adopt`].
+    /// Until the next load, the log has Kafka's records of the group instead of muster's. See
+    /// [`Self::adopt`].
     pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }

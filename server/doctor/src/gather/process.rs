@@ -62,7 +62,7 @@ fn add_limits(facts: &mut Facts) {
     }
 }
 
-/// The share of cores that the control group may use, in percent of one core.
+/// The CPU time that the control group may use, in percent of one core.
 fn quota_percent(text: &std::io::Result<String>) -> Option<u64> {
     let mut words = text.as_ref().ok()?.split_whitespace();
     let (quota, period): (u64, u64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

@@ -2,7 +2,7 @@
 //! written to the page cache, and synced later. The next startup checks the records that a power
 //! loss may take: if a partition lacks records before its recovery point, it is offline; a batch
 //! that was written only in part is refused to readers. Now and then the client fetches all
-//! partitions at once, which are more than a shard keeps files open.
+//! partitions at once, so that a shard has to read more files than it keeps open.
 
 use super::{NextRequest, Surroundings};
 use muster_codec::messages::{

@@ -56,7 +56,8 @@ impl Used {
         }
     }
 
-    /// Notes that an answer leaves which was under a quota since its request was sent.
+    /// Notes that an answer leaves, and that its client had a quota from the time when the request
+    /// was sent.
     pub(crate) fn counted(&mut self, it: Answered) {
         let Answered { sent, now, bytes, .. } = it;
         self.counted.push_back(Counted { sent, left: now, bytes: bytes as f64 });

@@ -131,29 +131,29 @@ impl Link {
         self.answers.iter().map(|(_, asked, _)| asked).chain(&self.asked)
     }
 
-    /// Sends bytes of the client to the server. Without bytes before them, they would arrive at
-    /// `at`. Returns the time when they arrive.
+    /// Sends bytes of the client to the server. They arrive at `at`, but not before earlier bytes.
+    /// Returns the time when they arrive.
     pub(super) fn send(&mut self, bytes: Vec<u8>, at: u64) -> u64 {
         self.last_to_server = self.last_to_server.max(at);
         self.to_server.push_back(bytes);
         self.last_to_server
     }
 
-    /// Takes the oldest bytes on their way to the server, which arrive.
+    /// Takes the oldest bytes on their way to the server: they arrive now.
     pub(crate) fn arrive(&mut self) -> Option<Vec<u8>> {
         self.to_server.pop_front()
     }
 
-    /// Passes output to the server's socket. Without output before it, the socket would accept it
-    /// at `at`. Returns the time when the socket has accepted it.
+    /// Passes output to the server's socket. The socket accepts it at `at`, but not before earlier
+    /// output. Returns the time when the socket has accepted it.
     pub(super) fn give(&mut self, len: usize, at: u64) -> u64 {
         self.given.push_back(len);
         self.last_taken = self.last_taken.max(at);
         self.last_taken
     }
 
-    /// Takes the oldest output, which the socket has accepted. Without output before it, it would
-    /// arrive at the client at `at`. Returns its length, and the time when it arrives.
+    /// Takes the oldest output, which the socket has accepted. It arrives at the client at `at`,
+    /// but not before earlier output. Returns its length, and the time when it arrives.
     pub(super) fn take(&mut self, at: u64) -> (usize, u64) {
         let len = self.given.pop_front().unwrap_or(0);
         self.to_client.push_back(len);

@@ -44,7 +44,7 @@ pub(super) struct Process {
     pub(super) turning: u32,
     /// The number of slices that are left in this turn.
     pub(super) slices_left: u64,
-    /// The share of a turn that began last.
+    /// The share of the shard's time ([`Share`]) that the present work of the turn counts against.
     pub(super) share: Share,
     /// Whether a write or sync has failed that must not fail. Then the process has to end.
     pub(super) has_failed_write: bool,

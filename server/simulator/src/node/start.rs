@@ -27,7 +27,8 @@ pub(crate) const FIRST_PORT: u16 = 9092;
 /// The stamp of the data directory.
 const STAMP: &str = "meta.properties";
 
-/// The number of lives of a shard in one process. No shard is loaded this often.
+/// How many lives (loads of a shard, which must have ascending numbers) are set aside for one
+/// process. No shard is loaded this often in one process.
 const LIVES_PER_RUN: i32 = 1_024;
 
 /// The chance that a stopping server is killed before it records the ends of its logs.

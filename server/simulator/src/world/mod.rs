@@ -66,8 +66,8 @@ pub(crate) struct World<M: Machine = Node> {
     inside: M::Inside,
     clients: Clients,
     judge: Judge,
-    /// The time after the end of faults from which on each request must be answered, and groups may
-    /// be found settled.
+    /// Some time after the end of faults. Each request that is sent after this time must be
+    /// answered, and only groups that are settled after this time count as settled.
     calm_since: Option<u64>,
     phase: Phase,
 }
@@ -109,7 +109,7 @@ pub(crate) trait Machine: Sized {
     fn judge_now(world: &mut World<Self>);
     /// Runs the periodic checks that apply once all faults have ended.
     fn judge_calm(world: &mut World<Self>);
-    /// Judges the state that the last startup finds. Returns whether there was this startup.
+    /// Judges the state that the last startup finds. Returns false if the server does not run.
     fn judge_last_start(world: &mut World<Self>) -> bool;
     /// Whether all effects of faults are over.
     fn has_recovered(world: &World<Self>) -> bool;
@@ -181,7 +181,7 @@ const START_MAX: u64 = 5 * SECOND;
 /// After faults have ended, raw clients do little more.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 
-/// The number of members, at rest in their groups, that is a crowd.
+/// From this number of members in stable groups on, a run counts as a crowd (a coverage mark).
 const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;

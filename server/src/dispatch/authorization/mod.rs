@@ -63,8 +63,8 @@ impl Verdict {
         }
     }
 
-    /// The verdict on a request of which `denied` refuses some parts. `is_rest_empty`: no others
-    /// remain.
+    /// The verdict on a request whose parts are checked one by one. `denied` refuses the denied
+    /// parts. `is_rest_empty` is whether no other part remains.
     fn of_parts<R: Into<Response<'static>>>(denied: Option<R>, is_rest_empty: bool) -> Self {
         match denied {
             None => Self::Passed,

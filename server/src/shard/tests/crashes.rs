@@ -24,8 +24,9 @@ const KINDS: [Kind; 3] = [Kind::Group, Kind::Id, Kind::Config];
 /// The values of the kinds that exist.
 type Contents = BTreeMap<Kind, i64>;
 
-/// A snapshot is unusable without the log up to the latest position of its parts, including parts
-/// without content.
+/// The parts of a snapshot (groups, transactional ids, the cluster) may be of different positions.
+/// If the log ends before the latest of these positions, the snapshot must not be used, even if
+/// the part of the latest position is empty.
 #[test]
 fn a_start_finds_what_the_log_has_whatever_changed_while_a_snapshot_was_written() {
     let (mut random, mut snapshots, mut losses) = (Random(1), 0, 0);

@@ -12,8 +12,9 @@ use muster_codec::wire::Result;
 pub(super) struct Output {
     segment: Segment,
     max_timestamp: i64,
-    /// The header of the last batch read, if none of its records were kept. Its empty form must end
-    /// the segment: otherwise offsets would be missing between this segment and the next.
+    /// The header of the last batch read, if none of its records were kept. The segment must end
+    /// with this batch, without records: otherwise offsets would be missing between this segment
+    /// and the next.
     tail: Option<BatchHeader>,
     /// Bytes that are not yet part of a write.
     pending: Outbox,
@@ -69,10 +70,11 @@ impl Output {
         self.is_changed = true;
     }
 
-    /// Completes the segment. If the last batch read was left out, its empty form is appended.
+    /// Completes the segment. If the last batch read was left out, appends this batch without
+    /// records.
     ///
     /// # Errors
-    /// The empty form cannot be read, which is not expected.
+    /// The batch without records cannot be read, which is not expected.
     pub(super) fn finish(&mut self) -> Result<()> {
         let Some(mut header) = self.tail else { return Ok(()) };
         header.clear_transaction();

@@ -126,9 +126,10 @@ pub(super) fn end(world: &mut World) -> Draft {
     (request.into(), versions)
 }
 
-/// A WriteTxnMarkers like those of administrators. Its epoch is never higher than the partition's:
-/// the coordinator's own marker would then be refused, and its transaction never complete. It has a
-/// single marker, because Kafka does not answer if it does not know the partitions of a later one.
+/// A WriteTxnMarkers like those of administrators. Its coordinator epoch is never higher than the
+/// partition's: with a higher epoch the partition would refuse the coordinator's own marker, and
+/// the transaction would never complete. The request has a single marker, because Kafka does not
+/// answer if it does not know the partitions of a later marker.
 pub(super) fn write_markers(world: &mut World) -> Draft {
     let Claim { client, .. } = Claim::right(world);
     let marker = WritableTxnMarker {

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of records in the longest batch of a transactor, by which a limit may be exceeded.
 const BATCH_MAX: i64 = 3;
 
-/// The maximum time for which a lock outlasts its end, because a shard handles its input first.
+/// The maximum time from the end of a lock until the shard releases its records: the shard handles
+/// its input first.
 const OVERDUE_MS: i64 = 10_000;
 
 impl<M: Machine> World<M> {

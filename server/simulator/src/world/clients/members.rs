@@ -234,7 +234,8 @@ impl<M: Machine> World<M> {
         links.into_iter().for_each(|(_, link)| self.hang_up(link));
     }
 
-    /// A timer that fires too early is set again then: deadlines mostly move to later times.
+    /// Sets the timer of a member if its deadline is now earlier. Deadlines mostly move to later
+    /// times: then the timer fires too early, and is set again when it fires.
     fn arm_member(&mut self, index: u32) {
         let sim = &mut self.clients.members[index as usize];
         if let Some(deadline) = sim.member.deadline()
