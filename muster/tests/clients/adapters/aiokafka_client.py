@@ -175,7 +175,7 @@ class Aiokafka:
 
 
 def security(place):
-    """What a listener with TLS or SASL asks for."""
+    """The configs for a listener with TLS or SASL."""
     config = {"security_protocol": place.get("protocol", "PLAINTEXT")}
     names = {
         "mechanism": "sasl_mechanism",
@@ -201,7 +201,8 @@ class TokenProvider(AbstractTokenProvider):
 
 
 async def commit(consumer, batches):
-    """Commits what was just printed, and says so once the coordinator has answered."""
+    """Commits the records that were just printed. Reports the commit once the coordinator has
+    answered."""
     offsets = {tp: records[-1].offset + 1 for tp, records in batches.items()}
     if not offsets:
         return

@@ -37,9 +37,11 @@ class Confluent:
         emit("created")
 
     def _commit_beginnings(self, partitions):
-        """librdkafka 2.16.0 may go back to the beginning of a partition that is taken away from a
-        member while it looks for where to begin without a committed offset: the late answer to its
-        ListOffsets starts a timer, which asks again when the partition was assigned once more."""
+        """Commits the beginnings of all partitions. Otherwise librdkafka 2.16.0 may read a
+        partition again from its beginning. This happens if the partition is taken away from a
+        member that has no committed offset while it looks for the place to begin: the late answer
+        to its ListOffsets starts a timer, and the timer asks again after the partition was assigned
+        once more."""
         consumer = self._unsubscribed(self.group)
         offsets = [TopicPartition(self.topic, p, 0) for p in range(partitions)]
         until_loaded(lambda: consumer.commit(offsets=offsets, asynchronous=False))
@@ -175,7 +177,7 @@ class Confluent:
         Sharer(config, self.topic, self.option).run(leaving)
 
     def _assignment(self):
-        """How partitions are given out: by the server's assignor, or by one of the members."""
+        """The configs of the assignment: by the server's assignor, or by a member."""
         if self.option.startswith(SERVER_SIDE):
             assignor = self.option.removeprefix(SERVER_SIDE)
             return {"group.protocol": "consumer", "group.remote.assignor": assignor}
@@ -186,7 +188,8 @@ class Confluent:
         }
 
     def _commit(self, consumer, messages):
-        """Commits what was just printed, and says so once the coordinator has answered."""
+        """Commits the records that were just printed. Reports the commit once the coordinator has
+        answered."""
         after = {m.partition(): m.offset() + 1 for m in messages}
         offsets = [TopicPartition(self.topic, p, offset) for p, offset in after.items()]
         try:
@@ -199,7 +202,7 @@ class Confluent:
 
 
 def security(place):
-    """What a listener with TLS or SASL asks for."""
+    """The configs for a listener with TLS or SASL."""
     config = {"security.protocol": place.get("protocol", "PLAINTEXT")}
     names = {
         "ca": "ssl.ca.location",
@@ -218,14 +221,15 @@ def security(place):
 
 
 def note_refusal(error, refusals):
-    """librdkafka asks again after a refusal, for as long as the request may take."""
+    """Keeps the reason of a refusal: librdkafka asks again for as long as the request may take."""
     is_refusal = error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)
     if is_refusal or "SSL alert" in error.str():
         refusals.append(error)
 
 
 def until_loaded(ask):
-    """Asks again while the coordinator is not there or still loading, for which nothing waits."""
+    """Repeats a request while the coordinator is not available or still loading. librdkafka does
+    not wait for this itself."""
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -237,7 +241,8 @@ def until_loaded(ask):
 
 
 def poll(consumer):
-    """The next messages. librdkafka reports broken connections as messages too: they pass."""
+    """The next messages. librdkafka returns broken connections as messages, too: these are reported
+    as notices, and left out."""
     messages = consumer.consume(500, timeout=0.2)
     for message in messages:
         if message.error() is not None:

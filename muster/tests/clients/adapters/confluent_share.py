@@ -17,8 +17,9 @@ TYPES = {
 
 
 class Sharer:
-    """One member of a share group: says what it acquires and what it is going to ask for, and then
-    what the server has confirmed. The words of its option are listed in harness/share.py."""
+    """One member of a share group. It reports the records that it acquires with the planned
+    acknowledgements, and then the server's confirmations. harness/share.py lists the words of its
+    option."""
 
     def __init__(self, config, topic, option):
         self.words = option.split("-")
@@ -74,7 +75,8 @@ class Sharer:
             self.consumer.commit_sync(float(COMMIT_SECONDS))
 
     def verdict(self, message):
-        """What becomes of a record follows from its id and from how often it was delivered."""
+        """The acknowledgement of a record. It depends on the id of the record and on its delivery
+        count."""
         record_id = id_of(message.key(), message.value())
         if not self.explicit:
             return "accept"

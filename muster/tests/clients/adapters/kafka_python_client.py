@@ -117,7 +117,8 @@ class KafkaPython:
         )
 
     def _admin(self, ask):
-        """Asks until the answer is no retriable error: this admin client does not retry itself."""
+        """Repeats a request until its answer is no retriable error, because this admin client does
+        not retry itself."""
         admin = kafka.KafkaAdminClient(**self.common)
         deadline = time.monotonic() + 20
         try:
@@ -168,7 +169,7 @@ class KafkaPython:
 
 
 def security(place):
-    """What a listener with TLS or SASL asks for."""
+    """The configs for a listener with TLS or SASL."""
     config = {"security_protocol": place.get("protocol", "PLAINTEXT")}
     names = {
         "ca": "ssl_cafile",
@@ -196,7 +197,8 @@ class TokenProvider(AbstractTokenProvider):
 
 
 def commit(consumer, batches):
-    """Commits what was just printed, and says so once the coordinator has answered."""
+    """Commits the records that were just printed. Reports the commit once the coordinator has
+    answered."""
     offsets = {
         tp: kafka.OffsetAndMetadata(records[-1].offset + 1, "", -1)
         for tp, records in batches.items()

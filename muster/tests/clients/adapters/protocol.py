@@ -1,4 +1,5 @@
-"""What the Python adapters share: arguments, commands on stdin, one JSON event a line on stdout."""
+"""Shared by the Python adapters: arguments, commands on standard input, and events on standard
+output, one JSON object in each line."""
 
 import json
 import logging
@@ -39,7 +40,7 @@ def value_of(record_id):
 
 
 def id_of(key, value):
-    """The id of a record that was read; a record that is not as it was written ends the adapter."""
+    """The id of a record that was read. If the value was changed, the adapter ends."""
     record_id = int(key)
     if value != value_of(record_id):
         raise ValueError(f"record {record_id} came back as {value[:40]!r}")
@@ -95,7 +96,8 @@ def _control(make, place, option):
 
 
 def _be_refused(adapter):
-    """Some clients raise that no server could be reached, and log why."""
+    """Reports the error and the log lines of a refused connection: some clients raise only that no
+    server could be reached, and log the reason."""
     logged = Logged()
     logging.getLogger().addHandler(logged)
     try:
@@ -118,7 +120,7 @@ class Logged(logging.Handler):
 
 
 class Committed:
-    """Set once offsets were committed that make a number in all."""
+    """An event that is set once the committed offsets add up to a number."""
 
     def __init__(self, count):
         self.count = count

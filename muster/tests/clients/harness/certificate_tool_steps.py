@@ -1,5 +1,5 @@
 """Key stores and trust stores of a listener, altered by `kafka-configs` while the server runs, and
-what clients find there."""
+the certificates that clients then see."""
 
 from harness.broker_config_tool_steps import ONE
 from harness.certificates import STORE_PASSWORD
@@ -36,9 +36,9 @@ DESCRIBED = Step("configs", f"--describe {ONE}")
 
 
 def taken(change, *served):
-    """A change that clients are to see. Kafka answers before any of its threads has taken it, and
-    each takes it at its own time: when one serves it, its tool, which takes longer to start,
-    describes it."""
+    """A change of a certificate, steps that wait until clients see it, and a description of the
+    configs. Kafka answers before its threads use the change, and each thread begins to use it at
+    another time."""
     return [change, *map(ServedCertificate, served), DESCRIBED]
 
 

@@ -1,4 +1,4 @@
-"""Keys and certificates by openssl: a server's, a client's, and those of two authorities."""
+"""Keys and certificates of servers, clients and two authorities, made by openssl."""
 
 import subprocess
 
@@ -12,8 +12,8 @@ STORE_PASSWORD = "store-secret"
 
 
 def make(directory):
-    """`ca.pem`; `server` and `client`, each a `.key`, a `.crt` and a `.pem` with both; and
-    `stranger.pem`."""
+    """Makes two authorities, `ca.pem` and `stranger.pem`, and certificates by the first: `server`
+    and `client`, each as a `.key`, a `.crt`, and a `.pem` with both."""
     directory.mkdir()
     _authority(directory, "ca")
     _authority(directory, "stranger")
@@ -22,7 +22,7 @@ def make(directory):
 
 
 def stores(directory, prefix="ssl."):
-    """The configs of a server with `server` that trusts `ca`."""
+    """The configs of a server with the certificate `server`. The server trusts `ca`."""
     return {
         f"{prefix}keystore.type": "PEM",
         f"{prefix}keystore.location": directory / "server.pem",
@@ -32,10 +32,10 @@ def stores(directory, prefix="ssl."):
 
 
 def make_next(directory):
-    """What may come in place of `server`: `renewed`, also as `.p12`; `foreign`, of the other
-    authority; `other`, which has another name; `misfit.pem`, whose key is not that of its
-    certificate; and `junk.pem`. Then `guest`, a client of the other authority, and `both.pem`, the
-    two of them."""
+    """Makes files that can replace `server`: `renewed`, also as `.p12`; `foreign`, by the other
+    authority; `other`, with another name; `misfit.pem`, whose key does not fit its certificate; and
+    `junk.pem`. Also makes `guest`, a client certificate by the other authority, and `both.pem`,
+    with both authorities."""
     _signed(directory, "renewed", SERVER, subject="server")
     _signed(directory, "foreign", SERVER, subject="server", authority="stranger")
     _signed(directory, "other", SERVER)
@@ -48,7 +48,7 @@ def make_next(directory):
 
 
 def make_rsa(directory):
-    """`rsa`, a server with a key of RSA."""
+    """Makes `rsa`, a server certificate with an RSA key."""
     _signed(directory, "rsa", SERVER, key=RSA)
 
 

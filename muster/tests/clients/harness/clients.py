@@ -37,7 +37,7 @@ class Client:
     renews: bool = False  # what they have acquired
 
     def protocol(self, assignor, members):
-        """What a description of the group names as its protocol or assignor."""
+        """The protocol or assignor that a description of the group names."""
         if assignor in SERVER_SIDE:
             # Without members that name an assignor, the server's default is used.
             return assignor.removeprefix("consumer-") if members else "uniform"
@@ -51,7 +51,8 @@ class Client:
 
 
 def parts(assignor):
-    """The assignor alone; of an upgrade, that of the classic members and that of the others."""
+    """The assignor alone; for an upgrade, the assignor of the classic members and the assignor of
+    the others."""
     return assignor.split(UPGRADE)
 
 
@@ -126,13 +127,14 @@ CLIENTS = {
 
 
 def streams_command(cache, client, **properties):
-    """As `Client.command`: the program of Kafka Streams beside the adapter of a Java client."""
+    """Like `Client.command`, for the program of Kafka Streams beside the adapter of a Java
+    client."""
     (java, *words), environment = LAUNCHERS[client.kind](cache, "Counting")
     return [java, *(f"-D{name}={value}" for name, value in properties.items()), *words], environment
 
 
 def install(names, cache):
-    """Brings what the named clients need into the cache, unless it is there already."""
+    """Installs everything that the named clients need to the cache, unless it is there already."""
     for kind in dict.fromkeys(CLIENTS[name].kind for name in names):
         INSTALLERS[kind](cache)
 
@@ -180,13 +182,13 @@ def _install_java(place, programs, *profile):
 
 
 def maven_jars(pom, target, *profile):
-    """Copies what a pom depends on into the target directory."""
+    """Copies the dependencies of a pom to the target directory."""
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
     run("mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, *profile, *goal)
 
 
 def install_kafka(cache):
-    """Brings Apache Kafka and its tools into the cache; answers with their class path."""
+    """Installs Apache Kafka and its tools to the cache. Returns their class path."""
     pom = Path(__file__).with_name("kafka-pom.xml")
     with renewed(cache / "kafka", [pom, TOPOLOGIES]) as (target, needed):
         if needed:
@@ -204,14 +206,15 @@ def _class_path(target):
 
 
 def install_kcat():
-    """Debian's package, unless the program is there already."""
+    """Installs kcat from Debian's package, unless the program is there already."""
     if shutil.which("kcat") is None:
         run("apt-get", "update", "-q")
         run("apt-get", "install", "-y", "-q", "kcat")
 
 
 class renewed:
-    """A directory of the cache that is made again when one of the files that define it changed."""
+    """A directory of the cache. It is made again when one of the files that define it has
+    changed."""
 
     def __init__(self, target, inputs):
         digest = hashlib.sha256()
@@ -253,7 +256,7 @@ def _launch_node(cache, adapter):
 
 
 def _launch_newer_node(cache, adapter):
-    """With Node from npm, for a client that needs one newer than many machines have."""
+    """Runs a client that needs a newer Node than many machines have, with a Node from npm."""
     words, environment = _launch_node(cache, adapter)
     (node,) = (cache / "node/node_modules").glob("node-linux-*/bin/node")
     return [node, *words[1:]], environment

@@ -1,4 +1,5 @@
-"""How long the disk takes to sync: a server whose answers wait for it stands still as long."""
+"""Measures how long the disk takes to sync: a server whose answers wait for the disk stands still
+as long."""
 
 import os
 import threading
@@ -9,7 +10,8 @@ REMEMBERED_SECONDS = 0.5
 
 
 class Disk(threading.Thread):
-    """Syncs a small file again and again while cases run, for what is said when one has failed."""
+    """Syncs a small file again and again while cases run. The report of a failed case shows the
+    slowest sync."""
 
     def __init__(self, directory):
         super().__init__(daemon=True)
@@ -29,6 +31,7 @@ class Disk(threading.Thread):
             time.sleep(PAUSE_SECONDS)
 
     def slowest_since(self, moment):
-        """In seconds; one that still lasts counts as well. 0 if none was slow."""
+        """The duration in seconds of the slowest sync since a moment, including a sync in progress.
+        0 if none was slow."""
         took = [seconds for done, seconds in self.slow if done >= moment]
         return max([*took, time.monotonic() - self.begun, 0])

@@ -1,5 +1,6 @@
-"""What the stories of kills share: inputs come in without a pause, processors make an output of
-them, and whatever is killed at whatever moment, every input counts once in what is committed."""
+"""Shared by the stories with kills: inputs arrive without a pause, processors make an output of
+them, and processors or the server are killed at any moment. Each input must count exactly once in
+the committed output."""
 
 import random
 import time
@@ -22,7 +23,7 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class KillCase:
-    """A case of a story of kills; the seed decides when what is killed."""
+    """A case of a story with kills. The seed decides what is killed, and when."""
 
     client: object
     story: type
@@ -39,7 +40,8 @@ class KillCase:
 
 
 class Kills(Story):
-    """Subclasses start processors, say what is killed, and what output the inputs have."""
+    """A story with kills. Subclasses start processors, choose what is killed, and compute the
+    expected output of the inputs."""
 
     occasion = "kills"
     others = ()  # clients beside that of the case
@@ -87,7 +89,8 @@ class Kills(Story):
         self.offsets = {}  # the newest that were seen, by partition
 
     def start_judge(self, name, topic):
-        """The Java client produces the inputs and reads the output, whoever processes."""
+        """Starts a Java client, which produces the inputs or reads the output, whichever client
+        processes."""
         judge = self.start("control", name, self.case.compression, topic=topic,
                            command=CLIENTS["java"].command(self.cache))
         judge.wait("ready", 0, f"{name} starts")
@@ -98,7 +101,8 @@ class Kills(Story):
         self.until_read(lambda: len(self.output.records) > before, "there is more output")
 
     def until_read(self, condition, what):
-        """Each question is an answer's time apart."""
+        """Reads the output until a condition holds. The time for an answer is the only pause
+        between two reads."""
         limit = time.monotonic() + 60
         while not condition():
             if time.monotonic() > limit:
@@ -108,14 +112,14 @@ class Kills(Story):
             self.output.read_on()
 
     def wait_for_a_moment(self):
-        """A random one: in two of three cases work continues after the last kill, and in the third
-        the kill comes while the clients find their way back."""
+        """Waits for a random time. In two of three cases work first continues after the last kill.
+        In the third case the next kill may come while the clients still recover."""
         if self.random.randrange(3):
             self.output_grows()
         time.sleep(self.random.uniform(0, LONGEST_WAIT_SECONDS))
 
     def look(self):
-        """At the output, right after a kill."""
+        """Reads the output right after a kill."""
         self.output.read_on()
 
     def kill_server(self):
@@ -124,7 +128,7 @@ class Kills(Story):
         self.note(f"server killed, {len(self.output.records)} records of output before")
 
     def committed_offsets_stand(self):
-        """What the processors' group has committed never decreases."""
+        """Checks that the committed offsets of the processors' group never decrease."""
         found = self.committed()
         for partition, offset in self.offsets.items():
             if found.get(partition, -1) < offset:
@@ -146,7 +150,8 @@ class Kills(Story):
             raise failure
 
     def each_input_counts_once(self):
-        """In what a new reader finds, too, which is the same as the reader of all the time saw."""
+        """Checks that a new reader finds each input once in the output, and finds the same records
+        as the reader that has followed the output."""
         inputs = self.all_inputs()
         again = Output(self.start_judge("again", self.topic + "-output"))
         again.read_on()
@@ -159,7 +164,7 @@ class Kills(Story):
         again.reader.end()
 
     def all_inputs(self):
-        """The ids in the input, which are those that were acknowledged."""
+        """The ids in the input. Checks that they are the acknowledged ids."""
         fresh = self.start_judge("inputs", self.topic)
         fresh.ask("dump", "dumped", 60)
         inputs = sorted(id for id, *_ in fresh.log)
@@ -193,10 +198,10 @@ class Kills(Story):
 
 
 class Output:
-    """What is committed of the output, as a reader that follows it sees it."""
+    """The committed output, as a reader that follows it sees it."""
 
     def __init__(self, reader, begins=False):
-        """`begins`: from the beginning, although this reader has read before."""
+        """With `begins`, reads from the beginning, although this reader has read before."""
         self.reader, self.stable = reader, {}
         self.first = len(reader.log)
         self.verb = "read_committed_again" if begins else "read_committed"
@@ -206,7 +211,7 @@ class Output:
         return self.reader.log[self.first:]
 
     def read_on(self):
-        """Up to the last stable offsets, which never decrease."""
+        """Reads up to the last stable offsets, and checks that these never decrease."""
         answer = self.reader.ask(self.verb, "stable", 60)
         self.verb = "read_committed"
         for partition, offset in self.stable.items():

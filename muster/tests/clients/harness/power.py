@@ -1,4 +1,5 @@
-"""Losses of power: what a server wrote and did not sync is gone, and the machine starts again."""
+"""Power losses: everything that the server wrote and did not sync is lost, and the machine boots
+again."""
 
 import fcntl
 import os
@@ -22,7 +23,7 @@ RELEASE_SECONDS = 30
 
 
 def why_not():
-    """What is missing here for a loss of power; nothing if all is there."""
+    """The reason why a power loss cannot be tested on this machine; empty if it can."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"there is no {', '.join(missing)}"
@@ -30,8 +31,8 @@ def why_not():
 
 
 class Volume:
-    """A file system of its own, ext4, which can be shut down as by a loss of power: what is in the
-    page cache alone, data or journal, never reaches the disk."""
+    """A separate ext4 file system, which can be shut down as by a power loss: data and journal that
+    are only in the page cache never reach the disk."""
 
     def __init__(self, directory):
         self.image, self.place = directory / "volume.img", directory / "volume"
@@ -51,7 +52,8 @@ class Volume:
         os.close(place)
 
     def unmount(self):
-        """Waits until the kernel has let it go, which it may do after the last process ended."""
+        """Unmounts the volume, and waits until the kernel has released it. This may happen some
+        time after the last process has ended."""
         limit = time.monotonic() + RELEASE_SECONDS
         while os.path.ismount(self.place) and self._fails("umount", self.place):
             self._check(limit)
@@ -72,7 +74,7 @@ class Volume:
 
 
 class PoweredMuster(Muster):
-    """muster on a volume that loses power; each start after that is one of another boot."""
+    """muster on a volume that loses power. Each start after a loss sees another boot id."""
 
     data_place = "volume/data"
 
@@ -82,7 +84,8 @@ class PoweredMuster(Muster):
         super().__init__(binary, directory, shards)
 
     def command(self):
-        """In a mount namespace, where the machine has the boot id that is wanted."""
+        """Runs the server in a mount namespace, in which the file with the boot id has the wanted
+        content."""
         script = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
         return ["unshare", "-m", "sh", "-c", script, self.boot_id, *super().command()]
 
@@ -103,15 +106,15 @@ class PoweredMuster(Muster):
 
 
 class PowerLosses(Transactions):
-    """What was committed stays. The input is flushed before it is acknowledged, as a consumer may
-    otherwise have committed offsets beyond its end."""
+    """Checks that committed records survive. The input is flushed before it is acknowledged:
+    otherwise a consumer could commit offsets beyond the end of the input."""
 
     name, occasion = "power", "losses of power"
     create_input = "create_flushed"
 
     def look(self):
-        """Records of aborted transactions and markers may be lost, and with them last stable
-        offsets; so the output is read from its beginning."""
+        """Reads the output from its beginning: records of aborted transactions and markers may be
+        lost, so the last stable offsets may decrease."""
         before = self.output.records
         self.output = Output(self.output.reader, begins=True)
         self.output.read_on()

@@ -1,4 +1,4 @@
-"""Processes that the harness starts, each ended by its own pid; adapters speak in events."""
+"""Processes that the harness starts. Each is ended by its own pid. Adapters report events."""
 
 import json
 import os
@@ -12,7 +12,7 @@ EVENTS_SHOWN, EVENT_COLUMNS = 5, 200
 
 
 class Failure(Exception):
-    """What a case did not show; its message is for a person."""
+    """An expectation that a case did not meet, as a message for a person."""
 
 
 _alive = set()
@@ -51,7 +51,7 @@ def kill_all():
 
 
 class Clock:
-    """The time that a case has, and the one place where it waits."""
+    """The time limit of a case, and the only place where the case waits."""
 
     def __init__(self, seconds):
         self.changed = threading.Condition()
@@ -74,7 +74,8 @@ class Clock:
 
 
 class Adapter:
-    """One process of a client. What it said is read through the fields, under the clock's lock."""
+    """One process of a client. Its reports are in the fields, which are read under the clock's
+    lock."""
 
     def __init__(self, clock, command, arguments, log_path):
         words, environment = command
@@ -99,7 +100,7 @@ class Adapter:
         clock.adapters.append(self)
 
     def say(self, command):
-        """Sends a command; answers with the place in the events from which its answer comes."""
+        """Sends a command. Returns the place in the events from which on its answer comes."""
         with self.clock.changed:
             asked = len(self.events)
         try:
@@ -125,7 +126,7 @@ class Adapter:
         return sum(e["event"] == event for e in self.events)
 
     def kill(self):
-        """SIGKILL; what it had printed until then is read to its end."""
+        """SIGKILL. The output that the process had written until then is still read."""
         self.expected_to_end = True
         kill(self.process)
         self.reader.join(10)
@@ -139,7 +140,7 @@ class Adapter:
         self.process.send_signal(signal.SIGCONT)
 
     def leave(self, command="leave"):
-        """Asks for a polite end and waits for it."""
+        """Asks the client to leave, and waits for its end."""
         self.expected_to_end = True
         self.ask(command, "left")
         self._end()
@@ -161,12 +162,13 @@ class Adapter:
             raise Failure(f"{self.name} ended with status {status}")
 
     def check(self):
-        """Fails if the process ended, or stopped speaking, without being asked to."""
+        """Fails if the process has ended without being asked to."""
         if not self.expected_to_end and self.process.poll() is not None:
             raise Failure(f"{self.name} ended with status {self.process.returncode}")
 
     def state(self):
-        """For a person, when a case has failed: what it has and what it said last."""
+        """The state of the adapter and its last events, for a person who reads about a failed
+        case."""
         with self.clock.changed:
             last = [str(event)[:EVENT_COLUMNS] for event in self.events[-EVENTS_SHOWN:]]
             own = f"partitions {sorted(self.partitions)}, {len(self.records)} records"

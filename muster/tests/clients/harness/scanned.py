@@ -1,4 +1,4 @@
-"""The server that `scan` looks at: a listener for each way to have TLS."""
+"""The server that `scan` scans: it has a listener for each way of using TLS."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Listener:
         return {f"{before}.{key}": value.format(files=files) for key, value in own.items()}
 
     def credentials(self):
-        """Whether it is scanned without a certificate of the client's, with one, or both."""
+        """For each scan of the listener, whether the scanner has a client certificate."""
         return (False,) if self.client_auth == "none" else (False, True)
 
 

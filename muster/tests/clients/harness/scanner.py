@@ -1,4 +1,5 @@
-"""What sslyze finds at a listener, and what of it is wrong. Imported where sslyze is installed."""
+"""The findings of sslyze about a listener, and which of them are faults. Imported only where sslyze
+is installed."""
 
 from sslyze import (
     CertificateInfoExtraArgument,
@@ -63,7 +64,7 @@ def _scan(port, files, shows_certificate):
 
 
 def _failures(scan):
-    """Scans that did not come to an end."""
+    """The scans that were not completed."""
     for command in COMMANDS:
         attempt = getattr(scan, command.value)
         if attempt.status != ScanCommandAttemptStatusEnum.COMPLETED:
@@ -72,7 +73,7 @@ def _failures(scan):
 
 
 def _refused(result, listener):
-    """What Mozilla's profile refuses, and vulnerabilities."""
+    """The deviations from Mozilla's profile, and vulnerabilities."""
     profile = MozillaTlsConfiguration.get(TlsConfigurationEnum(listener.profile))
     try:
         check_server_against_tls_configuration(result, profile)

@@ -1,4 +1,4 @@
-"""The story that every client has to live through, written once for all of them."""
+"""The story that every client plays, written once for all clients."""
 
 import time
 
@@ -24,8 +24,8 @@ class Scenario(Story):
         self.everyone_leaves()
 
     def aborted_records_are_not_read(self):
-        """One transaction is aborted, another one committed, each with records and an offset of a
-        group; with read_committed only the records of the second are read."""
+        """One transaction is aborted, another is committed, each with records and an offset of a
+        group. A reader with read_committed gets only the records of the second."""
         found = self.control.ask("transact", "transacted", 40)
         if found["ids"] != list(range(10, 20)):
             raise Failure(f"of the two transactions, read_committed has read {found['ids']}")
@@ -43,7 +43,8 @@ class Scenario(Story):
         self.note("three consumers read")
 
     def one_leaves(self):
-        """Midway. Seen sooner than a session ends: it was said, not found out by a timeout."""
+        """One consumer leaves while records arrive. The group must notice sooner than a session
+        ends: the consumer says that it leaves, so no timeout is needed."""
         asked = self._produce_until_read(4000, 3000, self.a)
         self.a.leave()
         left = time.monotonic()
@@ -66,10 +67,8 @@ class Scenario(Story):
         self.note("one was killed; all 10,000 records consumed")
 
     def server_is_killed(self):
-        """While the producer produces and the last consumer commits.
-
-        The consumer stands still until the commits were checked, as it would mend what was lost.
-        """
+        """Kills the server while the producer produces and the last consumer commits. The consumer
+        is paused until the commits are checked: otherwise it would commit again what was lost."""
         before = len(self.control.records), self.c.count("committed")
         self.asked = self.control.say("produce 10000 5000")
         self.clock.until(
@@ -138,7 +137,8 @@ class Scenario(Story):
         return asked
 
     def _check_log(self):
-        """Reads the whole topic again, by hand, and holds the acknowledgements against it."""
+        """Reads the whole topic again, with assigned partitions, and compares it with the
+        acknowledgements."""
         self.fresh.ask("dump", "dumped", 40)
         log = {(partition, offset): id for id, partition, offset in self.fresh.log}
         for id, partition, offset in self.control.records:

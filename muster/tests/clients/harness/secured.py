@@ -1,4 +1,5 @@
-"""The story of listeners with TLS and SASL: the same few steps on each of them, and what is refused."""
+"""The story of listeners with TLS and SASL: the same few steps on each listener, and clients that
+must be refused."""
 
 import subprocess
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class Secured(Story):
         self.server.stop()
 
     def ways(self):
-        """Each way to be let in: its name, the listener, and what the client is given."""
+        """Each way that must succeed: its name, the listener, and the client's credentials."""
         yield "TLS", "TLS", self.trusting()
         yield "certificate", "MUTUAL", self.trusting() | self.identity()
         for mechanism in MECHANISMS:
@@ -59,7 +60,7 @@ class Secured(Story):
             yield f"TLS-{mechanism}", "BOTH", self.trusting() | self.by(mechanism)
 
     def refusals(self):
-        """The same, with words of the client's error."""
+        """Each way that must fail: the same as in `ways`, and words of the client's error."""
         wrong, untrusted, anonymous, *wrong_token = self.case.client.refusals
         for mechanism in PASSWORDS:
             yield f"wrong-{mechanism}", "PASSWORD", self.by(mechanism, "other"), wrong
@@ -106,7 +107,8 @@ class Secured(Story):
         return {"ca": self.files / authority}
 
     def identity(self):
-        """In the forms of clients: two files, or one with both."""
+        """The certificate and key of the client, in the forms that clients take: two files, and one
+        file with both."""
         names = {"certificate": "client.crt", "key": "client.key", "identity": "client.pem"}
         return {word: self.files / name for word, name in names.items()}
 
@@ -117,7 +119,7 @@ class Secured(Story):
 
 
 class _SecuredServer:
-    """What both servers share: keys and certificates, and the listeners."""
+    """Shared by both servers: keys and certificates, and the listeners."""
 
     ports_needed = PORTS
 
@@ -168,7 +170,8 @@ class SecuredMuster(_SecuredServer, Muster):
         super().__init__(binary, directory, SHARDS, SETTINGS)
 
     def start(self):
-        """Users of SCRAM are added to a data directory that a server was started with."""
+        """Starts the server once to create its data directory, then adds SCRAM users to the
+        directory."""
         super().start()
         self.crash()  # it may not yet be where a signal stops it
         for mechanism in SCRAMS:

@@ -1,5 +1,5 @@
-"""The tools as those who have to say who they are: by TLS, with a certificate, with a password. What
-they may not do they are told in Kafka's words."""
+"""The tools on listeners with TLS, client certificates and passwords. If a command is denied, the
+tool prints Kafka's message."""
 
 from harness.servers import PLAIN_MODULE
 from harness.tool_servers import PASSWORD, USER
@@ -27,7 +27,7 @@ def by_password(password):
 
 
 class As:
-    """Tools of somebody: the listener, and the file of configs."""
+    """Tools that run as one user: the listener, and the file with the configs of the client."""
 
     def __init__(self, name, bootstrap, text):
         self.name, self.bootstrap, self.text = name, bootstrap, text

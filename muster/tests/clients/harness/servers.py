@@ -69,8 +69,8 @@ def _is_free(port):
 
 
 class Spawned:
-    """A server that the harness starts from a `server.properties`, the same for muster and Kafka:
-    subclasses give the command line."""
+    """A server that the harness starts with a `server.properties`, which is the same for muster and
+    Kafka. Subclasses give the command line."""
 
     restartable = True
     data_place = "data"
@@ -100,8 +100,9 @@ class Spawned:
         self._check()  # someone else may listen there
 
     def crash(self):
-        """kill -9. The kernel may hold the listeners of an io_uring a moment longer than the
-        process; who connected then would take the dead server for the next one."""
+        """kill -9. The kernel may keep the listeners of an io_uring open a moment longer than the
+        process. This waits until they are closed: otherwise a client could take the dead server for
+        the next one."""
         kill(self.process)
         deadline = time.monotonic() + START_SECONDS
         while any(_accepts(port) for port in self.ports()):
@@ -127,7 +128,7 @@ class Spawned:
         }
 
     def stop(self):
-        """A clean stop; one that takes too long is a failure."""
+        """Stops the server cleanly. Fails if this takes too long."""
         self.process.send_signal(signal.SIGTERM)
         try:
             status = self.process.wait(timeout=30)
@@ -139,7 +140,7 @@ class Spawned:
             raise Failure(f"the server stopped with status {status}")
 
     def discard(self):
-        """Ends it whatever state it is in."""
+        """Ends the server, whatever state it is in."""
         if self.process is not None:
             kill(self.process)
 
@@ -158,7 +159,7 @@ class Muster(Spawned):
         return range(self.port, self.port + self.shards)
 
     def files_of(self, topic):
-        """The topic's segments, in Kafka's form; the server must have stopped."""
+        """The topic's segments in Kafka's format. The server must have stopped."""
         exported = self.directory / f"exported-{topic}"
         words = [self.binary, "log", "export", self.data, "--to", exported, "--topic", topic]
         done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
@@ -168,8 +169,8 @@ class Muster(Spawned):
 
 
 class Kafka(Spawned):
-    """Apache Kafka in one process, broker and controller together; with a plug-in that keeps the
-    descriptions of topologies, as muster does without one."""
+    """Apache Kafka in one process, as broker and controller. A plug-in keeps the descriptions of
+    topologies; muster keeps them without one."""
 
     clean_statuses = (0, 143)  # the JVM ends with 128 + SIGTERM
 
@@ -208,7 +209,8 @@ class Kafka(Spawned):
 
 
 class Running:
-    """A server of someone else's; only a command that also restarts it can crash it."""
+    """A server that the harness has not started. It can be crashed only if there is a command that
+    crashes and restarts it."""
 
     log_path = None
 
@@ -218,14 +220,15 @@ class Running:
         self.crashed = False
 
     def start(self):
-        """Runs the restart command after a crash; the first start was someone else's."""
+        """Runs the restart command after a crash. The server was already running before the first
+        start."""
         if self.crashed:
             done = subprocess.run(self.restart_command, shell=True, timeout=120)
             if done.returncode != 0:
                 raise Failure(f"the restart command ended with status {done.returncode}")
 
     def crash(self):
-        """The command does both, in `start`; until then the server is still there."""
+        """Only notes the crash: the restart command crashes and starts the server, in `start`."""
         self.crashed = True
 
     def stop(self):

@@ -26,7 +26,7 @@ EARLY, HELD, LATE, MARKERS = 1500, 200, 1000, 10
 
 @dataclass(frozen=True)
 class ShareCase:
-    """The members have the clients in turn."""
+    """A case of the story of share groups. The members use the clients in turn."""
 
     clients: tuple
     way: str
@@ -45,7 +45,8 @@ class ShareCase:
 
 
 class ShareStory(Story):
-    """What stories with share groups have in common. The Java client produces and asks."""
+    """Shared by the stories with share groups. The Java client produces, and asks for the state of
+    the group."""
 
     control = None  # until there is one
 
@@ -79,8 +80,8 @@ class ShareStory(Story):
                 {int(p): lag for p, lag in found["lags"].items()})
 
     def drain(self, seconds=60):
-        """Waits until the group has nothing left to do in any partition. The start offset may stay
-        behind: what is durable is the one before the last change."""
+        """Waits until the lag of the group is 0 in each partition. The durable start offset may be
+        the one before the last change, so it is not compared."""
         limit = time.monotonic() + seconds
         while True:
             ends = self.ends()
@@ -97,7 +98,7 @@ class ShareStory(Story):
         return ends
 
     def nothing_comes_again(self, member):
-        """To the last member, but for what is new."""
+        """Checks that the last member gets only new records."""
         self.expect_state("Stable", 1)
         first = self.next_id
         self.produce(MARKERS)
@@ -110,7 +111,8 @@ class ShareStory(Story):
         self.expect_state("Empty", 0)
 
     def judge(self, crashed):
-        """The last answers may come a moment after all is done."""
+        """Checks the ledger. The last answers may arrive some moments after all records are done,
+        so this retries."""
         limit = time.monotonic() + LAST_ANSWERS_SECONDS
         while True:
             try:
@@ -178,7 +180,8 @@ class Share(ShareStory):
         self.note(f"three members have done all {EARLY} records")
 
     def each_poll_is_short(self):
-        """Only with record_limit: otherwise batches stay whole. A poll may have two fetches."""
+        """Checks the size of polls, but only with record_limit: otherwise batches stay whole. A
+        poll may contain the records of two fetches."""
         if "record_limit" not in self.case.way:
             return
         for member in self.members:
@@ -191,7 +194,8 @@ class Share(ShareStory):
                     said |= got
 
     def a_holder_is_killed(self):
-        """What it held comes again at once, not only when its locks would have expired."""
+        """Checks that the records of a killed member are delivered again at once, and not only when
+        their locks expire."""
         self.produce(HELD)
         holder = self.hold("h", "hold")
         self.start_members("d", "e")
@@ -215,7 +219,8 @@ class Share(ShareStory):
         return holder
 
     def held(self, holder):
-        """By place, with the delivery count; nobody else has got them since."""
+        """The records of a holder, by place, with their delivery counts. Checks that no other
+        member has got them since."""
         held = self.ledger.update().held_by(holder.name)
         for place, count in held.items():
             others = [d for d in self.ledger.deliveries[place] if d.count > count]
@@ -233,7 +238,8 @@ class Share(ShareStory):
         self.clock.until(again, f"what {holder.name} held comes again", seconds)
 
     def locks_expire(self):
-        """One holder stands still, and loses its records; where the client can, another renews."""
+        """One holder is paused, and loses its records. If the client can renew locks, another
+        holder renews, and keeps its records."""
         self.configure(f"share.record.lock.duration.ms={LOCK_SECONDS * 1000}")
         self.produce(HELD)
         stopped = self.hold("p", "hold")
@@ -270,7 +276,7 @@ class Share(ShareStory):
         self.note(f"{len(kept)} records were kept by renewing them")
 
     def server_is_killed(self):
-        """While records are produced and acknowledged."""
+        """Kills the server while records are produced and acknowledged."""
         before = self.ledger.update().ended
         asked = self.control.say(f"produce {self.next_id} {LATE}")
         self.next_id += LATE

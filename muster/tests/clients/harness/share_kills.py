@@ -9,8 +9,8 @@ MEMBER_KILLED_ONE_IN = 20
 
 
 class ShareKills(Kills, ShareStory):
-    """Each input is delivered until it has its end, which was confirmed once at the most; the start
-    offsets of the group never decrease. What was rejected is in the dead letter queue."""
+    """Each input is delivered until it is accepted or rejected, and this is confirmed at most once.
+    The start offsets of the group never decrease. Rejected records are in the dead letter queue."""
 
     name = "shares"
     clients = ("java", "franz-go")
@@ -40,7 +40,7 @@ class ShareKills(Kills, ShareStory):
         return [self.kill] * self.case.kills
 
     def kill(self):
-        """The server, and now and then a member as well."""
+        """Kills the server, and sometimes a member, too."""
         if self.random.randrange(MEMBER_KILLED_ONE_IN) == 0:
             alive = [p for p in self.processors if not p.expected_to_end]
             self.random.choice(alive).kill()
@@ -59,7 +59,7 @@ class ShareKills(Kills, ShareStory):
         self.starts = starts
 
     def look(self):
-        """Nothing is to be read between kills."""
+        """Does nothing: there is no output to read between kills."""
 
     def everything_comes_out(self):
         self.stream.end()
@@ -73,8 +73,9 @@ class ShareKills(Kills, ShareStory):
         self.note(f"all of {self.next_id} inputs have their end")
 
     def letters_came(self):
-        """A letter is there of each record whose rejection was confirmed, and of no record that was
-        neither rejected nor delivered as often as it may be. A kill may repeat letters, as in Kafka."""
+        """Checks that each record whose rejection was confirmed has a dead letter. Only records
+        that were rejected, or were delivered as often as the limit allows, may have a letter. A
+        kill may repeat letters, as in Kafka."""
         letters = self.admin.ask(f"share_letters {self.queue}", "letters", 60)["letters"]
         found = {(partition, offset) for partition, offset, _ in letters}
         must, may = self.ledger.update().of_letters()

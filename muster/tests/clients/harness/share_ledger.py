@@ -1,4 +1,4 @@
-"""What became of each record of a share group, from what its members say."""
+"""The fate of each record of a share group, by the reports of the members."""
 
 from collections import defaultdict
 from contextlib import contextmanager
@@ -12,7 +12,8 @@ SHOWN = 5
 
 @dataclass
 class Delivery:
-    """A record as a member got it, what that was going to ask for, and what was answered."""
+    """A delivery of a record to a member, with the acknowledgement that the member planned, and the
+    server's answer to it."""
 
     member: str
     count: int
@@ -29,7 +30,7 @@ class Delivery:
 
 
 class Ledger:
-    """Reads the reports of all adapters; places are pairs of partition and offset."""
+    """Collects the reports of all adapters. A place is a pair of partition and offset."""
 
     def __init__(self, clock, limit):
         self.clock, self.limit, self.read = clock, limit, 0
@@ -95,12 +96,12 @@ class Ledger:
             self.ended += mine[-1].ended
 
     def held_by(self, member):
-        """By place: the counts of what this member has got."""
+        """The delivery counts of the records that this member got, by place."""
         return {place: d.count for place, found in self.deliveries.items()
                 for d in found if d.member == member}
 
     def of_letters(self):
-        """The places that must have a dead letter, and those that may."""
+        """The places that must have a dead letter, and the places that may have one."""
         must, may = set(), set()
         for place, found in self.deliveries.items():
             if any(d.verdict == "reject" and d.ended for d in found):
@@ -113,7 +114,8 @@ class Ledger:
         return ", ".join(map(str, self.deliveries[place]))
 
     def check(self, produced, crashed):
-        """`crashed`: the server was, so that answers and delivery counts may be lost."""
+        """Checks all records. With `crashed`, the server has crashed, so answers and delivery
+        counts may be lost."""
         faults = [
             f"record {id} at {partition, offset}: {fault}; {self.history((partition, offset))}"
             for id, partition, offset in produced

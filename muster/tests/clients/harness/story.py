@@ -1,4 +1,4 @@
-"""What all stories share: a case, its server, its adapters, and what to wait for."""
+"""Shared by all stories: a case, its server, its adapters, and the conditions to wait for."""
 
 import time
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Case:
 
 
 class Story:
-    """One case against one server, which has started already. Subclasses have `run`."""
+    """One case against one server, which has started already. Subclasses implement `run`."""
 
     def __init__(self, case, server, cache):
         self.case, self.server, self.cache = case, server, cache
@@ -44,7 +44,7 @@ class Story:
         self.history.close()
 
     def figures(self):
-        """What the line of the case says besides, if anything."""
+        """Additional text for the line of the case."""
         return ""
 
     def create_topic(self):
@@ -100,7 +100,8 @@ class Story:
             raise Failure(f"{failure}; {len(left)} missing: {left[:10]}") from None
 
     def expect_group(self, state, members, assignor=None):
-        """Asks for the group until it is as expected; each question is an answer's time apart."""
+        """Asks for the state of the group until it is as expected. The time for an answer is the
+        only pause between two questions."""
         protocol = self.case.client.protocol(assignor or self.case.assignor, members)
         deadline = time.monotonic() + 20
         while True:
@@ -119,7 +120,8 @@ class Story:
         return {int(p): offset for p, offset in answer["offsets"].items()}
 
     def check_commits(self, *consumers):
-        """Every commit that the server acknowledged to one of these is in force."""
+        """Checks that every commit that the server acknowledged to one of these consumers still
+        holds."""
         found = self.committed()
         for consumer in consumers:
             for partition, offset in consumer.commits.items():

@@ -10,8 +10,8 @@ GROUPS, COUNTS = 50, 1_000_000  # as in Counting.java
 
 
 class Streams(Kills):
-    """Half of the kills are of the server. Each input is counted once: of each group of ids there
-    is every count from 1 on, once and in order."""
+    """Half of the kills hit the server. Each input is counted once: the output has every count of
+    each group of ids, from 1 on, once and in order."""
 
     name = "streams"
     clients = ("java", "java-4.3")
@@ -23,8 +23,8 @@ class Streams(Kills):
         self.start_instance("state")
 
     def start_instance(self, state, client=None, **properties):
-        """One with this state directory, of this case's client unless another is given; answers with
-        it."""
+        """Starts an instance with this state directory, by this case's client unless another client
+        is given. Returns its adapter."""
         name = f"streams-{len(self.processors)}"
         command = streams_command(self.cache, client or self.case.client, **{
             "group.protocol": self.protocol, "application.server": f"{name}:1",
@@ -40,7 +40,8 @@ class Streams(Kills):
         return victims
 
     def kill_streams(self):
-        """The next process has the same state directory, so that it takes over at once."""
+        """Kills the instance. The next process has the same state directory, so it takes over at
+        once."""
         self.processors[-1].kill()
         self.start_processors()
         self.note(f"streams killed, {len(self.output.records)} records of output before")

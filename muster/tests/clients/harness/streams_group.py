@@ -1,7 +1,7 @@
 """Kafka Streams in a streams group (KIP-1071): the server makes the internal topics and assigns the
-tasks, one standby of each, while instances join, leave and are killed, and the server is killed. In
-the end each instance knows which one has a key (interactive queries). And an application that goes
-from a classic group to a streams group and back."""
+tasks, with one standby for each task. Meanwhile instances join, leave and are killed, and the
+server is killed. At the end each instance knows which instance has a key (interactive queries). A
+second story moves an application from a classic group to a streams group and back."""
 
 from collections import Counter
 from itertools import chain
@@ -29,7 +29,7 @@ class Instances(Streams):
         self.present[state] = self.start_instance(state)
 
     def lose_instance(self):
-        """Its standbys take over."""
+        """Kills an instance, and starts another one without its state. The standbys take over."""
         state = self.take_one()
         self.present.pop(state).kill()
         self.join()
@@ -39,12 +39,12 @@ class Instances(Streams):
         return self.random.choice(sorted(self.present))
 
     def ask_instance(self, instance, question):
-        """None while its stores move."""
+        """The answer of an instance; None while its stores move."""
         return instance.ask(question, question)[question]
 
     def settled_owners(self, meanwhile=lambda: None):
-        """The groups of ids of each instance, once each has some and together they have all; meanwhile
-        records arrive."""
+        """The groups of ids of each instance, once each instance has some and together they have
+        all. `meanwhile` is called while this waits."""
         owners = {}
 
         def have_all():
@@ -58,9 +58,9 @@ class Instances(Streams):
 
 
 class StreamsGroup(Instances):
-    """A quarter of what is done to the group is a kill of the server, a quarter one of an instance
-    whose state stays, a quarter one whose state is lost, and a quarter an instance that leaves
-    when another has joined."""
+    """Each quarter of the changes to the group is of one kind: the server is killed; an instance is
+    killed, and its state stays; an instance is killed, and its state is lost; an instance leaves
+    after another has joined."""
 
     name = "streams-group"
     occasion = "changes"
@@ -72,7 +72,7 @@ class StreamsGroup(Instances):
         self.joined.ask("create 1", "created")
 
     def each_input_counts_once(self):
-        """And is joined with itself once."""
+        """Also checks that each input is joined with itself once."""
         super().each_input_counts_once()
         joined = Output(self.joined)
 
@@ -88,8 +88,8 @@ class StreamsGroup(Instances):
         self.queries_find_each_count()
 
     def queries_find_each_count(self):
-        """All instances name the same owner and standby of each group of ids, and these have its
-        count."""
+        """Checks that all instances name the same owner and standby of each group of ids, and that
+        owner and standby have the right count."""
         counts = Counter(id % GROUPS for id, *_ in self.control.records)
         expected = sorted([group, count] for group, count in counts.items() for _ in range(INSTANCES))
         instances = {instance.name: instance for instance in self.present.values()}
@@ -115,7 +115,7 @@ class StreamsGroup(Instances):
         return victims
 
     def kill_instance(self):
-        """The next process has its state and its process id."""
+        """Kills an instance. The next process has its state directory, and so its process id."""
         state = self.take_one()
         self.present.pop(state).kill()
         self.join(state)
@@ -129,8 +129,8 @@ class StreamsGroup(Instances):
 
 
 class StreamsMigration(Streams):
-    """The application's group changes from classic to streams and back, each time while it has no
-    members; the state of its instances stays."""
+    """The group of the application changes from classic to streams and back, each time while it has
+    no members. The instances keep their state."""
 
     name = "streams-migration"
     occasion = "changes of protocol"

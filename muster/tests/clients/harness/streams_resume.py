@@ -1,5 +1,5 @@
-"""How long the work of an instance of Kafka Streams waits after it was killed, and how long other work
-pauses meanwhile: to be compared with `--server kafka`."""
+"""Measures how long the work of a killed instance of Kafka Streams waits, and how long other work
+pauses meanwhile. Compare the figures with those of `--server kafka`."""
 
 import statistics
 import time
@@ -10,8 +10,8 @@ from harness.streams_group import Instances
 
 
 class StreamsResume(Instances):
-    """An instance is killed again and again, and another one joins at once. Its work waits until the
-    coordinator finds out, by the end of its session, and the rest of the application has it."""
+    """An instance is killed again and again, and another one joins at once. The work of the killed
+    instance waits until its session has ended, and the other instances have taken the work over."""
 
     name = "streams-resume"
     occasion = "losses"
@@ -41,7 +41,8 @@ class StreamsResume(Instances):
         self.pauses.append(max(arrivals.longest_gap(group) for group in kept))
 
     def everything_comes_out(self):
-        """At least once; counts that an instance wrote to its changelog alone are skipped."""
+        """Waits until each group of ids is counted to the end, at least once. Counts that an
+        instance wrote only to its changelog are skipped."""
         self.stream.end()
         inputs = Counter(id % GROUPS for id in self.all_inputs())
 
@@ -63,7 +64,7 @@ class StreamsResume(Instances):
 
 
 class Arrivals:
-    """When records of each group of ids were read from the output."""
+    """The times at which records of each group of ids were read from the output."""
 
     def __init__(self, output):
         self.output, self.read = output, len(output.records)
@@ -77,7 +78,7 @@ class Arrivals:
         self.read = len(self.output.records)
 
     def of(self, groups, since):
-        """Whether there are some of each of these groups."""
+        """Whether records of each of these groups have arrived since a time."""
         self.look()
         return all(self.times[group] and self.times[group][-1] >= since for group in groups)
 

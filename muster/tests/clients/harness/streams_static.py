@@ -1,5 +1,5 @@
-"""Static members of a streams group: an instance that restarts keeps its work, and the group does not
-rebalance. One that is killed loses its work when its session ends."""
+"""Static members of a streams group: an instance that restarts keeps its work, and the group does
+not rebalance. An instance that is killed loses its work when its session ends."""
 
 from harness.processes import Failure
 from harness.streams_group import INSTANCES, Instances
@@ -9,8 +9,9 @@ AWAY_MS = 20_000  # of a session: longer than a restart
 
 
 class StreamsStatic(Instances):
-    """Two of three restarts are of an instance, the third is a kill of the server, and the epoch of the
-    group stays. In the end an instance is killed, and another one has its name."""
+    """Two of three restarts are of an instance, the third is a kill of the server. The epoch of the
+    group stays the same. At the end an instance is killed, and the epoch increases. Then a new
+    instance with the same name joins."""
 
     name = "streams-static"
     occasion = "restarts"
@@ -26,7 +27,7 @@ class StreamsStatic(Instances):
         self.epoch = self.stable_epoch()
 
     def start_member(self, member):
-        """Its state directory has its name."""
+        """Starts an instance whose state directory has the name of the member."""
         self.present[member] = self.start_instance(member, **{"group.instance.id": member})
 
     def victims(self):

@@ -1,5 +1,5 @@
-"""The instances of an application of Kafka Streams in a streams group go over to the newest version one
-by one, each with its state, while some are killed, and the server."""
+"""The instances of an application of Kafka Streams in a streams group are upgraded to the newest
+version one by one, each with its state. Meanwhile instances and the server are killed."""
 
 from harness.clients import CLIENTS, OLDER_JAVA
 from harness.processes import Failure
@@ -7,7 +7,8 @@ from harness.streams_group import INSTANCES, StreamsGroup
 
 
 class StreamsUpgrade(StreamsGroup):
-    """Meanwhile members of both versions are in the group. Inputs count once, and are joined once."""
+    """The group has members of both versions for a while. Each input is counted once, and joined
+    once."""
 
     name = "streams-upgrade"
     clients = ("java",)

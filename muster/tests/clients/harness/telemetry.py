@@ -1,4 +1,5 @@
-"""The story of metrics that clients push (KIP-714): they are subscribed to, pushed and shown."""
+"""The story of metrics that clients push (KIP-714): a subscription is made, clients push, and
+/metrics shows the figures."""
 
 import re
 import subprocess
@@ -83,7 +84,7 @@ class Telemetry(Story):
             raise Failure(f"no subscription: {done.stdout}{done.stderr}")
 
     def is_shown(self, name, least):
-        """The figures of all of them together, or of the one that has most."""
+        """Waits until some client shows at least this value of a metric."""
         deadline = time.monotonic() + PUSH_SECONDS
         while max((samples := self.server.samples(name)).values(), default=-1) < least:
             if time.monotonic() > deadline:

@@ -1,5 +1,5 @@
-"""The servers of `tools`: beside the listener of the tools they have one with TLS, and one with
-passwords."""
+"""The servers of `tools`. Besides the listener of the tools, each has a listener with TLS, and one
+with passwords."""
 
 from harness import certificates
 from harness.servers import PLAIN_MODULE, Kafka, Muster
@@ -9,7 +9,7 @@ USER, PASSWORD = "sentry", "sentry-secret"
 
 
 class _WithTls:
-    """What both have: `tls/` with keys and certificates, and the listeners."""
+    """Shared by both servers: `tls/` with keys and certificates, and the listeners."""
 
     @property
     def ports_needed(self):

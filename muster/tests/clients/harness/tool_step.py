@@ -59,13 +59,13 @@ class Step:
 
 @dataclass(frozen=True)
 class EndBackground:
-    """Ends (SIGTERM) the oldest that a step with `lines` left running, and waits for it."""
+    """Ends the oldest command that a step with `lines` left running (SIGTERM), and waits for it."""
 
 
 @dataclass(frozen=True)
 class ServedCertificate:
-    """Which of the certificates in `{dir}/tls` the listener with TLS shows, once it is the one that
-    is expected, or has not become that for long."""
+    """Prints which certificate of `{dir}/tls` the TLS listener serves. Waits until it is the
+    expected certificate, but not for ever."""
 
     expected: str
 
@@ -75,9 +75,10 @@ class ServedCertificate:
 
 @dataclass(frozen=True)
 class Log:
-    """Stops the server; what kafka-dump-log reads of one of its internal topics, which comes from
-    `muster log export` or is Kafka's own. With `newest` of each key the last record alone, and none of
-    what is deleted: both servers drop it some time. Steps of another kind cannot follow."""
+    """Stops the server, and prints the content of an internal topic by kafka-dump-log. For muster,
+    `muster log export` writes the files; Kafka has files of its own. With `newest`, prints only the
+    last record of each key, and no deleted keys, because the servers drop older records at
+    different times. Only steps of this kind can follow."""
 
     topic: str
     decoder: str
@@ -89,7 +90,8 @@ class Log:
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Puts a file into `{dir}` for the steps that follow. It may have `{broker}` and `{dir}`, too."""
+    """Writes a file to `{dir}` for the following steps. Its text may contain `{broker}` and
+    `{dir}`."""
 
     name: str
     text: str

@@ -1,7 +1,5 @@
-"""What `tools` runs, in order, against each server: one step per use of a command-line tool.
-
-`{broker}` stands for the id of a broker, `{dir}` for a directory of the run's own.
-"""
+"""The steps of `tools`, in order, for each server: each step is one use of a command-line tool.
+`{broker}` stands for the id of a broker, `{dir}` for a directory of this run."""
 
 from harness.admin_tool_steps import ADMIN
 from harness.broker_config_tool_steps import BROKER_CONFIGS

@@ -7,8 +7,8 @@ PROCESSOR_KILLED_ONE_IN = 20
 
 
 class Transactions(Kills):
-    """Each input is once in the output. What the processors abort themselves has records that no
-    input has."""
+    """Each input is once in the output. The processors also abort transactions on purpose, whose
+    records have ids that no input has."""
 
     name = "transactions"
     clients = ("java", "franz-go")
@@ -26,7 +26,8 @@ class Transactions(Kills):
         return [self.kill] * self.case.kills
 
     def kill(self):
-        """The server, and now and then a processor as well, whose successor has its id."""
+        """Kills the server, and sometimes a processor, too. The successor of the processor has its
+        transactional id."""
         if self.random.randrange(PROCESSOR_KILLED_ONE_IN) == 0:
             victim = self.random.choice([p for p in self.processors if not p.expected_to_end])
             victim.kill()

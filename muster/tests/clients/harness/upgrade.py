@@ -1,4 +1,4 @@
-"""A second story: a group changes its protocol member by member, there and back, as it consumes."""
+"""A second story: a group that consumes changes its protocol member by member, there and back."""
 
 import threading
 
@@ -12,8 +12,8 @@ HISTORY_LINES = 30  # of a partition that was read again
 
 
 class Upgrade(Story):
-    """Rolling restarts with another group.protocol: one member leaves, and another that speaks the
-    other protocol takes its place, until no old one is left."""
+    """Rolling restarts with another group.protocol: one member leaves, and a member with the other
+    protocol takes its place, until no old member is left."""
 
     stream = None  # until there is one
 
@@ -51,7 +51,7 @@ class Upgrade(Story):
         self.replace("c2", self.server_side, self.server_side)
 
     def downgrade(self):
-        """When the last member of the new protocol has left, the group is a classic one again."""
+        """When the last member of the new protocol has left, the group is a classic group again."""
         self.replace("a3", self.classic, self.server_side)
         self.replace("b3", self.classic, self.server_side)
         self.replace("c3", self.classic, self.classic)
@@ -70,8 +70,8 @@ class Upgrade(Story):
         self.note(f"{name} with {assignor} has taken the place of {oldest.name}")
 
     def server_is_killed(self):
-        """While members of both protocols consume. They stand still until the commits were checked,
-        as they would mend what was lost."""
+        """Kills the server while members of both protocols consume. The members are paused until
+        the commits are checked: otherwise they would commit again what was lost."""
         before = {member: member.count("committed") for member in self.members}
         self.clock.until(lambda: all(m.count("committed") > n for m, n in before.items()),
                          "commits of all just before the crash")
@@ -88,7 +88,8 @@ class Upgrade(Story):
         self.note("the server was killed; the members of both protocols continue")
 
     def nothing_is_lost(self):
-        """What was acknowledged has been read, and all of it is committed."""
+        """Checks that all acknowledged records were read, and that everything that was read is
+        committed."""
         self.stream.end()
         self.wait_for_all_acked(*self.everyone)
         ends = {}
@@ -106,7 +107,8 @@ class Upgrade(Story):
         self.note(f"all {len(self.control.records)} records were read")
 
     def nothing_committed_is_read_again(self):
-        """No one reads below an offset whose commit was acknowledged before, whoever's it was."""
+        """Checks that no member reads below an offset whose commit was acknowledged before, to this
+        or to another member."""
         floor, read, again = {}, set(), 0
         for place, (adapter, event) in enumerate(self.clock.reports):
             for _, partition, offset in read_in(event):
@@ -133,7 +135,7 @@ class Upgrade(Story):
 
 
 class Stream:
-    """Has a control process produce again and again, so that records come whatever happens."""
+    """Lets a control process produce again and again, so that records arrive all the time."""
 
     def __init__(self, control, burst=BURST, first=0):
         self.control, self.burst, self.first, self.failure = control, burst, first, None
@@ -162,7 +164,7 @@ class Stream:
 
 
 def history_of(partition, reports):
-    """What consumers reported of this partition, a line for each event."""
+    """The reports of consumers about this partition, a line for each event."""
     lines = []
     for adapter, event in reports:
         offsets = [offset for _, p, offset in read_in(event) if p == partition]

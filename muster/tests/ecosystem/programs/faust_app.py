@@ -1,5 +1,5 @@
-"""Faust copies a topic, and counts the inputs of each group of ids: by a topic that faust makes to
-repartition them, in a table with a changelog."""
+"""Faust copies a topic, and counts the inputs of each group of ids: faust repartitions them by a
+topic that it makes, and keeps the counts in a table with a changelog."""
 
 import os
 

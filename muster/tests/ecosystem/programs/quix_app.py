@@ -1,5 +1,5 @@
-"""Quix Streams copies a topic, and counts the inputs of each group of ids: by a topic that it makes
-to repartition them, in a store with a changelog."""
+"""Quix Streams copies a topic, and counts the inputs of each group of ids: it repartitions them by
+a topic that it makes, and keeps the counts in a store with a changelog."""
 
 import os
 

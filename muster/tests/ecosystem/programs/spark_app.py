@@ -1,4 +1,5 @@
-"""Spark's structured streaming copies a topic, each second what came; its offsets are in a checkpoint."""
+"""Spark's structured streaming copies a topic: each second it copies the new records. Its offsets
+are in a checkpoint."""
 
 import os
 

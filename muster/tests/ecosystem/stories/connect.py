@@ -1,5 +1,6 @@
-"""Kafka Connect, two distributed workers: lines of a file go to a topic and from there to a file,
-records of a topic to another file. A worker is killed, which the other one notices, and the server."""
+"""Kafka Connect with two distributed workers. Lines of a file go to a topic, and from the topic to
+another file; records of a topic go to a third file. A worker is killed, and the other worker
+notices. The server is killed, too."""
 
 import json
 import re
@@ -20,7 +21,8 @@ LOGGED = "-Dlog4j2.level=INFO"
 
 
 def install_connect(cache):
-    """Answers with the class path; the connectors for files are plugins, in a directory of theirs."""
+    """Installs Connect, and returns its class path. The connectors for files are plug-ins, in a
+    directory of their own."""
     pom = PINS / "connect-pom.xml"
     with renewed(cache / "connect", [pom]) as (target, needed):
         if needed:
@@ -63,14 +65,14 @@ class Connect(Pipeline):
         return worker
 
     def everyone_has_joined(self):
-        """Each can be asked, so that it knows who leads."""
+        """Waits until each worker answers, and so knows the leader."""
         def all_answer():
             return all(get(f"{w.rest}/connectors") is not None for w in self.workers.values())
 
         self.clock.until(all_answer, "the workers answer", WAIT_SECONDS)
 
     def connect(self, name, kind, **config):
-        """Has this connector made; a worker that does not lead yet refuses."""
+        """Creates a connector. Retries, because a worker refuses until it knows the leader."""
         config = {key: str(value) for key, value in config.items()}
         config |= {"connector.class": kind, "tasks.max": "1"}
         body = json.dumps(config).encode()
@@ -81,7 +83,8 @@ class Connect(Pipeline):
         return next(iter(self.workers.values()))
 
     def all_run_on(self, *names):
-        """All three connectors and their tasks run, on these workers, each of which has some."""
+        """Waits until all three connectors and their tasks run on these workers, and each worker
+        runs some of them."""
         places = {self.workers[name].rest.removeprefix("http://") for name in names}
 
         def all_run():
@@ -97,7 +100,8 @@ class Connect(Pipeline):
         self.note(f"all connectors run on {', '.join(names)}")
 
     def kill_tool(self):
-        """One worker: the other one takes over, and gives half back to the next."""
+        """Kills one worker: the other takes over, and gives half of the work back to the next
+        worker."""
         self.workers.pop(WORKERS[0]).kill()
         self.all_run_on(WORKERS[1])
         self.output_grows("on one worker")
@@ -141,7 +145,7 @@ class Connect(Pipeline):
 
 
 class Lines(threading.Thread):
-    """Writes lines in the form of records to a file, without a pause that matters."""
+    """Writes lines in the form of records to a file, 50 a second."""
 
     def __init__(self, path):
         super().__init__(daemon=True)
@@ -168,7 +172,8 @@ def ids_of(path):
 
 
 def worker_config(bootstrap, rest, cache):
-    """All of it durable in the cluster; a worker that is gone is missed after 6 s."""
+    """The configs of a worker. All of its state is in the cluster, and a dead worker is noticed
+    after 6 s."""
     return "\n".join([
         f"bootstrap.servers={bootstrap}",
         f"listeners={rest}",

@@ -1,4 +1,4 @@
-"""Where the versions of tools are pinned, and how those of PyPI are installed."""
+"""Where the versions of tools are pinned, and how tools from PyPI are installed."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,8 @@ PROGRAMS = PINS.parent / "programs"
 
 
 def install_from_pypi(cache, name):
-    """Each tool in an environment of its own, as they ask for different versions of clients."""
+    """Installs a tool in an environment of its own, because the tools need different versions of
+    clients."""
     pins = PINS / f"{name}.txt"
     with renewed(cache / name, [pins]) as (target, needed):
         if needed:

@@ -1,6 +1,7 @@
-"""Karapace: two instances of a schema registry, whose state is a topic and whose primary a group elects.
-Every schema that was acknowledged keeps its id, at both, through kills of the server and of an instance.
-No registry that this run asks has it: `karapace` is started from the directory of --binaries."""
+"""Karapace: two instances of a schema registry. Its state is a topic, and a group elects its
+primary. Every acknowledged schema keeps its id, on both instances, while the server and an instance
+are killed. No package registry offers Karapace to this run: `karapace` is started from the
+directory of --binaries."""
 
 import json
 
@@ -53,7 +54,8 @@ class Karapace(Pipeline):
         return self.program(name, [self.options.binaries / BINARY], environment)
 
     def register(self, when):
-        """Through each instance in turn; one that is not the primary forwards it."""
+        """Registers schemas through each instance in turn. An instance that is not the primary
+        forwards them."""
         first = len(self.ids)
         for number in range(first, first + SCHEMAS):
             name = list(self.instances)[number % len(self.instances)]
@@ -72,7 +74,7 @@ class Karapace(Pipeline):
                              f"{self.unknown(name)[:SHOWN]}", WAIT_SECONDS)
 
     def unknown(self, name):
-        """Those of which this instance does not tell what was registered."""
+        """The schemas that this instance does not know, or knows with another content."""
         def knows(number, id):
             answer = get(f"{self.url(name)}/schemas/ids/{id}")
             return answer and json.loads(json.loads(answer)["schema"]) == json.loads(schema(number))

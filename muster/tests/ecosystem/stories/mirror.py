@@ -1,5 +1,6 @@
-"""MirrorMaker 2 between the server and an Apache Kafka, both ways, with the offsets of groups: what a
-group has not read on one side it reads on the other. The server is killed, and so is MirrorMaker."""
+"""MirrorMaker 2 between the server and an Apache Kafka, in both directions, with the offsets of
+groups. A group that has not read some records on one side reads them on the other side. The server
+is killed, and so is MirrorMaker."""
 
 import re
 
@@ -59,7 +60,8 @@ class Mirror(Pipeline):
             self.rounds_are_quiet()
 
     def rounds_are_quiet(self):
-        """Without ACLs on either side, or anything else to do, the log says so in lines alone."""
+        """Checks that MirrorMaker's log has no stack traces. There are no ACLs on either side, and
+        nothing else to report."""
         self.clock.until(lambda: self.tool.log().count(ROUND) >= 2 * ROUNDS,
                          "MirrorMaker asks for ACLs again", WAIT_SECONDS)
         if traces := STACK_TRACE.findall(self.tool.log()):
@@ -92,7 +94,7 @@ class Mirror(Pipeline):
         self.note(f"{len(expected)} came back; the group read {again} again")
 
     def group_goes_on_there(self):
-        """Once all its offsets are there."""
+        """Continues the group on the other side, once all of its offsets are there."""
         self.member.leave()
         asker = self.adapter("control", "asker", self.mirrored("here"), "lz4", server=self.there)
         asker.wait("ready", 0, "asker starts", WAIT_SECONDS)
@@ -120,7 +122,7 @@ class Mirror(Pipeline):
 
 
 def config(here, there, topic):
-    """Each second all that is done at intervals."""
+    """The configs of MirrorMaker. All periodic work is done every second."""
     intervals = ("refresh.topics", "refresh.groups", "sync.topic.acls", "sync.topic.configs",
                  "emit.checkpoints", "emit.heartbeats", "sync.group.offsets")
     internal = ("config.storage", "offset.storage", "status.storage", "checkpoints.topic",

@@ -1,5 +1,5 @@
-"""What the stories of pipelines share: inputs come in without a pause, a tool makes an output of
-them, and after kill -9 of the server and of the tool each input that was acknowledged is there."""
+"""Shared by the stories of pipelines: inputs arrive without a pause, and a tool makes an output of
+them. After kill -9 of the server and of the tool, each acknowledged input must be in the output."""
 
 from collections import defaultdict
 
@@ -18,7 +18,7 @@ GROUPS, COUNTS = 50, 1_000_000  # a count of a group of ids is an id itself, as 
 
 
 class Pipeline(Story):
-    """Subclasses start the tool, and say which ids its output has."""
+    """A story of a tool. Subclasses start the tool, and return the ids in its output."""
 
     settings = SETTINGS
     kafka = Kafka  # the server, where it is one
@@ -31,11 +31,11 @@ class Pipeline(Story):
 
     @classmethod
     def missing(cls, options):
-        """Why the story cannot be told on this machine; nothing if it can."""
+        """The reason why the story cannot run on this machine; None if it can."""
 
     @staticmethod
     def install(cache):
-        """Brings the tool into the cache."""
+        """Installs the tool to the cache."""
 
     def run(self):
         self.begin()
@@ -55,7 +55,7 @@ class Pipeline(Story):
         self.stream = Stream(self.control, BURST, FIRST_ID)
 
     def kill_tool(self):
-        """Half of what runs, or all; its successor resumes there."""
+        """Kills the tool, or a part of it. Its successor resumes the work."""
         self.tool.kill()
         self.start_tool()
         self.note("tool killed")
@@ -69,7 +69,7 @@ class Pipeline(Story):
         self.note(f"server killed, {len(self.control.records)} inputs acknowledged before")
 
     def output_grows(self, what):
-        """By inputs that are produced from now on: ids are in order."""
+        """Waits until inputs that are produced from now on are in the output. Ids ascend."""
         with self.clock.changed:
             last = max((record[0] for record in self.control.records), default=0) + BURST
         self.clock.until(lambda: max(self.outputs(), default=0) > last, f"output grows {what}",
@@ -89,7 +89,7 @@ class Pipeline(Story):
         self.note(f"{len(inputs)} inputs, each in the output")
 
     def end(self):
-        """Clean ends of all that still runs."""
+        """Ends everything that still runs, cleanly."""
         self.stop_tool()
         self.control.end()
         self.server.stop()
@@ -104,7 +104,8 @@ class Pipeline(Story):
         super().discard()
 
     def producer(self, name, topic, server=None):
-        """One that has created its topic, and committed its beginning for its readers."""
+        """Starts a producer, which creates its topic, and commits the beginning of the topic for
+        its readers."""
         producer = self.adapter("control", name, topic, "lz4", server=server)
         producer.wait("ready", 0, f"{name} starts", WAIT_SECONDS)
         producer.ask(f"create {PARTITIONS}", "created", WAIT_SECONDS)
@@ -125,7 +126,7 @@ class Pipeline(Story):
 
 
 class Copy(Pipeline):
-    """The output is a topic with the inputs as they were."""
+    """A story whose output is a topic with unchanged inputs."""
 
     output = None  # its reader, until there is one
 
@@ -147,8 +148,8 @@ class Copy(Pipeline):
 
 
 class CopyAndCount(Copy):
-    """The program also counts the inputs of each group of ids in a table, which it has to find again
-    when it was killed, and writes each count to a topic."""
+    """The program also counts the inputs of each group of ids in a table, and writes each count to
+    a topic. It must find the table again after it was killed."""
 
     counts_topic = "counts"
 
@@ -180,5 +181,5 @@ class CopyAndCount(Copy):
 
 
 def reached(found, expected):
-    """At least once: no count is below the number of inputs."""
+    """Whether each count is at least the number of inputs: programs count at least once."""
     return all(found[group] >= count for group, count in expected.items())

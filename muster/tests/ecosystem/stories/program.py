@@ -1,4 +1,5 @@
-"""A process of a tool: watched as the clients' adapters are, though it says nothing but its log."""
+"""A process of a tool. It is watched like an adapter of a client, but reports nothing except its
+log."""
 
 import os
 import signal
@@ -27,7 +28,7 @@ class Program:
             raise Failure(f"{self.name} ended with status {self.process.returncode}")
 
     def kill(self):
-        """SIGKILL, to it and to what it started: it has a session of its own."""
+        """SIGKILL to the process and to the processes that it started: they share a session."""
         self.expected_to_end = True
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -36,7 +37,7 @@ class Program:
         kill(self.process)
 
     def stop(self):
-        """SIGTERM; one that takes too long is a failure."""
+        """SIGTERM. Fails if the process does not end in time."""
         self.expected_to_end = True
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -54,7 +55,8 @@ class Program:
 
 
 def get(url):
-    """The body of what is at a URL of a program; None while it does not answer, or with an error."""
+    """The body at a URL of a program; None while the program does not answer, or answers with an
+    error."""
     return ask(url)
 
 

@@ -1,5 +1,5 @@
-"""Programs that copy and count with the libraries for it: Kafka Streams in Java, Faust and Quix Streams
-in Python; and Spark, which copies."""
+"""Programs that copy and count with stream processing libraries: Kafka Streams in Java, Faust and
+Quix Streams in Python. Spark only copies."""
 
 from harness.clients import JAVA, install, maven_jars, renewed, streams_command
 from harness.processes import Adapter
@@ -9,7 +9,7 @@ from stories.pipeline import Copy, CopyAndCount
 
 
 class Streams(CopyAndCount):
-    """At least once; exactly once is in the client matrix, with the same program."""
+    """Kafka Streams, at least once. The client matrix runs the same program with exactly once."""
 
     counts_topic = "output"
 
@@ -29,7 +29,7 @@ class Streams(CopyAndCount):
 
 
 class FromPypi(CopyAndCount):
-    """A program in programs/, with what its tool's requirements name."""
+    """A program of the directory programs/, with the pinned packages of its tool."""
 
     arguments = ()
 

@@ -1,5 +1,5 @@
-"""Suites that were written for Kafka: franz-go's own tests, and those of an application with Spring and
-Testcontainers, whose container is a process here."""
+"""Test suites that were written for Kafka: franz-go's own tests, and the tests of an application
+with Spring and Testcontainers. Here a process takes the place of the container."""
 
 import json
 import os
@@ -17,7 +17,7 @@ SUITE_SECONDS = 900
 
 
 class Suite(Pipeline):
-    """Subclasses have the words that run it, and count what passed."""
+    """A suite. Subclasses return the command that runs it, and count the passed tests."""
 
     passed = 0
 
@@ -72,7 +72,8 @@ class FranzGo(Suite):
 
 
 class Spring(Suite):
-    """The application and its tests are in programs/spring; they start a muster of their own."""
+    """The application and its tests are in programs/spring. The tests start a muster of their
+    own."""
 
     program = "mvn"
 

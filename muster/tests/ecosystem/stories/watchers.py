@@ -1,6 +1,6 @@
-"""Programs that watch lag from outside. What they say of a group is exact: while its member reads, when
-it has left, and after kill -9 of the server. No registry that this run asks has a build of them: they are
-started from the directory of --binaries."""
+"""Programs that watch lag from outside. The lag that they show for a group must be exact: while its
+member reads, when the member has left, and after kill -9 of the server. No package registry offers
+these programs to this run: they are started from the directory of --binaries."""
 
 import json
 import re
@@ -15,7 +15,8 @@ READ, LEFT, MORE = 400, 100, 60  # records that are read, left behind, and produ
 
 
 class Watcher(Pipeline):
-    """Subclasses start a program, and say what lag it shows for a group."""
+    """A story of a program that watches lag. Subclasses start the program, and return the lag that
+    it shows for a group."""
 
     shown = None  # the lags that the story waited for
 
@@ -56,7 +57,7 @@ class Watcher(Pipeline):
         self.note(f"{self.name} shows lag {expected}: {when}")
 
     def also(self):
-        """What else the program does."""
+        """Checks further features of the program."""
 
     def figures(self):
         return f"lag {', '.join(map(str, self.shown or []))}"
@@ -65,13 +66,13 @@ class Watcher(Pipeline):
         return self.options.binaries / self.name
 
     def lag_in_metrics(self, metric, group, topic):
-        """The sum over partitions; None if the page lacks some."""
+        """The sum over all partitions; None if the page lacks some of them."""
         labels = {f'{group}="{self.group}"', f'{topic}="{self.topic}"'}
         found = [value for names, value in self.metrics(metric) if labels <= names]
         return sum(found) if len(found) == PARTITIONS else None
 
     def metrics(self, metric):
-        """Pairs of the labels and the value."""
+        """Pairs of the labels and the value of each series."""
         page = get(f"http://127.0.0.1:{self.port}/metrics") or ""
         line = re.compile(rf"^{metric}(?:{{(.*)}})? (\S+)$", re.MULTILINE)
         return [(set(labels.split(",")), float(value)) for labels, value in line.findall(page)]
@@ -97,14 +98,15 @@ class KafkaOfNode0(Kafka):
 
 
 class Kminion(Watcher):
-    """With its probes from end to end. It wants partition i of their topic on broker i, and takes the
-    brokers' ids to begin with 0: when it starts it moves partitions from any other place."""
+    """kminion with its end-to-end probes. It expects partition i of the probes' topic on broker i,
+    and assumes that broker ids begin with 0: at its start it moves partitions that are
+    elsewhere."""
 
     name = "kminion"
     kafka = KafkaOfNode0
 
     def start_tool(self):
-        """Without the topic it would panic."""
+        """Creates the topic of the probes first: without it kminion would panic."""
         brokers = ",".join(map(str, range(self.case.shards)))
         words = ["--create", "--topic", PROBED, "--replica-assignment", brokers]
         run(*QUICK_JAVA, "-cp", self.options.kafka, "org.apache.kafka.tools.TopicCommand",
@@ -122,7 +124,8 @@ class Kminion(Watcher):
                                    "topic_name")
 
     def also(self):
-        """Probes go round. (It counts commits only within 10 s of finding its coordinator.)"""
+        """Checks that probes arrive. (kminion counts commits only within 10 s after it has found
+        its coordinator.)"""
         names = ("messages_acked_total", "messages_received_total")
         before = {name: self.probes(name) for name in names}
         for name in names:
