@@ -1,4 +1,4 @@
-"""The crates that a binary consists of, by cargo's metadata."""
+"""The crates that a binary consists of, according to cargo's metadata."""
 
 import json
 import pathlib
@@ -9,7 +9,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Crates:
-    """Crates of binaries, the crates whose code is in these or makes a part of them, and which uses which."""
+    """The crates of some binaries, all crates whose code is linked into them or generates a part of them, and the uses
+    among these crates."""
 
     def __init__(self, *names):
         self.all, self.uses = {}, {}
@@ -46,5 +47,5 @@ def metadata(target):
 
 
 def is_linked(dependency):
-    """Not one for tests or build scripts alone."""
+    """Whether a dependency is not only for tests or build scripts."""
     return any(it["kind"] is None for it in dependency["dep_kinds"])

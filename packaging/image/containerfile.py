@@ -1,4 +1,5 @@
-"""Reads a Containerfile without a base, so that its image can be made without an engine. Only what ours uses is known."""
+"""Reads a Containerfile without a base, so that its image can be made without an engine. Knows only the instructions that
+muster's file uses."""
 
 import json
 import pathlib
@@ -7,7 +8,7 @@ import sys
 
 
 class Containerfile:
-    """What an engine starts, and which files it copies."""
+    """The config with which an engine starts the image, and the files to copy."""
 
     def __init__(self, path):
         self.config = {"Env": ["PATH=/usr/bin:/bin"], "WorkingDir": "/"}
@@ -36,7 +37,8 @@ class Containerfile:
                 sys.exit(f"a Containerfile with {instruction} {rest} needs an engine")
 
     def fill(self, root, context, binary):
-        """Copies its files, and answers who owns what is not root's."""
+        """Copies the files of the image. Returns the owner and the mode of each file that does not
+        belong to root."""
         owners = {}
         for copy in self.copies:
             target = root / copy.target.lstrip("/")

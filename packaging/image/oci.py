@@ -1,7 +1,7 @@
 """Images as OCI archives, made without an engine: the same files give the same bytes.
 
-An archive has an image for each of its architectures. `podman load` and `skopeo` read any; `docker load` of an engine that is
-older than its store of images by containerd reads those of one architecture."""
+An archive has an image for each of its architectures. `podman load` and `skopeo` read all archives. `docker load` reads an
+archive with several architectures only if the engine stores images by containerd."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 
 @dataclasses.dataclass(frozen=True)
 class Blob:
-    """A part of the archive, which has the name of its hash."""
+    """A part of the archive. Its name is its hash."""
 
     media_type: str
     content: bytes
@@ -57,8 +57,8 @@ class Image:
 
 
 def image(architecture, root, config, owners):
-    """The files below a directory, and the config with which an engine starts them. `owners` has user and
-    mode of what is not root's, or has another mode than the usual, by its path."""
+    """An image of the files below a directory, with the config for the engine. `owners` has, by path, the
+    user and mode of files that do not belong to root or have an unusual mode."""
     layer = layer_of(root, owners)
     compressed = Blob("application/vnd.oci.image.layer.v1.tar+gzip", gzip.compress(layer, 9, mtime=0))
     whole = {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A consumer or a producer of the staged business, by confluent-kafka (librdkafka).
+"""A client of the staged incidents, by confluent-kafka (librdkafka): a consumer, a producer, or idle connections.
 
     client.py consume BOOTSTRAP GROUP TOPIC [NAME=VALUE ...]
     client.py produce BOOTSTRAP TOPIC RECORDS_PER_SECOND
     client.py idle BOOTSTRAP CONNECTIONS
 
-Names of a consumer are keys of librdkafka, and `pause`: the seconds that its work on a record takes."""
+The names of a consumer's settings are keys of librdkafka, and `pause`: the seconds that it works on a record."""
 
 import socket
 import sys

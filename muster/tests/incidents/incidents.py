@@ -1,5 +1,5 @@
-"""Twelve incidents: what is done to a server with its business, and how it is known that it took
-effect. What an operator sees meanwhile is noted; see README.md."""
+"""Twelve incidents. Each function causes an incident, takes notes of what an operator sees
+meanwhile, and checks that the incident took effect. See README.md."""
 
 import os
 import resource
@@ -25,7 +25,8 @@ class Incident:
 
 
 def a_slow_consumer(stage):
-    """Each record of `billing` takes its members half a second; more than that comes in."""
+    """The members of `billing` take half a second for each record, which is slower than records
+    arrive."""
     slow = [client for client in stage.clients if "billing" in client.args]
     for number, client in enumerate(slow, 1):
         stage.end(client)
@@ -57,8 +58,8 @@ def a_topic_that_grows(stage):
 
 
 def a_bad_regular_expression(stage):
-    """Members of the new protocol, where the server resolves expressions, with a back-reference, which
-    RE2J does not have."""
+    """Members of the consumer protocol, whose expressions the server resolves, subscribe by an
+    expression with a back-reference. RE2J has no back-references."""
     for number in (1, 2):
         stage.consume("fraud", r"^(o)r\1ders", "group.protocol=consumer", f"client.id=fraud-{number}")
     go_on(stage)
@@ -87,7 +88,7 @@ def a_stalled_disk(stage):
 
 
 def a_static_member_twice(stage):
-    """Two processes were given the same group.instance.id."""
+    """Two processes have the same group.instance.id."""
     for number in (1, 2):
         stage.consume("billing", "orders", f"client.id=billing-new-{number}",
                       "group.instance.id=billing-blue")
@@ -109,7 +110,7 @@ def a_rolling_restart(stage):
 
 
 def an_expired_session_storm(stage):
-    """The machine of all consumers stands still for longer than their sessions."""
+    """All consumers are paused for longer than their sessions."""
     consumers = [client for client in stage.clients if "consume" in client.args]
     for client in consumers:
         client.send_signal(signal.SIGSTOP)
@@ -121,7 +122,8 @@ def an_expired_session_storm(stage):
 
 
 def a_clock_step(stage):
-    """Two days ahead: offsets of groups without members, and records, look old."""
+    """The wall clock is set two days ahead: records, and offsets of groups without members, look
+    old."""
     stage.server.set_clock("+2d")
     go_on(stage)
     stage.until(lambda: "the wall clock was set" in stage.log(), "it is noticed")
@@ -133,7 +135,7 @@ def a_descriptor_shortage(stage):
 
 
 def a_shard_that_is_loaded_again(stage):
-    """Bytes of snapshots change while groups that are not used are in them alone."""
+    """Bytes of snapshots are overwritten while unused groups are only in the snapshots."""
     archived = [f"archive-{number}" for number in range(200)]
     for group in archived:
         stage.commit(group, "orders", 1)
@@ -153,7 +155,7 @@ def a_shard_that_is_loaded_again(stage):
 
 
 def go_on(stage):
-    """Looks three times while it lasts."""
+    """Takes notes three times while the incident lasts."""
     for _ in range(3):
         time.sleep(SECONDS / 3)
         stage.note()
@@ -165,7 +167,8 @@ def lag(stage, group):
 
 
 class OnVolume(Muster):
-    """On a file system of its own, which can be filled and frozen; only root can mount it."""
+    """A server on a file system of its own, which can be filled and frozen. Only root can mount
+    it."""
 
     data_place = "volume/data"
 
@@ -179,7 +182,7 @@ class OnVolume(Muster):
 
 
 class WithClock(Muster):
-    """With a wall clock that can be set (libfaketime)."""
+    """A server whose wall clock can be set (libfaketime)."""
 
     LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 

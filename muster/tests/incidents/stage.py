@@ -1,4 +1,5 @@
-"""A server with its business, and what an operator sees of it: the log, the page's API, metrics."""
+"""A server with groups at work, and the view of an operator: the log, the page's API, and
+metrics."""
 
 import json
 import shutil
@@ -24,7 +25,7 @@ SHARDS = 2
 
 
 class Stage:
-    """A server in a directory, two consumers in each group, and what is noted of it."""
+    """A server in a directory, two consumers in each group, and the notes about the server."""
 
     def __init__(self, binary, python, directory, settings=(), server=Muster):
         directory.mkdir(parents=True)
@@ -48,7 +49,8 @@ class Stage:
     # The normal work of the groups.
 
     def open_business(self):
-        """All topics, two members in each group, and producers; until the groups are stable."""
+        """Creates all topics, and starts two members in each group, and producers. Waits until the
+        groups are stable."""
         from confluent_kafka.admin import AdminClient, NewTopic
 
         self.kafka = AdminClient({"bootstrap.servers": self.server.bootstrap})
@@ -81,7 +83,7 @@ class Stage:
             consumer.commit(offsets=offsets, asynchronous=False)
 
     def committed(self, group, topic):
-        """Asks for the offsets of a group; the answer may be an error."""
+        """Asks for the offsets of a group. The answer may be an error."""
         from confluent_kafka import KafkaException, TopicPartition
 
         with self.member_of(group) as consumer:
@@ -109,7 +111,7 @@ class Stage:
     # The view of an operator.
 
     def note(self):
-        """Keeps what page and metrics show now, as the next of several looks."""
+        """Keeps the present state of the page and of the metrics, in a folder of its own."""
         self.notes += 1
         place = self.directory / f"look-{self.notes}"
         place.mkdir()
@@ -144,7 +146,7 @@ class Stage:
             return error.read().decode()
 
     def rebalances(self, group):
-        """The causes of a group's rebalances, by its page."""
+        """The causes of a group's rebalances, according to the page."""
         of = self.api(f"groups/{urllib.parse.quote(group)}")["rebalances"]
         return {it["cause"] for rebalance in of for it in rebalance["causes"]}
 

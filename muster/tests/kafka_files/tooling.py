@@ -1,4 +1,4 @@
-"""What the scripts here share: Kafka's jars, and the program that fills a cluster."""
+"""Shared by these scripts: Kafka's jars, and the programs that fill a cluster."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def kafka_class_path():
-    """Kafka in `$MUSTER_CLIENTS_CACHE`, where the client matrix has it, too."""
+    """The class path of Kafka in `$MUSTER_CLIENTS_CACHE`, which the client matrix uses, too."""
     return install_kafka(cache())
 
 
 def streams_class_path():
-    """Kafka Streams with its clients, beside it."""
+    """The class path of Kafka Streams and its clients in the same cache."""
     install(["java"], cache())
     return cache() / "java" / "*"
 
@@ -27,12 +27,12 @@ def cache():
 
 
 def fill(class_path, server, *words):
-    """Runs Fill.java against a server; its output."""
+    """Runs Fill.java against a server, and returns its output."""
     return java(class_path, HERE / "Fill.java", server.bootstrap, *words)
 
 
 def fill_newer(class_path, server, *words):
-    """Runs FillNewer.java against a server; its output."""
+    """Runs FillNewer.java against a server, and returns its output."""
     return java(class_path, HERE / "FillNewer.java", server.bootstrap, *words)
 
 
@@ -42,7 +42,7 @@ def java(class_path, *words):
 
 
 def output(words, status=0):
-    """What a program prints that ends with this status."""
+    """The output of a program, which must end with this status."""
     words = [str(word) for word in words]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != status:

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over its pipe: the protocol of its developer tools, in JSON."""
+"""Headless Chromium, controlled through a pipe by the protocol of its developer tools (JSON)."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ PATIENCE = 30
 
 
 class Browser:
-    """A browser with one page. Errors of scripts and refused loads gather in `errors`."""
+    """A browser with one page. `errors` collects errors of scripts, and loads that were refused."""
 
     def __init__(self, command: str, profile: str):
         to_browser, self.out = os.pipe()
@@ -83,7 +83,7 @@ class Browser:
         return result["result"].get("value")
 
     def until(self, expression: str, what: str = ""):
-        """The value of an expression, once it is true; and the seconds until then."""
+        """Waits until an expression is true. Returns its value, and how many seconds this took."""
         began = time.monotonic()
         while time.monotonic() < began + PATIENCE:
             # While a page is being opened, none of its elements exist yet.
@@ -96,7 +96,8 @@ class Browser:
         raise self.failure(f"{what or expression} does not hold after {PATIENCE} s")
 
     def failure(self, words: str) -> AssertionError:
-        """What failed comes last: whoever runs this may show the end of the output only."""
+        """The error for a failed check. The failed check comes last, because a caller may show only
+        the end of the output."""
         page = self.evaluate("document.body.innerText")
         return AssertionError(f"the page has\n{page}\nerrors: {self.errors}\n{words}")
 
@@ -122,7 +123,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def nodes(self) -> list[tuple[str, str]]:
-        """Role and name of all that a screen reader finds."""
+        """The role and name of each node that a screen reader finds."""
         tree = self.call("Accessibility.getFullAXTree")["nodes"]
         value = lambda node, key: str(node.get(key, {}).get("value", ""))
         return [(value(node, "role"), value(node, "name")) for node in tree

@@ -57,7 +57,7 @@ class Story:
             raise self.browser.failure(words)
 
     def is_sound(self, name: str) -> None:
-        """What holds for each page: no error, names for screen readers, contrast, width."""
+        """Checks that apply to each page: no errors, names for screen readers, contrast, width."""
         browser = self.browser
         self.check(not browser.take_errors(), f"{name}: errors")
         nodes = browser.nodes()

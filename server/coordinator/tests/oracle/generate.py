@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Random transcripts: the oracle's own generator, limited to the APIs that muster serves.
+"""Random transcripts by the oracle's own generator (gen.py), limited to the APIs that muster serves.
 
-  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
+  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     writes an OUT/AREA-SEED.jsonl for each
 
-Only the areas txn-offsets and mixed-txn have transactions. In the areas classic, static and offsets every member is a classic one, and
-some groups are not of consumers; there are also requests that gen.py never sends (old versions, odd
-groups, the same group twice). In the areas consumer, regex, txn-offsets, migration, both-static and both-offsets members are
-of the protocol that gen.py gives them. The area mixed has all of that at once: classic, consumer, static
-and regex members, groups that are converted between the protocols, offsets, requests of administrators,
-configs of groups, and topics that are created, extended and deleted. The area mixed-txn is mixed with producers that
-commit offsets in transactions. The area streams is gen.py's; mixed-streams has several streams groups with larger
-topologies, standbys, lost answers, commits of members that lag, and clients of the other protocols in the same groups.
-The area descriptions is gen.py's streams-topology, with a plugin that does not fail.
+An area is a kind of transcript. Only the areas txn-offsets and mixed-txn have transactions.
+
+- classic, static, offsets: every member is a classic member, and some groups are no consumer groups. There are also requests
+  that gen.py never sends: old versions, unusual groups, the same group twice.
+- consumer, regex, txn-offsets, migration, both-static, both-offsets: members have the protocol that gen.py gives them.
+- mixed: everything at once: classic, consumer, static and regex members, groups that are converted between the protocols,
+  offsets, requests of administrators, configs of groups, and topics that are created, extended and deleted.
+- mixed-txn: like mixed, and producers commit offsets in transactions.
+- streams: the area of gen.py.
+- mixed-streams: several streams groups with larger topologies, standbys, lost answers, commits of members that lag, and
+  clients of the other protocols in the same groups.
+- descriptions: the area streams-topology of gen.py, with a plug-in that does not fail.
 """
 import os
 import sys
@@ -197,7 +200,7 @@ class MixedSim(ClassicSim):
             self.step_of(client)
 
     def roll(self):
-        """In a group that changes its protocol, a member of the new one replaces one of the old."""
+        """Replaces a member of the old protocol by a member of the new one, in a group that changes its protocol."""
         old = [c for c in self.live() if c.group.startswith("mixed") and c.member
                and isinstance(c, gen.Classic) == (self.phase == 1)]
         if old:

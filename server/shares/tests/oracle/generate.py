@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Random transcripts: the oracle's own generator, without what muster has no counterpart of.
+"""Random transcripts by the oracle's own generator, without operations that muster has no counterpart of.
 
-  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     OUT/AREA-SEED.jsonl each
+  MUSTER_ORACLE=<the oracle's folder> generate.py OUT AREA:SEED[:STEPS]...     writes an OUT/AREA-SEED.jsonl for each
 
-The area share-state is the generator's. In quiet and busy every write of a share partition is answered at once, without
-an error, and offsets are altered only while no share partition is open. Fetches wait for half a second at most, and not
-across the end of locks: Kafka ends locks one by one, and gives a fetch that waits only the records of the first. No lock
-stands when a share partition is closed: in Kafka it ends all the same, and is written. In busy share partitions are opened again
-and logs are cut more often. In dead groups have a dead letter queue, whose letters may be answered late, but
-not after their share partition is closed.
+An area is a kind of transcript.
+
+- share-state: the area of the generator.
+- quiet, busy: every write of a share partition is answered at once, without an error, and offsets are altered only while no
+  share partition is open. A fetch waits for at most half a second, and never while a lock ends: Kafka ends locks one by
+  one, and gives a waiting fetch only the records of the first lock. No lock is left when a share partition is closed: Kafka
+  would still end and write such a lock.
+- busy: share partitions are opened again more often, and logs are cut more often.
+- dead: groups have a dead letter queue. Letters may be answered late, but not after their share partition is closed.
 """
 import os
 import sys
