@@ -48,7 +48,7 @@ pub enum Limited {
     PendingBytes,
 }
 
-/// Why a request was refused that needs more of a limit.
+/// A request was refused because it needs more of `limit` than its client may still use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     pub limit: Limited,

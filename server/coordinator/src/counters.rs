@@ -162,7 +162,8 @@ impl Gauges {
         self.member_bytes += u64::from(after.member_bytes);
     }
 
-    /// The gauges of the groups with this standing, and of the members of its kind.
+    /// The gauge of the groups with this standing, and the gauge of all members of the same kind of
+    /// group.
     fn of(&mut self, standing: Option<Standing>) -> Option<(&mut u64, &mut u64)> {
         let (classic, consumer) = (&mut self.classic_members, &mut self.consumer_members);
         let (share, streams) = (&mut self.share_members, &mut self.streams_members);

@@ -137,8 +137,8 @@ impl Timers {
         false
     }
 
-    /// Whether an entry of the queue comes before `due`, a deadline that has come after it was put
-    /// off.
+    /// Whether another entry of the queue has an earlier deadline. A timer that was put off must
+    /// then wait for this entry, so that timers fire in the order of their deadlines.
     fn is_behind(&self, due: Due) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first < due)
     }

@@ -92,7 +92,8 @@ impl Members {
         self.iter().filter(is_late).map(|it| it.identity.member_id.clone()).collect()
     }
 
-    /// Keeps the leader if it has joined, else elects the first member that has. False if none has.
+    /// Keeps the leader if it has joined, else elects the first member that has joined. Returns
+    /// false if no member has joined.
     pub(crate) fn elect_leader(&mut self) -> bool {
         let has_joined = |it: &&Member| it.parked_join.is_some();
         if self.leader.as_ref().and_then(|it| self.get(it)).as_ref().is_some_and(has_joined) {

@@ -10,8 +10,8 @@ use crate::modern::{Draft, Refusal};
 use crate::turn::Turn;
 
 impl ConsumerGroup {
-    /// Decides how a member's changed subscription affects the group. A new expression does not
-    /// bump the group epoch before it is resolved, except that of a classic member.
+    /// Decides how a member's changed subscription affects the group. A new expression bumps the
+    /// group epoch when it is resolved. If a classic member sent it, it bumps the epoch at once.
     pub(super) fn effect(
         &mut self,
         turn: &mut Turn<'_, '_>,
@@ -55,9 +55,10 @@ impl ConsumerGroup {
         classify(shared, subscriptions, members)
     }
 
-    /// Accounts for an expression that a member replaced by one that is not resolved yet. Returns
-    /// whether the topics changed to which the group was subscribed. Like Kafka, the group notices
-    /// the new expression only when it is resolved.
+    /// Called when a member replaces its expression by an expression that is not resolved yet. Like
+    /// Kafka, the group notices the new expression only when it is resolved. Until then, the hash
+    /// without the old expression's topics counts as current. Returns whether the topics of the
+    /// previous subscriptions have changed.
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,

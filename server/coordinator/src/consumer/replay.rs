@@ -1,4 +1,5 @@
-//! Applies the records of a consumer group, and counts what only consumer groups have.
+//! Applies the records of a consumer group. Counts the members by assignor, by classic protocol and
+//! by regular expression, and the bytes of their profiles.
 
 use super::ConsumerGroup;
 use super::member::{Member, Profile, current_from_record};

@@ -1,5 +1,5 @@
-//! The differences between kinds of groups: how members subscribe, what is assigned to them, the
-//! records of that, and the answer.
+//! The differences between kinds of groups: the form of a subscription, the things that are
+//! assigned to members, the records that store both, and the answer to a heartbeat.
 //!
 //! | | consumer | share | streams |
 //! |---|---|---|---|

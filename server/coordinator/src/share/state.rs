@@ -53,8 +53,8 @@ impl StatePartitions {
         *self = Self { retry_at, ..recorded };
     }
 
-    /// The partitions of a topic that have no share state, without those for which it was requested
-    /// recently.
+    /// The partitions of a topic that have no share state, except the partitions for which share
+    /// state was requested recently.
     pub(crate) fn lacking(&self, topic: Uuid, count: i32, now: i64) -> PartitionSet {
         let waits = self.retry_at.get(&topic).is_some_and(|at| now < *at);
         let initializing = self.initializing.get(&topic).filter(|_| waits);

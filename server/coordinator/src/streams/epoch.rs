@@ -1,5 +1,5 @@
-//! How a heartbeat affects the group epoch: by the member's profile, the topology and the existing
-//! topics, and configs.
+//! The effect of a heartbeat on the group epoch, which depends on the profiles of members, the
+//! topology, the existing topics and configs.
 
 use super::configured::{Configured, configure};
 use super::member::Profile;

@@ -100,7 +100,8 @@ pub(crate) struct Recorded {
     description: Described,
 }
 
-/// The topology epochs whose description (KIP-1331) was stored, and was finally refused; else -1.
+/// The epoch of the topology whose description (KIP-1331) was stored, and the epoch of the topology
+/// whose description was finally refused. -1 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Described {
     stored: i32,

@@ -1,4 +1,5 @@
-//! Applies the records of a streams group, and counts what only streams groups have.
+//! Applies the records of a streams group. Counts the bytes of member profiles and the processes
+//! that have each task.
 
 use super::description::Description;
 use super::member::{Member, Profile, current_from_record, tags};
