@@ -137,8 +137,7 @@ impl Muster {
         self.log.extend(since.into_iter().filter(|it| !is_of_group(it)));
     }
 
-    /// Until the next load, the log has Kafka's records of the group instead of muster's. See
-    /// [`Self::adopt`].
+    /// Puts Kafka's records of the group in the log until the next load: see [`Self::adopt`].
     pub fn lose(&mut self, group: &str) {
         self.lost.insert(group.to_owned());
     }
