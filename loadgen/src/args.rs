@@ -162,8 +162,8 @@ pub(crate) struct Conduct {
     /// Ends the run if no broker has answered for this long.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) give_up: Duration,
-    /// If one of 100 of muster-load's timers is later than this, the run counts as this machine's
-    /// failure, with exit status 3.
+    /// If one in 100 timers of muster-load fires later than this, the run counts as a failure of
+    /// this machine, with exit status 3.
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     pub(crate) keep_up: Duration,
     /// Ends the run as soon as a rule is broken, but not before this time.

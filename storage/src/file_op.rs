@@ -47,9 +47,9 @@ pub enum Writes {
     Cached,
 }
 
-/// The names that opening creates if they are missing. If what it does not create is missing, reads
-/// complete with [`FileDone::ReadFailed`], and writes and syncs with [`FileDone::Lost`]. The next
-/// operation tries to open the file again.
+/// The names that opening creates if they are missing. If a file or directory is missing that
+/// opening does not create, reads complete with [`FileDone::ReadFailed`], and writes and syncs
+/// complete with [`FileDone::Lost`]. The next operation tries to open the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Creates {
     /// The file and its directory.

@@ -49,8 +49,8 @@ pub(super) struct Member {
     previous: Time,
     /// The earliest start of a rebalance timeout that may be running; `None` if none runs.
     pub(super) must_rebalance: Option<Time>,
-    /// When an answer may have been lost: the last sign of life before it. Cleared when the member
-    /// settles.
+    /// Set if an answer may have been lost: the time of the last sign of life before the loss.
+    /// Cleared when the member settles.
     unsure: Option<Time>,
     /// When the member began to join. `joined` is when it was accepted.
     pub(super) joining: Time,

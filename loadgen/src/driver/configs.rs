@@ -11,7 +11,7 @@ use muster_codec::messages::{
 use super::channel::Channel;
 use super::command::GroupTimes;
 
-/// The resource type of a broker. Only that broker itself can answer.
+/// The resource type of a broker. Only the broker itself can report its configs.
 const BROKER: i8 = 4;
 /// The keys of the session timeout and of the heartbeat interval of a kind of group.
 type TimeKeys = [&'static str; 2];
@@ -39,7 +39,7 @@ const KEYS: [&str; 16] = [
     "offsets.topic.replication.factor",
 ];
 
-/// The values of those keys, as the broker reports them. A broker may lack some keys. The result is
+/// The values of [`KEYS`], as the broker reports them. A broker may lack some keys. The result is
 /// empty if the broker does not answer or denies DescribeConfigs.
 pub(super) async fn describe(
     channel: &mut Channel,

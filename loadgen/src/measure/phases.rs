@@ -21,7 +21,7 @@ pub struct Sums {
     pub unowned_partition_seconds: f64,
     /// The number of delivered records.
     pub delivered: u64,
-    /// The number of those records that had already been delivered before.
+    /// The number of delivered records that had already been delivered before.
     pub redelivered: u64,
 }
 

@@ -51,8 +51,8 @@ pub(super) enum Purpose {
     },
     /// A fetch that belongs to the load.
     Fetch,
-    /// A fetch for newly assigned partitions. `losses` is that of [`super::owned::Owned`] when it
-    /// was sent.
+    /// A fetch for newly assigned partitions. `losses` is the value of
+    /// [`super::owned::Owned::losses`] when the fetch was sent.
     FirstFetch {
         losses: u32,
     },

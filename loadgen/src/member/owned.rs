@@ -76,7 +76,7 @@ impl Owned {
         Some(std::mem::replace(self, Self { losses, ..Self::default() }).partitions)
     }
 
-    /// Takes a committed offset, or -1 for none. It sets the position only if that is unknown.
+    /// Takes a committed offset, or -1 for none. Sets the position if it is unknown.
     pub(super) fn found(&mut self, partition: &Partition, offset: i64) {
         let Ok(at) = self.partitions.binary_search(partition) else { return };
         if self.positions[at] == UNKNOWN {

@@ -243,7 +243,7 @@ pub struct Phase {
     /// The number of records delivered in this phase.
     #[serde(default, skip_serializing_if = "is_none")]
     pub delivered: u64,
-    /// The number of those records that had already been delivered before.
+    /// The number of records delivered in this phase that had already been delivered before.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redelivered: u64,
 }

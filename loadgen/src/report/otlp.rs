@@ -107,7 +107,7 @@ impl Moment {
     }
 }
 
-/// A number as protobuf encodes it in JSON, which has no other numbers.
+/// A number as protobuf encodes it in JSON. JSON has no infinity and no NaN, so they are strings.
 fn double(value: f64) -> Value {
     match value {
         f64::INFINITY => "Infinity".into(),

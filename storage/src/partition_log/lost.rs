@@ -6,8 +6,8 @@ use crate::file_op::FileToken;
 /// The loss of a log by a write or sync that found no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LostWrite {
-    /// The base offset of the segment whose file it was. Stands for the newest segment if the file
-    /// was not that of a segment.
+    /// The base offset of the segment to which the file belongs. If the file belongs to no segment,
+    /// this is the newest segment.
     pub segment: i64,
     /// Appended records from this offset on never become readable. Earlier ones do, once their own
     /// writes are completed.
@@ -15,7 +15,7 @@ pub struct LostWrite {
 }
 
 impl PartitionLog {
-    /// The loss by the operation with a token of this log.
+    /// The loss that the operation with this token has caused.
     pub fn lost(&self, token: FileToken) -> LostWrite {
         let low = token.0 & TOKEN_MASK;
         if low & SIDE_BIT != 0 {
@@ -35,7 +35,7 @@ impl PartitionLog {
         }
     }
 
-    /// The loss by a sync of a segment: none of the appended records.
+    /// The loss that a sync of a segment has caused: all appended records stay readable.
     pub fn lost_sync(&self, segment: i64) -> LostWrite {
         LostWrite { segment, from: self.log_end_offset() }
     }

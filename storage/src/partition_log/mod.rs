@@ -154,7 +154,7 @@ pub struct PartitionLog {
     /// The file number of the next compacted segment.
     next_file: u64,
     /// The offsets of the compacted segment whose file has the suffix `.swap`, if there is such a
-    /// file. A startup replaces the segments with these offsets by it.
+    /// file. At startup this file replaces the segments with these offsets.
     swap: Option<Range<i64>>,
 }
 

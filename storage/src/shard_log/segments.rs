@@ -20,7 +20,8 @@ pub(crate) struct Segment {
     pub(crate) end: u32,
     /// The position of the first block that was not compacted; equals `end` if there is none.
     pub(crate) dirty_from: u32,
-    /// The position of its last operation. If it has none, that of the last operation before it.
+    /// The position of its last operation. In a segment without operations: the position of the
+    /// last operation before the segment.
     pub(crate) last_position: u64,
     /// The latest timestamp in the first block, and in all blocks, in ms.
     pub(crate) first_timestamp: i64,
@@ -30,7 +31,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment without blocks; `last_position` is that of the last operation before it.
+    /// A segment without blocks. `last_position` is the position of the last operation before it.
     pub(crate) fn new(
         sequence: u64,
         block_bytes: u32,
@@ -434,7 +435,7 @@ impl Segments {
         }
     }
 
-    /// The compacted segment is gone: the segments that it was to replace are those of the log.
+    /// The compacted segment is gone. The segments that it has replaced belong to the log again.
     pub(crate) fn restore_replaced(&mut self) {
         self.list.extend(std::mem::take(&mut self.replaced));
         let dropped = self.list.values().map(|segment| segment.dropped_position);

@@ -22,7 +22,7 @@ pub(super) struct Contest {
     pub(super) holder: MemberIndex,
     pub(super) session: u32,
     pub(super) partition: Partition,
-    /// An answer confirms it if the request was sent after this time.
+    /// The session was still alive if one of its requests was sent after this time and answered.
     after: Time,
     first: Event,
     second: Event,

@@ -362,8 +362,8 @@ impl PartitionLog {
         Slice::Wait { bytes: 0 }
     }
 
-    /// Removes the file that a start would put in the place of a segment that is about to be
-    /// dropped. This must precede the removal of the segment: after a kill in between, the
+    /// Removes the `.swap` file that would replace, at the next startup, a segment that is about to
+    /// be dropped. This must precede the removal of the segment: after a kill in between, the
     /// segment's records still exist, and are dropped again.
     pub(super) fn drop_swap_of(&mut self, segment: i64, ops: &mut Vec<FileOp>) {
         if let Some(swap) = self.swap.take_if(|replaced| replaced.contains(&segment)) {

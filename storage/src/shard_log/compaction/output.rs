@@ -38,8 +38,8 @@ pub(super) enum Fate {
     /// the log.
     KeepClean,
     Drop,
-    /// Drop a tombstone past its delete horizon, or the marker of a transaction. Replay on state of
-    /// an earlier position misses it.
+    /// Drop a tombstone past its delete horizon, or the marker of a transaction. A replay on state
+    /// of an earlier position then lacks this record.
     DropMissed,
 }
 
@@ -47,8 +47,7 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Output {
     purpose: Purpose,
-    /// Drop a tombstone past its delete horizon, or the marker of a transaction. A replay on state
-    /// of an earlier position lacks this record.
+    /// The new segment's entry in the list of segments. It grows with each block.
     segment: Segment,
     /// The position of the first block whose keys were not compared, if there is one.
     dirty_from: Option<u32>,

@@ -88,7 +88,8 @@ pub struct Recovered {
     pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
     cut: Option<Cut>,
-    /// Files that no longer belong to the log, with their segments unless these are compacted.
+    /// Files that no longer belong to the log, by sequence number. The value is None if the file is
+    /// a compacted segment.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
     spared: Spared,
@@ -209,8 +210,8 @@ impl Recovery {
             return refuse(Case::J, sequence, 0, "the segment before it is missing");
         }
         if let Some(Unfinished { first, .. }) = self.unfinished {
-            // This segment may have been begun before an earlier one was created again. It must not
-            // have blocks.
+            // An earlier segment was never completed, perhaps because it was being created again.
+            // This segment may be older, but it must not have blocks.
             let Ok(None) = self.header(sequence, bytes) else {
                 let what = "its header is not valid, and segments follow";
                 return refuse(Case::I, first, 0, what);

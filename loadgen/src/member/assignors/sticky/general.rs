@@ -88,9 +88,9 @@ impl<'a> Balance<'a> {
         let mut givers = self.givers(place);
         let mut receivers = self.receivers(place);
         let mut moved = false;
-        // If a giver has received a partition since, its entry is outdated and too low. This is
-        // harmless: it had the least load then, so its load and those after it differ from the
-        // least by at most one.
+        // If a giver has received a partition in the meantime, its entry is too low. This is
+        // harmless: only the least loaded subscriber receives a partition. So the load of this
+        // giver, and the loads of the givers after it, are at most one above the least.
         while let Some(mut giver) = givers.pop() {
             if giver.load <= self.least(&mut receivers) + 1 {
                 break;
