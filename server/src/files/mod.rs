@@ -150,8 +150,8 @@ impl<I: FileIo> Files<I> {
     /// Closes files whose operations have ended, and starts calls that need not wait any longer.
     /// Call this after an operation has ended.
     ///
-    /// Only an open waits, until closing files are closed. These wait only for operations and calls
-    /// under way, which end by themselves.
+    /// A deadlock is impossible. Only the opening of a file waits for closing files. A closing file
+    /// waits only for operations and calls under way, and they end by themselves.
     pub fn resume(&mut self, io: &mut I) {
         if !self.closing.is_empty() {
             let Self { closing, calls, now, .. } = self;

@@ -1,5 +1,5 @@
-//! Long requests: the next one is taken out of the input of its connection, and answered from the
-//! parts of the shard.
+//! Long requests in a shard: takes the next one out of the input of its connection, and passes the
+//! parts of the shard from which [`crate::long_requests`] makes the answer.
 
 use super::Shard;
 use super::authorization::Screened;

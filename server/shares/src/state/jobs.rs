@@ -23,9 +23,9 @@ impl States {
         self.states.values().all(|state| state.created != state.written)
     }
 
-    /// Snapshots of cold share partitions. Among the `count` share partitions after a key, these
-    /// are the ones without a snapshot for `interval_ms`
-    /// (`share.coordinator.cold.partition.snapshot.interval.ms`). Their updates can then be removed
+    /// Snapshots of cold share partitions: they have had no snapshot for `interval_ms`
+    /// (`share.coordinator.cold.partition.snapshot.interval.ms`). Visits the next `count` share
+    /// partitions after a key. After a snapshot, the updates of its share partition can be removed
     /// from the log.
     pub fn cold_snapshots(
         &self,
@@ -39,7 +39,8 @@ impl States {
         })
     }
 
-    /// Tombstones for share partitions whose topics were deleted, among the `count` after a key.
+    /// Tombstones for share partitions whose topics were deleted. Visits the next `count` share
+    /// partitions after a key.
     pub fn without_topics(
         &self,
         (after, count): (Option<&SharePartitionKey>, usize),

@@ -43,8 +43,8 @@ impl Turns {
         self.arrived.remove(&connection);
     }
 
-    /// The time when the first frame in `input`, the unhandled end of a connection's input, was
-    /// whole.
+    /// The time at which the first frame in `input` was whole. `input` is the part of a
+    /// connection's input that is not handled yet.
     fn first_frame_came(&mut self, connection: ConnectionId, input: &[u8]) -> Option<i64> {
         let arrived = self.arrived.get_mut(&connection)?;
         let all: usize = arrived.iter().map(|(bytes, _)| bytes).sum();

@@ -1,5 +1,5 @@
 //! A world with a simulated node: the faults that only a simulated machine has, and the checks that
-//! look into it.
+//! read the internal state of its node.
 
 use super::{Machine, Phase, Setup, World};
 use crate::coverage::{Coverage, Seen};
