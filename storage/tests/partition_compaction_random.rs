@@ -176,7 +176,7 @@ impl History {
         self.starts_at = self.world.log.log_start_offset();
     }
 
-    /// Drops the first segments by their size, with a crash at every operation.
+    /// Drops the first segments because of `retention.bytes`, with a crash at every operation.
     fn retain(&mut self) {
         let kept = self.random.below(self.world.log.size()) as i64;
         let config = TopicConfig { segment_bytes: 2_500, ..TopicConfig::default() };

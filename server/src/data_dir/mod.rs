@@ -146,9 +146,9 @@ impl DataDir {
     }
 }
 
-/// Makes the directory and its parents, and syncs its name. An existing directory may come from a
-/// start that was killed before the name was durable; a process without access to the parent
-/// directory did not make it, and its failure does not count.
+/// Makes the directory and its parents, and syncs its name. The name of an existing directory is
+/// synced, too, because the startup that made it may have been killed before the sync. This sync
+/// may fail: a process without access to the parent directory cannot have made the directory.
 fn make(path: &Path) -> io::Result<()> {
     let is_new = !path.exists();
     fs::create_dir_all(path)?;

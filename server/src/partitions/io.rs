@@ -62,7 +62,7 @@ pub(super) struct Part {
 /// The scrubs of partitions: see `scrub.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
-    /// The time of the pass's next read. Reads of suspects are not limited to its rate.
+    /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
     pub next_at: i64,
     /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The last
     /// scrub continues first.

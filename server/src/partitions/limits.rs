@@ -38,7 +38,8 @@ pub(crate) const DECOMPRESSED_BYTES_MAX: usize = 32 << 20;
 /// produces fail with a retriable error.
 pub(crate) const UNWRITTEN_BYTES_MAX: usize = 200 << 20;
 
-/// The size of reads under way at which later reads wait. The read that exceeds it is begun.
+/// The size of all reads under way at which further reads wait. The read that exceeds this limit
+/// is still begun.
 pub(crate) const READ_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// The maximum size of records of internal topics in one answer, unless the first batch is larger.

@@ -92,8 +92,8 @@ impl File {
         &self.inner.file
     }
 
-    /// Whether this whole part of the file was in the page cache, completely read, a moment ago.
-    /// False if this is unknown.
+    /// Whether all of this part of the file was in the page cache a moment ago, and not still being
+    /// read from the disk. False if this is unknown.
     pub(crate) fn is_cached(&self, offset: u64, len: u32) -> bool {
         let page_cache = self.inner.page_cache.lock();
         page_cache.unwrap_or_else(PoisonError::into_inner).holds(self.std(), offset, len)

@@ -42,8 +42,8 @@ struct Map {
 }
 
 impl PageCache {
-    /// Whether all of this part was in the page cache, completely read, a moment ago. False if this
-    /// is unknown.
+    /// Whether all of this part was in the page cache a moment ago, and not still being read from
+    /// the disk. False if this is unknown.
     pub(crate) fn holds(&mut self, file: &impl AsRawFd, offset: u64, len: u32) -> bool {
         let from = offset - offset % page_bytes();
         let end = offset + u64::from(len);

@@ -35,8 +35,11 @@ impl<'a> Run<'a> {
 impl Coordinator {
     /// Applies a batch of the log: plain, transactional, or a marker. Skips groups that a snapshot
     /// has at this position or a later one. `position` is the position of the last operation in the
-    /// batch's block. A snapshot never splits a block's operations, unless compaction has rewritten
-    /// the block; then its records are the records from which the group was made.
+    /// batch's block.
+    ///
+    /// A group is added to a snapshot only at the end of a block, so it contains all operations of
+    /// a block or none. Compaction may have merged several blocks since. Some records from which
+    /// the group was made are then applied to it again.
     ///
     /// # Errors
     /// This version cannot read a record.

@@ -42,8 +42,8 @@ pub fn in_other_order(api: ApiKey, kafka: &Value, muster: &Value) -> bool {
         && assignments[0] == assignments[1]
 }
 
-/// The records in one order: each assignment with sorted topics, and the members of a classic group
-/// sorted, because they are ordered by their assignments.
+/// The records in an order that does not depend on the assignments: the topics of each assignment
+/// are sorted, and so are the members of a classic group.
 fn in_one_order(records: &[Value]) -> Vec<Value> {
     let mut records = records.to_vec();
     for record in &mut records {

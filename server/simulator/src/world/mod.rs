@@ -143,7 +143,7 @@ pub(crate) trait Machine: Sized {
 
     /// Accepts a client's connection to a shard. The client shows this principal.
     fn accept(&mut self, link: LinkId, shard: u32, principal: Option<Arc<str>>);
-    /// Takes bytes of a client, which arrive.
+    /// Delivers bytes that a client has sent.
     fn receive(&mut self, link: LinkId, bytes: Vec<u8>);
     /// Notes that the client has read this number of bytes of the output.
     fn taken(&mut self, link: LinkId, bytes: usize);
