@@ -33,11 +33,15 @@ struct Directory {
 }
 
 /// A release adds two rows, and never changes one.
-const DIRECTORIES: [Directory; 3] = [
+const DIRECTORIES: [Directory; 4] = [
     Directory { version: "before-4.4", end: "killed", has_rest: false },
     Directory { version: "0.1.0", end: "killed", has_rest: true },
     Directory { version: "0.1.0", end: "stopped", has_rest: true },
+    SNAPSHOT_8,
 ];
+
+/// Between two releases: its shard has a snapshot of format 8.
+const SNAPSHOT_8: Directory = Directory { version: "snapshot-8", end: "killed", has_rest: true };
 
 impl Directory {
     fn archive(&self) -> PathBuf {
