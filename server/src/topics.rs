@@ -169,9 +169,13 @@ impl InternalTopic {
     /// # Panics
     /// The partition belongs to no internal topic. A log with [`RULES`] has no such partition.
     pub fn of(partition: LogPartition) -> Self {
-        let found = ROWS.iter().find(|row| row.rule.number == partition.topic);
-        let row = found.unwrap_or_else(|| unreachable!("a log has no topic {}", partition.topic));
-        row.topic
+        let found = Self::of_number(partition.topic);
+        found.unwrap_or_else(|| unreachable!("a log has no topic {}", partition.topic))
+    }
+
+    /// The topic with a number in logs and snapshots.
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
+        ROWS.iter().find(|row| row.rule.number == number).map(|row| row.topic)
     }
 
     pub const fn row(self) -> &'static TopicRow {

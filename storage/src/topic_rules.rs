@@ -32,6 +32,11 @@ impl TopicRules {
         Self(rules)
     }
 
+    /// The numbers of all topics, in the order of the rules.
+    pub fn numbers(self) -> impl Iterator<Item = u8> {
+        self.0.iter().map(|rule| rule.number)
+    }
+
     /// The rule of a topic. None if the log may not contain records of the topic.
     pub(crate) fn get(self, number: u8) -> Option<&'static TopicRule> {
         self.0.iter().find(|rule| rule.number == number)

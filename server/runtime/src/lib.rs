@@ -4,14 +4,20 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+mod damage;
 mod flush_clock;
 mod machine;
 mod replayed;
 mod runtime;
+mod section;
 mod slots;
+mod topic;
 
 pub use counters::LogCounters;
-pub use machine::{Damage, Machine, Transactional, Unlimited};
+pub use damage::{Damage, damaged};
+pub use machine::{Machine, Transactional, Unlimited};
 pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
+pub use section::{Opened, SectionAt, SectionWalk, part_of};
 pub use slots::Slots;
+pub use topic::{Topic, TopicSet};

@@ -1,9 +1,10 @@
 //! The contract of a state machine.
 
+use crate::{Damage, Opened, SectionAt};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, WriteRecord};
 use muster_storage::TopicRule;
-use std::fmt;
+use muster_storage::snapshot::Part;
 use std::ops::{Add, Sub};
 
 /// The replicated state of one partition of an internal topic: a function of the records that the
@@ -12,12 +13,19 @@ pub trait Machine: 'static {
     /// The rule of the topic in logs.
     const RULE: TopicRule;
 
+    /// The names of the sections that a machine has in a snapshot, for error messages. The number
+    /// of a section on the disk is its place here.
+    const SECTIONS: &'static [&'static str];
+
     /// A record of the topic.
     type Record<'r>: WriteRecord;
 
     /// The amounts that a machine uses of the limits that all machines of its topic on a shard
     /// share.
     type Held: Copy + Default + Add<Output = Self::Held> + Sub<Output = Self::Held>;
+
+    /// The progress of writing a section.
+    type Walk: 'static;
 
     /// A value of a shard to which all machines of the topic report, such as a budget.
     type Shared;
@@ -42,6 +50,33 @@ pub trait Machine: 'static {
 
     /// Reports to the shared value. Called after each call of the machine.
     fn settle(&mut self, _shared: &mut Self::Shared) {}
+
+    /// Notes that a snapshot is opened that has all operations up to a position. For the sections
+    /// that are opened after this call, their own positions count instead. Sections without content
+    /// are not opened.
+    fn begin_after(&mut self, position: u64);
+
+    /// Begins to write a section; None if it has no content.
+    fn begin_section(&self, section: u8, at: SectionAt) -> Option<Self::Walk>;
+
+    /// Appends the next part of a section, about `bytes`, to `out`. Returns the section's place
+    /// when it is complete.
+    ///
+    /// # Errors
+    /// The section cannot be written, so no snapshot can be made.
+    fn write_section(
+        &mut self,
+        walk: &mut Self::Walk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage>;
+
+    /// Loads a section of a snapshot into a machine that has replayed nothing.
+    ///
+    /// # Errors
+    /// The section is damaged. The machine must not be used then.
+    fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage>;
 
     /// The damage that the machine has found in its part of a snapshot since the snapshot was
     /// opened. Once there is damage, no answer or record of the machine may be used.
@@ -81,15 +116,5 @@ impl Sub for Unlimited {
 
     fn sub(self, _: Self) -> Self {
         self
-    }
-}
-
-/// A description of the damage of a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage(pub String);
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }

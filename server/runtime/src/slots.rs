@@ -20,6 +20,8 @@ pub struct Slots<M: Machine> {
     deadlines: BTreeSet<(i64, u32)>,
     /// The first damage that a call has found.
     damage: Option<Damage>,
+    /// The partitions of which a snapshot had a section.
+    opened: Vec<u32>,
 }
 
 /// The index for partitions that the shard does not lead.
@@ -50,7 +52,8 @@ impl<M: Machine> Slots<M> {
             all.push(Entry { index, machine: new(), held: M::Held::default(), deadline: None });
         }
         let (held, deadlines) = (M::Held::default(), BTreeSet::new());
-        Self { places, all, held, shared, deadlines, damage: None }
+        let (damage, opened) = (None, Vec::new());
+        Self { places, all, held, shared, deadlines, damage, opened }
     }
 
     /// Calls the machine of a partition. `act` also gets the amounts that the other machines use of
@@ -184,5 +187,21 @@ impl<M: Machine> Slots<M> {
     /// only in the machine's next call.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
+    }
+
+    /// Like [`Self::damage`], but asks all machines that can be damaged, for topics with read-only
+    /// calls that find damage.
+    pub fn damage_of_all(&self) -> Option<Damage> {
+        self.opened.iter().find_map(|index| self.of(*index).damage())
+    }
+
+    /// Calls the machine of a partition to open a section of a snapshot. None if another shard
+    /// leads the partition.
+    pub(crate) fn open<R>(&mut self, index: u32, act: impl FnOnce(&mut M) -> R) -> Option<R> {
+        let opened = self.on_led(index, |machine, _| act(machine))?;
+        if self.opened.last() != Some(&index) {
+            self.opened.push(index);
+        }
+        Some(opened)
     }
 }

@@ -3,7 +3,7 @@
 mod toys;
 
 use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_runtime::{Damage, Slots};
+use muster_runtime::{Damage, Machine, Slots};
 use toys::{Sum, record};
 
 /// The slots of partitions 1, 4 and 6.
@@ -77,7 +77,7 @@ fn the_partition_that_follows_is_the_next_one_that_holds_enough() {
 fn a_batch_is_replayed_unless_the_snapshot_or_another_shard_has_it() {
     let (mut slots, mut builder) = (slots(), BatchBuilder::default());
     [record(3), record(5)].iter().for_each(|record| builder.append(0, record));
-    slots.each(|sum| sum.in_snapshot = 1);
+    slots.each(|sum| sum.begin_after(1));
     *slots.shared_mut() = 0;
     let batch = Batch::read(builder.seal(0, 0)).unwrap();
     let mut replay = |index, position| slots.replay(index, &batch, position).transpose().unwrap();

@@ -2,12 +2,17 @@
 //! cluster's records.
 
 use crate::cluster::ClusterImage;
+use crate::config::Config;
 use crate::topics::{self, InternalTopic};
-use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ClusterRecord;
-use muster_runtime::{Machine, NotWritten, Runtime, Slots, Unlimited, replay_each};
+use muster_codec::{DecodeError, Reader};
+use muster_runtime::{
+    Damage, Machine, NotWritten, Opened, Runtime, SectionAt, Slots, Topic, Unlimited, damaged,
+    replay_each,
+};
 use muster_storage::TopicRule;
+use muster_storage::snapshot::Part;
 use std::sync::Arc;
 
 /// The index of the cluster's only partition.
@@ -22,6 +27,9 @@ pub(crate) struct Accepted {
 #[derive(Debug)]
 struct ImageMachine {
     image: ClusterImage,
+    /// The config from the file and the command line. The records of the image are the differences
+    /// from it.
+    config: Arc<Config>,
     /// The position up to which a snapshot contains all records; 0 without a snapshot.
     in_snapshot: u64,
 }
@@ -29,8 +37,12 @@ struct ImageMachine {
 impl Machine for ImageMachine {
     const RULE: TopicRule = InternalTopic::Cluster.row().rule;
 
+    const SECTIONS: &'static [&'static str] = &["the records of the cluster"];
+
     type Record<'r> = ClusterRecord<'r>;
     type Held = Unlimited;
+    /// The records are written at once.
+    type Walk = ();
     type Shared = ();
 
     fn apply(&mut self, operation: &[ClusterRecord<'_>], position: u64) {
@@ -53,32 +65,75 @@ impl Machine for ImageMachine {
     fn next_deadline(&self) -> Option<i64> {
         None
     }
+
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot = position;
+    }
+
+    fn begin_section(&self, _section: u8, _at: SectionAt) -> Option<()> {
+        Some(())
+    }
+
+    fn write_section(
+        &mut self,
+        (): &mut (),
+        at: SectionAt,
+        _bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        let records = self.image.records(&self.config);
+        Ok(Some(at.whole(out, |out| records.iter().for_each(|record| write_record(record, out)))))
+    }
+
+    fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        self.in_snapshot = opened.from;
+        let mut reader = Reader::new(opened.bytes()?);
+        while !reader.rest().is_empty() {
+            let (key, value) = read_record(&mut reader).map_err(damaged)?;
+            if let Some(record) = ClusterRecord::read(key, value).map_err(damaged)? {
+                self.image.apply(&record);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a key and a value, each after its length; a length of -1 means that there is no value.
+fn write_record(record: &ClusterRecord<'_>, out: &mut Vec<u8>) {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    record.write_key(&mut key);
+    let has_value = record.write_value(&mut value);
+    out.extend((key.len() as i32).to_be_bytes());
+    out.extend(key);
+    out.extend(if has_value { value.len() as i32 } else { -1 }.to_be_bytes());
+    out.extend(value);
+}
+
+fn read_record<'b>(reader: &mut Reader<'b>) -> Result<(&'b [u8], Option<&'b [u8]>), DecodeError> {
+    let key_len = usize::try_from(reader.i32()?).map_err(|_| DecodeError::UnexpectedEnd)?;
+    let key = reader.take(key_len)?;
+    let value_len = usize::try_from(reader.i32()?).ok();
+    Ok((key, value_len.map(|len| reader.take(len)).transpose()?))
 }
 
 impl Accepted {
-    pub(crate) fn new(image: ClusterImage) -> Self {
-        let new = || ImageMachine { image: image.clone(), in_snapshot: 0 };
+    /// `config` is the config from the file and the command line.
+    pub(crate) fn new(image: ClusterImage, config: &Arc<Config>) -> Self {
+        let new = || {
+            let (image, config) = (image.clone(), Arc::clone(config));
+            ImageMachine { image, config, in_snapshot: 0 }
+        };
         Self { machines: Slots::new([INDEX], (), new) }
+    }
+
+    /// The machine, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        &mut self.machines
     }
 
     /// The image.
     pub(crate) fn image(&self) -> &ClusterImage {
         &self.machines.of(INDEX).image
-    }
-
-    /// Loads the image from a snapshot, which contains all records up to a position.
-    ///
-    /// # Errors
-    /// The bytes are not the image of a snapshot.
-    pub(crate) fn open(
-        &mut self,
-        position: u64,
-        read: impl FnOnce(&mut ClusterImage) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        self.machines.on(INDEX, |it, _| {
-            it.in_snapshot = position;
-            read(&mut it.image)
-        })
     }
 
     /// Applies a batch of the log: see [`Machine::replay`].

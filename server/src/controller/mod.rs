@@ -41,6 +41,7 @@ use muster_codec::records::ClusterRecord;
 use muster_codec::{ControllerRequest, ControllerResponse, Reader, Request};
 use muster_coordinator::{Ids, RequestId};
 use muster_fairness::Shares;
+use muster_runtime::Topic;
 use muster_storage::AppendError;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -102,9 +103,11 @@ pub(crate) struct Inputs<'i> {
 }
 
 impl Controller {
+    /// `common` is the config from the file and the command line; `config` has altered ones, too.
     pub(crate) fn new(
         image: Arc<ClusterImage>,
         (cluster_id, shards): (Arc<str>, u32),
+        common: &Arc<Config>,
         config: &Config,
     ) -> Self {
         Self {
@@ -112,7 +115,7 @@ impl Controller {
             buckets: Buckets::new(config.controller_quota_window()),
             forgotten: vec![None; shards as usize],
             shares: Shares::new(CREATOR_SHARE),
-            accepted: Accepted::new(ClusterImage::clone(&image)),
+            accepted: Accepted::new(ClusterImage::clone(&image), common),
             published: image,
             unpublished: VecDeque::new(),
             answers: VecDeque::new(),
@@ -125,6 +128,11 @@ impl Controller {
     /// The image with all changes that the log has accepted.
     pub(crate) fn accepted(&self) -> &ClusterImage {
         self.accepted.image()
+    }
+
+    /// The machine of the cluster's partition, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        self.accepted.topic()
     }
 
     /// The newest image that was sent to the shards.

@@ -5,12 +5,20 @@ use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
-use muster_coordinator::{Budget, Coordinator, EVENTS_MAX, Event, Held};
-use muster_runtime::{Damage, Machine, Transactional, replayed};
+use muster_coordinator::{Budget, Coordinator, EVENTS_MAX, Event, Held, SnapshotWalk};
+use muster_runtime::{
+    Damage, Machine, Opened, SectionAt, Transactional, damaged, part_of, replayed,
+};
 use muster_storage::TopicRule;
+use muster_storage::snapshot::Part;
+use std::sync::Arc;
 
 /// The maximum number of group events kept in a turn; further events are only counted.
 const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
+
+/// The sections of a snapshot.
+const GROUPS: u8 = 0;
+const PRODUCERS: u8 = 1;
 
 /// The groups of a slot.
 #[derive(Debug)]
@@ -26,6 +34,14 @@ pub(super) struct GroupsMachine {
 pub(super) struct InSnapshot {
     pub(super) groups: u64,
     pub(super) producers: u64,
+}
+
+/// The progress of writing a section.
+#[expect(clippy::large_enum_variant, reason = "there is one, in a snapshot")]
+pub(super) enum Walk {
+    Groups(SnapshotWalk),
+    /// The producers are written at once.
+    Producers,
 }
 
 /// The budget and the events of a shard, to which its coordinators report.
@@ -59,8 +75,11 @@ impl EventsOfSlots {
 impl Machine for GroupsMachine {
     const RULE: TopicRule = InternalTopic::ConsumerOffsets.row().rule;
 
+    const SECTIONS: &'static [&'static str] = &["groups", "transactions with offsets"];
+
     type Record<'r> = GroupRecord<'r>;
     type Held = Held;
+    type Walk = Walk;
     type Shared = SharedByGroups;
 
     fn apply(&mut self, operation: &[GroupRecord<'_>], position: u64) {
@@ -93,8 +112,49 @@ impl Machine for GroupsMachine {
         }
     }
 
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot = InSnapshot { groups: position, producers: position };
+    }
+
+    fn begin_section(&self, section: u8, at: SectionAt) -> Option<Walk> {
+        match section {
+            GROUPS if self.coordinator.groups() > 0 => {
+                Some(Walk::Groups(SnapshotWalk::new(at.file_at)))
+            }
+            PRODUCERS if !self.producers.is_settled() => Some(Walk::Producers),
+            _ => None,
+        }
+    }
+
+    fn write_section(
+        &mut self,
+        walk: &mut Walk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        match walk {
+            Walk::Groups(walk) => {
+                let written = self.coordinator.write_snapshot(walk, at.position, bytes, out);
+                Ok(written.map_err(damaged)?.map(part_of))
+            }
+            Walk::Producers => Ok(Some(at.whole(out, |out| self.producers.write_snapshot(out)))),
+        }
+    }
+
+    fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        if section == GROUPS {
+            self.in_snapshot.groups = opened.from;
+            let (file, part) = (Arc::clone(opened.file), opened.part);
+            self.coordinator.open_snapshot(file, part.range(), part.crc).map_err(damaged)
+        } else {
+            self.in_snapshot.producers = opened.from;
+            self.producers.open_snapshot(opened.bytes()?).map_err(damaged)
+        }
+    }
+
     fn damage(&self) -> Option<Damage> {
-        self.coordinator.damage().map(|damage| Damage(damage.to_string()))
+        self.coordinator.damage().map(damaged)
     }
 }
 

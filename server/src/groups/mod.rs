@@ -56,9 +56,8 @@ pub(crate) use history::HISTORY_BYTES_MAX;
 pub(crate) use offset_questions::ASKED_BYTES_MAX;
 pub(crate) use slots::ListingOfSlots;
 pub use slots::Slots;
-pub(crate) use snapshot::read_cluster;
 pub(crate) use transactions::Marked;
-pub(crate) use turn::{Inputs, ShareStates, TransactionCoordinators, TurnEnd};
+pub(crate) use turn::{Inputs, OtherTopics, ShareStates, TransactionCoordinators, TurnEnd};
 
 use crate::clock::{Times, earliest};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
@@ -167,7 +166,6 @@ impl Groups {
     pub(crate) fn new(setup: Setup, config: &Config, now: i64) -> Self {
         let Setup { shard, placement, config: common, slots, mut log, cut_bytes, .. } = setup;
         setup.snapshot.0.iter().for_each(|snapshot| log.keep_markers_after(snapshot.from));
-        let (common_of_snapshots, writer) = (Arc::clone(&common), setup.snapshot_writer);
         let mut rewrite = Rewrite::new(shard, Arc::clone(&common));
         setup.damage.iter().for_each(|what| rewrite.begin(what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
@@ -185,7 +183,7 @@ impl Groups {
             log: GroupLog::new(slots, log, partitions, cut_bytes, now),
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
-            snapshots: Snapshots::new(common_of_snapshots, config, writer, setup.snapshot, now),
+            snapshots: Snapshots::new(config, setup.snapshot_writer, setup.snapshot, now),
             check: LogCheck::new(shard, setup.check, rate, now),
             rewrite,
             events: GroupEvents::default(),
@@ -385,7 +383,7 @@ impl Groups {
 
     /// Ends a turn, second part: reports durable removals of deleted topics, and requests file
     /// operations for the log, the snapshot and the check.
-    pub(crate) fn end_turn(&mut self, turn: &TurnEnd<'_>, out: &mut Vec<Command>) {
+    pub(crate) fn end_turn(&mut self, turn: &mut TurnEnd<'_>, out: &mut Vec<Command>) {
         while let Some(version) = self.deleted_topics.next_durable(&self.log) {
             let message = Message::Forgotten { from: self.shard, version };
             out.push(Command::Mail { to: CONTROLLER, message });
@@ -423,16 +421,16 @@ impl Groups {
 
     /// The time when the next turn is needed. While input `is_blocked`, no timer is due, because
     /// timers must not expire a member whose input cannot be read.
-    pub(crate) fn deadline(&self, turn: &TurnEnd<'_>, is_blocked: bool) -> Option<i64> {
+    pub(crate) fn deadline(&self, now: i64, is_stopping: bool, is_blocked: bool) -> Option<i64> {
         let log = self.log();
         earliest([
             self.log.expiry_deadline().filter(|_| !is_blocked),
             log.next_deadline(),
-            self.has_to_forget().then_some(turn.now),
+            self.has_to_forget().then_some(now),
             self.snapshots.deadline(log),
-            self.check.deadline(log, turn),
+            self.check.deadline(log, now, is_stopping),
             // A full log gets its next turn when a part of it is written.
-            self.rewrite.deadline(turn.now).filter(|_| !log.is_full()),
+            self.rewrite.deadline(now).filter(|_| !log.is_full()),
         ])
     }
 

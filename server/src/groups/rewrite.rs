@@ -240,12 +240,14 @@ impl Part {
     ) -> Result<Option<Self>, NotRestated> {
         Ok(Some(match self {
             Self::Cluster => {
-                for record in turn.image.into_iter().flat_map(|image| image.records(config)) {
+                for record in
+                    turn.others.image().into_iter().flat_map(|image| image.records(config))
+                {
                     log.runtime().restate(topics::CLUSTER, turn.now, None, &record)?;
                 }
                 Self::Ids(None)
             }
-            Self::Ids(partition) => match turn.transactions.next_with_ids(partition) {
+            Self::Ids(partition) => match turn.others.transactions().next_with_ids(partition) {
                 Some(partition) => Self::IdsOf(partition, None),
                 None => Self::Shares(None),
             },
@@ -284,7 +286,9 @@ fn append_ids(
     after: Option<String>,
 ) -> Result<Part, NotRestated> {
     let next = || Part::Ids(Some(partition));
-    let Some(coordinator) = turn.transactions.coordinator(partition) else { return Ok(next()) };
+    let Some(coordinator) = turn.others.transactions().coordinator(partition) else {
+        return Ok(next());
+    };
     let mut last = None;
     for id in coordinator.ids_after(after.as_deref()).take(SLICE_RECORDS) {
         if let Ok(Some(record)) = coordinator.record(id, usize::MAX) {
@@ -292,7 +296,7 @@ fn append_ids(
         }
         last = Some(id.to_owned());
     }
-    match turn.transactions.damage() {
+    match turn.others.transactions().damage() {
         Some(damage) => Err(NotRestated::Snapshot(damage.to_string())),
         None => Ok(last.map_or_else(next, |last| Part::IdsOf(partition, Some(last)))),
     }
@@ -306,7 +310,7 @@ fn append_shares(
     after: Option<SharePartitionKey>,
 ) -> Result<Part, NotRestated> {
     let mut last = None;
-    let states = turn.shares.states(slot).into_iter();
+    let states = turn.others.shares().states(slot).into_iter();
     let states = states.flat_map(|it| it.restated_after(after.as_ref()));
     for (key, record) in states.take(SLICE_RECORDS) {
         log.runtime().restate(slot.share_state(), turn.now, None, &record)?;

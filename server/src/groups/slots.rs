@@ -14,11 +14,10 @@ use muster_codec::records::GroupRecord;
 use muster_codec::{DecodeError, Wall};
 use muster_coordinator::{
     Budget, Coordinator, Counters, Counts, Divergence, GroupAsked, GroupView, GroupsPage, Held,
-    Listing, Producer, Rebalance, SnapshotBytes, SnapshotDamage, Topics,
+    Listing, Producer, Rebalance, Topics,
 };
-use muster_runtime::{Damage, NotWritten, Runtime};
+use muster_runtime::{Damage, NotWritten, Runtime, Topic};
 use muster_storage::LogPartition;
-use muster_storage::snapshot::SlotIndex;
 
 /// The coordinators of the slots that a shard leads.
 #[derive(Debug)]
@@ -91,42 +90,9 @@ impl Slots {
         self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.producers))
     }
 
-    /// Begins with a snapshot that contains all slots up to a position. Slots that are opened from
-    /// the snapshot have positions of their own.
-    pub(crate) fn begin_after(&mut self, position: u64) {
-        self.machines.each(|it| {
-            it.in_snapshot = InSnapshot { groups: position, producers: position };
-        });
-    }
-
-    /// Loads the groups of a slot from a snapshot. None if another shard leads the slot.
-    pub(crate) fn open_groups(
-        &mut self,
-        row: &SlotIndex,
-        bytes: SnapshotBytes,
-    ) -> Option<Result<(), SnapshotDamage>> {
-        self.machines.on_led(row.slot, |GroupsMachine { coordinator, in_snapshot, .. }, _| {
-            in_snapshot.groups = row.from;
-            coordinator.open_snapshot(bytes, row.index.range(), row.index.crc)
-        })
-    }
-
-    /// Loads the producers of a slot from a snapshot.
-    ///
-    /// # Errors
-    /// The bytes are damaged, or another shard leads the slot.
-    pub(crate) fn open_producers(
-        &mut self,
-        row: &SlotIndex,
-        bytes: &[u8],
-    ) -> Result<(), DecodeError> {
-        let foreign = DecodeError::InvalidBatch("records of a partition that another shard has");
-        let opened =
-            self.machines.on_led(row.slot, |GroupsMachine { producers, in_snapshot, .. }, _| {
-                in_snapshot.producers = row.from;
-                producers.open_snapshot(bytes)
-            });
-        opened.ok_or(foreign)?
+    /// The machines of all slots, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        &mut self.machines
     }
 
     /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None

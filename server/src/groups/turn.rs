@@ -8,7 +8,7 @@ use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::placement::{Slot, TransactionsPartition};
 use muster_coordinator::Ids;
-use muster_runtime::Damage;
+use muster_runtime::{Damage, TopicSet};
 
 /// The inputs of a call to a coordinator.
 pub(crate) struct Inputs<'i> {
@@ -32,13 +32,19 @@ pub(crate) struct TurnEnd<'t> {
     pub(crate) is_stopping: bool,
     /// The config including altered configs.
     pub(crate) config: &'t Config,
-    /// On the controller, the image with all changes that the log has accepted.
-    pub(crate) image: Option<&'t ClusterImage>,
-    /// The coordinators of transactions, whose records are in the same log.
-    pub(crate) transactions: &'t dyn TransactionCoordinators,
-    /// The states of share partitions, whose records are in the same log.
-    pub(crate) shares: &'t dyn ShareStates,
+    pub(crate) others: &'t mut dyn OtherTopics,
     pub(crate) connections: &'t Connections,
+}
+
+/// The internal topics beside the groups, whose records are in the same log. As a [`TopicSet`] it
+/// has these topics only.
+pub(crate) trait OtherTopics: TopicSet {
+    /// On the controller, the image with all changes that the log has accepted.
+    fn image(&self) -> Option<&ClusterImage>;
+
+    fn transactions(&self) -> &dyn TransactionCoordinators;
+
+    fn shares(&self) -> &dyn ShareStates;
 }
 
 /// The coordinators of transactions of a shard, whose records are in the same log.

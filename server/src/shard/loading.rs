@@ -244,14 +244,14 @@ impl Loaded {
         let mut effects = Effects::default();
         let opened = partitions.open(times, data, &image, &mut effects);
         opened.map_err(|error| LoadError::Io { path: data.to_owned(), error })?;
-        let Common { may_have_lost_writes, life: number, .. } = self.common;
+        let Common { may_have_lost_writes, life: number, config: ref common, .. } = self.common;
         let life = Life { number, may_have_lost_writes };
         let (number, placement) = (self.number, self.common.placement);
         let transactions = Transactions::new(number, placement, self.transactions, life);
         let setup = Setup {
             shard: number,
             placement,
-            config: Arc::clone(&self.common.config),
+            config: Arc::clone(common),
             slots: self.slots,
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
@@ -284,7 +284,7 @@ impl Loaded {
                 &config,
             ),
             telemetry: Telemetry::new(&config, &image),
-            controller: self.image.map(|image| Controller::new(image, cluster, &config)),
+            controller: self.image.map(|it| Controller::new(it, cluster, common, &config)),
             to_controller: ToController::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),

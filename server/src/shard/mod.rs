@@ -31,6 +31,7 @@ mod streams_groups;
 mod telemetry;
 #[cfg(test)]
 pub(crate) mod tests;
+mod topics;
 mod transactions;
 mod troubles;
 

@@ -5,14 +5,15 @@ use super::reading::read_segments;
 use super::{Common, KnownLog, LoadError};
 use crate::cluster::ClusterImage;
 use crate::controller::Accepted;
-use crate::groups::{Slots, TransactionCoordinators, read_cluster};
-use crate::placement::{Slot, TransactionsPartition};
+use crate::groups::{Slots, TransactionCoordinators};
+use crate::placement::{CONTROLLER, Slot, TransactionsPartition};
 use crate::shares::SlotStates;
 use crate::topics::{self, InternalTopic};
 use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_coordinator::SnapshotBytes;
 use muster_faults::Fault;
+use muster_runtime::{Opened, Topic, TopicSet};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotHeader,
     SnapshotRefusal,
@@ -39,6 +40,7 @@ impl From<LoadError> for Unusable {
 
 /// The state of a shard while its log is read.
 pub(super) struct Start {
+    number: u32,
     pub(super) slots: Slots,
     pub(super) transactions: Coordinators,
     pub(super) shares: SlotStates,
@@ -58,10 +60,11 @@ impl Start {
     /// An empty state.
     pub(super) fn new(common: &Common, number: u32) -> Self {
         Self {
+            number,
             slots: Slots::new(&common.config, common.placement, number),
             transactions: Coordinators::new(&common.config, common.placement, number, common.life),
             shares: SlotStates::new(&common.config, common.placement, number),
-            image: Accepted::new(ClusterImage::new(&common.config)),
+            image: Accepted::new(ClusterImage::new(&common.config), &common.config),
             known_log: common.known_log(number).copied(),
             accepts_loss: false,
             known: KnownSegments::default(),
@@ -127,6 +130,18 @@ impl Start {
     }
 }
 
+impl TopicSet for Start {
+    fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
+        Some(match InternalTopic::of_number(number)? {
+            InternalTopic::Cluster if self.number != CONTROLLER => return None,
+            InternalTopic::Cluster => self.image.topic(),
+            InternalTopic::ConsumerOffsets => self.slots.topic(),
+            InternalTopic::TransactionState => self.transactions.topic(),
+            InternalTopic::ShareState => self.shares.topic(),
+        })
+    }
+}
+
 /// Whether a snapshot belongs to a log. A snapshot gets its name once the log is flushed up to the
 /// newest position in the snapshot, so a shorter log has lost operations.
 fn belongs_to(
@@ -168,38 +183,34 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, slots, cluster, log, transactions, offset_transactions, shares } =
+    let Snapshot { header, slots, log, transactions, offset_transactions, shares, .. } =
         Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
     let known = KnownSegments::read(&file[log], topics::RULES);
     start.known = known.map_err(|error| unusable(&error))?;
-    start.slots.begin_after(header.from);
-    start.transactions.begin_after(header.from);
-    start.shares.begin_after(header.from);
-    let opened = start.image.open(header.from, |image| read_cluster(&file[cluster], image));
-    opened.map_err(|error| unusable(&error))?;
-    for SlotIndex { slot, index, .. } in &transactions {
-        let place = (index.range(), index.crc);
-        let (partition, bytes) = (TransactionsPartition(*slot), Arc::clone(&bytes));
-        let opened = start.transactions.open(partition, bytes, place, header.from);
-        opened.map_err(|why| unusable(&why))?;
+    for number in topics::RULES.numbers() {
+        start.get(number).into_iter().for_each(|topic| topic.begin_after(header.from));
     }
-    for row in &offset_transactions {
-        let what = SnapshotRefusal::Damaged("the transactions in a slot");
-        let bytes = row.index.of_file(file).ok_or_else(|| unusable(&what))?;
-        let opened = start.slots.open_producers(row, bytes);
-        opened.map_err(|error| unusable(&error))?;
-    }
-    for row in &slots {
-        let opened = start.slots.open_groups(row, Arc::clone(&bytes));
-        let foreign = || unusable(&"it has groups of a slot that another shard has");
-        opened.ok_or_else(foreign)?.map_err(|damage| unusable(&damage))?;
-    }
-    for row in &shares {
-        let what = SnapshotRefusal::Damaged("the share states of a slot");
-        let bytes = row.index.of_file(file).ok_or_else(|| unusable(&what))?;
-        start.shares.open(row, bytes).map_err(|error| unusable(&error))?;
+    let cluster = SlotIndex { from: header.from, index: header.cluster, ..SlotIndex::default() };
+    let ids = transactions.into_iter().map(|row| SlotIndex { from: header.from, ..row });
+    let sections = [(InternalTopic::Cluster, 0, (number == CONTROLLER).then_some(cluster))]
+        .into_iter()
+        .map(|(topic, section, row)| (topic, section, row.into_iter().collect()))
+        .chain([
+            (InternalTopic::TransactionState, 0, ids.collect()),
+            (InternalTopic::ConsumerOffsets, 1, offset_transactions),
+            (InternalTopic::ConsumerOffsets, 0, slots),
+            (InternalTopic::ShareState, 0, shares),
+        ]);
+    for (topic, section, rows) in sections {
+        for SlotIndex { slot, from, index: part, .. } in rows {
+            let opened = Opened { file: &bytes, part, from };
+            let machines = start.get(topic.row().rule.number);
+            let opened = machines.and_then(|it| it.open_section(slot, section, opened));
+            let foreign = || unusable(&"it has a section of a partition that another shard has");
+            opened.ok_or_else(foreign)?.map_err(|damage| unusable(&damage))?;
+        }
     }
     Ok(start)
 }

@@ -1,10 +1,11 @@
 //! The step (one event in, commands out), and the end of a turn, when timers and flushes are due.
 
+use super::topics::Others;
 use super::{Command, Event, Message, Shard, Stopping};
 use crate::calendar::civil_time;
 use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
-use crate::controller::{self, Controller};
+use crate::controller;
 use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
@@ -236,13 +237,11 @@ impl Shard {
             clients,
             ..
         } = self;
-        let image = controller.as_ref().map(Controller::accepted);
         let (now, is_stopping) = (times.now, *stopping != Stopping::No);
-        let (config, transactions) = (broker.config(), transactions.coordinators());
-        let shares = shares.states();
-        let connections = clients.connections();
-        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares, connections };
-        groups.end_turn(&turn, commands);
+        let (config, connections) = (broker.config(), clients.connections());
+        let others = &mut Others { controller, transactions, shares };
+        let mut turn = TurnEnd { now, is_stopping, config, others, connections };
+        groups.end_turn(&mut turn, commands);
     }
 
     /// Carries out the effects of the partitions.
@@ -445,13 +444,8 @@ impl Shard {
 
     /// The time when the groups need the next turn.
     fn groups_deadline(&self) -> Option<i64> {
-        let is_blocked = self.is_blocked();
         let (now, is_stopping) = (self.times.now, self.stopping != Stopping::No);
-        let (config, transactions) = (self.broker.config(), self.transactions.coordinators());
-        let shares = self.shares.states();
-        let (image, connections) = (None, self.clients.connections());
-        let turn = TurnEnd { now, is_stopping, config, image, transactions, shares, connections };
-        self.groups.deadline(&turn, is_blocked)
+        self.groups.deadline(now, is_stopping, self.is_blocked())
     }
 
     /// Syncs some partitions; returns whether any had to be synced.

@@ -4,10 +4,11 @@ use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
-use muster_runtime::{Machine, Unlimited, replay_each};
+use muster_runtime::{Damage, Machine, Opened, SectionAt, Unlimited, damaged, replay_each};
 use muster_shares::States;
-use muster_shares::state::StoredEnds;
+use muster_shares::state::{StatesWalk, StoredEnds};
 use muster_storage::TopicRule;
+use muster_storage::snapshot::Part;
 
 #[derive(Debug)]
 pub(super) struct StatesMachine {
@@ -24,11 +25,21 @@ pub(super) struct InSnapshot {
     pub(super) ends: StoredEnds,
 }
 
+/// The progress of writing the states.
+pub(super) struct Walk {
+    states: StatesWalk,
+    /// The chunks that are written.
+    part: Part,
+}
+
 impl Machine for StatesMachine {
     const RULE: TopicRule = InternalTopic::ShareState.row().rule;
 
+    const SECTIONS: &'static [&'static str] = &["share states"];
+
     type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;
+    type Walk = Walk;
     type Shared = ();
 
     fn apply(&mut self, operation: &[ShareRecord<'_>], _position: u64) {
@@ -54,5 +65,36 @@ impl Machine for StatesMachine {
     /// None: the shard begins the jobs of states.
     fn next_deadline(&self) -> Option<i64> {
         None
+    }
+
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot.position = position;
+    }
+
+    /// A partition that ever had records has a section, even without states: the section says which
+    /// records need no replay.
+    fn begin_section(&self, _section: u8, at: SectionAt) -> Option<Walk> {
+        let part = Part::of(at.file_at, &[]);
+        (at.log_end > 0).then(|| Walk { states: StatesWalk::default(), part })
+    }
+
+    fn write_section(
+        &mut self,
+        walk: &mut Walk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        let mut chunk = Vec::new();
+        self.states.write_chunk(&mut walk.states, at.log_end, bytes, &mut chunk);
+        walk.part = walk.part.followed_by(&chunk);
+        out.extend(chunk);
+        Ok(walk.states.is_complete().then_some(walk.part))
+    }
+
+    fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        let ends = self.states.read_chunks(opened.bytes()?).map_err(damaged)?;
+        self.in_snapshot = InSnapshot { position: opened.from, ends };
+        Ok(())
     }
 }

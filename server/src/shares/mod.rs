@@ -203,7 +203,7 @@ impl Shares {
         })
     }
 
-    /// The share state, for the load of the shard and tests.
+    /// The share state, for the load of the shard, snapshots and tests.
     pub(crate) fn states_mut(&mut self) -> &mut SlotStates {
         &mut self.states
     }

@@ -13,10 +13,9 @@ use crate::placement::{Placement, Slot};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
-use muster_runtime::Slots;
+use muster_runtime::{Slots, Topic};
 use muster_shares::{SharePartitionKey, State, States};
 use muster_storage::AppendError;
-use muster_storage::snapshot::SlotIndex;
 use std::collections::BTreeSet;
 use tracing::warn;
 
@@ -58,24 +57,9 @@ impl SlotStates {
         self.machines.machines().flat_map(|it| it.states.iter())
     }
 
-    /// Begins with a snapshot that contains all slots up to a position. Slots that are opened from
-    /// the snapshot have positions of their own.
-    pub(crate) fn begin_after(&mut self, position: u64) {
-        self.machines.each(|it| it.in_snapshot.position = position);
-    }
-
-    /// Loads the states of a slot from a snapshot.
-    ///
-    /// # Errors
-    /// The bytes are damaged, or another shard leads the slot.
-    pub(crate) fn open(&mut self, row: &SlotIndex, bytes: &[u8]) -> Result<(), DecodeError> {
-        let foreign = "state of share partitions of a slot that another shard has";
-        let opened = self.machines.on_led(row.slot, |StatesMachine { states, in_snapshot }, _| {
-            let ends = states.read_chunks(bytes)?;
-            *in_snapshot = InSnapshot { position: row.from, ends };
-            Ok(())
-        });
-        opened.ok_or(DecodeError::InvalidBatch(foreign))?
+    /// The machines of all slots, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        &mut self.machines
     }
 
     /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None

@@ -14,9 +14,8 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_fairness::{Address, Exceeded, Shares};
-use muster_runtime::{Damage, Machine, NotWritten, Runtime};
-use muster_transactions::{Admission, Context, Coordinator, Held, SnapshotBytes};
-use std::ops::Range;
+use muster_runtime::{Damage, NotWritten, Runtime, Topic};
+use muster_transactions::{Admission, Context, Coordinator, Held};
 
 /// The coordinators of the partitions that a shard leads.
 #[derive(Debug)]
@@ -24,8 +23,6 @@ pub(crate) struct Coordinators {
     placement: Placement,
     machines: muster_runtime::Slots<IdsMachine>,
     shares: Shares,
-    /// The partitions whose ids come from a snapshot: no other partition can be damaged.
-    opened: Vec<TransactionsPartition>,
 }
 
 impl Coordinators {
@@ -38,7 +35,7 @@ impl Coordinators {
             in_snapshot: 0,
         };
         let machines = muster_runtime::Slots::new(indexes, (), new);
-        Self { placement, machines, shares: Shares::new(ID_SHARE), opened: Vec::new() }
+        Self { placement, machines, shares: Shares::new(ID_SHARE) }
     }
 
     /// Whether the shard leads a partition.
@@ -76,33 +73,13 @@ impl Coordinators {
         self.machines.machines().map(|it| &it.coordinator)
     }
 
-    /// Begins with a snapshot that contains all records up to a position.
-    pub(crate) fn begin_after(&mut self, position: u64) {
-        self.machines.each(|it| it.in_snapshot = position);
+    /// The machines of all partitions, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        &mut self.machines
     }
 
-    /// Loads the ids of a partition from a snapshot: `place` is their place in it, `crc` the
-    /// checksum of the end of this part.
-    ///
-    /// # Errors
-    /// The ids are damaged, or another shard leads the partition.
-    pub(crate) fn open(
-        &mut self,
-        partition: TransactionsPartition,
-        bytes: SnapshotBytes,
-        (place, crc): (Range<usize>, u32),
-        position: u64,
-    ) -> Result<(), &'static str> {
-        if !self.has(partition) {
-            return Err("it has transactional ids of a partition that another shard has");
-        }
-        self.opened.push(partition);
-        self.machines.on(partition.0, |IdsMachine { coordinator, .. }, _| {
-            coordinator.open_snapshot(bytes, place, crc, position)
-        })
-    }
-
-    /// Applies a batch of the log: see [`Machine::replay`]. None if another shard leads the
+    /// Applies a batch of the log: see
+    /// [`Machine::replay`](muster_runtime::Machine::replay). None if another shard leads the
     /// partition.
     pub(crate) fn replay(
         &mut self,
@@ -194,7 +171,7 @@ impl Coordinators {
         inputs: &mut Inputs<'_>,
         act: impl FnOnce(&mut Coordinator, &mut Context<'_>) -> R,
     ) -> R {
-        let Self { placement, machines, shares, .. } = self;
+        let Self { placement, machines, shares } = self;
         let topics = TopicsOf { image: inputs.image, placement: *placement };
         let (now, wall) = (inputs.times.now, inputs.times.wall);
         let progress = inputs.log.log().progress_of(partition.log_partition());
@@ -228,8 +205,7 @@ impl TransactionCoordinators for Coordinators {
 
     /// Asks each opened partition, because a read-only look-up of an id finds damage, too.
     fn damage(&self) -> Option<Damage> {
-        let mut opened = self.opened.iter().filter_map(|it| self.machines.get(it.0));
-        opened.find_map(Machine::damage)
+        self.machines.damage_of_all()
     }
 }
 

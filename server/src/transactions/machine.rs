@@ -5,9 +5,11 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_faults::Fault;
-use muster_runtime::{Damage, Machine, replay_each};
+use muster_runtime::{Damage, Machine, Opened, SectionAt, damaged, part_of, replay_each};
 use muster_storage::TopicRule;
-use muster_transactions::{Coordinator, Held};
+use muster_storage::snapshot::Part;
+use muster_transactions::{Coordinator, Held, IdsWalk};
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct IdsMachine {
@@ -19,8 +21,11 @@ pub(super) struct IdsMachine {
 impl Machine for IdsMachine {
     const RULE: TopicRule = InternalTopic::TransactionState.row().rule;
 
+    const SECTIONS: &'static [&'static str] = &["transactional ids"];
+
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;
+    type Walk = IdsWalk;
     type Shared = ();
 
     fn apply(&mut self, operation: &[TransactionRecord<'_>], position: u64) {
@@ -50,8 +55,34 @@ impl Machine for IdsMachine {
         self.coordinator.next_deadline()
     }
 
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot = position;
+    }
+
+    fn begin_section(&self, _section: u8, at: SectionAt) -> Option<IdsWalk> {
+        (self.coordinator.held().ids > 0).then(|| IdsWalk::new(at.file_at))
+    }
+
+    fn write_section(
+        &mut self,
+        walk: &mut IdsWalk,
+        _at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        let written = self.coordinator.write_snapshot(walk, bytes, out);
+        Ok(written.map_err(damaged)?.map(part_of))
+    }
+
+    fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        let Opened { file, part, from } = opened;
+        self.in_snapshot = from;
+        let opened = self.coordinator.open_snapshot(Arc::clone(file), part.range(), part.crc, from);
+        opened.map_err(damaged)
+    }
+
     fn damage(&self) -> Option<Damage> {
-        self.coordinator.damage().map(|what| Damage(what.to_owned()))
+        self.coordinator.damage().map(damaged)
     }
 }
 

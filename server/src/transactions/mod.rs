@@ -52,6 +52,7 @@ use crate::placement::{Placement, TransactionsPartition};
 use links::Links;
 #[cfg(test)]
 use muster_codec::records::TransactionRecord;
+use muster_runtime::Topic;
 use muster_transactions::ProducerIds;
 use muster_transactions::message::{FromSlot, OpenIn, Question, Reported, ToSlot, Verdict};
 use post::Post;
@@ -143,6 +144,11 @@ impl Transactions {
     /// The coordinators, for snapshots and checks.
     pub(crate) fn coordinators(&self) -> &Coordinators {
         &self.coordinators
+    }
+
+    /// The machines of the coordinators, for snapshots.
+    pub(crate) fn topic(&mut self) -> &mut dyn Topic {
+        self.coordinators.topic()
     }
 
     /// The number of transactional ids.

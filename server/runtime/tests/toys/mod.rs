@@ -2,9 +2,10 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test has its part of it")]
 
-use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
-use muster_runtime::{Damage, Machine, Transactional, replayed};
+use muster_codec::{DecodeError, Reader};
+use muster_runtime::{Damage, Machine, Opened, SectionAt, Transactional, damaged, replayed};
+use muster_storage::snapshot::Part;
 use muster_storage::{KeyRule, TopicRule, TopicRules};
 use std::collections::BTreeMap;
 
@@ -23,34 +24,52 @@ pub fn record(len: usize) -> Record<'static> {
 }
 
 /// A sum that has a timer while it is odd, and reports the number of its calls. From 1,000 on it is
-/// damaged.
+/// damaged. It also counts records. Each of the two numbers is a section of a snapshot: the sum is
+/// written piece by piece, the number of records at once.
 #[derive(Debug, Default)]
 pub struct Sum {
     pub sum: i64,
-    /// The position up to which a snapshot contains all records.
-    pub in_snapshot: u64,
+    pub records: i64,
+    /// The positions up to which a snapshot contains sum and number.
+    in_snapshot: [u64; 2],
     /// The position of the last operation.
     pub applied_at: u64,
 }
 
+/// A one of the sum in a snapshot.
+pub const ONE: [u8; 1 << 10] = [1; 1 << 10];
+
+/// The progress of writing a section of a [`Sum`].
+pub enum Walk {
+    /// The ones that are written, and those that are left.
+    Sum(Part, i64),
+    Records,
+}
+
 impl Machine for Sum {
     const RULE: TopicRule = rule(1, false);
+    const SECTIONS: &'static [&'static str] = &["the sum", "the number of records"];
 
     type Record<'r> = Record<'r>;
     type Held = i64;
+    type Walk = Walk;
     type Shared = u32;
 
     fn apply(&mut self, operation: &[Record<'_>], position: u64) {
         self.sum += operation.iter().map(|(key, _)| key.len() as i64).sum::<i64>();
+        self.records += operation.len() as i64;
         self.applied_at = position;
     }
 
     fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
-        if position <= self.in_snapshot {
-            return Ok(false);
+        let is_new = self.in_snapshot.map(|in_snapshot| position > in_snapshot);
+        if is_new[0] {
+            self.sum += sum(batch)?;
         }
-        self.sum += sum(batch)?;
-        Ok(true)
+        if is_new[1] {
+            self.records += i64::from(batch.header.records_count);
+        }
+        Ok(is_new.contains(&true))
     }
 
     fn held(&self) -> i64 {
@@ -65,6 +84,48 @@ impl Machine for Sum {
         *calls += 1;
     }
 
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot = [position; 2];
+    }
+
+    fn begin_section(&self, section: u8, at: SectionAt) -> Option<Walk> {
+        match section {
+            0 if self.sum > 0 => Some(Walk::Sum(Part::of(at.file_at, &[]), self.sum)),
+            1 if self.records > 0 => Some(Walk::Records),
+            _ => None,
+        }
+    }
+
+    fn write_section(
+        &mut self,
+        walk: &mut Walk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        let Walk::Sum(part, left) = walk else {
+            let number = self.records.to_be_bytes();
+            return Ok(Some(at.whole(out, |out| out.extend(number))));
+        };
+        for _ in 0..bytes.div_ceil(ONE.len()).min(*left as usize) {
+            *part = part.followed_by(&ONE);
+            out.extend(ONE);
+            *left -= 1;
+        }
+        Ok((*left == 0).then_some(*part))
+    }
+
+    fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        self.in_snapshot[usize::from(section)] = opened.from;
+        let bytes = opened.bytes()?;
+        if section == 0 {
+            self.sum = (bytes.len() / ONE.len()) as i64;
+        } else {
+            self.records = Reader::new(bytes).i64().map_err(damaged)?;
+        }
+        Ok(())
+    }
+
     fn damage(&self) -> Option<Damage> {
         (self.sum >= 1_000).then(|| Damage(format!("a sum of {}", self.sum)))
     }
@@ -75,13 +136,17 @@ impl Machine for Sum {
 pub struct Tally {
     pub sum: i64,
     pub pending: BTreeMap<i64, i64>,
+    /// The position up to which a snapshot contains all records.
+    in_snapshot: u64,
 }
 
 impl Machine for Tally {
     const RULE: TopicRule = rule(0, true);
+    const SECTIONS: &'static [&'static str] = &["the tally"];
 
     type Record<'r> = Record<'r>;
     type Held = i64;
+    type Walk = ();
     type Shared = ();
 
     fn apply(&mut self, operation: &[Record<'_>], _position: u64) {
@@ -89,6 +154,9 @@ impl Machine for Tally {
     }
 
     fn replay(&mut self, batch: &Batch<'_>, position: u64) -> Result<bool, DecodeError> {
+        if position <= self.in_snapshot {
+            return Ok(false);
+        }
         let header = &batch.header;
         let producer = Producer { id: header.producer_id, epoch: header.producer_epoch };
         if header.is_control() {
@@ -110,6 +178,38 @@ impl Machine for Tally {
 
     fn next_deadline(&self) -> Option<i64> {
         None
+    }
+
+    fn begin_after(&mut self, position: u64) {
+        self.in_snapshot = position;
+    }
+
+    /// A partition that ever had records has a section.
+    fn begin_section(&self, _section: u8, at: SectionAt) -> Option<()> {
+        (at.log_end > 0).then_some(())
+    }
+
+    fn write_section(
+        &mut self,
+        (): &mut (),
+        at: SectionAt,
+        _bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        let pending = self.pending.iter().flat_map(|(producer, sum)| [*producer, *sum]);
+        let numbers = [self.sum].into_iter().chain(pending);
+        Ok(Some(at.whole(out, |out| numbers.for_each(|it| out.extend(it.to_be_bytes())))))
+    }
+
+    fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
+        self.in_snapshot = opened.from;
+        let mut reader = Reader::new(opened.bytes()?);
+        self.sum = reader.i64().map_err(damaged)?;
+        while !reader.rest().is_empty() {
+            let (producer, sum) = (reader.i64().map_err(damaged)?, reader.i64().map_err(damaged)?);
+            self.pending.insert(producer, sum);
+        }
+        Ok(())
     }
 }
 

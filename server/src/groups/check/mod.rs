@@ -225,12 +225,12 @@ impl LogCheck {
     }
 
     /// The time of the next step of the check if no event comes.
-    pub(super) fn deadline(&self, log: &ShardLog, turn: &TurnEnd<'_>) -> Option<i64> {
+    pub(super) fn deadline(&self, log: &ShardLog, now: i64, is_stopping: bool) -> Option<i64> {
         if self.found.is_some() || self.damage.is_some() {
-            return Some(turn.now);
+            return Some(now);
         }
-        let of_names = self.names.deadline(self.is_ended(false), turn.now);
-        let of_rounds = (!self.waits(log, turn.is_stopping)).then_some(self.next_at);
+        let of_names = self.names.deadline(self.is_ended(false), now);
+        let of_rounds = (!self.waits(log, is_stopping)).then_some(self.next_at);
         [of_names.filter(|_| log.is_recovered()), of_rounds].into_iter().flatten().min()
     }
 
@@ -375,7 +375,11 @@ impl LogCheck {
     fn look(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, round: &mut Round) {
         let (slots, log) = log.parts();
         round.take_digests(
-            &mut Live { slots, transactions: turn.transactions, shares: turn.shares },
+            &mut Live {
+                slots,
+                transactions: turn.others.transactions(),
+                shares: turn.others.shares(),
+            },
             log,
         );
         self.compare(round);

@@ -3,11 +3,9 @@
 
 mod job;
 
-pub(crate) use job::read_cluster;
-
-use super::TurnEnd;
 use super::counters::SnapshotCounters;
 use super::log::GroupLog;
+use super::{OtherTopics, TurnEnd};
 use crate::config::Config;
 use job::Job;
 use muster_storage::snapshot::{
@@ -16,7 +14,6 @@ use muster_storage::snapshot::{
 };
 use muster_storage::{FileDone, FileOp, FileToken, Pace, ShardLog};
 use std::path::PathBuf;
-use std::sync::Arc;
 use tracing::{info, warn};
 
 /// The size of a slice: about 100 microseconds of work.
@@ -30,9 +27,6 @@ const SLICE_STEPS_MAX: usize = 64;
 pub(super) struct Snapshots {
     dir: PathBuf,
     writer: SnapshotWriter,
-    /// The config from the file and the command line. The records of the image are the differences
-    /// from it.
-    config: Arc<Config>,
     /// The minimum growth of the log before the next snapshot.
     growth_bytes_min: u64,
     /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
@@ -58,7 +52,6 @@ pub(super) struct Snapshots {
 impl Snapshots {
     /// `behind` is the number of log bytes after the snapshot that the shard started from, if any.
     pub(super) fn new(
-        common: Arc<Config>,
         config: &Config,
         writer: WriterConfig,
         (snapshot, behind): (Option<SnapshotHeader>, u64),
@@ -69,7 +62,6 @@ impl Snapshots {
         Self {
             dir: writer.dir.clone(),
             writer: SnapshotWriter::new(writer),
-            config: common,
             growth_bytes_min: growth.unsigned_abs(),
             interval_ms: config.metadata_log_max_snapshot_interval_ms,
             job: None,
@@ -118,7 +110,12 @@ impl Snapshots {
 
     /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
     /// called after the log's own poll, when a block has usually just ended.
-    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+    pub(super) fn turn(
+        &mut self,
+        log: &mut GroupLog,
+        turn: &mut TurnEnd<'_>,
+        ops: &mut Vec<FileOp>,
+    ) {
         let written = log.log().written_bytes();
         if log.log().is_at_block_end() {
             if self.is_due(turn.now, written, log.log().dropped_position()) {
@@ -126,7 +123,7 @@ impl Snapshots {
             }
             while self.may_write_slice(turn, written) {
                 self.pace.sliced(turn.now, written);
-                self.write_slice(log, turn, ops);
+                self.write_slice(log, turn.others, ops);
             }
         }
         if let Some(news) = self.writer.poll(log.log().progress().flushed(), ops) {
@@ -223,7 +220,12 @@ impl Snapshots {
 
     /// Writes the next slice. No operation is open in the log, so the slice contains the state at
     /// the last position of a block.
-    fn write_slice(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+    fn write_slice(
+        &mut self,
+        log: &mut GroupLog,
+        others: &mut dyn OtherTopics,
+        ops: &mut Vec<FileOp>,
+    ) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
@@ -231,7 +233,7 @@ impl Snapshots {
             if writer.body_end() >= until {
                 break;
             }
-            match job.write_some(log, turn, &self.config, writer) {
+            match job.write_some(log, others, writer) {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
                 Err(error) => {

@@ -1,0 +1,82 @@
+//! A topic without the type of its machines.
+
+use crate::{Damage, Machine, Opened, SectionAt, SectionWalk, Slots};
+use muster_storage::snapshot::Part;
+
+/// The machines of one topic on a shard. The functions with the name of one of [`Machine`] call the
+/// machine of a partition, which the shard must lead.
+pub trait Topic {
+    /// See [`Machine::SECTIONS`].
+    fn sections(&self) -> &'static [&'static str];
+
+    /// The partition that follows another one of the shard's; the first for None.
+    fn next(&self, after: Option<u32>) -> Option<u32>;
+
+    /// Calls [`Machine::begin_after`] of all machines.
+    fn begin_after(&mut self, position: u64);
+
+    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<SectionWalk>;
+
+    /// # Errors
+    /// See [`Machine::write_section`].
+    fn write_section(
+        &mut self,
+        index: u32,
+        walk: &mut SectionWalk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage>;
+
+    /// None if another shard leads the partition.
+    fn open_section(
+        &mut self,
+        index: u32,
+        section: u8,
+        opened: Opened<'_>,
+    ) -> Option<Result<(), Damage>>;
+}
+
+/// The topics of a shard.
+pub trait TopicSet {
+    /// The topic with a number; None if the shard leads no partition of it.
+    fn get(&mut self, number: u8) -> Option<&mut dyn Topic>;
+}
+
+impl<M: Machine> Topic for Slots<M> {
+    fn sections(&self) -> &'static [&'static str] {
+        M::SECTIONS
+    }
+
+    fn next(&self, after: Option<u32>) -> Option<u32> {
+        Self::next(self, after)
+    }
+
+    fn begin_after(&mut self, position: u64) {
+        self.each(|machine| machine.begin_after(position));
+    }
+
+    fn begin_section(&self, index: u32, section: u8, at: SectionAt) -> Option<SectionWalk> {
+        self.of(index).begin_section(section, at).map(SectionWalk::new)
+    }
+
+    fn write_section(
+        &mut self,
+        index: u32,
+        walk: &mut SectionWalk,
+        at: SectionAt,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Part>, Damage> {
+        self.on(index, |machine, _| machine.write_section(walk.of(), at, bytes, out))
+    }
+
+    fn open_section(
+        &mut self,
+        index: u32,
+        section: u8,
+        opened: Opened<'_>,
+    ) -> Option<Result<(), Damage>> {
+        self.open(index, |machine| machine.open_section(section, opened))
+    }
+}
