@@ -29,6 +29,9 @@ pub struct TopicRow {
     pub topic: InternalTopic,
     /// The topic's rule in a log. The rule's number is on the disk, so it never changes.
     pub rule: TopicRule,
+    /// The names of the sections of a partition in a snapshot, for error messages. The number of a
+    /// section in the file is its place here.
+    pub sections: &'static [&'static str],
     pub name: &'static str,
     /// The topic's id, the same on every server.
     pub id: Uuid,
@@ -39,6 +42,10 @@ pub struct TopicRow {
     /// The configs that Kafka sets for the topic.
     pub overrides: fn(&Config) -> Vec<(&'static str, String)>,
 }
+
+/// The sections of a partition of `__consumer_offsets` in a snapshot.
+pub const GROUPS_SECTION: u8 = 0;
+pub const PRODUCERS_SECTION: u8 = 1;
 
 /// Which shard leads the partitions of a topic, and has them in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +61,7 @@ const ROWS: &[TopicRow; 4] = &[
     TopicRow {
         topic: InternalTopic::Cluster,
         rule: TopicRule { number: UNPARTITIONED, lingers: false, keys: KeyRule::SameKey },
+        sections: &["the cluster's records"],
         name: "cluster",
         // `Uuid.METADATA_TOPIC_ID` of Kafka.
         id: Uuid(1u128.to_be_bytes()),
@@ -67,6 +75,7 @@ const ROWS: &[TopicRow; 4] = &[
         // Only these records linger: `group.coordinator.append.linger.ms` is a config of the group
         // coordinator.
         rule: TopicRule { number: 0, lingers: true, keys: KeyRule::SameKey },
+        sections: &["groups", "transactions with offsets"],
         name: OFFSETS_TOPIC,
         id: Uuid(*b"consumer-offsets"),
         partitions: |placement| placement.offsets_partitions,
@@ -84,6 +93,7 @@ const ROWS: &[TopicRow; 4] = &[
     TopicRow {
         topic: InternalTopic::TransactionState,
         rule: TopicRule { number: 1, lingers: false, keys: KeyRule::SameKey },
+        sections: &["transactional ids"],
         name: TRANSACTIONS_TOPIC,
         id: Uuid(*b"transactionstate"),
         partitions: |placement| placement.transactions_partitions,
@@ -110,6 +120,7 @@ const ROWS: &[TopicRow; 4] = &[
                 update: SHARE_UPDATE_TYPE.to_be_bytes(),
             },
         },
+        sections: &["share states"],
         name: "__share_group_state",
         id: Uuid(*b"share-groupstate"),
         partitions: |placement| placement.share_state_partitions,
@@ -174,7 +185,7 @@ impl InternalTopic {
     }
 
     /// The topic with a number in logs and snapshots.
-    pub(crate) fn of_number(number: u8) -> Option<Self> {
+    pub fn of_number(number: u8) -> Option<Self> {
         ROWS.iter().find(|row| row.rule.number == number).map(|row| row.topic)
     }
 

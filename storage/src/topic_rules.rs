@@ -32,9 +32,10 @@ impl TopicRules {
         Self(rules)
     }
 
-    /// The numbers of all topics, in the order of the rules.
-    pub fn numbers(self) -> impl Iterator<Item = u8> {
-        self.0.iter().map(|rule| rule.number)
+    /// The topic whose number follows another one; the first for None.
+    pub fn next(self, after: Option<u8>) -> Option<u8> {
+        let numbers = self.0.iter().map(|rule| rule.number);
+        numbers.filter(|number| Some(*number) > after).min()
     }
 
     /// The rule of a topic. None if the log may not contain records of the topic.

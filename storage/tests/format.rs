@@ -24,7 +24,7 @@ use muster_storage::partition_log::{
     START_OFFSET_SLOT_STRIDE, START_OFFSET_VERSION,
 };
 use muster_storage::snapshot::{
-    SNAPSHOT_BODY_AT, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
+    SECTION_ROW_BYTES, SNAPSHOT_BODY_AT, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
 };
 use muster_storage::{Recovered, ShardLog};
 
@@ -32,7 +32,7 @@ const FORMAT: &str = include_str!("../FORMAT.md");
 
 #[test]
 fn the_constants_in_the_document_are_those_of_the_code() {
-    let constants: [(&str, u64); 33] = [
+    let constants: [(&str, u64); 34] = [
         ("FORMAT_VERSION", FORMAT_VERSION.into()),
         ("COMPACTED_VERSION", COMPACTED_VERSION.into()),
         ("COMPACTED_HEADER_BYTES", COMPACTED_HEADER_BYTES as u64),
@@ -63,6 +63,7 @@ fn the_constants_in_the_document_are_those_of_the_code() {
         ("SNAPSHOT_MAGIC", SNAPSHOT_MAGIC.into()),
         ("SNAPSHOT_VERSION", SNAPSHOT_VERSION.into()),
         ("SNAPSHOT_HEADER_BYTES", SNAPSHOT_HEADER_BYTES as u64),
+        ("SECTION_ROW_BYTES", SECTION_ROW_BYTES as u64),
         ("SNAPSHOT_BODY_AT", SNAPSHOT_BODY_AT),
         ("SNAPSHOT_CHUNK_BYTES", SNAPSHOT_CHUNK_BYTES as u64),
         ("UNPARTITIONED", UNPARTITIONED.into()),

@@ -51,9 +51,8 @@ fn write(
                 log_id,
                 from,
                 newest,
-                slots: Part::of(SNAPSHOT_BODY_AT, &[]),
-                cluster: part,
-                log: Part::of(SNAPSHOT_BODY_AT, &[]),
+                sections: Part::of(SNAPSHOT_BODY_AT, &[]),
+                log: part,
                 ..Default::default()
             });
         }
@@ -76,7 +75,7 @@ fn a_snapshot_holds_the_bytes_that_were_appended() {
         disk.crash();
         let file = &disk.live[path()];
         let opened = Snapshot::open(file).unwrap();
-        assert_eq!(opened.cluster.len(), len);
+        assert_eq!(opened.log.len(), len);
         assert_eq!(disk.dir(Path::new("shard-0")).keys().collect::<Vec<_>>(), [SNAPSHOT_FILE_NAME]);
     }
 }
@@ -97,7 +96,7 @@ fn after_a_crash_at_any_point_a_whole_snapshot_is_there() {
         assert!(Snapshot::open(&crashed.live[path()]).is_ok());
         is_renamed |= matches!(op, FileOp::Rename { .. });
     });
-    assert_eq!(Snapshot::open(&disk.durable[path()]).unwrap().cluster.len(), 700_000);
+    assert_eq!(Snapshot::open(&disk.durable[path()]).unwrap().log.len(), 700_000);
 }
 
 #[test]
@@ -105,13 +104,8 @@ fn a_snapshot_is_renamed_once_the_log_is_flushed_as_far() {
     let (mut disk, mut writer, mut ops) = (Disk::default(), writer(), Vec::new());
     writer.begin(&mut ops);
     let empty = Part::of(SNAPSHOT_BODY_AT, &[]);
-    let header = SnapshotHeader {
-        newest: NEWEST,
-        slots: empty,
-        cluster: empty,
-        log: empty,
-        ..Default::default()
-    };
+    let header =
+        SnapshotHeader { newest: NEWEST, sections: empty, log: empty, ..Default::default() };
     writer.finish(header);
     for _ in 0..3 {
         assert_eq!(writer.poll(NEWEST - 1, &mut ops), None);

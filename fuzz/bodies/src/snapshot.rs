@@ -3,7 +3,8 @@
 use crate::common::RecordBytes;
 use crate::memory::within;
 use crate::replay::{bytes, read, split};
-use muster::topics::RULES;
+use muster::topics::InternalTopic::{ConsumerOffsets, ShareState, TransactionState};
+use muster::topics::{GROUPS_SECTION, InternalTopic, PRODUCERS_SECTION, RULES};
 use muster_codec::{Uuid, Wall};
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_coordinator::{
@@ -14,7 +15,8 @@ use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::state::StatesWalk;
 use muster_storage::KnownSegments;
 use muster_storage::snapshot::{
-    SLOT_BYTES, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SlotIndex, Snapshot,
+    SECTION_PART_AT, SECTION_ROW_BYTES, SNAPSHOT_HEADER_BYTES, SNAPSHOT_MAGIC, SNAPSHOT_VERSION,
+    SectionRow, Snapshot,
 };
 use muster_transactions::partition::Saved;
 use std::sync::Arc;
@@ -22,8 +24,8 @@ use std::sync::Arc;
 const GRANTED_PER_BYTE: usize = 2048;
 const GRANTED_BYTES: usize = 4 << 20;
 const EXPIRIES: usize = 16;
-/// The number of slots that are checked.
-const SLOTS: usize = 16;
+/// The number of sections of each kind that are checked.
+const SECTIONS: usize = 16;
 /// The file position of the first section.
 const BODY_AT: usize = 64;
 
@@ -37,29 +39,32 @@ pub fn file(input: &[u8]) {
     }
     within(file.len() * 64 + GRANTED_BYTES, || {
         if let Ok(snapshot) = Snapshot::open(&file) {
-            let _ = KnownSegments::read(&file[snapshot.log], RULES);
-            for SlotIndex { index, .. } in snapshot.slots.iter().take(SLOTS) {
+            let _ = KnownSegments::read(&file[snapshot.log.clone()], RULES);
+            let sections = |topic: InternalTopic, section| {
+                snapshot.sections_of(topic.row().rule.number, section).take(SECTIONS)
+            };
+            for SectionRow { part: index, .. } in sections(ConsumerOffsets, GROUPS_SECTION) {
                 let mut coordinator = Coordinator::new(Config::default());
                 let bytes = Arc::new(file.clone());
                 if coordinator.open_snapshot(bytes, index.range(), index.crc).is_ok() {
                     run_on(&mut coordinator);
                 }
             }
-            for SlotIndex { index, .. } in snapshot.transactions.iter().take(SLOTS) {
+            for SectionRow { part: index, .. } in sections(TransactionState, 0) {
                 let mut ids = muster_transactions::Coordinator::new(Default::default(), 0);
                 let bytes = Arc::new(file.clone());
                 if ids.open_snapshot(bytes, index.range(), index.crc, 0).is_ok() {
                     ids.durable_records();
                 }
             }
-            for SlotIndex { index, .. } in snapshot.offset_transactions.iter().take(SLOTS) {
+            for SectionRow { part: index, .. } in sections(ConsumerOffsets, PRODUCERS_SECTION) {
                 let saved = index.of_file(&file).map(Saved::read);
                 let all = saved.and_then(Result::ok).unwrap_or_default().transactions;
                 assert!(
                     all.open().count() * 30 + all.aborted(0, i64::MAX).count() * 32 < file.len()
                 );
             }
-            for SlotIndex { index, .. } in snapshot.shares.iter().take(SLOTS) {
+            for SectionRow { part: index, .. } in sections(ShareState, 0) {
                 let mut states = States::new(UPDATES_PER_SNAPSHOT_MAX);
                 let read = index.of_file(&file).map(|bytes| states.read_chunks(bytes));
                 if let Some(Ok(_)) = read {
@@ -75,15 +80,14 @@ pub fn file(input: &[u8]) {
 }
 
 fn repair_file(file: &mut [u8]) {
-    const PARTS: [usize; 6] = [48, 72, 96, 120, 144, 168];
+    const PARTS: [usize; 2] = [48, 72];
     if file.len() < SNAPSHOT_HEADER_BYTES {
         return;
     }
-    for table in [PARTS[0], PARTS[3], PARTS[4], PARTS[5]] {
-        let (at, len) = (number(file, table, 8), number(file, table + 8, 8));
-        let rows =
-            (0..(len / SLOT_BYTES).min(SLOTS)).map(|row| at.saturating_add(row * SLOT_BYTES));
-        rows.for_each(|row| repair_part(file, row.saturating_add(24)));
+    let (at, len) = (number(file, PARTS[0], 8), number(file, PARTS[0] + 8, 8));
+    for row in 0..(len / SECTION_ROW_BYTES).min(4 * SECTIONS) {
+        let row = at.saturating_add(row * SECTION_ROW_BYTES);
+        repair_part(file, row.saturating_add(SECTION_PART_AT));
     }
     PARTS.into_iter().for_each(|part| repair_part(file, part));
     file[..4].copy_from_slice(&SNAPSHOT_MAGIC.to_be_bytes());

@@ -4,6 +4,7 @@
 mod forged;
 
 use self::forged::{entries, forged};
+use crate::support::snapshots::has_groups;
 use crate::support::{Client, PATIENCE, Server, create_topic, produce_to, topic_id};
 use muster_codec::Response;
 use muster_codec::messages::*;
@@ -123,8 +124,8 @@ fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() 
     let pid = server.pid();
     // Changes the second half of each slot's entries, as if a page were read from the device again.
     let mut file = fs::File::options().write(true).open(&path).unwrap();
-    for slot in Snapshot::open(&bytes).unwrap().slots {
-        let entries = entries(&bytes, &slot);
+    for row in Snapshot::open(&bytes).unwrap().sections.iter().filter(|row| has_groups(row)) {
+        let entries = entries(&bytes, row);
         let second_half = &entries[entries.len() / 2..];
         file.seek(SeekFrom::Start(second_half[0] as u64)).unwrap();
         file.write_all(&vec![0; second_half.len() * ENTRY_BYTES]).unwrap();

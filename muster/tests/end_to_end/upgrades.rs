@@ -11,6 +11,7 @@ use crate::support::transactional::{Producer, Version, settled_offset};
 use crate::support::{Client, Server, binary, create_topic, rules};
 use muster_codec::messages::*;
 use muster_codec::{ErrorCode, Response};
+use muster_storage::snapshot::Snapshot;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -158,6 +159,30 @@ fn classic_and_consumer_groups_open_transactions_configs_and_acls_continue() {
         server.kill();
         rest::check_again(&server.restart());
     }
+}
+
+/// The log has all of the state, so the server loads it from there, and writes a new snapshot.
+#[test]
+fn a_snapshot_of_an_earlier_format_is_replayed_past() {
+    let (data, refusal) = (tempfile::tempdir().unwrap(), "its format is 8, and this version reads");
+    SNAPSHOT_8.tar(&["-xzf"], data.path());
+    let checked = muster_log(["verify".as_ref(), data.path().as_os_str()]);
+    assert_eq!(checked.status, 0, "{checked:?}");
+    assert!(checked.out.contains(refusal), "{checked:?}");
+    let mut server = SNAPSHOT_8.server(data.path());
+    server.says(refusal);
+    rest::check(&server);
+    offsets_are_there(&server);
+    let path = data.path().join("shards-1/0/snapshot");
+    let until = Instant::now() + Duration::from_secs(60);
+    while Snapshot::open(&fs::read(&path).unwrap()).is_err() {
+        assert!(Instant::now() < until, "no snapshot is written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.kill();
+    server = server.restart();
+    assert!(!server.line_with("groups unloaded").contains(" 0 of"), "the snapshot is used");
+    rest::check_again(&server);
 }
 
 #[test]

@@ -37,7 +37,7 @@ struct ImageMachine {
 impl Machine for ImageMachine {
     const RULE: TopicRule = InternalTopic::Cluster.row().rule;
 
-    const SECTIONS: &'static [&'static str] = &["the records of the cluster"];
+    const SECTIONS: &'static [&'static str] = InternalTopic::Cluster.row().sections;
 
     type Record<'r> = ClusterRecord<'r>;
     type Held = Unlimited;

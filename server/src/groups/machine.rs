@@ -1,7 +1,7 @@
 //! The state machine of a partition of `__consumer_offsets`: its groups and their offsets.
 
 use super::offset_producers::OffsetProducers;
-use crate::topics::InternalTopic;
+use crate::topics::{GROUPS_SECTION, InternalTopic, PRODUCERS_SECTION};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
@@ -15,10 +15,6 @@ use std::sync::Arc;
 
 /// The maximum number of group events kept in a turn; further events are only counted.
 const TURN_EVENTS_MAX: usize = 4 * EVENTS_MAX;
-
-/// The sections of a snapshot.
-const GROUPS: u8 = 0;
-const PRODUCERS: u8 = 1;
 
 /// The groups of a slot.
 #[derive(Debug)]
@@ -75,7 +71,7 @@ impl EventsOfSlots {
 impl Machine for GroupsMachine {
     const RULE: TopicRule = InternalTopic::ConsumerOffsets.row().rule;
 
-    const SECTIONS: &'static [&'static str] = &["groups", "transactions with offsets"];
+    const SECTIONS: &'static [&'static str] = InternalTopic::ConsumerOffsets.row().sections;
 
     type Record<'r> = GroupRecord<'r>;
     type Held = Held;
@@ -118,10 +114,10 @@ impl Machine for GroupsMachine {
 
     fn begin_section(&self, section: u8, at: SectionAt) -> Option<Walk> {
         match section {
-            GROUPS if self.coordinator.groups() > 0 => {
+            GROUPS_SECTION if self.coordinator.groups() > 0 => {
                 Some(Walk::Groups(SnapshotWalk::new(at.file_at)))
             }
-            PRODUCERS if !self.producers.is_settled() => Some(Walk::Producers),
+            PRODUCERS_SECTION if !self.producers.is_settled() => Some(Walk::Producers),
             _ => None,
         }
     }
@@ -143,7 +139,7 @@ impl Machine for GroupsMachine {
     }
 
     fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage> {
-        if section == GROUPS {
+        if section == GROUPS_SECTION {
             self.in_snapshot.groups = opened.from;
             let (file, part) = (Arc::clone(opened.file), opened.part);
             self.coordinator.open_snapshot(file, part.range(), part.crc).map_err(damaged)

@@ -13,9 +13,9 @@ use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_coordinator::SnapshotBytes;
 use muster_faults::Fault;
-use muster_runtime::{Opened, Topic, TopicSet};
+use muster_runtime::{Damage, Opened, Topic, TopicSet, damaged};
 use muster_storage::snapshot::{
-    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotHeader,
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SectionRow, Snapshot, SnapshotHeader,
     SnapshotRefusal,
 };
 use muster_storage::{KnownSegments, Recovered, RecoveredBatch, Recovery};
@@ -183,36 +183,40 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, slots, log, transactions, offset_transactions, shares, .. } =
-        Snapshot::open(file).map_err(|why| unusable(&why))?;
+    let Snapshot { header, sections, log } = Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
     start.snapshot = Some(header);
     let known = KnownSegments::read(&file[log], topics::RULES);
     start.known = known.map_err(|error| unusable(&error))?;
-    for number in topics::RULES.numbers() {
-        start.get(number).into_iter().for_each(|topic| topic.begin_after(header.from));
-    }
-    let cluster = SlotIndex { from: header.from, index: header.cluster, ..SlotIndex::default() };
-    let ids = transactions.into_iter().map(|row| SlotIndex { from: header.from, ..row });
-    let sections = [(InternalTopic::Cluster, 0, (number == CONTROLLER).then_some(cluster))]
-        .into_iter()
-        .map(|(topic, section, row)| (topic, section, row.into_iter().collect()))
-        .chain([
-            (InternalTopic::TransactionState, 0, ids.collect()),
-            (InternalTopic::ConsumerOffsets, 1, offset_transactions),
-            (InternalTopic::ConsumerOffsets, 0, slots),
-            (InternalTopic::ShareState, 0, shares),
-        ]);
-    for (topic, section, rows) in sections {
-        for SlotIndex { slot, from, index: part, .. } in rows {
-            let opened = Opened { file: &bytes, part, from };
-            let machines = start.get(topic.row().rule.number);
-            let opened = machines.and_then(|it| it.open_section(slot, section, opened));
-            let foreign = || unusable(&"it has a section of a partition that another shard has");
-            opened.ok_or_else(foreign)?.map_err(|damage| unusable(&damage))?;
-        }
-    }
+    open_sections(&mut start, &sections, &bytes, header.from).map_err(|why| unusable(&why))?;
     Ok(start)
+}
+
+/// Opens the sections of a snapshot, which has all operations up to a position.
+fn open_sections(
+    topics: &mut dyn TopicSet,
+    rows: &[SectionRow],
+    file: &SnapshotBytes,
+    position: u64,
+) -> Result<(), Damage> {
+    let mut number = topics::RULES.next(None);
+    while let Some(topic) = number {
+        topics.get(topic).into_iter().for_each(|of| of.begin_after(position));
+        number = topics::RULES.next(Some(topic));
+    }
+    for SectionRow { topic, section, index, from, part, .. } in rows.iter().copied() {
+        let foreign = || {
+            let place = format!("section {section} of partition {index} of topic {topic}");
+            damaged(format!("it has {place}, which this shard does not have"))
+        };
+        let of = topics.get(topic).ok_or_else(foreign)?;
+        let name = *of.sections().get(usize::from(section)).ok_or_else(foreign)?;
+        let opened = of.open_section(index, section, Opened { file, part, from });
+        let in_section =
+            |Damage(what)| damaged(format!("it is damaged: {name} of partition {index}: {what}"));
+        opened.ok_or_else(foreign)?.map_err(in_section)?;
+    }
+    Ok(())
 }
 
 /// The groups that startup would produce from a snapshot and the log after it, all loaded. Changes

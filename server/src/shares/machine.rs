@@ -35,7 +35,7 @@ pub(super) struct Walk {
 impl Machine for StatesMachine {
     const RULE: TopicRule = InternalTopic::ShareState.row().rule;
 
-    const SECTIONS: &'static [&'static str] = &["share states"];
+    const SECTIONS: &'static [&'static str] = InternalTopic::ShareState.row().sections;
 
     type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;

@@ -21,7 +21,7 @@ pub(super) struct IdsMachine {
 impl Machine for IdsMachine {
     const RULE: TopicRule = InternalTopic::TransactionState.row().rule;
 
-    const SECTIONS: &'static [&'static str] = &["transactional ids"];
+    const SECTIONS: &'static [&'static str] = InternalTopic::TransactionState.row().sections;
 
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;

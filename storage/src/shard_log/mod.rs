@@ -342,6 +342,11 @@ impl ShardLog {
         self.config.log_id
     }
 
+    /// The rules of the topics whose records the log may contain.
+    pub fn topics(&self) -> TopicRules {
+        self.config.topics
+    }
+
     fn linger_deadline(&self) -> Option<i64> {
         let waits_for_disk = self.in_flight.is_some() || self.gather.first_sealed().is_some();
         if waits_for_disk || self.config.linger_ms <= 0 {

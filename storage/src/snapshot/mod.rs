@@ -1,24 +1,25 @@
 //! Snapshots: a cache of a shard's state at a position of its log, in a file beside the log.
 //! FORMAT.md describes the bytes.
 //!
-//! The file consists of parts. Most are opaque to this module: the sections of groups; for each
-//! slot an index of its groups, an index of its transactional ids, its transactions, and its share
-//! states; the cluster's records; an index of the log's segments. Four tables list the slots with
-//! groups, with transactional ids, with transactions, and with share states. The header has the
-//! positions of the parts, the id of the log, the position from which the log has to be replayed,
-//! and the position that the log must reach at least.
+//! The file consists of parts: the sections, each a part of the state of one partition, whose bytes
+//! this module does not know; the table of the sections; and an index of the log's segments. The
+//! header has the positions of table and index, the id of the log, the position from which the log
+//! has to be replayed, and the position that the log must reach at least.
 //!
-//! [`Snapshot::open`] checks the header and all parts except those that the tables of slots refer
-//! to. [`SnapshotWriter`] writes the file under another name and renames it once it is complete.
+//! [`Snapshot::open`] checks the header, the table and the index. [`SnapshotWriter`] writes the
+//! file under another name and renames it once it is complete.
 
-mod slots;
+mod part;
+mod sections;
 mod writer;
 
-pub use slots::{SLOT_BYTES, SlotIndex};
+pub use part::Part;
+pub use sections::{SECTION_PART_AT, SECTION_ROW_BYTES, SectionRow};
 pub use writer::{SnapshotNews, SnapshotWriter, WriterConfig};
 
 use crate::limits::BLOCK_BYTES_MAX;
 use muster_codec::wire::Reader;
+use part::PART_BYTES;
 use std::fmt;
 use std::ops::Range;
 
@@ -31,8 +32,8 @@ pub const SNAPSHOT_DAMAGED_FILE_NAME: &str = "snapshot.damaged";
 /// "MSNP"
 pub const SNAPSHOT_MAGIC: u32 = 0x4d53_4e50;
 /// The version of the whole file. Other versions are not read.
-pub const SNAPSHOT_VERSION: u16 = 8;
-pub const SNAPSHOT_HEADER_BYTES: usize = 192;
+pub const SNAPSHOT_VERSION: u16 = 9;
+pub const SNAPSHOT_HEADER_BYTES: usize = 96;
 
 /// The file position of the first section. The header has a block of its own, because it is written
 /// last.
@@ -41,77 +42,26 @@ pub const SNAPSHOT_BODY_AT: u64 = BLOCK_BYTES_MAX as u64;
 const CRC_AT: usize = 8;
 const CRC_FROM: usize = 12;
 const PARTS_AT: usize = 48;
-const PART_BYTES: usize = 24;
 
-const PARTS: usize = 6;
+const PARTS: usize = 2;
 
 const _: () = assert!(PARTS_AT + PARTS * PART_BYTES == SNAPSHOT_HEADER_BYTES);
 const _: () = assert!(SNAPSHOT_HEADER_BYTES as u64 <= SNAPSHOT_BODY_AT);
-
-/// A part of the file with its own checksum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Part {
-    pub at: u64,
-    pub len: u64,
-    /// CRC-32C.
-    pub crc: u32,
-}
-
-impl Part {
-    /// The part that contains `bytes` at file position `at`.
-    pub fn of(at: u64, bytes: &[u8]) -> Self {
-        Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
-    }
-
-    /// This part, extended by more bytes at its end.
-    #[must_use]
-    pub fn followed_by(self, bytes: &[u8]) -> Self {
-        let (len, crc) = (self.len + bytes.len() as u64, crc32c::crc32c_append(self.crc, bytes));
-        Self { len, crc, ..self }
-    }
-
-    /// The range of the part in the bytes of the file. The file may be shorter.
-    pub fn range(&self) -> Range<usize> {
-        let from = usize::try_from(self.at).unwrap_or(usize::MAX);
-        from..from.saturating_add(usize::try_from(self.len).unwrap_or(usize::MAX))
-    }
-
-    /// The bytes of the part in a file; None if the checksum does not match.
-    pub fn of_file<'f>(&self, file: &'f [u8]) -> Option<&'f [u8]> {
-        file.get(self.range()).filter(|bytes| crc32c::crc32c(bytes) == self.crc)
-    }
-
-    /// Appends position, length, checksum and four zero bytes.
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend(self.at.to_be_bytes());
-        out.extend(self.len.to_be_bytes());
-        out.extend(self.crc.to_be_bytes());
-        out.extend([0; 4]);
-    }
-}
 
 /// The header of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SnapshotHeader {
     pub log_id: u64,
-    /// All operations up to this position are in the snapshot. Groups may be more recent.
+    /// All operations up to this position are in the snapshot. Sections may be more recent.
     pub from: u64,
-    /// The latest position of any part, even of a part without content. A log that ends before it
-    /// has lost records.
+    /// The latest position of any section, even of a section without content. A log that ends
+    /// before it has lost records.
     pub newest: u64,
     pub file_bytes: u64,
-    /// The table of the slots.
-    pub slots: Part,
-    /// The cluster's records.
-    pub cluster: Part,
+    /// The table of the sections.
+    pub sections: Part,
     /// The index of the log's segments.
     pub log: Part,
-    /// The table of the slots with transactional ids.
-    pub transactions: Part,
-    /// The table of the slots that have transactions with offsets.
-    pub offset_transactions: Part,
-    /// The table of the slots with share states.
-    pub shares: Part,
 }
 
 /// The reason why a snapshot cannot be used; the log is replayed instead.
@@ -161,10 +111,7 @@ impl SnapshotHeader {
         put(32, &self.newest.to_be_bytes());
         put(40, &self.file_bytes.to_be_bytes());
         let mut parts = Vec::with_capacity(PARTS * PART_BYTES);
-        let Self { slots, cluster, log, transactions, offset_transactions, shares, .. } = self;
-        [slots, cluster, log, transactions, offset_transactions, shares]
-            .iter()
-            .for_each(|part| part.write(&mut parts));
+        [self.sections, self.log].iter().for_each(|part| part.write(&mut parts));
         put(PARTS_AT, &parts);
         let crc = crc32c::crc32c(&bytes[CRC_FROM..]);
         bytes[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
@@ -190,12 +137,8 @@ impl SnapshotHeader {
                 from: number()?,
                 newest: number()?,
                 file_bytes: number()?,
-                slots: read_part(&mut reader)?,
-                cluster: read_part(&mut reader)?,
-                log: read_part(&mut reader)?,
-                transactions: read_part(&mut reader)?,
-                offset_transactions: read_part(&mut reader)?,
-                shares: read_part(&mut reader)?,
+                sections: Part::read(&mut reader)?,
+                log: Part::read(&mut reader)?,
             };
             Ok((magic, version, crc, header))
         };
@@ -214,31 +157,14 @@ impl SnapshotHeader {
     }
 }
 
-fn read_part(reader: &mut Reader<'_>) -> muster_codec::wire::Result<Part> {
-    let part = Part {
-        at: reader.array().map(u64::from_be_bytes)?,
-        len: reader.array().map(u64::from_be_bytes)?,
-        crc: reader.array().map(u32::from_be_bytes)?,
-    };
-    let _reserved = reader.i32()?;
-    Ok(part)
-}
-
-/// A snapshot whose parts match their checksums. Indexes and sections are checked later, when they
+/// A snapshot whose table and index match their checksums. Sections are checked later, when they
 /// are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     pub header: SnapshotHeader,
-    /// The slots with groups, in order.
-    pub slots: Vec<SlotIndex>,
-    /// The slots with transactional ids, in order.
-    pub transactions: Vec<SlotIndex>,
-    /// The slots that have transactions with offsets, in order.
-    pub offset_transactions: Vec<SlotIndex>,
-    /// The slots with share states, in order.
-    pub shares: Vec<SlotIndex>,
-    /// The ranges of the other parts in the file.
-    pub cluster: Range<usize>,
+    /// The rows of the sections, in the order of topic, partition and section.
+    pub sections: Vec<SectionRow>,
+    /// The range of the index of the log's segments in the file.
     pub log: Range<usize>,
 }
 
@@ -252,16 +178,18 @@ impl Snapshot {
         if (bytes.len() as u64) < header.file_bytes {
             return Err(SnapshotRefusal::CutOff);
         }
-        let table = |part, what| slots::read_slots(&bytes[checked(bytes, part, what)?], what);
+        let what = "the table of sections";
+        let sections = sections::read(&bytes[checked(bytes, header.sections, what)?]);
         Ok(Self {
-            slots: table(header.slots, "the table of the slots")?,
-            transactions: table(header.transactions, "the table of the transactional ids")?,
-            offset_transactions: table(header.offset_transactions, "the table of transactions")?,
-            shares: table(header.shares, "the table of share states")?,
-            cluster: checked(bytes, header.cluster, "the cluster's records")?,
+            sections: sections.ok_or(SnapshotRefusal::Damaged(what))?,
             log: checked(bytes, header.log, "the index of the log")?,
             header,
         })
+    }
+
+    /// The rows of a section of a topic, by partition.
+    pub fn sections_of(&self, topic: u8, section: u8) -> impl Iterator<Item = &SectionRow> {
+        self.sections.iter().filter(move |row| (row.topic, row.section) == (topic, section))
     }
 }
 
@@ -273,52 +201,74 @@ fn checked(bytes: &[u8], part: Part, what: &'static str) -> Result<Range<usize>,
 mod tests {
     use super::*;
 
-    /// The rows of slots 3 and 5.
-    fn rows() -> [SlotIndex; 2] {
-        [3, 5].map(|slot| {
-            let index = Part { at: 1, len: 2, crc: slot };
-            SlotIndex { slot, from: 2, newest: 3, index }
+    /// Rows in their order: by topic, partition and section.
+    fn rows() -> [SectionRow; 4] {
+        [(0, 3, 0), (0, 3, 1), (0, 5, 0), (255, 0, 0)].map(|(topic, index, section)| {
+            let part = Part { at: 1, len: 2, crc: index };
+            let (from, newest, log_end, term) = (2, 3, 4, 0);
+            SectionRow { topic, section, index, from, newest, log_end, term, part }
         })
     }
 
-    fn file() -> Vec<u8> {
-        let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize];
-        rows().iter().for_each(|row| row.write(&mut bytes));
-        bytes.resize(SNAPSHOT_BODY_AT as usize + 300, 7);
-        rows().iter().for_each(|row| row.write(&mut bytes));
-        let part = |at: u64, len: usize| Part::of(at, &bytes[at as usize..][..len]);
+    /// A file with these rows.
+    fn file_of(rows: &[SectionRow]) -> Vec<u8> {
+        let mut bytes = vec![7; SNAPSHOT_BODY_AT as usize + 100];
+        let table_at = bytes.len();
+        rows.iter().for_each(|row| row.write(&mut bytes));
+        let log_at = bytes.len();
+        bytes.resize(log_at + 100, 7);
         let header = SnapshotHeader {
             log_id: 1,
             from: 2,
             newest: 3,
             file_bytes: bytes.len() as u64,
-            slots: part(SNAPSHOT_BODY_AT, 2 * SLOT_BYTES),
-            cluster: part(SNAPSHOT_BODY_AT + 2 * SLOT_BYTES as u64, 200 - 2 * SLOT_BYTES),
-            log: part(SNAPSHOT_BODY_AT + 200, 100),
-            transactions: part(SNAPSHOT_BODY_AT + 300, SLOT_BYTES),
-            offset_transactions: part(SNAPSHOT_BODY_AT + 300 + SLOT_BYTES as u64, SLOT_BYTES),
-            shares: part(SNAPSHOT_BODY_AT, SLOT_BYTES),
+            sections: Part::of(table_at as u64, &bytes[table_at..log_at]),
+            log: Part::of(log_at as u64, &bytes[log_at..]),
         };
         bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         bytes
+    }
+
+    fn file() -> Vec<u8> {
+        file_of(&rows())
     }
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
         let opened = Snapshot::open(&file()).unwrap();
         assert_eq!((opened.header.log_id, opened.header.from, opened.header.newest), (1, 2, 3));
-        assert_eq!((opened.slots, opened.log), (rows().to_vec(), 4296..4396));
-        assert_eq!(opened.transactions, [rows()[0]]);
-        assert_eq!(opened.offset_transactions, [rows()[1]]);
-        assert_eq!(opened.shares, [rows()[0]]);
+        assert_eq!((&opened.sections[..], opened.log.len()), (&rows()[..], 100));
+        assert!(opened.sections_of(0, 0).eq([&rows()[0], &rows()[2]]));
+        assert!(opened.sections_of(0, 1).eq([&rows()[1]]));
+        assert_eq!(opened.sections_of(1, 0).count(), 0);
     }
 
     #[test]
-    fn a_changed_byte_of_the_header_or_of_a_part_is_noticed() {
+    fn rows_that_are_not_in_order_are_refused() {
+        let [one, two, three, four] = rows();
+        let damaged = Err(SnapshotRefusal::Damaged("the table of sections"));
+        for rows in [[two, one, three, four], [one, one, three, four], [four, one, two, three]] {
+            assert_eq!(Snapshot::open(&file_of(&rows)), damaged);
+        }
+        assert_eq!(Snapshot::open(&file_of(&[])).unwrap().sections, []);
+    }
+
+    #[test]
+    fn a_file_of_another_format_is_not_read() {
+        let mut bytes = file();
+        for version in [SNAPSHOT_VERSION - 1, SNAPSHOT_VERSION + 1] {
+            bytes[4..6].copy_from_slice(&version.to_be_bytes());
+            assert_eq!(Snapshot::open(&bytes), Err(SnapshotRefusal::Version(version)));
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_of_header_table_or_index_is_noticed() {
         let whole = file();
         let reserved = [6, 7];
         let header = (0..SNAPSHOT_HEADER_BYTES).filter(|at| !reserved.contains(at));
-        for at in header.chain(SNAPSHOT_BODY_AT as usize..whole.len()) {
+        let table_at = SNAPSHOT_BODY_AT as usize + 100;
+        for at in header.chain(table_at..whole.len()) {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             assert!(Snapshot::open(&bytes).is_err(), "byte {at}");
@@ -329,7 +279,8 @@ mod tests {
     fn a_file_that_is_cut_short_is_refused() {
         let whole = file();
         assert_eq!(Snapshot::open(&whole[..whole.len() - 1]), Err(SnapshotRefusal::CutOff));
-        assert_eq!(Snapshot::open(&whole[..100]), Err(SnapshotRefusal::NotASnapshot));
+        let of_header = &whole[..SNAPSHOT_HEADER_BYTES - 1];
+        assert_eq!(Snapshot::open(of_header), Err(SnapshotRefusal::NotASnapshot));
         assert_eq!(Snapshot::open(&[]), Err(SnapshotRefusal::NotASnapshot));
     }
 }

@@ -1,6 +1,8 @@
 //! The structure of a data directory's files, by `storage/FORMAT.md`: where each field is, and
 //! where a file can be cut or wiped.
 
+use crate::support::snapshots::has_groups;
+use muster::topics::InternalTopic;
 use muster_codec::record_batch::Batches;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
 use muster_storage::layout::{Block, SegmentHeader};
@@ -152,15 +154,12 @@ const SNAPSHOT_HEADER: Table = &[
     ("from", 24, 8),
     ("newest", 32, 8),
     ("file bytes", 40, 8),
-    ("groups place", 48, 8),
-    ("groups length", 56, 8),
-    ("groups crc", 64, 4),
-    ("cluster place", 72, 8),
-    ("cluster length", 80, 8),
-    ("cluster crc", 88, 4),
-    ("log place", 96, 8),
-    ("log length", 104, 8),
-    ("log crc", 112, 4),
+    ("sections place", 48, 8),
+    ("sections length", 56, 8),
+    ("sections crc", 64, 4),
+    ("log place", 72, 8),
+    ("log length", 80, 8),
+    ("log crc", 88, 4),
 ];
 
 const SNAPSHOT_BODY_AT: usize = 4096;
@@ -237,16 +236,24 @@ pub fn blocks(bytes: &[u8], header: &SegmentHeader) -> Vec<Range<usize>> {
 fn snapshot(bytes: &[u8]) -> Anatomy {
     let mut anatomy = Anatomy::default();
     // If the server was killed while it wrote a snapshot, the snapshot may have no header yet.
-    let Ok(Snapshot { header, slots, .. }) = Snapshot::open(bytes) else { return note(bytes) };
+    let Ok(Snapshot { header, sections, .. }) = Snapshot::open(bytes) else { return note(bytes) };
     anatomy.fields("header", 0, SNAPSHOT_HEADER);
     anatomy.block("header", 0..SNAPSHOT_BODY_AT);
-    let Some(groups) = slots.first().map(|slot| slot.index.range()) else { return note(bytes) };
+    let first = sections.iter().find(|row| has_groups(row));
+    let Some(groups) = first.map(|row| row.part.range()) else { return note(bytes) };
+    let of = |topic: InternalTopic| {
+        let number = topic.row().rule.number;
+        let found = sections.iter().find(|row| row.topic == number);
+        found.map_or(0..0, |row| row.part.range())
+    };
+    // The first groups are the first of the body, and their index follows them.
     let parts = [
-        ("sections", header.cluster.range().end..groups.start),
+        ("groups", SNAPSHOT_BODY_AT..groups.start),
         ("index", groups.clone()),
-        ("slots", header.slots.range()),
-        ("slots with ids", header.transactions.range()),
-        ("cluster", header.cluster.range()),
+        ("ids", of(InternalTopic::TransactionState)),
+        ("shares", of(InternalTopic::ShareState)),
+        ("cluster", of(InternalTopic::Cluster)),
+        ("sections", header.sections.range()),
         ("segments", header.log.range()),
     ];
     for (name, part) in parts {

@@ -1,22 +1,23 @@
 //! Forges a snapshot, as if it had been edited by hand.
 
 use super::TELLING;
+use crate::support::snapshots::has_groups;
 use muster_coordinator::snapshot::{COUNT_BYTES, ENTRY_BYTES};
-use muster_storage::snapshot::{SLOT_BYTES, SlotIndex, Snapshot};
+use muster_storage::snapshot::{SECTION_PART_AT, SECTION_ROW_BYTES, SectionRow, Snapshot};
 use std::ops::Range;
 
 /// The positions of the entries in a slot's index.
-pub fn entries(bytes: &[u8], slot: &SlotIndex) -> Vec<usize> {
-    let at = slot.index.at as usize;
+pub fn entries(bytes: &[u8], slot: &SectionRow) -> Vec<usize> {
+    let at = slot.part.at as usize;
     let count = u64::from_be_bytes(bytes[at..at + COUNT_BYTES].try_into().unwrap()) as usize;
     (0..count).map(|number| at + COUNT_BYTES + number * ENTRY_BYTES).collect()
 }
 
 /// The snapshot with another offset in one group, and with valid checksums.
 pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
-    let Snapshot { mut header, slots, .. } = Snapshot::open(&bytes).unwrap();
+    let Snapshot { mut header, sections, .. } = Snapshot::open(&bytes).unwrap();
     let offset = (TELLING + 7).to_le_bytes();
-    let forge = |(row, slot): (usize, &SlotIndex)| {
+    let forge = |(row, slot): (usize, &SectionRow)| {
         let of_group = |entry: usize| {
             let section = section(&bytes, entry);
             let found = bytes[section.clone()].windows(8).position(|it| it == offset)?;
@@ -24,14 +25,15 @@ pub fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
         };
         entries(&bytes, slot).into_iter().find_map(of_group)
     };
-    let (row, entry, place, section) = slots.iter().enumerate().find_map(forge).unwrap();
+    let mut groups = sections.iter().enumerate().filter(|(_, row)| has_groups(row));
+    let (row, entry, place, section) = groups.find_map(forge).unwrap();
     bytes[place] ^= 0xff;
     let crc = crc32c::crc32c(&bytes[section]);
     bytes[entry + 32 + 12..entry + 32 + 16].copy_from_slice(&crc.to_be_bytes());
-    let crc = crc32c::crc32c(&bytes[slots[row].index.range()]);
-    let at = header.slots.at as usize + row * SLOT_BYTES + 24 + 16;
+    let crc = crc32c::crc32c(&bytes[sections[row].part.range()]);
+    let at = header.sections.at as usize + row * SECTION_ROW_BYTES + SECTION_PART_AT + 16;
     bytes[at..at + 4].copy_from_slice(&crc.to_be_bytes());
-    header.slots.crc = crc32c::crc32c(&bytes[header.slots.range()]);
+    header.sections.crc = crc32c::crc32c(&bytes[header.sections.range()]);
     let header = header.to_bytes();
     bytes[..header.len()].copy_from_slice(&header);
     bytes

@@ -19,7 +19,7 @@ pub mod records;
 pub mod room;
 pub mod rules;
 pub mod sessions;
-mod snapshots;
+pub mod snapshots;
 pub mod streams;
 pub mod transactional;
 pub mod workers;

@@ -1,6 +1,8 @@
-//! Waits for snapshots of a server.
+//! Snapshots of a server.
 
 use super::{PATIENCE, Server};
+use muster::topics::{GROUPS_SECTION, InternalTopic};
+use muster_storage::snapshot::SectionRow;
 use std::time::{Duration, Instant};
 
 impl Server {
@@ -15,4 +17,10 @@ impl Server {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Whether a section has the groups of a partition.
+pub fn has_groups(row: &SectionRow) -> bool {
+    let offsets = InternalTopic::ConsumerOffsets.row().rule.number;
+    (row.topic, row.section) == (offsets, GROUPS_SECTION)
 }

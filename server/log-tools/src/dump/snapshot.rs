@@ -6,9 +6,10 @@ use crate::cluster;
 use crate::describe::{self, Described, object};
 use muster::Failure;
 use muster::data_dir::Meta;
+use muster::topics::{GROUPS_SECTION, InternalTopic};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Coordinator, Producer, SnapshotBytes};
-use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SlotIndex, Snapshot, SnapshotRefusal};
+use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SectionRow, Snapshot, SnapshotRefusal};
 use serde_json::json;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -29,15 +30,15 @@ pub(super) fn dump(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
     };
-    let Snapshot { header, slots, .. } = match Snapshot::open(&bytes) {
-        Ok(snapshot) => snapshot,
+    let (header, rows) = match Snapshot::open(&bytes) {
+        Ok(Snapshot { header, sections, .. }) => (header, sections),
         Err(refusal @ SnapshotRefusal::Version(_)) => {
             return printer.note(&format!("{}: {refusal}", name.display()));
         }
         Err(refusal) => return printer.damage(&name, 0, &refusal.to_string()),
     };
     let text = format!(
-        "a snapshot of {} bytes of log {:016x}: complete up to position {}, groups up to {}",
+        "a snapshot of {} bytes of log {:016x}: complete up to position {}, sections up to {}",
         bytes.len(),
         header.log_id,
         header.from,
@@ -51,11 +52,16 @@ pub(super) fn dump(
         ("newest", json!(header.newest)),
     ]);
     printer.segment(&name, fields, &text)?;
+    for row in &rows {
+        print_section(row, printer)?;
+    }
     let config = cluster::common(meta)?.config.coordinator();
     let bytes: SnapshotBytes = Arc::new(bytes);
-    for SlotIndex { index, .. } in slots {
+    let groups = InternalTopic::ConsumerOffsets.row().rule.number;
+    let is_of_groups = |row: &&SectionRow| (row.topic, row.section) == (groups, GROUPS_SECTION);
+    for SectionRow { part, .. } in rows.iter().filter(is_of_groups) {
         let mut coordinator = Coordinator::new(config.clone());
-        let opened = coordinator.open_snapshot(Arc::clone(&bytes), index.range(), index.crc);
+        let opened = coordinator.open_snapshot(Arc::clone(&bytes), part.range(), part.crc);
         if let Err(damage) = opened {
             return printer.damage(&name, 0, &damage.to_string());
         }
@@ -68,6 +74,28 @@ pub(super) fn dump(
         }
     }
     Ok(())
+}
+
+/// Prints a row of the table of sections.
+fn print_section(row: &SectionRow, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let SectionRow { topic, section, index, from, newest, part, .. } = *row;
+    let known = InternalTopic::of_number(topic).map(InternalTopic::row);
+    let name = known.and_then(|row| row.sections.get(usize::from(section)));
+    let name = name.map_or_else(|| format!("section {section}"), |name| (*name).to_owned());
+    let topic = known.map_or_else(|| format!("topic {topic}"), |row| row.name.to_owned());
+    let fields = object([
+        ("topic", json!(topic)),
+        ("partition", json!(index)),
+        ("section", json!(name)),
+        ("from", json!(from)),
+        ("newest", json!(newest)),
+        ("bytes", json!(part.len)),
+    ]);
+    let text = format!(
+        "{topic}-{index}: {name}, {} bytes, from position {from}, up to {newest}",
+        part.len
+    );
+    printer.part("section", fields, 1, text)
 }
 
 /// Prints a record. `producer` is set if the record belongs to an open transaction.

@@ -6,35 +6,25 @@ use crate::groups::log::GroupLog;
 use crate::groups::slots::Slots;
 use crate::topics::InternalTopic;
 use muster_runtime::{Damage, SectionAt, SectionWalk, Topic, TopicSet};
-use muster_storage::snapshot::{Part, SlotIndex, SnapshotHeader, SnapshotWriter};
-use muster_storage::{SegmentWalk, ShardLog};
-
-/// The sections of all partitions of a topic, by topic and number of the section, in the order of
-/// the file.
-const KINDS: [(InternalTopic, u8); 5] = [
-    (InternalTopic::Cluster, 0),
-    (InternalTopic::TransactionState, 0),
-    (InternalTopic::ConsumerOffsets, 1),
-    (InternalTopic::ShareState, 0),
-    (InternalTopic::ConsumerOffsets, 0),
-];
+use muster_storage::snapshot::{Part, SectionRow, SnapshotHeader, SnapshotWriter};
+use muster_storage::{LogPartition, SegmentWalk, ShardLog};
 
 /// A snapshot that is being written.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) stage: Stage,
-    /// The rows of the present kind that are written.
-    rows: Vec<SlotIndex>,
+    /// The sections that are written.
+    rows: Vec<SectionRow>,
     pub(super) header: SnapshotHeader,
 }
 
 /// The part that is written next.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// The sections of a kind: next is the partition that follows this one.
-    Next(usize, Option<u32>),
-    /// The section of a partition that is begun.
-    Section(usize, SlotIndex, SectionWalk),
+    /// The section that follows the last one, or the table after all sections.
+    Next,
+    /// A section that is begun.
+    Section(SectionRow, SectionWalk),
     Segments(SegmentWalk),
 }
 
@@ -56,7 +46,7 @@ impl TopicSet for AllTopics<'_> {
 
 impl Job {
     pub(super) fn new(header: SnapshotHeader) -> Self {
-        Self { stage: Stage::Next(0, None), rows: Vec::new(), header }
+        Self { stage: Stage::Next, rows: Vec::new(), header }
     }
 
     /// Writes some of the present stage; returns the next stage, or None after the last.
@@ -70,27 +60,15 @@ impl Job {
         let topics = &mut AllTopics { slots, others };
         // The absence of content in a partition is a fact of this position, too.
         self.header.newest = log.progress().accepted();
-        Ok(Some(match std::mem::replace(&mut self.stage, Stage::Next(0, None)) {
-            Stage::Next(kind, after) => match next(topics, log, KINDS[kind], after, writer) {
-                Some((row, walk)) => Stage::Section(kind, row, walk),
-                None => self.end_kind(kind, writer),
-            },
-            Stage::Section(kind, mut row, mut walk) => {
-                row.newest = self.header.newest;
-                let (topic, _) = KINDS[kind];
-                let at = place(log, topic, row.slot, writer);
-                let machines = topics.get(topic.row().rule.number);
-                let written = machines.map(|machines| {
-                    machines.write_section(row.slot, &mut walk, at, SLICE_BYTES, writer.body())
-                });
-                match written.transpose()?.flatten() {
-                    Some(index) => {
-                        self.rows.push(SlotIndex { index, ..row });
-                        Stage::Next(kind, Some(row.slot))
-                    }
-                    None => Stage::Section(kind, row, walk),
+        Ok(Some(match std::mem::replace(&mut self.stage, Stage::Next) {
+            Stage::Next => match begin_next(topics, log, self.rows.last(), writer) {
+                Some((row, walk)) => Stage::Section(row, walk),
+                None => {
+                    self.header.sections = write_table(&self.rows, writer);
+                    Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))
                 }
-            }
+            },
+            Stage::Section(row, walk) => self.write_section(topics, log, row, walk, writer)?,
             Stage::Segments(mut walk) => match log.write_segments(&mut walk, writer.body()) {
                 Some(segments) => {
                     self.header.log = segments;
@@ -101,61 +79,87 @@ impl Job {
         }))
     }
 
-    /// Ends the sections of a kind with their table; returns the next stage.
-    fn end_kind(&mut self, kind: usize, writer: &mut SnapshotWriter) -> Stage {
-        let rows = std::mem::take(&mut self.rows);
-        let header = &mut self.header;
-        let (table, first) = match KINDS[kind] {
-            (InternalTopic::Cluster, _) => {
-                header.cluster = rows.first().map(|row| row.index).unwrap_or_default();
-                return Stage::Next(kind + 1, None);
+    /// Writes some of a section; returns the next stage.
+    fn write_section(
+        &mut self,
+        topics: &mut dyn TopicSet,
+        log: &ShardLog,
+        mut row: SectionRow,
+        mut walk: SectionWalk,
+        writer: &mut SnapshotWriter,
+    ) -> Result<Stage, Damage> {
+        let at = place(log, row.topic, row.index, writer);
+        row.newest = at.position;
+        let Some(topic) = topics.get(row.topic) else { unreachable!("it has begun the section") };
+        let part = topic.write_section(row.index, &mut walk, at, SLICE_BYTES, writer.body())?;
+        Ok(match part {
+            Some(part) => {
+                self.rows.push(SectionRow { part, ..row });
+                Stage::Next
             }
-            (InternalTopic::TransactionState, _) => (&mut header.transactions, kind + 1),
-            (InternalTopic::ShareState, _) => (&mut header.shares, kind + 1),
-            (InternalTopic::ConsumerOffsets, 1) => (&mut header.offset_transactions, kind + 1),
-            (InternalTopic::ConsumerOffsets, _) => (&mut header.slots, kind + 1),
-        };
-        *table = write_table(&rows, writer);
-        if first < KINDS.len() {
-            Stage::Next(first, None)
-        } else {
-            Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))
-        }
+            None => Stage::Section(row, walk),
+        })
     }
 }
 
-/// Begins the next section of a kind that has content.
-fn next(
+/// Begins the section with content that follows another one, in the order of topic, partition and
+/// section; the first for None.
+fn begin_next(
     topics: &mut dyn TopicSet,
     log: &ShardLog,
-    (topic, section): (InternalTopic, u8),
-    after: Option<u32>,
+    after: Option<&SectionRow>,
     writer: &SnapshotWriter,
-) -> Option<(SlotIndex, SectionWalk)> {
-    let machines = topics.get(topic.row().rule.number)?;
-    let mut index = machines.next(after);
-    while let Some(slot) = index {
-        let at = place(log, topic, slot, writer);
-        if let Some(walk) = machines.begin_section(slot, section, at) {
-            let (from, newest) = (at.position, at.position);
-            return Some((SlotIndex { slot, from, newest, index: Part::default() }, walk));
+) -> Option<(SectionRow, SectionWalk)> {
+    let mut number = after.map_or_else(|| log.topics().next(None), |row| Some(row.topic));
+    while let Some(topic) = number {
+        let of_topic = after.filter(|row| row.topic == topic);
+        let begun = topics.get(topic).and_then(|of| begin_in(of, topic, log, of_topic, writer));
+        if begun.is_some() {
+            return begun;
         }
-        index = machines.next(Some(slot));
+        number = log.topics().next(Some(topic));
+    }
+    None
+}
+
+/// Like [`begin_next`], in one topic.
+fn begin_in(
+    of: &dyn Topic,
+    topic: u8,
+    log: &ShardLog,
+    after: Option<&SectionRow>,
+    writer: &SnapshotWriter,
+) -> Option<(SectionRow, SectionWalk)> {
+    let (mut next, mut first) = match after {
+        Some(row) => (Some(row.index), row.section + 1),
+        None => (of.next(None), 0),
+    };
+    while let Some(index) = next {
+        let at = place(log, topic, index, writer);
+        let SectionAt { position: from, log_end, .. } = at;
+        for section in first..of.sections().len() as u8 {
+            if let Some(walk) = of.begin_section(index, section, at) {
+                let (newest, term, part) = (from, 0, Part::default());
+                let row = SectionRow { topic, section, index, from, newest, log_end, term, part };
+                return Some((row, walk));
+            }
+        }
+        (next, first) = (of.next(Some(index)), 0);
     }
     None
 }
 
 /// The place at which the section of a partition continues.
-fn place(log: &ShardLog, topic: InternalTopic, index: u32, writer: &SnapshotWriter) -> SectionAt {
+fn place(log: &ShardLog, topic: u8, index: u32, writer: &SnapshotWriter) -> SectionAt {
     SectionAt {
         file_at: writer.body_end(),
         position: log.progress().accepted(),
-        log_end: log.log_end_offset(topic.log_partition(index)),
+        log_end: log.log_end_offset(LogPartition { topic, index }),
     }
 }
 
-/// Writes a table of slots.
-fn write_table(rows: &[SlotIndex], writer: &mut SnapshotWriter) -> Part {
+/// Writes the table of sections.
+fn write_table(rows: &[SectionRow], writer: &mut SnapshotWriter) -> Part {
     let (at, mut table) = (writer.body_end(), Vec::new());
     rows.iter().for_each(|row| row.write(&mut table));
     let part = Part::of(at, &table);

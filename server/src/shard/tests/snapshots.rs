@@ -2,6 +2,7 @@
 
 use super::world::{World, commit};
 use crate::shard::{Event, Message};
+use crate::topics::InternalTopic;
 use muster_codec::messages::ListTransactionsRequest;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, Snapshot};
 
@@ -89,7 +90,9 @@ fn a_shard_whose_unloaded_ids_are_damaged_fails_and_reads_its_log() {
     let mut world = with_unloaded_ids();
     let path = world.path(SNAPSHOT_FILE_NAME);
     let mut bytes = std::fs::read(&path).unwrap();
-    let ids_of_first = Snapshot::open(&bytes).unwrap().transactions[0].index.range();
+    let opened = Snapshot::open(&bytes).unwrap();
+    let ids = InternalTopic::TransactionState.row().rule.number;
+    let ids_of_first = opened.sections_of(ids, 0).next().unwrap().part.range();
     bytes[ids_of_first.start + 20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     world.restart();

@@ -1,0 +1,73 @@
+//! The table of sections in a snapshot. A row has the place of a section, and the positions of the
+//! log that it covers.
+
+use super::part::{PART_BYTES, Part};
+use muster_codec::wire::{Reader, Result};
+
+/// The size of a row in bytes.
+pub const SECTION_ROW_BYTES: usize = 40 + PART_BYTES;
+
+/// The place in a row of the position, length and checksum of the section.
+pub const SECTION_PART_AT: usize = SECTION_ROW_BYTES - PART_BYTES;
+
+/// A row: a section of the state of one partition. A section without content has no row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SectionRow {
+    /// The number of the topic in the log.
+    pub topic: u8,
+    /// The number of the section: the topic gives it its meaning.
+    pub section: u8,
+    /// The index of the partition in its topic.
+    pub index: u32,
+    /// All operations of the partition up to this position are in the section.
+    pub from: u64,
+    /// The latest position of anything in the section.
+    pub newest: u64,
+    /// The end offset of the partition at `from`.
+    pub log_end: i64,
+    /// 0; for replicated logs.
+    pub term: u32,
+    /// The bytes of the section. The topic decides which of them the checksum covers.
+    pub part: Part,
+}
+
+impl SectionRow {
+    /// The key by which rows are sorted.
+    pub fn key(&self) -> (u8, u32, u8) {
+        (self.topic, self.index, self.section)
+    }
+
+    /// Appends the row.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend([self.topic, self.section, 0, 0]);
+        out.extend(self.index.to_be_bytes());
+        out.extend(self.from.to_be_bytes());
+        out.extend(self.newest.to_be_bytes());
+        out.extend(self.log_end.to_be_bytes());
+        out.extend(self.term.to_be_bytes());
+        out.extend([0; 4]);
+        self.part.write(out);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        let [topic, section, _, _] = reader.array()?;
+        let index = reader.array().map(u32::from_be_bytes)?;
+        let from = reader.array().map(u64::from_be_bytes)?;
+        let newest = reader.array().map(u64::from_be_bytes)?;
+        let log_end = reader.i64()?;
+        let term = reader.array().map(u32::from_be_bytes)?;
+        let _reserved = reader.i32()?;
+        let part = Part::read(reader)?;
+        Ok(Self { topic, section, index, from, newest, log_end, term, part })
+    }
+}
+
+/// Reads the rows, which are in the order of topic, partition and section. None if the bytes are
+/// no valid table.
+pub(super) fn read(bytes: &[u8]) -> Option<Vec<SectionRow>> {
+    let (rows, rest) = bytes.as_chunks::<SECTION_ROW_BYTES>();
+    let rows = rows.iter().map(|row| SectionRow::read(&mut Reader::new(row)));
+    let rows: Vec<_> = rows.collect::<Result<_>>().ok()?;
+    let is_in_order = rows.is_sorted_by(|one, next| one.key() < next.key());
+    (is_in_order && rest.is_empty()).then_some(rows)
+}
