@@ -1,4 +1,4 @@
-//! The numbers of a shard's log.
+//! The numbers of a shard's log and of its snapshots.
 
 use muster_counters::{Histogram, counters};
 
@@ -20,5 +20,18 @@ counters! {
         compactions: u64 = Counter of Count,
         /// Bytes that compaction removed.
         compacted_bytes: u64 = Counter of Bytes,
+    }
+}
+
+counters! {
+    /// The snapshots of a shard since its start.
+    #[derive(Copy)]
+    pub struct SnapshotCounters in "snapshots" {
+        /// Snapshots that were written.
+        written: u64 = Counter of Count,
+        /// Snapshots that were given up: a group or id could not be written, or the disk was full.
+        given_up: u64 = Counter of Count,
+        /// Bytes of the last snapshot.
+        file_bytes: u64 = Gauge of Bytes,
     }
 }

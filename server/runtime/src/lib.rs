@@ -11,13 +11,15 @@ mod replayed;
 mod runtime;
 mod section;
 mod slots;
+mod snapshot;
 mod topic;
 
-pub use counters::LogCounters;
+pub use counters::{LogCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
 pub use machine::{Machine, Transactional, Unlimited};
 pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use section::{Opened, SectionAt, SectionWalk, part_of};
 pub use slots::Slots;
+pub use snapshot::{SnapshotTurn, Snapshots, SnapshotsDue, open_sections};
 pub use topic::{Topic, TopicSet};

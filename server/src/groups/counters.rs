@@ -1,4 +1,4 @@
-//! The numbers of groups in a shard's log, its snapshots and its checks.
+//! The numbers of groups in a shard's log and its checks.
 
 use muster_counters::counters;
 
@@ -8,7 +8,7 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     RecordCounters::METRICS,
     muster_runtime::LogCounters::METRICS,
     LogGauges::METRICS,
-    SnapshotCounters::METRICS,
+    muster_runtime::SnapshotCounters::METRICS,
     CheckCounters::METRICS,
     super::rewrite::RewriteCounters::METRICS,
     super::events::RebalanceCounters::METRICS,
@@ -34,19 +34,6 @@ counters! {
         unloaded_groups: u64 = Gauge of Count,
         /// Partitions of __consumer_offsets that the shard coordinates.
         coordinators: u64 = Gauge of Count,
-    }
-}
-
-counters! {
-    /// The snapshots of a shard since its start.
-    #[derive(Copy)]
-    pub struct SnapshotCounters in "snapshots" {
-        /// Snapshots that were written.
-        written: u64 = Counter of Count,
-        /// Snapshots that were given up: a group or id could not be written, or the disk was full.
-        given_up: u64 = Counter of Count,
-        /// Bytes of the last snapshot.
-        file_bytes: u64 = Gauge of Bytes,
     }
 }
 

@@ -43,7 +43,6 @@ mod requests;
 mod reset;
 mod rewrite;
 mod slots;
-mod snapshot;
 #[cfg(test)]
 mod test_access;
 mod transactions;
@@ -76,18 +75,18 @@ use events::GroupEvents;
 use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use muster_runtime::{LogNews, Runtime};
+use muster_runtime::{LogNews, Runtime, SnapshotTurn, Snapshots, SnapshotsDue};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
 use reads::{Batches, LogReads};
 use requests::LateAnswer;
 use rewrite::Rewrite;
-use snapshot::Snapshots;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tracing::{error, warn};
 use transactions::MarkersUnderWay;
+use turn::AllTopics;
 
 /// The maximum number of doublings of the delay before the first check of a shard that was loaded
 /// again: the delay grows to at most 17 minutes.
@@ -170,6 +169,11 @@ impl Groups {
         setup.damage.iter().for_each(|what| rewrite.begin(what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
         let partitions = placement.log_partitions_of(shard).collect();
+        let growth = config.metadata_log_max_record_bytes_between_snapshots;
+        let due = SnapshotsDue {
+            growth_bytes_min: growth.unsigned_abs(),
+            interval_ms: config.metadata_log_max_snapshot_interval_ms,
+        };
         Self {
             shard,
             placement,
@@ -183,7 +187,7 @@ impl Groups {
             log: GroupLog::new(slots, log, partitions, cut_bytes, now),
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
-            snapshots: Snapshots::new(config, setup.snapshot_writer, setup.snapshot, now),
+            snapshots: Snapshots::new(due, setup.snapshot_writer, setup.snapshot, now),
             check: LogCheck::new(shard, setup.check, rate, now),
             rewrite,
             events: GroupEvents::default(),
@@ -302,7 +306,7 @@ impl Groups {
             return Completed::Log;
         }
         if self.snapshots.owns(done.token()) {
-            self.snapshots.done(&mut self.log, done, &mut self.ops);
+            self.snapshots.done(self.log.parts().1, done, &mut self.ops);
             self.request_ops(out);
         } else if self.check.owns(done.token()) {
             self.check.done(&mut self.log, now, done);
@@ -391,7 +395,10 @@ impl Groups {
         let events = self.log.parts().0.take_events();
         self.events.take(turn, self.shard, events);
         self.poll_log(turn);
-        self.snapshots.turn(&mut self.log, turn, &mut self.ops);
+        let (slots, log) = self.log.parts();
+        let topics = &mut AllTopics { slots, others: turn.others };
+        let end = SnapshotTurn { now: turn.now, is_stopping: turn.is_stopping };
+        self.snapshots.turn(log, topics, end, &mut self.ops);
         self.check.turn(&mut self.log, turn, &mut self.ops);
         self.request_ops(out);
     }

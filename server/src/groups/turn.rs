@@ -1,14 +1,16 @@
 //! The inputs of a shard's groups: the inputs of a call to a coordinator, and the state of the
 //! shard at the end of a turn.
 
+use super::slots::Slots;
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
 use crate::config::Config;
 use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::placement::{Slot, TransactionsPartition};
+use crate::topics::InternalTopic;
 use muster_coordinator::Ids;
-use muster_runtime::{Damage, TopicSet};
+use muster_runtime::{Damage, Topic, TopicSet};
 
 /// The inputs of a call to a coordinator.
 pub(crate) struct Inputs<'i> {
@@ -45,6 +47,22 @@ pub(crate) trait OtherTopics: TopicSet {
     fn transactions(&self) -> &dyn TransactionCoordinators;
 
     fn shares(&self) -> &dyn ShareStates;
+}
+
+/// All topics of a shard.
+pub(super) struct AllTopics<'t> {
+    pub(super) slots: &'t mut Slots,
+    pub(super) others: &'t mut dyn OtherTopics,
+}
+
+impl TopicSet for AllTopics<'_> {
+    fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
+        if InternalTopic::of_number(number) == Some(InternalTopic::ConsumerOffsets) {
+            Some(self.slots.topic())
+        } else {
+            self.others.get(number)
+        }
+    }
 }
 
 /// The coordinators of transactions of a shard, whose records are in the same log.

@@ -13,10 +13,9 @@ use crate::transactions::Coordinators;
 use muster_codec::DecodeError;
 use muster_coordinator::SnapshotBytes;
 use muster_faults::Fault;
-use muster_runtime::{Damage, Opened, Topic, TopicSet, damaged};
+use muster_runtime::{Topic, TopicSet, open_sections};
 use muster_storage::snapshot::{
-    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SectionRow, Snapshot, SnapshotHeader,
-    SnapshotRefusal,
+    SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, Snapshot, SnapshotHeader, SnapshotRefusal,
 };
 use muster_storage::{KnownSegments, Recovered, RecoveredBatch, Recovery};
 use muster_uring::MappedFile;
@@ -183,40 +182,14 @@ pub(super) fn open_snapshot(
 fn begin_with(bytes: SnapshotBytes, common: &Common, number: u32) -> Result<Start, Unusable> {
     let unusable = |why: &dyn fmt::Display| Unusable::Snapshot(why.to_string());
     let file = (*bytes).as_ref();
-    let Snapshot { header, sections, log } = Snapshot::open(file).map_err(|why| unusable(&why))?;
+    let snapshot = Snapshot::open(file).map_err(|why| unusable(&why))?;
     let mut start = Start::new(common, number);
-    start.snapshot = Some(header);
-    let known = KnownSegments::read(&file[log], topics::RULES);
+    start.snapshot = Some(snapshot.header);
+    let known = KnownSegments::read(&file[snapshot.log.clone()], topics::RULES);
     start.known = known.map_err(|error| unusable(&error))?;
-    open_sections(&mut start, &sections, &bytes, header.from).map_err(|why| unusable(&why))?;
+    let opened = open_sections(&mut start, topics::RULES, &snapshot, &bytes);
+    opened.map_err(|why| unusable(&why))?;
     Ok(start)
-}
-
-/// Opens the sections of a snapshot, which has all operations up to a position.
-fn open_sections(
-    topics: &mut dyn TopicSet,
-    rows: &[SectionRow],
-    file: &SnapshotBytes,
-    position: u64,
-) -> Result<(), Damage> {
-    let mut number = topics::RULES.next(None);
-    while let Some(topic) = number {
-        topics.get(topic).into_iter().for_each(|of| of.begin_after(position));
-        number = topics::RULES.next(Some(topic));
-    }
-    for SectionRow { topic, section, index, from, part, .. } in rows.iter().copied() {
-        let foreign = || {
-            let place = format!("section {section} of partition {index} of topic {topic}");
-            damaged(format!("it has {place}, which this shard does not have"))
-        };
-        let of = topics.get(topic).ok_or_else(foreign)?;
-        let name = *of.sections().get(usize::from(section)).ok_or_else(foreign)?;
-        let opened = of.open_section(index, section, Opened { file, part, from });
-        let in_section =
-            |Damage(what)| damaged(format!("it is damaged: {name} of partition {index}: {what}"));
-        opened.ok_or_else(foreign)?.map_err(in_section)?;
-    }
-    Ok(())
 }
 
 /// The groups that startup would produce from a snapshot and the log after it, all loaded. Changes

@@ -4,9 +4,11 @@
 
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
 use muster_codec::{DecodeError, Reader};
-use muster_runtime::{Damage, Machine, Opened, SectionAt, Transactional, damaged, replayed};
+use muster_runtime::{
+    Damage, Machine, Opened, SectionAt, Slots, Topic, TopicSet, Transactional, damaged, replayed,
+};
 use muster_storage::snapshot::Part;
-use muster_storage::{KeyRule, TopicRule, TopicRules};
+use muster_storage::{KeyRule, LogPartition, RecoveredBatch, TopicRule, TopicRules};
 use std::collections::BTreeMap;
 
 const fn rule(number: u8, lingers: bool) -> TopicRule {
@@ -14,6 +16,39 @@ const fn rule(number: u8, lingers: bool) -> TopicRule {
 }
 
 pub const TOPICS: TopicRules = TopicRules::new(&[Sum::RULE, Tally::RULE]);
+
+/// The machines of partitions 1 and 2 of each topic.
+pub struct Toys {
+    pub sums: Slots<Sum>,
+    pub tallies: Slots<Tally>,
+}
+
+impl Toys {
+    pub fn new() -> Self {
+        let sums = Slots::new([1, 2], 0, Sum::default);
+        Self { sums, tallies: Slots::new([1, 2], (), Tally::default) }
+    }
+
+    /// Replays a batch of a log: see [`Slots::replay`].
+    pub fn replay(&mut self, found: &RecoveredBatch<'_>) -> Option<Result<bool, DecodeError>> {
+        let RecoveredBatch { partition: LogPartition { topic, index }, batch, position } = found;
+        if *topic == Sum::RULE.number {
+            self.sums.replay(*index, batch, *position)
+        } else {
+            self.tallies.replay(*index, batch, *position)
+        }
+    }
+}
+
+impl TopicSet for Toys {
+    fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
+        match number {
+            0 => Some(&mut self.tallies),
+            1 => Some(&mut self.sums),
+            _ => None,
+        }
+    }
+}
 
 /// A key and a value.
 pub type Record<'r> = (&'r [u8], Option<&'r [u8]>);
@@ -103,6 +138,9 @@ impl Machine for Sum {
         bytes: usize,
         out: &mut Vec<u8>,
     ) -> Result<Option<Part>, Damage> {
+        if let Some(damage) = self.damage() {
+            return Err(damage);
+        }
         let Walk::Sum(part, left) = walk else {
             let number = self.records.to_be_bytes();
             return Ok(Some(at.whole(out, |out| out.extend(number))));

@@ -1,13 +1,11 @@
 //! A snapshot that is being written: its parts in order, some of a part at a time.
 
-use super::SLICE_BYTES;
-use crate::groups::OtherTopics;
-use crate::groups::log::GroupLog;
-use crate::groups::slots::Slots;
-use crate::topics::InternalTopic;
-use muster_runtime::{Damage, SectionAt, SectionWalk, Topic, TopicSet};
+use crate::{Damage, SectionAt, SectionWalk, Topic, TopicSet};
 use muster_storage::snapshot::{Part, SectionRow, SnapshotHeader, SnapshotWriter};
 use muster_storage::{LogPartition, SegmentWalk, ShardLog};
+
+/// The size of a slice: about 100 microseconds of work.
+pub(super) const SLICE_BYTES: usize = 64 << 10;
 
 /// A snapshot that is being written.
 #[derive(Debug)]
@@ -28,22 +26,6 @@ pub(super) enum Stage {
     Segments(SegmentWalk),
 }
 
-/// All topics of a shard.
-pub(super) struct AllTopics<'t> {
-    pub(super) slots: &'t mut Slots,
-    pub(super) others: &'t mut dyn OtherTopics,
-}
-
-impl TopicSet for AllTopics<'_> {
-    fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
-        if InternalTopic::of_number(number) == Some(InternalTopic::ConsumerOffsets) {
-            Some(self.slots.topic())
-        } else {
-            self.others.get(number)
-        }
-    }
-}
-
 impl Job {
     pub(super) fn new(header: SnapshotHeader) -> Self {
         Self { stage: Stage::Next, rows: Vec::new(), header }
@@ -52,12 +34,10 @@ impl Job {
     /// Writes some of the present stage; returns the next stage, or None after the last.
     pub(super) fn write_some(
         &mut self,
-        log: &mut GroupLog,
-        others: &mut dyn OtherTopics,
+        log: &ShardLog,
+        topics: &mut dyn TopicSet,
         writer: &mut SnapshotWriter,
     ) -> Result<Option<Stage>, Damage> {
-        let (slots, log) = log.parts();
-        let topics = &mut AllTopics { slots, others };
         // The absence of content in a partition is a fact of this position, too.
         self.header.newest = log.progress().accepted();
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Next) {
@@ -68,7 +48,7 @@ impl Job {
                     Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))
                 }
             },
-            Stage::Section(row, walk) => self.write_section(topics, log, row, walk, writer)?,
+            Stage::Section(row, walk) => self.write_section(topics, log, (row, walk), writer)?,
             Stage::Segments(mut walk) => match log.write_segments(&mut walk, writer.body()) {
                 Some(segments) => {
                     self.header.log = segments;
@@ -84,8 +64,7 @@ impl Job {
         &mut self,
         topics: &mut dyn TopicSet,
         log: &ShardLog,
-        mut row: SectionRow,
-        mut walk: SectionWalk,
+        (mut row, mut walk): (SectionRow, SectionWalk),
         writer: &mut SnapshotWriter,
     ) -> Result<Stage, Damage> {
         let at = place(log, row.topic, row.index, writer);

@@ -1,13 +1,13 @@
-//! Snapshots of a serving shard: decides when a snapshot begins, and writes its slices. The
-//! coordinator encodes groups, the log encodes its segments, and the writer writes the file.
+//! Snapshots of a serving shard: decides when a snapshot begins, and writes its slices. Machines
+//! encode their sections, the log encodes its segments, and the writer writes the file.
 
 mod job;
+mod open;
 
-use super::counters::SnapshotCounters;
-use super::log::GroupLog;
-use super::{OtherTopics, TurnEnd};
-use crate::config::Config;
-use job::Job;
+pub use open::open_sections;
+
+use crate::{SnapshotCounters, TopicSet};
+use job::{Job, SLICE_BYTES};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews, SnapshotWriter,
     WriterConfig,
@@ -16,21 +16,31 @@ use muster_storage::{FileDone, FileOp, FileToken, Pace, ShardLog};
 use std::path::PathBuf;
 use tracing::{info, warn};
 
-/// The size of a slice: about 100 microseconds of work.
-const SLICE_BYTES: usize = 64 << 10;
-
 /// The maximum number of steps of a slice: some steps write little or nothing.
 const SLICE_STEPS_MAX: usize = 64;
 
+/// When a snapshot is due.
+#[derive(Debug, Clone, Copy)]
+pub struct SnapshotsDue {
+    /// The minimum growth of the log before the next snapshot.
+    pub growth_bytes_min: u64,
+    /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
+    pub interval_ms: i64,
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct SnapshotTurn {
+    pub now: i64,
+    pub is_stopping: bool,
+}
+
 /// The snapshots of a shard.
 #[derive(Debug)]
-pub(super) struct Snapshots {
+pub struct Snapshots {
     dir: PathBuf,
     writer: SnapshotWriter,
-    /// The minimum growth of the log before the next snapshot.
-    growth_bytes_min: u64,
-    /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
-    interval_ms: i64,
+    due: SnapshotsDue,
     job: Option<Job>,
     pace: Pace,
     /// The time when the last snapshot began, and the bytes written to the log by then.
@@ -51,19 +61,17 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     /// `behind` is the number of log bytes after the snapshot that the shard started from, if any.
-    pub(super) fn new(
-        config: &Config,
+    pub fn new(
+        due: SnapshotsDue,
         writer: WriterConfig,
         (snapshot, behind): (Option<SnapshotHeader>, u64),
         now: i64,
     ) -> Self {
-        let growth = config.metadata_log_max_record_bytes_between_snapshots;
         let file_bytes = snapshot.as_ref().map_or(0, |header| header.file_bytes);
         Self {
             dir: writer.dir.clone(),
             writer: SnapshotWriter::new(writer),
-            growth_bytes_min: growth.unsigned_abs(),
-            interval_ms: config.metadata_log_max_snapshot_interval_ms,
+            due,
             job: None,
             pace: Pace::default(),
             began_ms: now,
@@ -76,32 +84,32 @@ impl Snapshots {
         }
     }
 
-    pub(super) fn owns(&self, token: FileToken) -> bool {
+    pub fn owns(&self, token: FileToken) -> bool {
         self.writer.owns(token)
     }
 
-    pub(super) fn counters(&self) -> &SnapshotCounters {
+    pub fn counters(&self) -> &SnapshotCounters {
         &self.counters
     }
 
-    pub(super) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.dir.join(SNAPSHOT_FILE_NAME)
     }
 
     /// Renames the snapshot file, if there is one: it may be the reason why the shard failed.
-    pub(super) fn put_aside(&self) -> Option<FileOp> {
+    pub fn put_aside(&self) -> Option<FileOp> {
         let (from, to) =
             (self.dir.join(SNAPSHOT_FILE_NAME), self.dir.join(SNAPSHOT_DAMAGED_FILE_NAME));
         self.is_there.then_some(FileOp::Rename { token: None, from, to })
     }
 
     /// Makes a snapshot due that begins from now on.
-    pub(super) fn want(&mut self) {
+    pub fn want(&mut self) {
         self.is_wanted = true;
     }
 
     /// Takes the completion of a write.
-    pub(super) fn done(&mut self, log: &mut GroupLog, done: FileDone, ops: &mut Vec<FileOp>) {
+    pub fn done(&mut self, log: &mut ShardLog, done: FileDone, ops: &mut Vec<FileOp>) {
         if let Some(news) = self.writer.done(done, ops) {
             self.job = None;
             self.take_news(log, news);
@@ -110,35 +118,36 @@ impl Snapshots {
 
     /// Ends a turn: begins a snapshot if one is due, and writes slices of the one under way. To be
     /// called after the log's own poll, when a block has usually just ended.
-    pub(super) fn turn(
+    pub fn turn(
         &mut self,
-        log: &mut GroupLog,
-        turn: &mut TurnEnd<'_>,
+        log: &mut ShardLog,
+        topics: &mut dyn TopicSet,
+        turn: SnapshotTurn,
         ops: &mut Vec<FileOp>,
     ) {
-        let written = log.log().written_bytes();
-        if log.log().is_at_block_end() {
-            if self.is_due(turn.now, written, log.log().dropped_position()) {
+        let written = log.written_bytes();
+        if log.is_at_block_end() {
+            if self.is_due(turn.now, written, log.dropped_position()) {
                 self.begin(log, turn.now, written, ops);
             }
             while self.may_write_slice(turn, written) {
                 self.pace.sliced(turn.now, written);
-                self.write_slice(log, turn.others, ops);
+                self.write_slice(log, topics, ops);
             }
         }
-        if let Some(news) = self.writer.poll(log.log().progress().flushed(), ops) {
+        if let Some(news) = self.writer.poll(log.progress().flushed(), ops) {
             self.take_news(log, news);
         }
     }
 
     /// Whether a snapshot is due or under way.
-    pub(super) fn has_some_to_write(&self, log: &ShardLog, now: i64) -> bool {
+    pub fn has_some_to_write(&self, log: &ShardLog, now: i64) -> bool {
         let (written, dropped) = (log.written_bytes(), log.dropped_position());
         !self.writer.is_idle() || self.is_due(now, written, dropped)
     }
 
     /// The time when a snapshot needs another turn without further events.
-    pub(super) fn deadline(&self, log: &ShardLog) -> Option<i64> {
+    pub fn deadline(&self, log: &ShardLog) -> Option<i64> {
         if !log.is_at_block_end() {
             return None;
         }
@@ -151,7 +160,7 @@ impl Snapshots {
 
     /// Whether a slice may be written: at the pace of [`Pace`] while clients are served, and during
     /// a clean stop whenever the writer has room.
-    fn may_write_slice(&self, turn: &TurnEnd<'_>, written: u64) -> bool {
+    fn may_write_slice(&self, turn: SnapshotTurn, written: u64) -> bool {
         let may_begin = turn.is_stopping || self.pace.allows(turn.now, written);
         self.job.is_some() && self.writer.has_room() && may_begin
     }
@@ -162,7 +171,7 @@ impl Snapshots {
     /// is old, when the last one is unusable because compaction dropped a deletion after it, and
     /// when one is wanted.
     fn is_due(&self, now: i64, written: u64, dropped_position: u64) -> bool {
-        let growth = self.growth_bytes_min.max(self.counters.file_bytes / 4);
+        let growth = self.due.growth_bytes_min.max(self.counters.file_bytes / 4);
         let has_grown = self.unsaved(written) >= growth;
         let is_old = self.old_at(written).is_some_and(|at| at <= now);
         let is_outdated = self.is_there && dropped_position > self.from;
@@ -173,8 +182,9 @@ impl Snapshots {
     /// The time when the age of the last snapshot makes the next one due, even without further
     /// events.
     fn old_at(&self, written: u64) -> Option<i64> {
-        let is_wanted = self.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
-        is_wanted.then(|| self.began_ms.saturating_add(self.interval_ms))
+        let is_wanted =
+            self.due.interval_ms > 0 && self.writer.is_idle() && self.unsaved(written) > 0;
+        is_wanted.then(|| self.began_ms.saturating_add(self.due.interval_ms))
     }
 
     /// The number of log bytes that are not in the last snapshot.
@@ -182,10 +192,10 @@ impl Snapshots {
         self.behind + (written - self.began_at)
     }
 
-    fn take_news(&mut self, log: &mut GroupLog, news: SnapshotNews) {
+    fn take_news(&mut self, log: &mut ShardLog, news: SnapshotNews) {
         match news {
             SnapshotNews::Written(header) => {
-                log.parts().1.keep_markers_after(header.from);
+                log.keep_markers_after(header.from);
                 self.counters.written += 1;
                 self.counters.file_bytes = header.file_bytes;
                 self.is_there = true;
@@ -207,8 +217,7 @@ impl Snapshots {
         }
     }
 
-    fn begin(&mut self, log: &GroupLog, now: i64, written: u64, ops: &mut Vec<FileOp>) {
-        let log = log.log();
+    fn begin(&mut self, log: &ShardLog, now: i64, written: u64, ops: &mut Vec<FileOp>) {
         let from = log.progress().accepted();
         (self.began_ms, self.began_at) = (now, written);
         (self.behind, self.from, self.is_wanted) = (0, from, false);
@@ -220,12 +229,7 @@ impl Snapshots {
 
     /// Writes the next slice. No operation is open in the log, so the slice contains the state at
     /// the last position of a block.
-    fn write_slice(
-        &mut self,
-        log: &mut GroupLog,
-        others: &mut dyn OtherTopics,
-        ops: &mut Vec<FileOp>,
-    ) {
+    fn write_slice(&mut self, log: &ShardLog, topics: &mut dyn TopicSet, ops: &mut Vec<FileOp>) {
         let Some(mut job) = self.job.take() else { return };
         let writer = &mut self.writer;
         let until = writer.body_end() + SLICE_BYTES as u64;
@@ -233,7 +237,7 @@ impl Snapshots {
             if writer.body_end() >= until {
                 break;
             }
-            match job.write_some(log, others, writer) {
+            match job.write_some(log, topics, writer) {
                 Ok(Some(stage)) => job.stage = stage,
                 Ok(None) => return writer.finish(job.header),
                 Err(error) => {

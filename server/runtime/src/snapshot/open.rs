@@ -1,0 +1,44 @@
+//! Opens the sections of a snapshot.
+
+use crate::{Damage, Opened, TopicSet, damaged};
+use muster_snapshot_index::SnapshotBytes;
+use muster_storage::TopicRules;
+use muster_storage::snapshot::{SectionRow, Snapshot};
+
+/// Loads the sections of a snapshot into machines that have replayed nothing. After that each
+/// machine has to replay the log from the snapshot's position on; it skips what its sections have.
+///
+/// # Errors
+/// A section is damaged, or belongs to a partition that the shard does not lead. The machines must
+/// not be used then.
+pub fn open_sections(
+    topics: &mut dyn TopicSet,
+    rules: TopicRules,
+    snapshot: &Snapshot,
+    file: &SnapshotBytes,
+) -> Result<(), Damage> {
+    let mut number = rules.next(None);
+    while let Some(topic) = number {
+        topics.get(topic).into_iter().for_each(|of| of.begin_after(snapshot.header.from));
+        number = rules.next(Some(topic));
+    }
+    snapshot.sections.iter().try_for_each(|row| open_section(topics, row, file))
+}
+
+fn open_section(
+    topics: &mut dyn TopicSet,
+    row: &SectionRow,
+    file: &SnapshotBytes,
+) -> Result<(), Damage> {
+    let SectionRow { topic, section, index, from, part, .. } = *row;
+    let foreign = || {
+        let place = format!("section {section} of partition {index} of topic {topic}");
+        damaged(format!("it has {place}, which this shard does not have"))
+    };
+    let of = topics.get(topic).ok_or_else(foreign)?;
+    let name = *of.sections().get(usize::from(section)).ok_or_else(foreign)?;
+    let opened = of.open_section(index, section, Opened { file, part, from });
+    opened.ok_or_else(foreign)?.map_err(|Damage(what)| {
+        damaged(format!("it is damaged: {name} of partition {index}: {what}"))
+    })
+}

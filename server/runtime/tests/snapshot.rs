@@ -1,0 +1,286 @@
+//! Snapshots of toy machines on a disk in memory: what is opened and replayed is what the whole log
+//! makes, whenever the machine crashes.
+
+#![allow(clippy::unwrap_used)]
+
+mod toys;
+
+use muster_runtime::{
+    Machine, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet, damaged, open_sections,
+};
+use muster_snapshot_index::SnapshotBytes;
+use muster_storage::shard_log::recovery::segment_files;
+use muster_storage::snapshot::{
+    SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME, SectionRow, Snapshot, WriterConfig,
+};
+use muster_storage::{
+    FileId, FileOp, FileToken, LogConfig, Recovered, RecoveredBatch, Recovery, ShardLog,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use test_disk::Disk;
+use toys::{Sum, TOPICS, Tally, Toys, record};
+
+const DIRECTORY: &str = "shard-0";
+
+/// Looks at the disk before an operation.
+type Look<'l> = &'l mut dyn FnMut(&Disk, &FileOp);
+
+struct World {
+    runtime: Runtime,
+    snapshots: Snapshots,
+    disk: Disk,
+    toys: Toys,
+    now: i64,
+}
+
+/// The states of both topics, by partition: sum and number of records; tally and what is pending.
+type State = (Vec<(i64, i64)>, Vec<(i64, BTreeMap<i64, i64>)>);
+
+impl World {
+    fn new(growth_bytes_min: u64) -> Self {
+        let config = LogConfig {
+            dir: DIRECTORY.into(),
+            log_id: 1,
+            segment_bytes: 32 << 10,
+            first_segment_bytes: 32 << 10,
+            block_bytes: 512,
+            operation_bytes_max: 256,
+            open_bytes_max: 8 << 10,
+            topics: TOPICS,
+            ..LogConfig::default()
+        };
+        let writer = WriterConfig {
+            dir: DIRECTORY.into(),
+            file: FileId(1 << 20),
+            token: FileToken(0x55 << 56),
+        };
+        let due = SnapshotsDue { growth_bytes_min, interval_ms: 0 };
+        let mut world = Self {
+            runtime: Runtime::new(ShardLog::new(config, Recovered::default())),
+            snapshots: Snapshots::new(due, writer, (None, 0), 0),
+            disk: Disk::default(),
+            toys: Toys::new(),
+            now: 0,
+        };
+        world.turn(&mut |_, _| {});
+        world
+    }
+
+    /// Ends a turn, and performs its operations one by one.
+    fn turn(&mut self, look: Look<'_>) {
+        self.now += 1;
+        let (turn, mut ops) = (SnapshotTurn { now: self.now, is_stopping: false }, Vec::new());
+        assert_eq!(self.runtime.poll(self.now, &mut ops), None);
+        self.snapshots.turn(self.runtime.log_mut(), &mut self.toys, turn, &mut ops);
+        while !ops.is_empty() {
+            let op = ops.remove(0);
+            look(&self.disk, &op);
+            let Some(done) = self.disk.perform(op) else { continue };
+            if self.snapshots.owns(done.token()) {
+                self.snapshots.done(self.runtime.log_mut(), done, &mut ops);
+            } else {
+                self.runtime.done(done);
+            }
+        }
+    }
+
+    /// Ends turns until nothing of a snapshot is left to write. Appends `adds` in each.
+    fn write(&mut self, adds: &[(u32, usize)], look: Look<'_>) {
+        self.snapshots.want();
+        for _ in 0..100 {
+            for (index, amount) in adds {
+                self.add(*index, *amount);
+            }
+            self.turn(look);
+            if !self.snapshots.has_some_to_write(self.runtime.log(), self.now) {
+                return;
+            }
+        }
+        panic!("the snapshot does not end");
+    }
+
+    fn add(&mut self, index: u32, amount: usize) {
+        let Self { runtime, toys: Toys { sums, tallies }, now, .. } = self;
+        runtime.append(sums, index, *now, [&[record(amount)][..]]).unwrap();
+        runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
+    }
+
+    fn snapshot(&self) -> Option<(Snapshot, SnapshotBytes)> {
+        snapshot(&self.disk)
+    }
+
+    /// The numbers of snapshots that were written and given up.
+    fn counted(&self) -> (u64, u64) {
+        let counters = self.snapshots.counters();
+        (counters.written, counters.given_up)
+    }
+}
+
+fn snapshot(disk: &Disk) -> Option<(Snapshot, SnapshotBytes)> {
+    let bytes = disk.live.get(&Path::new(DIRECTORY).join(SNAPSHOT_FILE_NAME))?.clone();
+    Some((Snapshot::open(&bytes).unwrap(), Arc::new(bytes)))
+}
+
+/// The machines with a snapshot, if there is one, and the log after it. Also returns how many
+/// batches the sections had.
+fn loaded(disk: &Disk, snapshot: Option<(Snapshot, SnapshotBytes)>) -> (State, u64) {
+    let mut toys = Toys::new();
+    if let Some((snapshot, file)) = &snapshot {
+        open_sections(&mut toys, TOPICS, snapshot, file).unwrap();
+    }
+    let files = disk.dir(Path::new(DIRECTORY));
+    let (mut recovery, mut last, mut skipped) = (Recovery::new(TOPICS), 0, 0);
+    for (sequence, name) in segment_files(files.keys().cloned()) {
+        let replay = |found: RecoveredBatch<'_>| {
+            last = found.position;
+            skipped += u64::from(!toys.replay(&found).unwrap().unwrap());
+        };
+        recovery.segment(sequence, files[&name], replay).unwrap();
+    }
+    let newest = snapshot.map_or(0, |(snapshot, _)| snapshot.header.newest);
+    assert!(newest <= last, "the log has all that the snapshot has: {newest} of {last}");
+    (state(&toys), skipped)
+}
+
+fn state(Toys { sums, tallies }: &Toys) -> State {
+    let sums = sums.machines().map(|it| (it.sum, it.records));
+    let tallies = tallies.machines().map(|it| (it.sum, it.pending.clone()));
+    (sums.collect(), tallies.collect())
+}
+
+fn keys(rows: &[SectionRow]) -> Vec<(u8, u32, u8)> {
+    rows.iter().map(SectionRow::key).collect()
+}
+
+#[test]
+fn sections_are_in_the_order_of_topic_partition_and_section_without_the_empty_ones() {
+    let mut world = World::new(u64::MAX);
+    world.add(2, 7);
+    world.write(&[], &mut |_, _| {});
+    let (snapshot, _) = world.snapshot().unwrap();
+    assert_eq!(keys(&snapshot.sections), [(0, 2, 0), (1, 2, 0), (1, 2, 1)]);
+    world.add(1, 9);
+    world.write(&[], &mut |_, _| {});
+    let (snapshot, _) = world.snapshot().unwrap();
+    let all = [(0, 1, 0), (0, 2, 0), (1, 1, 0), (1, 1, 1), (1, 2, 0), (1, 2, 1)];
+    assert_eq!(keys(&snapshot.sections), all);
+    let end = world.runtime.log().progress().accepted();
+    for row in &snapshot.sections {
+        assert_eq!((row.from, row.newest, row.log_end, row.term), (end, end, 1, 0));
+    }
+    assert_eq!(world.counted(), (2, 0));
+    let (found, skipped) = loaded(&world.disk, world.snapshot());
+    assert_eq!((found, skipped), (state(&world.toys), 4), "nothing is replayed");
+}
+
+#[test]
+fn each_section_of_a_partition_has_its_own_position_and_the_log_continues_it() {
+    let mut world = World::new(u64::MAX);
+    (0..8).for_each(|_| world.add(1, 44));
+    world.write(&[(1, 3), (2, 5)], &mut |_, _| {});
+    let (snapshot, file) = world.snapshot().unwrap();
+    let of = |section| *snapshot.sections_of(Sum::RULE.number, section).next().unwrap();
+    let (sum, records) = (of(0), of(1));
+    assert!(sum.from < sum.newest && sum.newest <= records.from, "{sum:?} {records:?}");
+    assert!(sum.log_end < records.log_end);
+    assert!(snapshot.header.from <= sum.from && records.newest <= snapshot.header.newest);
+    world.add(1, 2);
+    world.turn(&mut |_, _| {});
+    let (found, skipped) = loaded(&world.disk, Some((snapshot, file)));
+    assert!(skipped > 0);
+    assert_eq!(found, state(&world.toys));
+    assert_eq!(found, loaded(&world.disk, None).0);
+}
+
+#[test]
+fn after_a_crash_at_any_point_snapshot_and_log_make_what_the_log_makes() {
+    let mut world = World::new(u64::MAX);
+    (0..8).for_each(|_| world.add(1, 44));
+    let (mut images, mut with_snapshot) = (0, 0);
+    let mut look = |disk: &Disk, op: &FileOp| {
+        let tears: [fn(usize) -> bool; 4] =
+            [|_| false, |block| block % 2 == 0, |block| block % 2 == 1, |_| true];
+        for keeps in tears {
+            let mut crashed = disk.clone();
+            crashed.tear(op, 512, keeps);
+            crashed.crash();
+            let (by_log, _) = loaded(&crashed, None);
+            let snapshot = snapshot(&crashed);
+            images += 1;
+            with_snapshot += u32::from(snapshot.is_some());
+            assert_eq!(loaded(&crashed, snapshot).0, by_log, "{op:?}");
+        }
+    };
+    for _ in 0..3 {
+        world.write(&[(1, 3), (2, 5)], &mut look);
+    }
+    assert!(images > 100 && with_snapshot > 50, "{images} {with_snapshot}");
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_given_up_and_leaves_no_file() {
+    let mut world = World::new(u64::MAX);
+    world.add(1, 1);
+    world.toys.sums.on(1, |sum, _| sum.sum = 1_000);
+    world.write(&[], &mut |_, _| {});
+    assert_eq!(world.counted(), (0, 1));
+    let files = world.disk.dir(Path::new(DIRECTORY));
+    assert!(
+        [SNAPSHOT_FILE_NAME, SNAPSHOT_ASIDE_FILE_NAME].iter().all(|it| !files.contains_key(*it))
+    );
+    world.toys.sums.on(1, |sum, _| sum.sum = 1);
+    world.write(&[], &mut |_, _| {});
+    assert_eq!(world.counted(), (1, 1));
+}
+
+#[test]
+fn a_snapshot_is_due_when_the_log_has_grown() {
+    let mut world = World::new(2_000);
+    let mut written = Vec::new();
+    for _ in 0..30 {
+        world.add(1, 1);
+        world.turn(&mut |_, _| {});
+        written.push(world.counted().0);
+    }
+    let first = written.iter().position(|it| *it == 1).unwrap();
+    assert!(first > 1, "{written:?}");
+    assert!(written.is_sorted() && written[29] > 2, "{written:?}");
+}
+
+#[test]
+fn sections_that_the_shard_does_not_have_or_that_are_damaged_are_refused() {
+    let mut world = World::new(u64::MAX);
+    world.add(1, 7);
+    world.write(&[], &mut |_, _| {});
+    let (snapshot, file) = world.snapshot().unwrap();
+    let opened = |change: fn(&mut SectionRow)| {
+        let mut changed = snapshot.clone();
+        change(changed.sections.last_mut().unwrap());
+        open_sections(&mut Toys::new(), TOPICS, &changed, &file)
+    };
+    assert_eq!(opened(|_| {}), Ok(()));
+    let foreign =
+        |what: &str| Err(damaged(format!("it has {what}, which this shard does not have")));
+    assert_eq!(opened(|it| it.topic = 9), foreign("section 1 of partition 1 of topic 9"));
+    assert_eq!(opened(|it| it.index = 3), foreign("section 1 of partition 3 of topic 1"));
+    assert_eq!(opened(|it| it.section = 2), foreign("section 2 of partition 1 of topic 1"));
+    let why = "it is damaged: the number of records of partition 1: its checksum does not match";
+    assert_eq!(opened(|it| it.part.crc ^= 1), Err(damaged(why)));
+}
+
+#[test]
+fn damage_that_a_read_only_call_finds_is_found_among_the_opened_machines() {
+    let mut world = World::new(u64::MAX);
+    world.add(1, 7);
+    world.write(&[], &mut |_, _| {});
+    let (snapshot, file) = world.snapshot().unwrap();
+    let mut toys = Toys::new();
+    open_sections(&mut toys, TOPICS, &snapshot, &file).unwrap();
+    assert_eq!(toys.sums.damage_of_all(), None);
+    toys.sums.on(1, |sum, _| sum.sum = 1_000);
+    toys.sums.on(2, |sum, _| sum.sum = 2_000);
+    assert_eq!(toys.sums.damage_of_all(), Some(damaged("a sum of 1000")), "only 1 was opened");
+    assert!(toys.get(Tally::RULE.number).is_some() && toys.get(2).is_none());
+}
