@@ -16,7 +16,7 @@ use muster_shares::partition::{Acknowledgement, Change};
 use muster_shares::sessions::{FetchContext, SessionFetch, SessionKey};
 use muster_shares::{Sessions, Settings, SharePartition, SharePartitionKey, TopicPartition};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub struct Broker {
@@ -36,11 +36,14 @@ pub struct Broker {
     pub letters: Letters,
     connections: BTreeMap<String, u64>,
     pub shown: BTreeMap<SharePartitionKey, Shown>,
-    /// The share partitions with a hole in Kafka's state that may have records.
-    pub with_hole: BTreeSet<SharePartitionKey>,
+    pub with_hole: Holes,
     pub changes: BTreeMap<SharePartitionKey, Vec<TakenChange>>,
     position: u64,
 }
+
+/// The share partitions with a hole in Kafka's state that may have records; true if the start
+/// offset has passed its first offset.
+pub type Holes = BTreeMap<SharePartitionKey, bool>;
 
 #[derive(Debug)]
 pub struct Open {
@@ -89,7 +92,7 @@ impl Broker {
             letters: Letters::default(),
             connections: BTreeMap::new(),
             shown: BTreeMap::new(),
-            with_hole: BTreeSet::new(),
+            with_hole: Holes::new(),
             changes: BTreeMap::new(),
             position: 0,
         }

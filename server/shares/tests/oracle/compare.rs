@@ -1,7 +1,7 @@
 //! The comparison of share partitions with Kafka's after each operation.
 
 use crate::argued::Difference;
-use crate::broker::{Broker, TakenChange, same};
+use crate::broker::{Broker, Holes, TakenChange, same};
 use crate::json::{int, int32, list, text};
 use crate::shown::{Shown, ours};
 use crate::state::Check;
@@ -166,10 +166,12 @@ impl Broker {
                 self.shown.remove(&key);
             } else {
                 let key = self.key_of(state);
-                if state.get("gap").is_some() {
-                    self.with_hole.insert(key.clone());
-                } else {
-                    self.with_hole.remove(&key);
+                match state.get("gap") {
+                    Some(gap) => {
+                        let passed = int(&gap[0]) < int(&state["start"]);
+                        self.with_hole.insert(key.clone(), passed);
+                    }
+                    None => drop(self.with_hole.remove(&key)),
                 }
                 self.shown.insert(key, Shown::read(state));
             }
@@ -183,7 +185,7 @@ impl Broker {
     /// is Kafka's state before the operation.
     pub fn explained(
         &self,
-        (before, with_hole): &(BTreeMap<SharePartitionKey, Shown>, BTreeSet<SharePartitionKey>),
+        (before, with_hole): &(BTreeMap<SharePartitionKey, Shown>, Holes),
         (op, out): (&Value, &Value),
         at: &SharePartitionKey,
     ) -> Option<Difference> {
@@ -191,14 +193,23 @@ impl Broker {
         if fails && self.by_partition(text(&op["group"]), op).contains_key(at) {
             return Some(Difference::Exception);
         }
+        if op["op"] == "fetch" {
+            let of_fetch = self.by_partition(text(&op["group"]), op);
+            let has_passed = |key: &SharePartitionKey| with_hole.get(key) == Some(&true);
+            if of_fetch.contains_key(at) && of_fetch.keys().any(has_passed) {
+                return Some(Difference::HoleStays);
+            }
+        }
         let mut states = list(&out["states"]).iter().filter(|it| it.get("closed").is_none());
         let state = states.find(|it| self.key_of(it) == *at)?;
         let ours = ours(&self.open.get(at)?.partition);
-        let (before, after) = (before.get(at)?, Shown::read(state));
-        let has_hole = with_hole.contains(at) || self.with_hole.contains(at);
-        if has_hole && after.is_done_before(&ours) {
+        let after = Shown::read(state);
+        let is_loaded = !before.contains_key(at);
+        let has_hole = with_hole.contains_key(at) || self.with_hole.contains_key(at);
+        if (is_loaded || has_hole) && after.is_done_before(&ours) {
             return Some(Difference::HoleStays);
         }
+        let before = before.get(at)?;
         explained(before, &after)
     }
 
