@@ -147,7 +147,8 @@ impl<K: Kind> Group<K> {
         let mut effect = K::effect(self, turn, draft, change)?;
         effect.bumps |= self.lacks_target(member_id, &after.profile);
         let (epoch, input) = self.next_epoch(turn, draft, &effect, change);
-        let is_changed = effect.is_changed;
+        // In Kafka, each new epoch of a group without revocations counts as a new subscription.
+        let is_changed = effect.is_changed || !K::REVOKES && epoch > self.epoch;
         if epoch > self.epoch && (!is_new || replaces.is_some()) {
             note_cause(turn, member_id, &effect);
         }
