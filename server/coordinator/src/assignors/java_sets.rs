@@ -3,8 +3,17 @@
 
 use super::{TargetAssignment, TopicIndex, TopicPartition};
 use crate::java_order::Buckets;
+use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
+
+/// Sorted topic names in the order of a `HashSet<String>`, which is a copy of them.
+pub(crate) fn names_in_hash_order(names: &[Text]) -> impl Iterator<Item = &Text> {
+    let buckets = buckets_of_copy(names.len());
+    let mut ordered: Vec<&Text> = names.iter().collect();
+    ordered.sort_by_cached_key(|name| buckets.of(name));
+    ordered.into_iter()
+}
 
 /// The topics of a subscription in the order of a `HashSet<Uuid>`. Kafka fills that set in the
 /// order of the set of topic names.
@@ -77,4 +86,16 @@ pub(super) fn uuid_hash(id: Uuid) -> u32 {
     let words = id.0.chunks_exact(4);
     words
         .fold(0, |hash, word| word.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) ^ hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_in_the_order_of_their_hashes() {
+        let names = ["audit", "clicks", "orders", "orders-us"].map(Text::from);
+        let ordered: Vec<&str> = names_in_hash_order(&names).map(|name| &**name).collect();
+        assert_eq!(ordered, ["orders-us", "audit", "clicks", "orders"]);
+    }
 }

@@ -23,7 +23,7 @@ mod computation;
 mod heterogeneous;
 mod homogeneous;
 mod java_heap;
-mod java_sets;
+pub(crate) mod java_sets;
 mod levels;
 pub mod order;
 mod owners;

@@ -57,8 +57,21 @@ impl VisitOrder {
     /// The members in the order in which Kafka visits them for a request of `joining`, a member
     /// that is not yet in the long-lived table.
     pub fn members(&mut self, joining: Option<MemberIndex>) -> Vec<MemberIndex> {
+        self.sort(usize::from(joining.is_some()));
+        self.with_last(joining)
+    }
+
+    /// The members in the order in which Kafka visits them for a request of a new member that is in
+    /// the long-lived table already. The table grows for the member only with its second write.
+    pub fn members_with_newest(&mut self) -> Vec<MemberIndex> {
+        self.sort(1);
+        self.with_last(None)
+    }
+
+    /// Sorts the members. The long-lived table has not grown for the last `new` of them.
+    fn sort(&mut self, new: usize) {
         let len = self.len();
-        self.most = self.most.max(len.saturating_sub(usize::from(joining.is_some())));
+        self.most = self.most.max(len.saturating_sub(new));
         let sizes = (self.buckets, self.table);
         self.buckets = Buckets::default();
         self.buckets.grow_to_hold(len);
@@ -68,7 +81,6 @@ impl VisitOrder {
         } else {
             self.sort_again();
         }
-        self.with_last(joining)
     }
 
     fn len(&self) -> usize {
@@ -194,5 +206,16 @@ mod tests {
         turned.reverse();
         assert_eq!(order.members(Some(earlier_first[0])), turned);
         assert_eq!(order.members(Some(earlier_first[1])), earlier_first);
+    }
+
+    #[test]
+    fn the_table_has_not_grown_for_a_member_that_was_written_once() {
+        // The hashes share a bucket of the `HashMap` and a slot of a table of two; in a table of
+        // four they have a slot each.
+        let mut order = order_of(&["s-a35727cb"]);
+        assert_eq!(order.members(None), [0]);
+        order.insert(1, hash_code("s-002bfd64"), 1);
+        assert_eq!(order.members_with_newest(), [1, 0]);
+        assert_eq!(order.members(None), [0, 1]);
     }
 }

@@ -115,6 +115,12 @@ impl<C: Steps> MemberTargets<C> {
         self.visits.members(joining)
     }
 
+    /// Like [`Self::visited`], for kinds whose new members Kafka adds to the group before the
+    /// computation.
+    pub(crate) fn visited_with_newest(&mut self) -> Vec<u32> {
+        self.visits.members_with_newest()
+    }
+
     /// The Java hash code of a member's id.
     pub(crate) fn hash_of(&self, number: u32) -> u32 {
         self.members.get(&number).map_or(0, |member| member.hash)

@@ -2,6 +2,7 @@
 
 use super::ShareGroup;
 use crate::assignors::SubscriptionType;
+use crate::assignors::java_sets::names_in_hash_order;
 use crate::assignors::simple::{self, Assignable, Subscriber};
 use crate::modern::member_targets::{MemberTargets, NewTarget, Steps};
 use crate::modern::owned::KeyPartitions;
@@ -47,8 +48,9 @@ impl ShareGroup {
         if let Some(slot) = self.members.slot(update.number) {
             self.target.by_member.join(update.number, &slot.id);
         }
-        // Kafka adds a new member to the group before it computes the target.
-        let mut numbers = self.target.by_member.visited(None);
+        let targets = &mut self.target.by_member;
+        let mut numbers =
+            if update.is_new { targets.visited_with_newest() } else { targets.visited(None) };
         numbers.retain(|number| self.member_after(Some(update), *number).is_some());
         let members = numbers.iter().filter_map(|number| {
             let topics = self.member_after(Some(update), *number)?.profile.topics.iter();
@@ -59,7 +61,14 @@ impl ShareGroup {
         });
         let (members, assignable) = (members.collect::<Vec<_>>(), self.assignable(turn));
         let targets = match input {
-            SubscriptionType::Homogeneous => simple::homogeneous(&members, &assignable),
+            SubscriptionType::Homogeneous => {
+                let first = numbers.first();
+                let first = first.and_then(|first| self.member_after(Some(update), *first));
+                let names = first.map_or(&[][..], |first| &first.profile.topics);
+                let topics = names_in_hash_order(names);
+                let topics: Vec<_> = topics.filter_map(|name| turn.topics.id(name)).collect();
+                simple::homogeneous(&members, &topics, &assignable)
+            }
             SubscriptionType::Heterogeneous => simple::heterogeneous(&members, &assignable),
         };
         let targets = numbers.into_iter().zip(targets).map(|(number, target)| {

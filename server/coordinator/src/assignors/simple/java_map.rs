@@ -1,4 +1,5 @@
-//! Java's `HashMap`. It iterates by bucket, and within a bucket in the order of insertion.
+//! Java's `HashMap`. It iterates by bucket. Within a bucket `put` inserts at the tail, and
+//! `computeIfAbsent` at the head.
 
 use crate::assignors::java_sets::{buckets_of_copy, uuid_hash};
 use crate::java_order::Buckets;
@@ -29,14 +30,15 @@ impl JavaHash for u32 {
 pub(super) struct JavaMap<K, V> {
     entries: BTreeMap<K, Entry<V>>,
     buckets: Buckets,
-    inserted: u64,
+    inserted: i64,
 }
 
 pub(super) type JavaSet<K> = JavaMap<K, ()>;
 
 #[derive(Debug, Clone)]
 struct Entry<V> {
-    inserted: u64,
+    /// The place within the bucket.
+    place: i64,
     value: V,
 }
 
@@ -69,15 +71,16 @@ impl<K: JavaHash, V> JavaMap<K, V> {
         self.entries.get(&key).map(|entry| &entry.value)
     }
 
-    /// The value of a key. A new value is inserted if the key has none.
-    pub(super) fn of(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
-        if !self.contains(key) {
-            self.buckets.grow_to_hold(self.len() + 1);
-            self.inserted += 1;
-        }
-        let inserted = self.inserted;
-        let entry = self.entries.entry(key).or_insert_with(|| Entry { inserted, value: new() });
-        &mut entry.value
+    pub(super) fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.entries.get_mut(&key).map(|entry| &mut entry.value)
+    }
+
+    /// `computeIfAbsent`. It checks before the insertion whether the map has to grow.
+    pub(super) fn compute_if_absent(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+        self.buckets.grow_to_hold(self.len());
+        self.inserted += 1;
+        let place = -self.inserted;
+        &mut self.entries.entry(key).or_insert_with(|| Entry { place, value: new() }).value
     }
 
     /// Removes a key. Returns whether it was in the map.
@@ -88,7 +91,7 @@ impl<K: JavaHash, V> JavaMap<K, V> {
     /// The keys in the order of iteration.
     pub(super) fn keys(&self) -> Vec<K> {
         let place = |(key, entry): (&K, &Entry<V>)| {
-            (self.buckets.of_hash(key.java_hash()), entry.inserted, *key)
+            (self.buckets.of_hash(key.java_hash()), entry.place, *key)
         };
         let mut places: Vec<_> = self.entries.iter().map(place).collect();
         places.sort_unstable();
@@ -97,8 +100,13 @@ impl<K: JavaHash, V> JavaMap<K, V> {
 }
 
 impl<K: JavaHash> JavaSet<K> {
+    /// `HashSet.add`, which is a `put`.
     pub(super) fn add(&mut self, key: K) {
-        self.of(key, || ());
+        if !self.contains(key) {
+            self.buckets.grow_to_hold(self.len() + 1);
+            self.inserted += 1;
+            self.entries.insert(key, Entry { place: self.inserted, value: () });
+        }
     }
 }
 
@@ -114,6 +122,17 @@ mod tests {
         assert!(set.remove(33));
         set.add(33);
         assert_eq!(set.keys(), [1, 17, 33, 2]);
+    }
+
+    #[test]
+    fn a_computed_entry_is_the_first_of_its_bucket_and_does_not_make_the_map_grow() {
+        let mut map = JavaMap::default();
+        let mut compute = |key: u32| *map.compute_if_absent(key, || key);
+        assert_eq!([1, 17, 1].map(&mut compute), [1, 17, 1]);
+        (2..13).for_each(|key| assert_eq!(compute(key), key));
+        assert_eq!(map.keys()[..3], [17, 1, 2]);
+        map.compute_if_absent(1, || 1);
+        assert_eq!(map.keys()[..3], [1, 2, 3], "there are 32 buckets now");
     }
 
     #[test]

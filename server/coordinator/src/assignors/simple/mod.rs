@@ -41,18 +41,22 @@ pub(crate) type Target = BTreeMap<Uuid, Vec<i32>>;
 /// The partitions that may be assigned, by topic.
 pub(crate) type Assignable = BTreeMap<Uuid, PartitionSet>;
 
-/// The new targets of members that all subscribe to the same topics. Members are in Kafka's order.
-pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
-    let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
-    let Some(subscribed) = subscribed else {
+/// The new targets of members that all subscribe to the existing `topics`. Members and topics are
+/// in Kafka's order.
+pub(crate) fn homogeneous(
+    members: &[Subscriber],
+    topics: &[Uuid],
+    assignable: &Assignable,
+) -> Vec<Target> {
+    if topics.is_empty() {
         return members.iter().map(|_| Target::new()).collect();
-    };
+    }
     let had = members.iter().flat_map(|member| &member.target);
-    let known = Known::new(subscribed.iter(), assignable, had);
+    let known = Known::new(topics.iter().collect(), assignable, had);
     // The `hashCode` of Kafka's `TopicIdPartition`, which is a Java record.
     let hash =
         |topic: Uuid, partition: u32| uuid_hash(topic).wrapping_mul(31).wrapping_add(partition);
-    let (hashes, wanted) = (known.hashes(hash), known.numbers(assignable));
+    let (hashes, wanted) = (known.hashes(hash), known.numbers(topics, assignable));
     let had = members.iter().map(|member| known.in_record_order(&member.target)).collect();
     let places: Vec<u32> = (0..members.len() as u32).collect();
     let spread = Spread::new(&places, places.len(), wanted, &hashes).run(had);
@@ -62,6 +66,9 @@ pub(crate) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Ve
 /// The new targets of members with different subscriptions. Members are in Kafka's order.
 pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
+    if topics.is_empty() {
+        return members.iter().map(|_| Target::new()).collect();
+    }
     // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
     // gets them, because its assignment leaves them out.
     let others = members.iter().map(|member| {
@@ -74,9 +81,9 @@ pub(crate) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> 
         let places = members.iter().enumerate().filter(subscribes).map(|(place, _)| place as u32);
         let places: Vec<u32> = places.collect();
         let had = || members.iter().map(|member| member.of_topic(&topic));
-        let known = Known::new([&topic].into_iter(), assignable, had().flatten());
+        let known = Known::new(BTreeSet::from([&topic]), assignable, had().flatten());
         let hashes = known.hashes(|_, partition| partition);
-        let wanted = known.numbers(assignable);
+        let wanted = known.numbers(&[topic], assignable);
         let had = had().map(|of_topic| known.in_order(of_topic));
         let spread = Spread::new(&places, members.len(), wanted, &hashes).run(had.collect());
         for (target, numbers) in targets.iter_mut().zip(spread) {
@@ -101,11 +108,11 @@ struct KnownTopic {
 
 impl Known {
     fn new<'t>(
-        topics: impl Iterator<Item = &'t Uuid>,
+        topics: BTreeSet<&'t Uuid>,
         assignable: &Assignable,
         had: impl Iterator<Item = (&'t Uuid, &'t Vec<i32>)>,
     ) -> Self {
-        let topics = topics.map(|id| {
+        let topics = topics.into_iter().map(|id| {
             let partitions = assignable.get(id).cloned().unwrap_or_default();
             KnownTopic { id: *id, partitions, first: 0 }
         });
@@ -141,11 +148,12 @@ impl Known {
         self.topics.iter().flat_map(of_topic).collect()
     }
 
-    /// The numbers of the assignable partitions, by topic and partition.
-    fn numbers(&self, assignable: &Assignable) -> Vec<u32> {
+    /// The numbers of the assignable partitions of `topics`, topic by topic.
+    fn numbers(&self, topics: &[Uuid], assignable: &Assignable) -> Vec<u32> {
         let mut numbers = Vec::new();
-        for topic in &self.topics {
-            let wanted = assignable.get(&topic.id).map_or(&[][..], PartitionSet::as_slice);
+        for id in topics {
+            let Some(topic) = self.rank(*id).map(|rank| &self.topics[rank]) else { continue };
+            let wanted = assignable.get(id).map_or(&[][..], PartitionSet::as_slice);
             numbers.extend(wanted.iter().filter_map(|partition| topic.number(*partition)));
         }
         numbers
@@ -230,6 +238,20 @@ mod tests {
     }
 
     #[test]
+    fn without_any_existing_topic_all_targets_are_empty() {
+        let gone = Uuid([1; 16]);
+        let member = |topics: &[Uuid]| Subscriber {
+            topics: topics.iter().copied().collect(),
+            target: Target::from([(gone, alloc::vec![0, 1])]),
+        };
+        let assignable = Assignable::new();
+        let none = [member(&[]), member(&[])];
+        assert_eq!(heterogeneous(&none, &assignable), [Target::new(), Target::new()]);
+        let some = [member(&[Uuid([2; 16])]), member(&[])];
+        assert_eq!(heterogeneous(&some, &assignable)[1], member(&[]).target);
+    }
+
+    #[test]
     fn targets_are_those_of_java_maps() {
         for seed in 1..400 {
             let mut random = Random(seed);
@@ -244,6 +266,9 @@ mod tests {
                 .map(|topic| (topic, random.partitions(end).into_iter().collect()))
                 .collect();
             let same = random.topics(&all);
+            let mut order: Vec<Uuid> = same.iter().copied().collect();
+            let by = random.below(5) as usize % order.len().max(1);
+            order.rotate_left(by);
             let is_same = random.below(2) == 0;
             let members: Vec<_> = (0..random.below(30))
                 .map(|_| {
@@ -254,7 +279,10 @@ mod tests {
                 })
                 .collect();
             let computed = if is_same {
-                (homogeneous(&members, &assignable), reference::homogeneous(&members, &assignable))
+                (
+                    homogeneous(&members, &order, &assignable),
+                    reference::homogeneous(&members, &order, &assignable),
+                )
             } else {
                 (
                     heterogeneous(&members, &assignable),

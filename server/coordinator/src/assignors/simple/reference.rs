@@ -7,15 +7,19 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The new targets of members that all subscribe to the same topics. Members are in Kafka's order.
-pub(super) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
-    let subscribed = members.first().map(|first| &first.topics).filter(|topics| !topics.is_empty());
-    let Some(subscribed) = subscribed else {
+/// The new targets of members that all subscribe to the same topics. Members and topics are in
+/// Kafka's order.
+pub(super) fn homogeneous(
+    members: &[Subscriber],
+    topics: &[Uuid],
+    assignable: &Assignable,
+) -> Vec<Target> {
+    if topics.is_empty() {
         return members.iter().map(|_| Target::new()).collect();
-    };
-    let wanted = subscribed.iter().filter_map(|topic| Some((topic, assignable.get(topic)?)));
+    }
+    let wanted = topics.iter().filter_map(|topic| Some((topic, assignable.get(topic)?)));
     let wanted = wanted.flat_map(|(topic, all)| all.as_slice().iter().map(|it| At(*topic, *it)));
-    let keeps = |at: At<Uuid>| subscribed.contains(&at.0);
+    let keeps = |at: At<Uuid>| topics.contains(&at.0);
     let had = members.iter().map(|member| in_record_order(&member.target));
     let had = had.map(|had| had.into_iter().filter(|at| keeps(*at)).collect());
     let places: Vec<u32> = (0..members.len() as u32).collect();
@@ -26,6 +30,9 @@ pub(super) fn homogeneous(members: &[Subscriber], assignable: &Assignable) -> Ve
 /// The new targets of members with different subscriptions.
 pub(super) fn heterogeneous(members: &[Subscriber], assignable: &Assignable) -> Vec<Target> {
     let topics: BTreeSet<Uuid> = members.iter().flat_map(|it| &it.topics).copied().collect();
+    if topics.is_empty() {
+        return members.iter().map(|_| Target::new()).collect();
+    }
     let mut targets: Vec<Vec<At<Uuid>>> = Vec::new();
     for member in members {
         // Like Kafka, this keeps partitions of a topic without subscribers in the target. No member
@@ -93,24 +100,31 @@ impl<P: JavaHash> Spread<P> {
     /// The new partitions of each member. `had` are the previous partitions.
     fn run(mut self, had: Vec<Vec<P>>) -> Vec<Vec<P>> {
         for (place, had) in had.into_iter().enumerate() {
-            had.into_iter().for_each(|partition| self.give(place as u32, partition));
+            for partition in had {
+                self.members.compute_if_absent(partition, JavaSet::default);
+                self.give(place as u32, partition);
+            }
         }
         self.take_from_overfilled();
         self.take_overshared();
         for partition in core::mem::take(&mut self.wanted) {
-            self.members.of(partition, JavaSet::default);
+            self.members.compute_if_absent(partition, JavaSet::default);
         }
         self.give_to_unfilled();
         self.partitions.iter().map(JavaSet::keys).collect()
     }
 
     fn give(&mut self, place: u32, partition: P) {
-        self.members.of(partition, JavaSet::default).add(place);
+        if let Some(members) = self.members.get_mut(partition) {
+            members.add(place);
+        }
         self.partitions[place as usize].add(partition);
     }
 
     fn take(&mut self, place: u32, partition: P) {
-        self.members.of(partition, JavaSet::default).remove(place);
+        if let Some(members) = self.members.get_mut(partition) {
+            members.remove(place);
+        }
         self.partitions[place as usize].remove(partition);
     }
 

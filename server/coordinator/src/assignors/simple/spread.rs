@@ -17,6 +17,9 @@ pub(super) struct Spread<'s> {
     holders: Vec<Holders>,
     /// The partitions in the order in which Kafka inserts them into its map.
     inserted: Vec<u32>,
+    /// The size of Kafka's map before the last call of `computeIfAbsent`, for which Java checks
+    /// whether the map has to grow.
+    checked: usize,
     /// The partitions of each member.
     partitions: Vec<Vec<u32>>,
 }
@@ -50,6 +53,7 @@ impl<'s> Spread<'s> {
             wanted,
             holders: alloc::vec![Holders::default(); hashes.len()],
             inserted: Vec::with_capacity(hashes.len()),
+            checked: 0,
             partitions: Vec::new(),
         }
     }
@@ -71,7 +75,9 @@ impl<'s> Spread<'s> {
         self.partitions
     }
 
+    /// Java's `computeIfAbsent`.
     fn insert(&mut self, partition: u32) -> &mut Holders {
+        self.checked = self.inserted.len();
         let holders = &mut self.holders[partition as usize];
         if !holders.is_inserted {
             holders.is_inserted = true;
@@ -154,17 +160,18 @@ impl<'s> Spread<'s> {
         self.partitions[place].len() < self.counts[place]
     }
 
-    /// All partitions in the order of Kafka's map, which was made for `room` partitions.
+    /// All partitions in the order of Kafka's map, which was made for `room` partitions. Within a
+    /// bucket the newest comes first: `computeIfAbsent` inserts at the head.
     fn in_order(&self, room: usize) -> Vec<u32> {
         let mut buckets = Buckets::with_room_for(room);
-        buckets.grow_to_hold(self.inserted.len());
+        buckets.grow_to_hold(self.checked);
         let key = |(at, partition): (usize, &u32)| {
             let bucket = buckets.of_hash(self.hashes[*partition as usize]) as u64;
-            bucket << 32 | at as u64
+            bucket << 32 | u64::from(u32::MAX - at as u32)
         };
         let mut keys: Vec<u64> = self.inserted.iter().enumerate().map(key).collect();
         keys.sort_unstable();
-        keys.into_iter().map(|key| self.inserted[key as u32 as usize]).collect()
+        keys.into_iter().map(|key| self.inserted[(u32::MAX - key as u32) as usize]).collect()
     }
 }
 
