@@ -331,6 +331,9 @@ impl ShareGroup {
     /// Begins to delete the share state of all topics, before the group is deleted. Returns the
     /// request to the leaders; None if there is no share state.
     pub(crate) fn begin_deletion(&self, turn: &mut Turn<'_, '_>) -> Option<StateRequest> {
+        if !self.own.state.is_recorded {
+            return None;
+        }
         let mut after = self.own.state.clone();
         let mut gone: BTreeMap<Uuid, PartitionSet> = BTreeMap::new();
         for (id, name) in &after.deleting {
@@ -344,10 +347,10 @@ impl ShareGroup {
             after.deleting.insert(id, topic.name);
         }
         gone.retain(|_, partitions| !partitions.is_empty());
+        self.write_state(turn, &after);
         if gone.is_empty() {
             return None;
         }
-        self.write_state(turn, &after);
         let gone = gone.into_iter().map(|(id, all)| (id, all.into_vec()));
         Some(StateRequest::Delete(gone.collect()))
     }
