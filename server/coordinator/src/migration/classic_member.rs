@@ -89,10 +89,10 @@ fn joined(
     let Some(Group::Consumer(group)) = &mut entry.group else { return unknown() };
     let request = &joining.request;
     let instance_id = request.group_instance_id.as_deref();
-    group.refuse_if_full(turn.config, || group.has_sender(&request.member_id, instance_id))?;
     if turn.config.group_consumer_migration_policy == MigrationPolicy::Disabled {
         return refuse(ErrorCode::InconsistentGroupProtocol, "");
     }
+    group.refuse_if_full(turn.config, || group.has_sender(&request.member_id, instance_id))?;
     let names = request.protocols.iter().map(|it| &*it.name);
     if !group.supports(&request.protocol_type, names) {
         return refuse(ErrorCode::InconsistentGroupProtocol, "");
