@@ -143,14 +143,6 @@ fn wordless(value: Value) -> Value {
     }
 }
 
-/// Leaves out topics without partitions. Kafka's assignor for share groups leaves some in targets.
-pub fn without_empty(mut record: Value) -> Value {
-    if let Some(Value::Array(topics)) = record.pointer_mut("/value/data/topicPartitions") {
-        topics.retain(|topic| topic["partitions"].as_array().is_none_or(|it| !it.is_empty()));
-    }
-    record
-}
-
 /// The key and the value of a record. A tombstone has no value.
 pub type RecordBytes = (Vec<u8>, Option<Vec<u8>>);
 

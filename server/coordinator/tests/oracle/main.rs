@@ -5,6 +5,7 @@ mod argued;
 mod counts;
 mod descriptions;
 mod differential;
+mod empties;
 mod forms;
 mod ids;
 mod muster;
@@ -32,12 +33,16 @@ use serde_json::Value;
 use std::path::Path;
 use transcript::{Line, Transcript};
 
-fn transcripts() -> Vec<Transcript> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts");
+fn transcripts() -> impl Iterator<Item = Transcript> {
+    transcripts_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts"))
+}
+
+/// The transcripts in a folder, in the order of their names.
+fn transcripts_in(folder: &Path) -> impl Iterator<Item = Transcript> + use<> {
     let mut paths: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    assert!(!paths.is_empty());
-    paths.iter().map(|path| Transcript::read(path)).collect()
+    assert!(!paths.is_empty(), "the folder has no transcripts");
+    paths.into_iter().map(|path| Transcript::read(&path))
 }
 
 #[test]
@@ -94,6 +99,28 @@ fn random_runs() {
     }
 }
 
+/// Replays the transcripts in the folder `MUSTER_ORACLE_TRANSCRIPTS`.
+#[test]
+#[ignore = "needs transcripts; set MUSTER_ORACLE_TRANSCRIPTS and run with --ignored"]
+fn transcripts_of_a_folder() {
+    const FOLDER: &str = "MUSTER_ORACLE_TRANSCRIPTS";
+    let folder = std::env::var_os(FOLDER).expect("set MUSTER_ORACLE_TRANSCRIPTS");
+    let (mut counts, mut argued) = (Counts::default(), Argued::default());
+    let (mut runs, mut differing) = (0, Vec::new());
+    for transcript in transcripts_in(Path::new(&folder)) {
+        let report = replay(&transcript, &mut Ours::default());
+        runs += 1;
+        counts.add(&report.counts);
+        argued.add(&report.argued);
+        if report.difference.is_some() {
+            print(&transcript, &report);
+            differing.push(transcript.name);
+        }
+    }
+    println!("{runs} runs: {counts}; argued differences:\n{argued}");
+    assert!(differing.is_empty(), "they differ: {differing:?}");
+}
+
 /// A subject that returns Kafka's outcomes as its own. One outcome may be altered.
 struct Echo {
     line: usize,
@@ -141,7 +168,7 @@ fn the_harness_finds_each_alteration() {
         |outcome| outcome.dump.values_mut().next().is_some_and(alter_number),
     ];
     let first_of_each_area = |it: &Transcript| it.name.ends_with("-1");
-    for transcript in transcripts().into_iter().filter(first_of_each_area) {
+    for transcript in transcripts().filter(first_of_each_area) {
         for from in [1, 40] {
             for alter in alterations {
                 let mut echo = Echo { line: 0, altered: Some((from, alter)) };

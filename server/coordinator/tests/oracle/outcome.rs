@@ -1,5 +1,6 @@
 //! The outcome of an operation. Kafka's and muster's have the same form.
 
+use crate::empties::{Empties, without_empty};
 use crate::forms::{self, Result};
 use crate::scope::{Asked, Scope, group_of};
 use crate::transactional;
@@ -25,22 +26,30 @@ pub struct Outcome {
 
 impl Outcome {
     /// Reads Kafka's outcome from a transcript.
-    pub fn of_kafka(line: &Line, scope: &Scope, pending: &Pending) -> Result<Self> {
+    pub fn of_kafka(
+        line: &Line,
+        scope: &Scope,
+        pending: &Pending,
+        empties: &Empties,
+    ) -> Result<Self> {
         if line.output["error"] == "ORACLE" || line.output.get("load_error").is_some() {
             return Err(format!("the oracle could not do this: {}", line.output));
         }
         let mut outcome = Self::default();
-        for Written { at, producer, record } in kafka_written(line) {
-            if scope.has(group_of(record)) {
+        for (index, Written { at, producer, record }) in kafka_written(line).enumerate() {
+            if scope.has(group_of(record)) && !empties.repeats(index) {
                 let key = (at, group_of(record).to_owned());
-                let record = forms::without_empty(forms::kafka_record_json(record)?);
+                let mut record = forms::kafka_record_json(record)?;
+                if is_of_share(&record) {
+                    record = without_empty(record);
+                }
                 let record = in_transaction(record, producer);
                 outcome.records.entry(key).or_default().push(record);
             }
         }
         for (id, response) in kafka_answers(line) {
             if let Some(asked) = pending.get(id) {
-                let mut response = response.clone();
+                let mut response = empties.answer(asked.api, &asked.body, response.clone());
                 scope.narrow(asked, &mut response);
                 let response = asked.kafka_response(&response)?;
                 let missing = line.output.get("creatable_topics").filter(|_| is_own(line, id));
@@ -151,6 +160,9 @@ pub fn with_missing(mut response: Value, missing: Option<Value>) -> Value {
 
 fn kafka_state(state: &Value) -> Result<Value> {
     let mut state = state.clone();
+    if state["type"] == "share" {
+        state["described"] = without_empty(state["described"].take());
+    }
     let described = json!({"groups": [state["described"].take()]});
     let (api, version) = match state["type"].as_str() {
         Some("consumer") => (ApiKey::ConsumerGroupDescribe, 1),
@@ -161,6 +173,11 @@ fn kafka_state(state: &Value) -> Result<Value> {
     let mut described = forms::kafka_response(api, version, &described)?;
     state["described"] = described["groups"][0].take();
     Ok(state)
+}
+
+/// Whether the record is an assignment in a share group.
+fn is_of_share(record: &Value) -> bool {
+    record["type"].as_str().is_some_and(|it| it.starts_with("SHARE_") && it.contains("ASSIGNMENT"))
 }
 
 fn run_of(record: &Value) -> (&Value, bool) {

@@ -3,16 +3,23 @@
 
 use muster_codec::consumer_protocol::ConsumerProtocolAssignment;
 use muster_codec::{ApiKey, Bytes, Uuid};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// The number of buckets of a `HashMap` without an initial capacity.
 const BUCKETS: u32 = 16;
 
+/// The records of targets with topic ids.
+const TARGETS: [&str; 2] =
+    ["CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER", "SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER"];
+
 /// The intended difference between the records of an operation, if this file knows it.
 pub fn chance(op: &Value, kafka: &[Value], muster: &[Value]) -> Option<&'static str> {
     if share_a_bucket(kafka) {
         return Some("placement");
+    }
+    if adds_member_without_topics(kafka) {
+        return Some("stale-type");
     }
     if op["api"] == "AlterShareGroupOffsets" && without_share_epochs(muster) == kafka {
         return Some("altered-offsets");
@@ -63,7 +70,19 @@ fn sorted_assignment(bytes: &Value) -> Option<String> {
     let bytes: Bytes<'static> = serde_json::from_value(bytes.clone()).ok()?;
     let mut assignment = ConsumerProtocolAssignment::read(&bytes).ok()?;
     assignment.assigned_partitions.sort_by(|a, b| a.topic.cmp(&b.topic));
+    assignment.assigned_partitions.iter_mut().for_each(|topic| topic.partitions.sort_unstable());
     Some(format!("{:?} {assignment:?}", bytes.get(..2)))
+}
+
+/// Whether a consumer group gets a member without topics, and a new target without a new epoch.
+fn adds_member_without_topics(records: &[Value]) -> bool {
+    let place =
+        |name: &str| records.iter().position(|it| it["type"] == name && !it["value"].is_null());
+    let member = place("CONSUMER_GROUP_MEMBER_METADATA").map(|at| &records[at]["value"]["data"]);
+    let target = place("CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA");
+    let epoch = place("CONSUMER_GROUP_METADATA");
+    member.is_some_and(|member| member["subscribedTopicNames"] == json!([]))
+        && target.is_some_and(|target| epoch.is_none_or(|epoch| epoch > target))
 }
 
 fn without_share_epochs(records: &[Value]) -> Vec<Value> {
@@ -104,8 +123,7 @@ fn but_for_the_leader(records: &[Value]) -> Option<Vec<Value>> {
 /// Whether the records of targets name two topics whose ids share a bucket. Such topics are in the
 /// order of insertion.
 fn share_a_bucket(records: &[Value]) -> bool {
-    let of_targets =
-        records.iter().filter(|it| it["type"] == "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER");
+    let of_targets = records.iter().filter(|it| TARGETS.iter().any(|name| it["type"] == *name));
     let topics = of_targets.flat_map(|it| it["value"]["data"]["topicPartitions"].as_array());
     let ids = topics.flatten().filter_map(|topic| topic["topicId"].as_str());
     let ids: BTreeSet<&str> = ids.collect();

@@ -5,6 +5,7 @@ mod losses;
 use crate::argued::Argued;
 use crate::counts::Counts;
 use crate::descriptions::Descriptions;
+use crate::empties::Empties;
 use crate::forms::{self, Result, error_codes};
 use crate::ids::{SeededIds, drawn};
 use crate::muster::Muster;
@@ -88,12 +89,14 @@ struct Replay {
     votes: Votes,
     rivals: Rivals,
     descriptions: Descriptions,
+    empties: Empties,
     report: Report,
 }
 
 impl Replay {
     fn step(&mut self, line: &Line, subject: &mut impl Subject) -> Result<()> {
         self.observe_unrecorded(line);
+        self.observe_empties(line);
         let op = line.input["op"].as_str().unwrap_or_default();
         match op {
             "new" => {
@@ -116,7 +119,7 @@ impl Replay {
         }
         let was_held = self.held;
         self.held = line.input["commit"].as_bool().filter(|_| op == "hold").unwrap_or(self.held);
-        let mut kafka = Outcome::of_kafka(line, &self.scope, &self.pending)?;
+        let mut kafka = Outcome::of_kafka(line, &self.scope, &self.pending, &self.empties)?;
         self.descriptions.narrow(&mut kafka, &self.pending);
         let asked = line.input["id"].as_str().and_then(|id| self.pending.get(id));
         let mut muster = subject.apply(line, asked, &kafka)?;
@@ -139,6 +142,13 @@ impl Replay {
     fn observe_unrecorded(&mut self, line: &Line) {
         if self.scope.observe_unrecorded(line) {
             self.report.argued.meet("unrecorded-group");
+        }
+    }
+
+    fn observe_empties(&mut self, line: &Line) {
+        self.empties.observe(line);
+        for _ in 0..self.empties.count() {
+            self.report.argued.meet("empty-topics");
         }
     }
 

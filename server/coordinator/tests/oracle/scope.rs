@@ -192,7 +192,7 @@ impl Asked {
 
 fn commits_to_unknown_topics_alone(line: &Line) -> bool {
     let codes = error_codes(&line.output["response"]);
-    let is_commit = line.input["api"] == "OffsetCommit";
+    let is_commit = line.input["api"] == "OffsetCommit" || is_transactional(&line.input);
     is_commit && !codes.is_empty() && codes.iter().all(|code| *code == UNKNOWN_TOPIC_ID)
 }
 

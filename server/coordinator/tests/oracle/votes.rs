@@ -23,7 +23,7 @@ impl Votes {
         }
     }
 
-    /// The group in which Kafka bumps the epoch, and muster does not, at a heartbeat of the only
+    /// The group in which Kafka bumps the epoch more often than muster, at a heartbeat of the only
     /// member that names `range`, while one other member names `uniform`.
     pub fn tied<'l>(&self, line: &'l Line, kafka: &Outcome, muster: &Outcome) -> Option<&'l str> {
         let body = &line.input["body"];
@@ -34,9 +34,10 @@ impl Votes {
         let is_tied = own == "range" && of("range") == 1 && of("uniform") == 1;
         let raises = |outcome: &Outcome| {
             let records = outcome.records.iter().filter(|((_, of), _)| of == group);
-            records.flat_map(|(_, all)| all).any(|it| it["type"] == "CONSUMER_GROUP_METADATA")
+            let records = records.flat_map(|(_, all)| all);
+            records.filter(|it| it["type"] == "CONSUMER_GROUP_METADATA").count()
         };
         let beats = line.input["api"] == "ConsumerGroupHeartbeat";
-        (beats && is_tied && raises(kafka) && !raises(muster)).then_some(group)
+        (beats && is_tied && raises(kafka) > raises(muster)).then_some(group)
     }
 }

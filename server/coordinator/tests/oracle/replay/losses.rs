@@ -179,8 +179,11 @@ impl Replay {
     /// Leaves out a group that gets a request while its record is not committed.
     pub(super) fn lose_in_flight(&mut self, line: &Line, subject: &mut impl Subject) {
         let Some(asked) = self.scope.ask(line).filter(|asked| !asked.reads()) else { return };
-        let deletes = asked.api == ApiKey::DeleteGroups && self.held && uncommitted(subject);
-        let in_flight = |group: &&String| deletes || self.in_flight.contains(*group);
+        let waits = match asked.api {
+            ApiKey::DeleteGroups => uncommitted(subject),
+            api => api == ApiKey::StreamsGroupTopologyDescriptionUpdate,
+        };
+        let in_flight = |group: &&String| self.held && waits || self.in_flight.contains(*group);
         let groups: Vec<String> = asked.groups.iter().filter(in_flight).cloned().collect();
         self.lose("held-group", groups, subject);
     }
