@@ -162,7 +162,7 @@ impl Coordinator {
         }
         let durable =
             entry.durable.prepared(outcome, client_version, next_producer_id, context.wall);
-        // By now each of these partitions is synced, or deleted.
+        // Each of these partitions is synced by now, or deleted.
         entry.active().unsynced = PartitionSet::default();
         self.write(id, Some(&durable), out);
         let mut remaining = durable.partitions().cloned().unwrap_or_default();

@@ -19,7 +19,7 @@ pub enum Difference {
     /// sets the start offset back. The run ends.
     StartGoesBack,
     /// Kafka: the start offset does not move while a hole of the loaded state may have records,
-    /// even if they are gone, nor before the next write after it was filled. A fetch goes on to
+    /// even if they are gone, nor before the next write after it was filled. A fetch continues to
     /// read at a hole that the start offset has passed, and finds nothing there. The run ends.
     HoleStays,
     /// Kafka: an acknowledgement fails with an exception, where nothing is in flight before its
