@@ -76,7 +76,10 @@ pub(crate) fn bind(config: &Config) -> Result<Option<TcpListener>, Failure> {
     match TcpListener::bind(address) {
         Ok(listener) => Ok(Some(listener)),
         Err(error) if config.set_text("admin.listener").is_none() => {
-            warn!("no metrics: {address} cannot be listened on: {error}. Set admin.listener");
+            warn!(
+                "no page, metrics or health: {address} cannot be listened on: {error}. Set \
+                 admin.listener"
+            );
             Ok(None)
         }
         Err(error) => Err(format!("admin.listener={text} cannot be listened on: {error}").into()),
