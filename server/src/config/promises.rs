@@ -3,6 +3,8 @@
 
 const ONE_REPLICA: &str = "muster keeps one replica of each partition";
 const ONE_ACKNOWLEDGES: &str = "with one replica an acknowledged record is on one machine alone";
+const NO_TIMED_SYNC: &str = "muster syncs no partition after a time: set \
+                             log.flush.interval.messages to limit what a power loss can take";
 const OWN_METRICS: &str = "muster has no plug-ins: its metrics are at admin.listener";
 
 /// Numeric keys: the key, the highest number that promises nothing, and what muster does instead.
@@ -16,6 +18,10 @@ const NUMBERS: &[(&str, i64, &str)] = &[
     ("transaction.state.log.replication.factor", 1, ONE_REPLICA),
 ];
 
+/// Numeric keys that limit how long records stay in memory alone. The highest number promises
+/// nothing.
+const INTERVALS: &[&str] = &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"];
+
 /// Keys that promise something with any value, and what muster does instead.
 const TEXTS: &[(&str, &str)] =
     &[("kafka.metrics.reporters", OWN_METRICS), ("metric.reporters", OWN_METRICS)];
@@ -24,6 +30,10 @@ const TEXTS: &[(&str, &str)] =
 /// promises nothing.
 pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let value = value.trim();
+    let is_below_max = || value.parse::<i64>().is_ok_and(|it| it < i64::MAX);
+    if INTERVALS.contains(&name) && is_below_max() {
+        return Some(NO_TIMED_SYNC);
+    }
     let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);
     let of_number =
         of_number.filter(|(_, up_to, _)| value.parse::<i64>().is_ok_and(|it| it > *up_to));
@@ -44,6 +54,9 @@ mod tests {
         assert_eq!(broken_promise("offsets.topic.replication.factor", "-1"), None);
         assert_eq!(broken_promise("metric.reporters", "com.example.Reporter"), Some(OWN_METRICS));
         assert_eq!(broken_promise("metric.reporters", ""), None);
+        assert_eq!(broken_promise("log.flush.interval.ms", "1000"), Some(NO_TIMED_SYNC));
+        assert_eq!(broken_promise("log.flush.scheduler.interval.ms", "0"), Some(NO_TIMED_SYNC));
+        assert_eq!(broken_promise("log.flush.interval.ms", "9223372036854775807"), None);
         assert_eq!(broken_promise("num.io.threads", "8"), None);
     }
 
@@ -51,5 +64,6 @@ mod tests {
     fn each_number_is_a_key_without_effect() {
         let is_inert = |name: &str| Config::key(name).is_some_and(|key| !key.flags.obeyed);
         assert!(NUMBERS.iter().all(|(name, ..)| is_inert(name)));
+        assert!(INTERVALS.iter().all(|name| is_inert(name)));
     }
 }
