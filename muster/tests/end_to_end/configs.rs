@@ -165,6 +165,20 @@ fn altered_configs_reach_all_shards_and_survive_a_restart() {
 }
 
 #[test]
+fn an_unknown_config_is_stored_with_a_note_and_a_time_in_hours_is_refused_with_the_cure() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    drop(Server::start(data, 1, &[]));
+    let stored = config(data, &["set", "max.conections=7", "log.cleaner.threads=2"]);
+    let note = "the value is stored without effect: unknown key \"max.conections\": did you mean \
+                max.connections?\n";
+    assert_eq!((stored.status, stored.out.as_str()), (0, note));
+    let refused = config(data, &["set", "log.retention.hours=5"]);
+    assert_eq!(refused.status, 2);
+    assert!(refused.error.contains("Set log.retention.ms instead"), "{}", refused.error);
+}
+
+#[test]
 fn stored_configs_are_changed_while_no_server_runs() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();

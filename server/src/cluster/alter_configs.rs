@@ -340,7 +340,14 @@ fn check_broker(
         if names.is_empty() {
             return Ok(());
         }
-        Err(invalid(format!("{words}: [{}]", names.join(", "))))
+        let mut finer: Vec<&str> = names.iter().filter_map(|name| in_milliseconds(name)).collect();
+        finer.dedup();
+        let cure = if finer.is_empty() {
+            String::new()
+        } else {
+            format!(". Set {} instead", finer.join(", "))
+        };
+        Err(invalid(format!("{words}: [{}]{cure}", names.join(", "))))
     };
     refuse(&|name| !is_dynamic(name) && !Config::is_altered_for_one_broker(name), NOT_DYNAMIC)?;
     refuse(&is_of_certificates, OF_LISTENERS)?;
@@ -348,6 +355,15 @@ fn check_broker(
     refuse(&|name| !is_dynamic(name), NOT_DYNAMIC)?;
     let why = format!("{NOT_DYNAMIC}, as the server's command line sets them");
     refuse(&|name| view.config.is_pinned(name), &why)
+}
+
+/// The key in milliseconds of a time that cannot be altered in hours or minutes.
+fn in_milliseconds(name: &str) -> Option<&'static str> {
+    match name {
+        "log.retention.hours" | "log.retention.minutes" => Some("log.retention.ms"),
+        "log.roll.hours" => Some("log.roll.ms"),
+        _ => None,
+    }
 }
 
 const NOT_DYNAMIC: &str = "Cannot update these configs dynamically";

@@ -5,8 +5,8 @@ use super::assignors::of_consumer_groups;
 use super::broker::SHARD_BYTES_MAX;
 use super::value::HIDDEN;
 use super::{
-    Altered, BROKER_RESOURCE, Config, ConfigType, GROUP_RESOURCE, GroupConfig, Overrides,
-    TOPIC_RESOURCE, TopicConfig, rules, unserved_alterable,
+    Altered, BROKER_RESOURCE, Config, ConfigType, Finding, GROUP_RESOURCE, GroupConfig, Kind,
+    Overrides, TOPIC_RESOURCE, TopicConfig, findings, rules, unserved, unserved_alterable,
 };
 use crate::placement::Placement;
 use muster_codec::ApiKey;
@@ -241,6 +241,16 @@ impl Config {
     /// and described, without effect.
     pub fn is_altered_unserved(name: &str) -> bool {
         Self::key(name).is_none() && unserved_alterable::alterable(name).is_some()
+    }
+
+    /// The note about a stored config of a broker whose name is not known; None if it is known.
+    pub fn note_of_unknown(name: &str) -> Option<String> {
+        let is_unknown = Self::is_altered_unserved(name) && !unserved::names().any(|it| it == name);
+        is_unknown.then(|| {
+            let kind = Kind::Unknown { similar: findings::similar(name) };
+            let finding = Finding { line: None, key: name.to_owned(), kind };
+            format!("the value is stored without effect: {finding}")
+        })
     }
 
     /// Whether Kafka alters a key for one broker only.

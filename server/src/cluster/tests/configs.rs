@@ -100,6 +100,9 @@ fn a_value_that_no_record_can_hold_is_refused() {
     assert_eq!(controller.value(2, "t1", key), Some(first));
 }
 
+const NOT_IN_HOURS: &str = "Cannot update these configs dynamically: [log.retention.hours]. Set \
+                            log.retention.ms instead";
+
 #[test]
 fn alterations_are_refused_with_kafkas_words() {
     let mut controller = Controller::with_topic("t1");
@@ -174,13 +177,7 @@ fn alterations_are_refused_with_kafkas_words() {
             InvalidRequest,
             "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
         ),
-        (
-            4,
-            "",
-            &[("log.retention.hours", 0, Some("10"))],
-            InvalidRequest,
-            "Cannot update these configs dynamically: [log.retention.hours]",
-        ),
+        (4, "", &[("log.retention.hours", 0, Some("10"))], InvalidRequest, NOT_IN_HOURS),
         (
             4,
             "1",
