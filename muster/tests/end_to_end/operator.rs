@@ -229,6 +229,12 @@ fn lists_have_pages_filters_and_limits() {
 
     let (_, topics) = api(port, "topics?search=ORD");
     assert_eq!((&topics["found"], &topics["topics"][0]["records"]), (&json!(1), &json!(40)));
+    let (_, topics) = api(port, "topics?rows=500");
+    let is_internal = |it: &Value| it["internal"].as_bool().unwrap();
+    let internal: Vec<bool> =
+        topics["topics"].as_array().unwrap().iter().map(is_internal).collect();
+    assert!(internal.is_sorted() && internal.first() == Some(&false), "{topics}");
+    assert_eq!(internal.last(), Some(&true), "{topics}");
     let (_, topic) = api(port, "topics/orders?from=1&rows=2");
     let partitions: Vec<_> = topic["shown"]
         .as_array()

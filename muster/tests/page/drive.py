@@ -154,6 +154,10 @@ class Story:
 
     def group(self, address: str) -> None:
         browser = self.browser
+        browser.open(address + "#/topics")
+        browser.until(DRAWN.format("topics"))
+        browser.open(address + "#/groups/readers")
+        browser.until(DRAWN.format("group"), "a name behind groups opens the group")
         browser.open(address + "#/group/readers")
         browser.until("document.querySelectorAll('svg rect').length >= 1", "a timeline")
         words = browser.evaluate("document.querySelector('#view').innerText")

@@ -12,7 +12,12 @@ use serde_json::{Value, json};
 pub(super) fn answer(operator: &Operator, query: &Query) -> Result<Value, Refused> {
     let page = Page::read(query)?;
     let survey = operator.survey().ok_or_else(no_survey)?;
-    let all = survey.image.all_topics_from("");
+    // The topics of users come first.
+    let of_kind = |is_internal| {
+        let all = survey.image.all_topics_from("");
+        all.filter(move |topic| topic.is_internal() == is_internal)
+    };
+    let all = of_kind(false).chain(of_kind(true));
     let (found, rows) = page.of(all.filter(|topic| page.wants(&topic.name)), |topic| &topic.name);
     Ok(json!({
         "age_ms": survey.began.elapsed().as_millis() as u64,
