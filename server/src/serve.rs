@@ -335,7 +335,7 @@ fn run_on(driver: impl muster_uring::Driver, start: Start) -> Stopped {
                 Ok(Err(failure)) => failure.to_string(),
                 Err(_) => "it panicked".to_owned(),
             };
-            logging::fail(format_args!("shard {number}: {failure}"));
+            logging::fail(format_args!("shard {number}: {failure}. The server ends"));
         }
     }
 }

@@ -98,7 +98,7 @@ fn limited(act: Act, last: fn(&mut Client) -> i64) {
         limit_files(&server, limit);
         let after = (BEFORE..REQUESTS_MAX).map_while(|number| act(&mut client, number)).last();
         assert_eq!(server.wait().code(), Some(1), "with a limit of {limit}");
-        server.says("could not write to a log");
+        assert!(server.line_with("could not write to a log").ends_with(". The server ends"));
         assert_eq!(server.lines_with("Invalid argument"), 0, "with a limit of {limit}");
 
         let server = server.restart();

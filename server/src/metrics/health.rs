@@ -122,12 +122,7 @@ pub(super) fn ready(states: &ShardStates, reports: &[Report], volume: Option<Vol
 fn little_space(Volume { total, usable }: Volume) -> Option<String> {
     let is_little = usable.saturating_mul(100) < total.saturating_mul(FREE_PERCENT_MIN);
     let (usable, total) = (usable >> 20, total >> 20);
-    is_little.then(|| {
-        format!(
-            "the disk fills: {usable} of {total} MiB are free, and the server ends when a write \
-             finds none"
-        )
-    })
+    is_little.then(|| format!("the disk fills: {usable} of {total} MiB are free"))
 }
 
 #[cfg(test)]
@@ -173,8 +168,7 @@ mod tests {
         let of =
             |usable| super::ready(&serving(), &both, Some(Volume { total: 1_000 << 20, usable }));
         assert_eq!(of(100 << 20).text, "ready\n");
-        let text = "ready\nthe disk fills: 99 of 1000 MiB are free, and the server ends when a \
-                    write finds none\n";
+        let text = "ready\nthe disk fills: 99 of 1000 MiB are free\n";
         assert_eq!(of((100 << 20) - 1), Verdict { is_well: true, text: text.to_owned() });
     }
 
