@@ -45,7 +45,7 @@ fn a_start_with_a_snapshot_has_the_state_of_one_without() {
     server.kill();
     fs::remove_file(snapshot(directory.path())).unwrap();
     server = server.restart();
-    server.says("0 of 40 groups unloaded");
+    server.says("; groups: 40; records replayed: ");
     assert_eq!(everything(&server), before);
 }
 
@@ -73,9 +73,9 @@ fn a_start_after_a_clean_stop_has_little_to_replay() {
     commit(&mut server.client(0), 7, 1_000, &"m".repeat(METADATA_BYTES));
     assert!(server.stop().success());
     server = server.restart();
-    let line = server.line_with("groups unloaded");
-    let cold: usize =
-        line.split(" of 40 groups").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    let line = server.line_with("; groups: 40 (");
+    let (_, cold) = line.split_once("; groups: 40 (").unwrap();
+    let cold: usize = cold.split(' ').next().unwrap().parse().unwrap();
     // The log after the snapshot may have a quarter of its size, and a quarter of these groups.
     assert!(cold >= GROUPS * 2 / 3, "{line}");
     assert_eq!(everything(&server)[8], before[8]);
@@ -219,7 +219,7 @@ fn a_snapshot_that_contradicts_the_log_is_found() {
     let path = snapshot(directory.path());
     fs::write(&path, forged(fs::read(&path).unwrap())).unwrap();
     server = server.restart();
-    server.says("40 of 40 groups unloaded");
+    server.says("; groups: 40 (40 not read yet)");
     server.says("but its records make");
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
@@ -285,7 +285,8 @@ fn a_quiet_server_writes_a_snapshot_of_little_data() {
     server.has_snapshot_at(2);
     server.kill();
     server = server.restart();
-    server.says("1 of 1 groups unloaded, 0 records");
+    let line = server.line_with("; groups: 1 (1 not read yet)");
+    assert!(!line.contains("replayed"), "{line}");
     assert_eq!(fetch(&mut server.client(0), 3).unwrap()[0], 7);
 }
 
@@ -348,7 +349,7 @@ fn killed(mut server: Server, data: &Path) -> (Server, Vec<Vec<i64>>) {
 fn cold(data: &Path) -> (Server, Vec<Vec<i64>>) {
     let (server, all) = covered(data);
     let server = server.restart();
-    server.says("40 of 40 groups unloaded");
+    server.says("; groups: 40 (40 not read yet)");
     (server, all)
 }
 

@@ -70,8 +70,8 @@ fn all_attacks_at_once_stay_within_the_budget_and_lose_no_member() {
 
 /// The peak of the only shard's account in bytes, from its last log line.
 fn held_for_clients(server: &Server) -> u64 {
-    let line = server.line_with("KiB for its clients");
-    let (_, held) = line.split_once("it held at most ").unwrap();
+    let line = server.line_with("its clients took at most ");
+    let (_, held) = line.split_once("its clients took at most ").unwrap();
     held.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10
 }
 

@@ -121,16 +121,12 @@ fn load_by(
         target: "load",
         shard = number,
         took_ms = took.as_millis() as u64,
-        "shard {number} is at operation {}: {} of {} groups unloaded, {} records of {} bytes \
-         replayed, {} of {} transactional ids unloaded, in {} ms",
+        "shard {number} loaded its log up to operation {} in {} ms{}{}{}",
         recovered.position(),
-        slots.unloaded_groups(),
-        slots.groups(),
-        start.replayed_records,
-        start.replayed_bytes,
-        transactions.unloaded_ids(),
-        transactions.ids(),
         took.as_millis(),
+        counted("groups", slots.groups(), slots.unloaded_groups()),
+        replayed(start.replayed_records, start.replayed_bytes),
+        counted("transactional ids", transactions.ids(), transactions.unloaded_ids()),
     );
     let image = image.loaded_at(recovered.position());
     Ok(Loaded {
@@ -145,6 +141,23 @@ fn load_by(
         replayed_bytes: start.replayed_bytes,
         load_micros,
     })
+}
+
+/// Words about what a shard has; empty if there is none.
+fn counted(what: &str, all: usize, unread: usize) -> String {
+    match (all, unread) {
+        (0, _) => String::new(),
+        (_, 0) => format!("; {what}: {all}"),
+        _ => format!("; {what}: {all} ({unread} not read yet)"),
+    }
+}
+
+/// Words about the records after the snapshot; empty if there are none.
+fn replayed(records: u64, bytes: u64) -> String {
+    if records == 0 {
+        return String::new();
+    }
+    format!("; records replayed: {records} ({bytes} bytes)")
 }
 
 impl Loaded {

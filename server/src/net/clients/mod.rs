@@ -290,7 +290,11 @@ impl Clients {
             self.end(id, None, out);
         }
         let (shard, peak) = (self.shard, self.connections.account().peak() >> 10);
-        info!("shard {shard} stops: it held at most {peak} KiB for its clients");
+        if peak == 0 {
+            info!("shard {shard} stops");
+        } else {
+            info!("shard {shard} stops: its clients took at most {peak} KiB of memory");
+        }
     }
 
     /// Closes a connection without further input, once all its answers have left.
