@@ -274,6 +274,13 @@ fn configs_have_their_sources_and_secrets_are_not_shown() {
     let token = of("admin.token");
     assert_eq!((&token["value"], &token["secret"]), (&Value::Null, &json!(true)));
     assert_eq!(of("log.cleaner.threads")["obeyed"], false);
+    let (_, _, body) = get_with(port, "/api/v1/configs?topic=__consumer_offsets", &lines);
+    let configs: Value = serde_json::from_str(&body).unwrap();
+    let configs = configs["configs"].as_array().unwrap();
+    for (name, obeyed) in [("cleanup.policy", true), ("flush.ms", false)] {
+        let of_topic = configs.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(of_topic["obeyed"], obeyed, "{name}");
+    }
     for (path, code) in [("configs?topic=__consumer_offsets", 200), ("configs?broker=9", 404)] {
         assert_eq!(get_with(port, &format!("/api/v1/{path}"), &lines).0, code, "{path}");
     }

@@ -4,7 +4,7 @@
 use super::answer::{Answer, Refused, late};
 use crate::admin::describe_configs;
 use crate::cluster::{BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE};
-use crate::config::Config;
+use crate::config::{Config, TopicConfig};
 use crate::operator::Query;
 use crate::operator::shards::Shards;
 use muster_codec::Str;
@@ -33,8 +33,7 @@ pub(super) fn answer(shards: &Shards, query: &Query) -> Result<Value, Refused> {
         let words = described.error_message.filter(|words| !words.is_empty());
         return Err(Answer::unknown(words.map_or("unknown".to_owned(), |it| it.into_owned())));
     }
-    let is_of_broker = resource_type == BROKER_RESOURCE;
-    let configs = described.configs.iter().map(|it| config(it, is_of_broker));
+    let configs = described.configs.iter().map(|it| config(it, obeyed(resource_type, &it.name)));
     Ok(json!({ "name": name, "configs": configs.collect::<Vec<_>>() }))
 }
 
@@ -45,8 +44,16 @@ fn resource(query: &Query) -> (i8, &str) {
     found.unwrap_or((BROKER_RESOURCE, "0"))
 }
 
-fn config(config: &DescribeConfigsResourceResult<'_>, is_of_broker: bool) -> Value {
-    let obeyed = is_of_broker.then(|| !Config::is_without_effect(&config.name));
+/// Whether muster obeys a config; None if this is not known.
+fn obeyed(resource_type: i8, name: &str) -> Option<bool> {
+    match resource_type {
+        BROKER_RESOURCE => Some(!Config::is_without_effect(name)),
+        TOPIC_RESOURCE => TopicConfig::key(name).map(|key| key.flags.obeyed),
+        _ => None,
+    }
+}
+
+fn config(config: &DescribeConfigsResourceResult<'_>, obeyed: Option<bool>) -> Value {
     json!({
         "name": &*config.name,
         "value": config.value.as_deref(),
