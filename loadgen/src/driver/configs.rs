@@ -20,7 +20,7 @@ pub(super) const OF_CONSUMERS: TimeKeys =
 pub(super) const OF_STREAMS: TimeKeys =
     ["group.streams.session.timeout.ms", "group.streams.heartbeat.interval.ms"];
 /// The configs that make two clusters incomparable if they differ. The report must show them.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     OF_CONSUMERS[0],
     OF_CONSUMERS[1],
     OF_STREAMS[0],
@@ -36,8 +36,12 @@ const KEYS: [&str; 16] = [
     "group.min.session.timeout.ms",
     "offsets.commit.timeout.ms",
     "offsets.topic.num.partitions",
-    "offsets.topic.replication.factor",
+    REPLICAS,
+    MUSTERS_OWN,
 ];
+const REPLICAS: &str = "offsets.topic.replication.factor";
+/// Only muster has this key. muster keeps one replica, whatever [`REPLICAS`] says.
+const MUSTERS_OWN: &str = "admin.lag.top";
 
 /// The values of [`KEYS`], as the broker reports them. A broker may lack some keys. The result is
 /// empty if the broker does not answer or denies DescribeConfigs.
@@ -60,9 +64,13 @@ fn described(answer: DescribeConfigsResponse<'_>) -> BTreeMap<String, String> {
     let described = answer.results.into_iter().filter(|described| described.error_code == 0);
     let configs = described.flat_map(|described| described.configs);
     let known = configs.filter(|config| KEYS.contains(&&*config.name));
-    known
+    let mut found: BTreeMap<_, _> = known
         .filter_map(|config| Some((config.name.into_owned(), config.value?.into_owned())))
-        .collect()
+        .collect();
+    if found.remove(MUSTERS_OWN).is_some() {
+        found.remove(REPLICAS);
+    }
+    found
 }
 
 pub(super) fn times(keys: TimeKeys, configs: &BTreeMap<String, String>) -> Option<GroupTimes> {
@@ -77,4 +85,28 @@ fn millis(configs: &BTreeMap<String, String>, name: &str) -> Option<Duration> {
     // These configs are 32-bit integers.
     let millis = configs.get(name)?.parse::<u32>().ok()?;
     (millis > 0).then(|| Duration::from_millis(millis.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_codec::messages::{DescribeConfigsResourceResult, DescribeConfigsResult};
+
+    #[test]
+    fn a_replication_factor_without_effect_is_no_config_of_a_run() {
+        let config = |name: &'static str| DescribeConfigsResourceResult {
+            name: name.into(),
+            value: Some("3".into()),
+            ..Default::default()
+        };
+        let keys = |configs| {
+            let result = DescribeConfigsResult { configs, ..Default::default() };
+            let answer = DescribeConfigsResponse { results: vec![result], ..Default::default() };
+            Vec::from_iter(described(answer).into_keys())
+        };
+        let kafkas = || vec![config("group.max.size"), config(REPLICAS), config("num.io.threads")];
+        assert_eq!(keys(kafkas()), ["group.max.size", REPLICAS]);
+        let musters = [kafkas(), vec![config(MUSTERS_OWN)]].concat();
+        assert_eq!(keys(musters), ["group.max.size"]);
+    }
 }
