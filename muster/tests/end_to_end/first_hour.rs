@@ -129,7 +129,10 @@ fn a_port_in_use_is_reported_with_its_shard_and_nothing_is_made() {
     assert!(text.contains(&format!("127.0.0.1:{in_use} is in use: waits up to 3 s")), "{text}");
     let expected = format!("could not listen on 127.0.0.1:{in_use}, the port of shard 1");
     assert!(text.contains(&expected), "{text}");
+    assert!(text.contains(&format!("Each shard has a port, {port} to {in_use}: ")), "{text}");
     assert!(!data.exists());
+    let text = refused(&mut command(&data, in_use, 1, &[]));
+    assert!(text.contains(". Free the port, or choose another one with --listen"), "{text}");
 }
 
 #[test]
@@ -276,7 +279,7 @@ fn rings_fit_the_limit_of_locked_memory_or_the_error_names_a_number_that_does() 
     // A third of the memory for six rings of full size.
     let memory = limited(&["--memlock=854016"], &server);
     let server = Server::of(memory, data.path(), port, 6);
-    server.says("RLIMIT_MEMLOCK (ulimit -l) allows no full rings for 6 shards");
+    server.says("RLIMIT_MEMLOCK (ulimit -l) allows no full rings: each shard's ring has");
     (0..6).for_each(|shard| drop(advertised(server.port + shard)));
     drop(server);
 

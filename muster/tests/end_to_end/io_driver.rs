@@ -73,7 +73,7 @@ fn with_locked_memory(kib: u32, shards: u16) -> (tempfile::TempDir, Server) {
 #[test]
 fn with_little_locked_memory_rings_are_small_and_with_less_there_are_none() {
     let (_directory, server) = with_locked_memory(64, 1);
-    server.says("allows no full rings for 1 shards");
+    server.says("allows no full rings: each shard");
     assert_eq!(server.lines_with(FALLBACK), 0);
     create_topic(&server, "orders", 1);
 

@@ -193,7 +193,7 @@ fn a_changed_byte_is_reported_with_its_place() {
     assert_eq!(damaged.status, 1, "{damaged:?}");
     let place = format!("DAMAGED shards-2/1/00000000000000000001.log: byte {}: ", blocks[0]);
     assert!(damaged.out.contains(&place), "{damaged:?}");
-    let loss = "operations up to 0 are whole, and at most later ones are lost";
+    let loss = "no operation before it is whole, and later ones may be lost";
     assert!(damaged.out.contains(loss), "{damaged:?}");
     let dump = log("dump", data.path(), &[]);
     assert_eq!(dump.status, 1);

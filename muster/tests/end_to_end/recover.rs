@@ -132,7 +132,7 @@ fn a_damaged_block_costs_the_operations_in_it() {
     flip(&path, blocks[4] + 60);
     let output = recovered(data.path(), &[]);
     assert!(output.contains("not a block, but blocks follow"), "{output}");
-    assert!(output.contains("operations of 5 to 5"), "{output}");
+    assert!(output.contains("Lost: operation 5 ("), "{output}");
     assert_eq!(groups(&Server::start(data.path(), 1, &[])), [0, 1, 2, 4, 5]);
     // The old log is kept, so an operator can restore it by hand.
     let trash = fs::read_dir(data.path().join("trash")).unwrap();

@@ -84,8 +84,8 @@ fn ring_sizes(shards: u32) -> Result<muster_uring::Config, SetupError> {
     let fitting = muster_uring::fit_rings(full, shards, fewer_shards)?;
     if fitting != full {
         info!(
-            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings for {shards} shards: they have {} \
-             entries instead of {}, and take more system calls under load",
+            "RLIMIT_MEMLOCK (ulimit -l) allows no full rings: each shard's ring has {} \
+             entries instead of {}, and takes more system calls under load",
             fitting.sq_entries, full.sq_entries
         );
     }

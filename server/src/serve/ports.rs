@@ -109,10 +109,14 @@ fn not_listened(
     number: u32,
     error: &io::Error,
 ) -> String {
+    let what = format!("could not listen on {address}, the port of shard {number}: {error}");
+    if options.shards == 1 {
+        return format!("{what}. Free the port, or choose another one with --listen");
+    }
     let (first, last) = (first.port(), first.port() + options.shards as u16 - 1);
     format!(
-        "could not listen on {address}, the port of shard {number}: {error}. Each shard has a \
-         port, {first} to {last}: free it, or choose others with --listen or fewer with --shards"
+        "{what}. Each shard has a port, {first} to {last}: free it, or choose others with --listen \
+         or fewer with --shards"
     )
 }
 

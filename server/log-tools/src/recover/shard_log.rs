@@ -124,16 +124,16 @@ impl FoundLog {
                 format!("operations that are neither in {places}")
             }
             (LogState::Damaged { missing: Some((first, last)), .. }, _) => {
-                format!("operations of {first} to {last}")
+                operations(*first, *last)
             }
-            _ if first <= end => format!("operations {first} to {end} and later ones"),
-            _ => format!("operations behind {}", first - 1),
+            _ if first <= end => {
+                format!("{}, and later ones if there were any", operations(first, end))
+            }
+            _ => format!("operations after {}, if there were any", first - 1),
         };
         let of_cluster =
             if self.number == CONTROLLER { ", and changes of topics and configs" } else { "" };
-        format!(
-            "Lost are {operations}: commits and changes of the groups of this shard{of_cluster}"
-        )
+        format!("Lost: {operations} (commits and changes of the groups of this shard{of_cluster})")
     }
 
     /// Moves a snapshot of another log to the trash.
@@ -273,4 +273,22 @@ pub(super) fn finish_swaps(
         swapped.push((number, old));
     }
     Ok(swapped)
+}
+
+/// The operations from the first to the last, in words.
+fn operations(first: u64, last: u64) -> String {
+    if first == last {
+        format!("operation {first}")
+    } else {
+        format!("operations {first} to {last}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_operation_is_no_range() {
+        assert_eq!(super::operations(4, 4), "operation 4");
+        assert_eq!(super::operations(4, 5), "operations 4 to 5");
+    }
 }

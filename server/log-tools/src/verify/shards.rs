@@ -115,10 +115,12 @@ fn located(
         },
         gone,
     )?;
-    let what = format!(
-        "{what}; operations up to {before} are whole, and at most later ones are lost: `muster log \
-         recover` names them"
-    );
+    let whole = match before {
+        0 => "no operation before it is whole".to_owned(),
+        _ => format!("operations up to {before} are whole"),
+    };
+    let what =
+        format!("{what}; {whole}, and later ones may be lost: `muster log recover` names them");
     Ok(Damage::new(&path, *at as u64, what))
 }
 
