@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use test_disk::Disk;
-use toys::{Sum, TOPICS, Tally, Toys, record};
+use toys::{PARTITIONS, Sum, TOPICS, Tally, Toys, record};
 
 const DIRECTORY: &str = "shard-0";
 
@@ -194,6 +194,23 @@ fn each_section_of_a_partition_has_its_own_position_and_the_log_continues_it() {
     assert_eq!(found, loaded(&world.disk, None).0);
 }
 
+/// A slice also ends after a number of steps. The large section, and the partition whose sum is
+/// nothing, move its end through all small sections.
+#[test]
+fn a_section_is_of_the_position_at_which_its_slice_begins_it() {
+    for large in (1..=PARTITIONS).filter(|index| *index != 8) {
+        let mut world = World::new(u64::MAX);
+        (0..8).for_each(|_| world.add(large, 44));
+        (1..=PARTITIONS).for_each(|index| world.add(index, usize::from(index != 8)));
+        let adds: Vec<_> = (1..=PARTITIONS).map(|index| (index, 0)).collect();
+        world.write(&adds, &mut |_, _| {});
+        let (found, skipped) = loaded(&world.disk, world.snapshot());
+        assert!(skipped > 0);
+        assert_eq!(found, state(&world.toys), "{large}");
+        assert_eq!(found, loaded(&world.disk, None).0);
+    }
+}
+
 #[test]
 fn after_a_crash_at_any_point_snapshot_and_log_make_what_the_log_makes() {
     let mut world = World::new(u64::MAX);
@@ -264,7 +281,7 @@ fn sections_that_the_shard_does_not_have_or_that_are_damaged_are_refused() {
     let foreign =
         |what: &str| Err(damaged(format!("it has {what}, which this shard does not have")));
     assert_eq!(opened(|it| it.topic = 9), foreign("section 1 of partition 1 of topic 9"));
-    assert_eq!(opened(|it| it.index = 3), foreign("section 1 of partition 3 of topic 1"));
+    assert_eq!(opened(|it| it.index = 41), foreign("section 1 of partition 41 of topic 1"));
     assert_eq!(opened(|it| it.section = 2), foreign("section 2 of partition 1 of topic 1"));
     let why = "it is damaged: the number of records of partition 1: its checksum does not match";
     assert_eq!(opened(|it| it.part.crc ^= 1), Err(damaged(why)));

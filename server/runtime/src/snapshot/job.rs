@@ -21,7 +21,7 @@ pub(super) struct Job {
 pub(super) enum Stage {
     /// The section that follows the last one, or the table after all sections.
     Next,
-    /// A section that is begun.
+    /// A section of which a part is written.
     Section(SectionRow, SectionWalk),
     Segments(SegmentWalk),
 }
@@ -42,7 +42,8 @@ impl Job {
         self.header.newest = log.progress().accepted();
         Ok(Some(match std::mem::replace(&mut self.stage, Stage::Next) {
             Stage::Next => match begin_next(topics, log, self.rows.last(), writer) {
-                Some((row, walk)) => Stage::Section(row, walk),
+                // Its first bytes are of the position at which it begins.
+                Some(begun) => self.write_section(topics, log, begun, writer)?,
                 None => {
                     self.header.sections = write_table(&self.rows, writer);
                     Stage::Segments(SegmentWalk::new(writer.body_end(), self.header.from))

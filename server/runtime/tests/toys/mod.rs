@@ -23,10 +23,13 @@ pub struct Toys {
     pub tallies: Slots<Tally>,
 }
 
+/// A slice of a snapshot ends before it has all partitions.
+pub const PARTITIONS: u32 = 40;
+
 impl Toys {
     pub fn new() -> Self {
-        let sums = Slots::new([1, 2], 0, Sum::default);
-        Self { sums, tallies: Slots::new([1, 2], (), Tally::default) }
+        let sums = Slots::new(1..=PARTITIONS, 0, Sum::default);
+        Self { sums, tallies: Slots::new(1..=PARTITIONS, (), Tally::default) }
     }
 
     /// Replays a batch of a log: see [`Slots::replay`].
