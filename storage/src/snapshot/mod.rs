@@ -180,6 +180,8 @@ impl Snapshot {
         }
         let what = "the table of sections";
         let sections = sections::read(&bytes[checked(bytes, header.sections, what)?]);
+        let is_within = |row: &SectionRow| row.is_within(header.from, header.newest);
+        let sections = sections.filter(|rows| rows.iter().all(is_within));
         Ok(Self {
             sections: sections.ok_or(SnapshotRefusal::Damaged(what))?,
             log: checked(bytes, header.log, "the index of the log")?,
@@ -231,6 +233,18 @@ mod tests {
 
     fn file() -> Vec<u8> {
         file_of(&rows())
+    }
+
+    #[test]
+    fn rows_with_positions_out_of_order_are_refused() {
+        let changes: [fn(&mut SectionRow); 3] =
+            [|row| row.from = 1, |row| row.from = 4, |row| row.newest = 4];
+        for change in changes {
+            let mut rows = rows();
+            change(&mut rows[1]);
+            let refused = Snapshot::open(&file_of(&rows));
+            assert_eq!(refused, Err(SnapshotRefusal::Damaged("the table of sections")));
+        }
     }
 
     #[test]

@@ -49,6 +49,12 @@ impl SectionRow {
         self.part.write(out);
     }
 
+    /// Whether a snapshot of these positions can have the row. A section with a later position
+    /// would keep the records up to there from being replayed.
+    pub(super) fn is_within(&self, from: u64, newest: u64) -> bool {
+        from <= self.from && self.from <= self.newest && self.newest <= newest
+    }
+
     fn read(reader: &mut Reader<'_>) -> Result<Self> {
         let [topic, section, _, _] = reader.array()?;
         let index = reader.array().map(u32::from_be_bytes)?;
