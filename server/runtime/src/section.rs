@@ -33,10 +33,7 @@ pub struct Opened<'o> {
 impl SectionAt {
     /// Appends a section that is written at once. Returns its place.
     pub fn whole(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Part {
-        let mut bytes = Vec::new();
-        write(&mut bytes);
-        out.extend_from_slice(&bytes);
-        Part::of(self.file_at, &bytes)
+        Part::appended(self.file_at, out, write)
     }
 }
 

@@ -85,10 +85,9 @@ impl Machine for StatesMachine {
         bytes: usize,
         out: &mut Vec<u8>,
     ) -> Result<Option<Part>, Damage> {
-        let mut chunk = Vec::new();
-        self.states.write_chunk(&mut walk.states, at.log_end, bytes, &mut chunk);
-        walk.part = walk.part.followed_by(&chunk);
-        out.extend(chunk);
+        let from = out.len();
+        self.states.write_chunk(&mut walk.states, at.log_end, bytes, out);
+        walk.part = walk.part.followed_by(&out[from..]);
         Ok(walk.states.is_complete().then_some(walk.part))
     }
 

@@ -21,6 +21,13 @@ impl Part {
         Self { at, len: bytes.len() as u64, crc: crc32c::crc32c(bytes) }
     }
 
+    /// The part that `write` appends to `out`, where the next byte is at file position `at`.
+    pub fn appended(at: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let from = out.len();
+        write(out);
+        Self::of(at, &out[from..])
+    }
+
     /// This part, extended by more bytes at its end.
     #[must_use]
     pub fn followed_by(self, bytes: &[u8]) -> Self {

@@ -10,7 +10,7 @@ pub(super) const SLICE_BYTES: usize = 64 << 10;
 /// A snapshot that is being written.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) stage: Stage,
+    stage: Stage,
     /// The sections that are written.
     rows: Vec<SectionRow>,
     pub(super) header: SnapshotHeader,
@@ -18,7 +18,7 @@ pub(super) struct Job {
 
 /// The part that is written next.
 #[derive(Debug)]
-pub(super) enum Stage {
+enum Stage {
     /// The section that follows the last one, or the table after all sections.
     Next,
     /// A section of which a part is written.
@@ -31,16 +31,16 @@ impl Job {
         Self { stage: Stage::Next, rows: Vec::new(), header }
     }
 
-    /// Writes some of the present stage; returns the next stage, or None after the last.
+    /// Writes some of the present stage. Returns whether the snapshot is complete.
     pub(super) fn write_some(
         &mut self,
         log: &ShardLog,
         topics: &mut dyn TopicSet,
         writer: &mut SnapshotWriter,
-    ) -> Result<Option<Stage>, Damage> {
+    ) -> Result<bool, Damage> {
         // The absence of content in a partition is a fact of this position, too.
         self.header.newest = log.progress().accepted();
-        Ok(Some(match std::mem::replace(&mut self.stage, Stage::Next) {
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Next) {
             Stage::Next => match begin_next(topics, log, self.rows.last(), writer) {
                 // Its first bytes are of the position at which it begins.
                 Some(begun) => self.write_section(topics, log, begun, writer)?,
@@ -53,11 +53,12 @@ impl Job {
             Stage::Segments(mut walk) => match log.write_segments(&mut walk, writer.body()) {
                 Some(segments) => {
                     self.header.log = segments;
-                    return Ok(None);
+                    return Ok(true);
                 }
                 None => Stage::Segments(walk),
             },
-        }))
+        };
+        Ok(false)
     }
 
     /// Writes some of a section; returns the next stage.
@@ -140,9 +141,6 @@ fn place(log: &ShardLog, topic: u8, index: u32, writer: &SnapshotWriter) -> Sect
 
 /// Writes the table of sections.
 fn write_table(rows: &[SectionRow], writer: &mut SnapshotWriter) -> Part {
-    let (at, mut table) = (writer.body_end(), Vec::new());
-    rows.iter().for_each(|row| row.write(&mut table));
-    let part = Part::of(at, &table);
-    writer.body().extend(table);
-    part
+    let at = writer.body_end();
+    Part::appended(at, writer.body(), |out| rows.iter().for_each(|row| row.write(out)))
 }

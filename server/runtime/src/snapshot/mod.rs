@@ -238,8 +238,8 @@ impl Snapshots {
                 break;
             }
             match job.write_some(log, topics, writer) {
-                Ok(Some(stage)) => job.stage = stage,
-                Ok(None) => return writer.finish(job.header),
+                Ok(false) => {}
+                Ok(true) => return writer.finish(job.header),
                 Err(error) => {
                     warn!(target: "snapshot", "no snapshot was written: {error}");
                     self.counters.given_up += 1;
