@@ -189,6 +189,11 @@ impl InternalTopic {
         ROWS.iter().find(|row| row.rule.number == number).map(|row| row.topic)
     }
 
+    /// The number of the topic in logs and snapshots.
+    pub const fn number(self) -> u8 {
+        self.row().rule.number
+    }
+
     pub const fn row(self) -> &'static TopicRow {
         &ROWS[self as usize]
     }
@@ -203,7 +208,7 @@ impl InternalTopic {
 
     /// A partition of this topic in a log.
     pub const fn log_partition(self, index: u32) -> LogPartition {
-        LogPartition { topic: self.row().rule.number, index }
+        LogPartition { topic: self.number(), index }
     }
 }
 

@@ -41,7 +41,7 @@ pub fn file(input: &[u8]) {
         if let Ok(snapshot) = Snapshot::open(&file) {
             let _ = KnownSegments::read(&file[snapshot.log.clone()], RULES);
             let sections = |topic: InternalTopic, section| {
-                snapshot.sections_of(topic.row().rule.number, section).take(SECTIONS)
+                snapshot.sections_of(topic.number(), section).take(SECTIONS)
             };
             for SectionRow { part: index, .. } in sections(ConsumerOffsets, GROUPS_SECTION) {
                 let mut coordinator = Coordinator::new(Config::default());

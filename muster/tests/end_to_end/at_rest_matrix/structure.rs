@@ -242,7 +242,7 @@ fn snapshot(bytes: &[u8]) -> Anatomy {
     let first = sections.iter().find(|row| has_groups(row));
     let Some(groups) = first.map(|row| row.part.range()) else { return note(bytes) };
     let of = |topic: InternalTopic| {
-        let number = topic.row().rule.number;
+        let number = topic.number();
         let found = sections.iter().find(|row| row.topic == number);
         found.map_or(0..0, |row| row.part.range())
     };

@@ -21,6 +21,6 @@ impl Server {
 
 /// Whether a section has the groups of a partition.
 pub fn has_groups(row: &SectionRow) -> bool {
-    let offsets = InternalTopic::ConsumerOffsets.row().rule.number;
+    let offsets = InternalTopic::ConsumerOffsets.number();
     (row.topic, row.section) == (offsets, GROUPS_SECTION)
 }

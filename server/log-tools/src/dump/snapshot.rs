@@ -30,13 +30,14 @@ pub(super) fn dump(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.map_err(|error| format!("could not read {}: {error}", path.display()))?,
     };
-    let (header, rows) = match Snapshot::open(&bytes) {
-        Ok(Snapshot { header, sections, .. }) => (header, sections),
+    let snapshot = match Snapshot::open(&bytes) {
+        Ok(snapshot) => snapshot,
         Err(refusal @ SnapshotRefusal::Version(_)) => {
             return printer.note(&format!("{}: {refusal}", name.display()));
         }
         Err(refusal) => return printer.damage(&name, 0, &refusal.to_string()),
     };
+    let header = &snapshot.header;
     let text = format!(
         "a snapshot of {} bytes of log {:016x}: complete up to position {}, sections up to {}",
         bytes.len(),
@@ -52,14 +53,13 @@ pub(super) fn dump(
         ("newest", json!(header.newest)),
     ]);
     printer.segment(&name, fields, &text)?;
-    for row in &rows {
+    for row in &snapshot.sections {
         print_section(row, printer)?;
     }
     let config = cluster::common(meta)?.config.coordinator();
     let bytes: SnapshotBytes = Arc::new(bytes);
-    let groups = InternalTopic::ConsumerOffsets.row().rule.number;
-    let is_of_groups = |row: &&SectionRow| (row.topic, row.section) == (groups, GROUPS_SECTION);
-    for SectionRow { part, .. } in rows.iter().filter(is_of_groups) {
+    let groups = snapshot.sections_of(InternalTopic::ConsumerOffsets.number(), GROUPS_SECTION);
+    for SectionRow { part, .. } in groups {
         let mut coordinator = Coordinator::new(config.clone());
         let opened = coordinator.open_snapshot(Arc::clone(&bytes), part.range(), part.crc);
         if let Err(damage) = opened {

@@ -91,7 +91,7 @@ fn a_shard_whose_unloaded_ids_are_damaged_fails_and_reads_its_log() {
     let path = world.path(SNAPSHOT_FILE_NAME);
     let mut bytes = std::fs::read(&path).unwrap();
     let opened = Snapshot::open(&bytes).unwrap();
-    let ids = InternalTopic::TransactionState.row().rule.number;
+    let ids = InternalTopic::TransactionState.number();
     let ids_of_first = opened.sections_of(ids, 0).next().unwrap().part.range();
     bytes[ids_of_first.start + 20] ^= 1;
     std::fs::write(&path, bytes).unwrap();
