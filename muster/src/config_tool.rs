@@ -106,14 +106,12 @@ fn carry_out(command: &ConfigCommand, out: &mut dyn Write) -> Result<(), Failure
         Action::List => list(&command.data, out),
         Action::Set { target, server, add_config_file, pairs } => {
             let of_file = add_config_file.as_deref().map_or_else(|| Ok(Vec::new()), pairs_in)?;
-            let set = pairs.iter().chain(&of_file);
-            let set = set.map(|(key, value)| config(SET, key, Some(value)));
-            let set: Vec<_> = set.collect();
+            let set = || pairs.iter().chain(&of_file);
+            let configs = set().map(|(key, value)| config(SET, key, Some(value))).collect();
+            change(&command.data, server, target, configs)?;
             let is_of_broker = target.topic.is_none() && target.group.is_none();
-            let names: Vec<_> = set.iter().map(|config| config.name.clone()).collect();
-            change(&command.data, server, target, set)?;
-            let unknown = names.iter().filter_map(|name| Config::note_of_unknown(name));
-            for note in unknown.filter(|_| is_of_broker) {
+            let keys = set().filter(|_| is_of_broker);
+            for note in keys.filter_map(|(key, _)| Config::note_of_unknown(key)) {
                 writeln!(out, "{note}")?;
             }
             Ok(())

@@ -340,12 +340,11 @@ fn check_broker(
         if names.is_empty() {
             return Ok(());
         }
-        let mut finer: Vec<&str> = names.iter().filter_map(|name| in_milliseconds(name)).collect();
-        finer.dedup();
+        let finer: BTreeSet<&str> = names.iter().filter_map(|name| finest(name)).collect();
         let cure = if finer.is_empty() {
             String::new()
         } else {
-            format!(". Set {} instead", finer.join(", "))
+            format!(". Set {} instead", Vec::from_iter(finer).join(", "))
         };
         Err(invalid(format!("{words}: [{}]{cure}", names.join(", "))))
     };
@@ -357,13 +356,13 @@ fn check_broker(
     refuse(&|name| view.config.is_pinned(name), &why)
 }
 
-/// The key in milliseconds of a time that cannot be altered in hours or minutes.
-fn in_milliseconds(name: &str) -> Option<&'static str> {
-    match name {
-        "log.retention.hours" | "log.retention.minutes" => Some("log.retention.ms"),
-        "log.roll.hours" => Some("log.roll.ms"),
-        _ => None,
-    }
+/// The key to alter instead of a time in hours or minutes: the key in milliseconds, which precedes
+/// it.
+fn finest(name: &str) -> Option<&'static str> {
+    let obeyed = TopicConfig::KEYS.iter().filter(|key| key.flags.obeyed);
+    obeyed
+        .filter_map(|key| key.synonyms.split_first())
+        .find_map(|(first, coarser)| coarser.contains(&name).then_some(*first))
 }
 
 const NOT_DYNAMIC: &str = "Cannot update these configs dynamically";

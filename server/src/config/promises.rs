@@ -1,26 +1,29 @@
 //! Keys that muster accepts for compatibility although they promise something that it does not do.
 //! A Kafka cluster's file contains such keys, so the operator is warned.
 
+use std::ops::RangeInclusive;
+
 const ONE_REPLICA: &str = "muster keeps one replica of each partition";
 const ONE_ACKNOWLEDGES: &str = "with one replica an acknowledged record is on one machine alone";
 const NO_TIMED_SYNC: &str = "muster syncs no partition after a time: set \
                              log.flush.interval.messages to limit what a power loss can take";
 const OWN_METRICS: &str = "muster has no plug-ins: its metrics are at admin.listener";
 
-/// Numeric keys: the key, the highest number that promises nothing, and what muster does instead.
-const NUMBERS: &[(&str, i64, &str)] = &[
-    ("default.replication.factor", 1, ONE_REPLICA),
-    ("min.insync.replicas", 1, ONE_ACKNOWLEDGES),
-    ("offsets.topic.replication.factor", 1, ONE_REPLICA),
-    ("share.coordinator.state.topic.min.isr", 1, ONE_ACKNOWLEDGES),
-    ("share.coordinator.state.topic.replication.factor", 1, ONE_REPLICA),
-    ("transaction.state.log.min.isr", 1, ONE_ACKNOWLEDGES),
-    ("transaction.state.log.replication.factor", 1, ONE_REPLICA),
+/// Numeric keys: the key, the numbers that promise something, and what muster does instead.
+const NUMBERS: &[(&str, RangeInclusive<i64>, &str)] = &[
+    ("default.replication.factor", SEVERAL, ONE_REPLICA),
+    ("log.flush.interval.ms", INTERVAL, NO_TIMED_SYNC),
+    ("log.flush.scheduler.interval.ms", INTERVAL, NO_TIMED_SYNC),
+    ("min.insync.replicas", SEVERAL, ONE_ACKNOWLEDGES),
+    ("offsets.topic.replication.factor", SEVERAL, ONE_REPLICA),
+    ("share.coordinator.state.topic.min.isr", SEVERAL, ONE_ACKNOWLEDGES),
+    ("share.coordinator.state.topic.replication.factor", SEVERAL, ONE_REPLICA),
+    ("transaction.state.log.min.isr", SEVERAL, ONE_ACKNOWLEDGES),
+    ("transaction.state.log.replication.factor", SEVERAL, ONE_REPLICA),
 ];
-
-/// Numeric keys that limit how long records stay in memory alone. The highest number promises
-/// nothing.
-const INTERVALS: &[&str] = &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"];
+const SEVERAL: RangeInclusive<i64> = 2..=i64::MAX;
+/// Kafka's default is the highest number, and stands for no interval.
+const INTERVAL: RangeInclusive<i64> = i64::MIN..=i64::MAX - 1;
 
 /// Keys that promise something with any value, and what muster does instead.
 const TEXTS: &[(&str, &str)] =
@@ -30,13 +33,9 @@ const TEXTS: &[(&str, &str)] =
 /// promises nothing.
 pub(super) fn broken_promise(name: &str, value: &str) -> Option<&'static str> {
     let value = value.trim();
-    let is_below_max = || value.parse::<i64>().is_ok_and(|it| it < i64::MAX);
-    if INTERVALS.contains(&name) && is_below_max() {
-        return Some(NO_TIMED_SYNC);
-    }
     let of_number = NUMBERS.iter().find(|(key, ..)| *key == name);
     let of_number =
-        of_number.filter(|(_, up_to, _)| value.parse::<i64>().is_ok_and(|it| it > *up_to));
+        of_number.filter(|(_, promising, _)| value.parse().is_ok_and(|it| promising.contains(&it)));
     let of_text = TEXTS.iter().find(|(key, _)| *key == name && !value.is_empty());
     of_number.map(|(.., instead)| *instead).or_else(|| of_text.map(|(_, instead)| *instead))
 }
@@ -64,6 +63,5 @@ mod tests {
     fn each_number_is_a_key_without_effect() {
         let is_inert = |name: &str| Config::key(name).is_some_and(|key| !key.flags.obeyed);
         assert!(NUMBERS.iter().all(|(name, ..)| is_inert(name)));
-        assert!(INTERVALS.iter().all(|name| is_inert(name)));
     }
 }
