@@ -21,4 +21,4 @@ pub use gather::{Asked, gather};
 pub use judge::{Examination, Judged, State, Verdict, examine};
 pub use profile::Profile;
 pub use report::{json, knobs, page, report};
-pub use rule::{Change, Harm, Rule, Wanted};
+pub use rule::{Change, Effect, Harm, Rule, Wanted};

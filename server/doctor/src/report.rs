@@ -5,10 +5,13 @@ use crate::{Change, Examination, Facts, Harm, Judged, Profile, Rule, State};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The findings for a reader. With `all`, also settings that are fine or absent.
+/// The findings for a reader, the most urgent first. With `all`, also settings that are fine or
+/// absent.
 pub fn report(examination: &Examination, all: bool) -> String {
     let mut out = String::new();
-    examination.findings().for_each(|it| finding(it, &mut out));
+    let mut findings: Vec<_> = examination.findings().collect();
+    findings.sort_by_key(|it| (it.rule.harm, it.rule.effect.rank()));
+    findings.iter().for_each(|it| finding(it, &mut out));
     let of = |state| examination.judged.iter().filter(move |it| it.state == state);
     if all {
         for it in of(State::Fine) {
@@ -35,11 +38,12 @@ pub fn report(examination: &Examination, all: bool) -> String {
 fn finding(it: &Judged, out: &mut String) {
     let Judged { rule, wanted, .. } = it;
     let _ = writeln!(out, "{}   {} = {}, wanted: {wanted}", rule.harm, rule.name, it.value());
+    let effect = rule.effect.to_string();
     let lines = [
         ("why", rule.why),
         ("change", rule.change.words()),
         ("undo", rule.undo),
-        ("effect", rule.effect),
+        ("effect", &effect),
     ];
     for (name, words) in lines {
         let _ = writeln!(out, "        {name}: {words}");
@@ -58,7 +62,7 @@ pub fn json(examination: &Examination) -> Value {
             "why": it.rule.why,
             "change": it.rule.change.words(),
             "undo": it.rule.undo,
-            "effect": it.rule.effect,
+            "effect": it.rule.effect.to_string(),
         })
     };
     let judged: Vec<Value> = examination.judged.iter().map(one).collect();

@@ -15,8 +15,43 @@ pub struct Rule {
     pub why: &'static str,
     pub change: Change,
     pub undo: &'static str,
-    /// The measured effect, or that it was not measured.
-    pub effect: &'static str,
+    pub effect: Effect,
+}
+
+/// The effect of the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// muster works, or it does not.
+    AllOrNothing,
+    Measured(&'static str),
+    NotMeasured(&'static str),
+    /// Was measured, and nothing changed.
+    NoneSeen(&'static str),
+    /// Nothing changes until muster needs more than the present value.
+    Limit,
+}
+
+impl Effect {
+    /// The place among findings with the same harm: a known effect comes first.
+    pub(crate) fn rank(self) -> u8 {
+        match self {
+            Self::AllOrNothing => 0,
+            Self::Measured(_) => 1,
+            Self::NotMeasured(_) => 2,
+            Self::NoneSeen(_) => 3,
+            Self::Limit => 4,
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AllOrNothing => "all or nothing",
+            Self::Measured(words) | Self::NotMeasured(words) | Self::NoneSeen(words) => words,
+            Self::Limit => "a limit only",
+        })
+    }
 }
 
 /// The consequence of a wrong value.

@@ -1,6 +1,6 @@
 //! Rules about the cores.
 
-use super::{BY_SCRIPT, METAL, UNMEASURED, WORD, zero};
+use super::{BY_SCRIPT, METAL, NOT_MEASURED, WORD, zero};
 use crate::{Change, Facts, Harm, Rule, Wanted};
 
 pub(super) const RULES: &[Rule] = &[
@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[
               slowly. Matters at low and medium load, and costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "cpu.deep_idle",
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
               kernel between batches, so each wake-up pays for them. Costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "cpu.smt",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "two shards on one physical core share its caches and execution units",
         change: Change::ByHand("nosmt on the kernel's command line, or half as many --shards"),
         undo: WORD,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "cpu.isolated",
@@ -46,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
             "isolcpus=LIST on the kernel's command line, and muster started with taskset -c LIST",
         ),
         undo: WORD,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "cpu.nohz_full",
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
               Measure first",
         change: Change::ByHand("nohz_full=LIST rcu_nocbs=LIST on the kernel's command line"),
         undo: WORD,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
 ];
 

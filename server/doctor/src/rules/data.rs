@@ -1,7 +1,7 @@
 //! Rules about the data directory and its disk.
 
-use super::{ALL, BY_SCRIPT, HOSTS, NOTHING, UNMEASURED, WORD, yes};
-use crate::{Change, Harm, Rule, Wanted};
+use super::{ALL, BY_SCRIPT, HOSTS, NOT_MEASURED, NOTHING, WORD, yes};
+use crate::{Change, Effect, Harm, Rule, Wanted};
 
 /// A slow durable write, in microseconds: with it a disk makes 100 durable writes per second.
 const SLOW_MICROS: u64 = 10_000;
@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "muster writes there as its own user",
         change: Change::ByHand("chown it to muster's user, or choose another --data"),
         undo: "chown it back",
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "data.unlocked",
@@ -25,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "only one process at a time can use a data directory",
         change: Change::ByHand("stop the other server, or choose another --data"),
         undo: "start it again",
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "disk.survives",
@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
               are all topics and groups",
         change: Change::ByHand("put --data on a disk; in a container, on a volume"),
         undo: NOTHING,
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "disk.free_percent",
@@ -46,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "a write that finds no space ends the process",
         change: Change::ByHand("make the volume larger, or retention shorter"),
         undo: NOTHING,
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "disk.o_direct",
@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
               fdatasync",
         change: Change::ByHand("put --data on ext4 or xfs"),
         undo: "another file system",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "disk.filesystem",
@@ -68,7 +68,7 @@ pub(super) const RULES: &[Rule] = &[
               segments are; other file systems are not tested",
         change: Change::ByHand("put --data on ext4 or xfs"),
         undo: "another file system",
-        effect: "which of the two is faster is not measured",
+        effect: Effect::NotMeasured("which of the two is faster is not measured"),
     },
     Rule {
         name: "disk.durable_write_micros",
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
             "another disk; one whose cache survives a power loss takes 20 to 50",
         ),
         undo: NOTHING,
-        effect: "the value is the effect: a commit takes at least one",
+        effect: Effect::Measured("the value is the effect: a commit takes at least one"),
     },
     Rule {
         name: "disk.write_cache",
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
               acknowledged data",
         change: Change::ByHand("another disk"),
         undo: NOTHING,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "disk.noexec",
@@ -104,7 +104,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "muster executes nothing from its data directory: noexec is harmless, and prudent",
         change: Change::ByHand("noexec in fstab"),
         undo: WORD,
-        effect: "none",
+        effect: Effect::NoneSeen("none"),
     },
     Rule {
         name: "disk.atime",
@@ -114,7 +114,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "with `relatime` a fetch still writes the access time of a file once a day",
         change: Change::ByHand("noatime in fstab, or mount -o remount,noatime"),
         undo: WORD,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "disk.scheduler",
@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
               and on NVMe there is one lock less",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: "measured on a virtio disk: none seen",
+        effect: Effect::NoneSeen("measured on a virtio disk: none seen"),
     },
     Rule {
         name: "disk.wbt",
@@ -137,6 +137,6 @@ pub(super) const RULES: &[Rule] = &[
               disks is 2 ms",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
 ];

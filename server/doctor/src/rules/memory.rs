@@ -1,7 +1,7 @@
 //! Rules about memory.
 
-use super::{BY_SCRIPT, HOSTS, METAL, UNMEASURED, zero};
-use crate::{Change, Harm, Rule, Wanted};
+use super::{BY_SCRIPT, HOSTS, METAL, NOT_MEASURED, zero};
+use crate::{Change, Effect, Harm, Rule, Wanted};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -12,7 +12,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "a shard that reads its state from swap stalls every group on it",
         change: Change::ByHand("swapoff -a, and no swap in fstab"),
         undo: "swapon -a",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "vm.swappiness",
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
               swaps",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "memory.thp",
@@ -34,8 +34,10 @@ pub(super) const RULES: &[Rule] = &[
               muster's buffers are small and reused",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: "measured on the echo server, whose memory is small: none seen; with a large \
+        effect: Effect::NoneSeen(
+            "measured on the echo server, whose memory is small: none seen; with a large \
                  state, not measured",
+        ),
     },
     Rule {
         name: "memory.thp_defrag",
@@ -45,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "`always` lets a page fault wait for compaction: a stall of the shard",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "vm.dirty_background_ratio",
@@ -57,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
               durable writes",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "vm.zone_reclaim_mode",
@@ -67,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "reclaims the page cache of a node before it uses free memory of another node",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "kernel.numa_balancing",
@@ -78,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
               is already in the right place",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: "not measured: one node",
+        effect: Effect::NotMeasured("not measured: one node"),
     },
     Rule {
         name: "memory.numa_nodes",
@@ -91,6 +93,6 @@ pub(super) const RULES: &[Rule] = &[
              of its NIC and disk",
         ),
         undo: "start it without numactl",
-        effect: "not measured: one node",
+        effect: Effect::NotMeasured("not measured: one node"),
     },
 ];

@@ -6,7 +6,7 @@ mod memory;
 mod network;
 mod process;
 
-use crate::{Facts, Profile, Rule, Wanted};
+use crate::{Effect, Facts, Profile, Rule, Wanted};
 
 const ALL: &[Profile] = &Profile::ALL;
 /// The kinds of hosts whose settings can be changed, and where that is worthwhile.
@@ -17,8 +17,7 @@ const NOTHING: &str = "none needed";
 const BY_SCRIPT: &str = "tuning/undo, or a restart of the host";
 const LINE: &str = "remove the line";
 const WORD: &str = "remove the word";
-const UNMEASURED: &str = "not measured";
-const A_LIMIT: &str = "a limit only";
+const NOT_MEASURED: Effect = Effect::NotMeasured("not measured");
 
 /// All rules, in the order of reports.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
@@ -49,7 +48,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for rule in all() {
             assert!(names.insert(rule.name), "{} is there twice", rule.name);
-            for text in [rule.why, rule.undo, rule.effect] {
+            for text in [rule.why, rule.undo, &rule.effect.to_string()] {
                 assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", rule.name);
             }
         }

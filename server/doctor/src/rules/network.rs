@@ -1,7 +1,7 @@
 //! Rules about the network.
 
-use super::{BY_SCRIPT, HOSTS, METAL, UNMEASURED, shards, zero};
-use crate::{Change, Facts, Harm, Rule, Wanted};
+use super::{BY_SCRIPT, HOSTS, METAL, NOT_MEASURED, shards, zero};
+use crate::{Change, Effect, Facts, Harm, Rule, Wanted};
 
 /// If softirqs ran out of budget this often, a larger budget is worthwhile.
 const SQUEEZES: u64 = 100;
@@ -16,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
               members reconnect at once, further SYNs are dropped, and sent again after a second",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "net.ipv4.tcp_max_syn_backlog",
@@ -27,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
               dropped",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "net.ipv4.tcp_congestion_control",
@@ -39,8 +39,10 @@ pub(super) const RULES: &[Rule] = &[
               their setting",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: "measured: cubic ahead of bbr by 6 to 8 % of CPU time in the medians, within the \
+        effect: Effect::Measured(
+            "measured: cubic ahead of bbr by 6 to 8 % of CPU time in the medians, within the \
                  spread of the rounds (tuning/README.md)",
+        ),
     },
     Rule {
         name: "net.core.netdev_budget",
@@ -51,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
               counted that it ran out (third column of /proc/net/softnet_stat)",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "nic.queues",
@@ -62,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
               shards",
         change: Change::ByHand("ethtool -L NIC combined N, if the NIC has this many"),
         undo: "ethtool -L NIC combined with the old number",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "nic.rps",
@@ -74,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
               shards it can help: then leave it on, on the shards' cores",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: "not measured: loopback does not interrupt",
+        effect: Effect::NotMeasured("not measured: loopback does not interrupt"),
     },
     Rule {
         name: "nic.irq_affinity",
@@ -86,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
               undoing it. With few queues, use cores without a shard",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
 ];
 

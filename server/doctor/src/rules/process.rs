@@ -1,7 +1,7 @@
 //! Rules about the process: the kernel interface, limits, ports, and the config.
 
-use super::{A_LIMIT, ALL, BY_SCRIPT, LINE, NOTHING, UNMEASURED, shards, yes, zero};
-use crate::{Change, Facts, Harm, Rule, Wanted};
+use super::{ALL, BY_SCRIPT, LINE, NOT_MEASURED, NOTHING, shards, yes, zero};
+use crate::{Change, Effect, Facts, Harm, Rule, Wanted};
 
 /// KiB that the kernel locks for a shard's ring (Linux 6.18), and for the smallest ring.
 const RING_KIB: u64 = 416;
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
               polls its sockets",
         change: Change::ByHand("install a newer kernel; a container uses its host's"),
         undo: "boot the old kernel",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "kernel.io_uring",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
               the kernel's answer when muster set up a ring",
         change: Change::ByHand("as the value and the other findings say"),
         undo: NOTHING,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "kernel.io_uring_disabled",
@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
               kernel.io_uring_group",
         change: Change::Apply,
         undo: BY_SCRIPT,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "kernel.seccomp",
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
              io_uring_enter and io_uring_register in its filter",
         ),
         undo: "start it with the old filter",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "limit.memlock",
@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
               and muster polls its sockets",
         change: Change::ByHand("LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1:-1"),
         undo: LINE,
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "limit.memlock_full",
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
               should be, and a turn does less at once",
         change: Change::ByHand("LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1:-1"),
         undo: LINE,
-        effect: A_LIMIT,
+        effect: Effect::Limit,
     },
     Rule {
         name: "limit.nofile",
@@ -91,7 +91,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "open files: each shard needs some before any client connects",
         change: Change::ByHand("LimitNOFILE=1048576 in the unit, or ulimit -Hn 1048576"),
         undo: LINE,
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "limit.nofile_many",
@@ -102,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
               connections, the rest for partitions; matters from the first thousand clients",
         change: Change::ByHand("LimitNOFILE=1048576 in the unit, or ulimit -Hn 1048576"),
         undo: LINE,
-        effect: A_LIMIT,
+        effect: Effect::Limit,
     },
     Rule {
         name: "cpu.usable",
@@ -112,7 +112,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "a shard is a thread that is pinned to a core: two shards on one core take turns",
         change: Change::ByHand("start with fewer --shards, or allow more cores (taskset, cpuset)"),
         undo: "start with the old number; a data directory opens with any number",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "cpu.quota_percent",
@@ -123,7 +123,7 @@ pub(super) const RULES: &[Rule] = &[
               100 ms",
         change: Change::ByHand("raise CPUQuota= or --cpus, or start with fewer --shards"),
         undo: "set the old quota",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
     Rule {
         name: "port.in_use",
@@ -136,7 +136,7 @@ pub(super) const RULES: &[Rule] = &[
             "stop the program that listens there (ss -ltnp), or choose another --listen",
         ),
         undo: NOTHING,
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "config.wrong_lines",
@@ -149,7 +149,7 @@ pub(super) const RULES: &[Rule] = &[
             "muster serve --check-config FILE names each line, and says what to do",
         ),
         undo: NOTHING,
-        effect: "all or nothing",
+        effect: Effect::AllOrNothing,
     },
     Rule {
         name: "clock.synchronized",
@@ -159,7 +159,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "timestamps and retention follow the wall clock; timers of groups do not",
         change: Change::ByHand("start chrony or systemd-timesyncd"),
         undo: "stop it",
-        effect: UNMEASURED,
+        effect: NOT_MEASURED,
     },
 ];
 
