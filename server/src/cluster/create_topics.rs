@@ -328,10 +328,18 @@ pub(crate) fn only_replica(view: &View<'_>, brokers: &[i32]) -> Result<i32, Refu
         return Err(invalid_assignment(format!("{WHERE} an empty replica list.")));
     };
     let is_known = |broker: i32| u32::try_from(broker).is_ok_and(|it| it < view.placement.shards);
+    let leads_a_slot = |broker: i32| view.placement.slots_of(broker as u32).next().is_some();
     let mut previous = None;
     for broker in &sorted {
         if !is_known(*broker) {
             let words = format!("{WHERE} broker {broker}, but no such broker is registered.");
+            return Err(invalid_assignment(words));
+        }
+        if !leads_a_slot(*broker) {
+            let words = format!(
+                "{WHERE} broker {broker}, which cannot lead a partition: muster has more brokers \
+                 than __consumer_offsets has partitions."
+            );
             return Err(invalid_assignment(words));
         }
         if previous.replace(broker) == Some(broker) {

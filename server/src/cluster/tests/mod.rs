@@ -2,6 +2,7 @@
 
 mod acls;
 mod alterations;
+mod assignments;
 mod certificates;
 mod configs;
 mod image;
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 struct Controller {
     image: ClusterImage,
     config: Config,
+    placement: Placement,
     next_id: u64,
     shares: Shares,
     /// The client's address.
@@ -48,7 +50,8 @@ impl Controller {
         let mut image = ClusterImage::new(&config);
         image.loaded_at(0);
         let (host, refused) = ("/10.0.0.1", BTreeMap::new());
-        Self { image, config, next_id: 0, shares, host, refused, position: 0 }
+        let placement = Placement::of_equal(2, 50);
+        Self { image, config, placement, next_id: 0, shares, host, refused, position: 0 }
     }
 
     /// Creates topics that a client named in Metadata. Returns the reason if not all could be
@@ -87,7 +90,7 @@ impl Controller {
             image: &image,
             offline: &OfflinePartitions::default(),
             config: &config,
-            placement: Placement::of_equal(2, 50),
+            placement: self.placement,
             endpoints: &[],
             shard: 0,
             cluster_id: "cluster",
