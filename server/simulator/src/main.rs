@@ -7,12 +7,15 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_faults::Fault;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use simulator::coverage::{Coverage, Seen};
 use simulator::{Options, Outcome, Target, run, run_loopback};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
@@ -129,7 +132,17 @@ fn main() -> ExitCode {
         println!("its shards counted {}", outcome.counters);
         return exit_code(&cli, u64::from(outcome.violation.is_some()));
     }
-    let totals = run_all(&cli);
+    let totals = match run_all(&cli) {
+        Ok(totals) => totals,
+        Err(error) => {
+            eprintln!("could not handle signals: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if totals.violations == 0 && totals.runs < cli.seeds {
+        println!("a signal stopped it after {} of {} seeds", totals.runs, cli.seeds);
+        return ExitCode::FAILURE;
+    }
     let is_enough = totals.runs >= ENOUGH_RUNS && cli.fault.is_none() && cli.server.is_none();
     match is_enough && never_came(&cli, &totals.coverage) {
         true => ExitCode::FAILURE,
@@ -168,7 +181,8 @@ fn options(cli: &Cli) -> Options {
 struct Shared {
     next: AtomicU64,
     end: u64,
-    stop: AtomicBool,
+    /// After the seeds under way, no more are run.
+    stop: Arc<AtomicBool>,
     totals: Mutex<Totals>,
     bar: ProgressBar,
 }
@@ -185,14 +199,16 @@ struct Totals {
     coverage: Coverage,
 }
 
-fn run_all(cli: &Cli) -> Totals {
+/// # Errors
+/// The signals cannot be handled.
+fn run_all(cli: &Cli) -> io::Result<Totals> {
     let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left{msg}";
     let style =
         ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
     let shared = Shared {
         next: AtomicU64::new(cli.start),
         end: cli.start.saturating_add(cli.seeds),
-        stop: AtomicBool::new(false),
+        stop: stopped_by_signals()?,
         totals: Mutex::default(),
         bar: ProgressBar::new(cli.seeds).with_style(style),
     };
@@ -206,7 +222,18 @@ fn run_all(cli: &Cli) -> Totals {
     shared.bar.finish_and_clear();
     let totals = shared.totals.into_inner().unwrap_or_else(PoisonError::into_inner);
     report(cli, &totals, began.elapsed());
-    totals
+    Ok(totals)
+}
+
+/// True from the first SIGINT or SIGTERM on: the seeds under way end, with their servers, and what
+/// was found is reported. A second signal ends the process at once.
+fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
 }
 
 fn work(cli: &Cli, shared: &Shared) {
