@@ -30,7 +30,7 @@ pub fn reshard(
     if old == new {
         return Ok(());
     }
-    info!("rewrites the logs of {old} shards for {new}");
+    info!("changes the number of shards from {old} to {new}: rewrites their logs");
     let mut meta = Meta::new(placement, ids);
     let mut logs = new_logs(&directory.path, &meta, sizes)?;
     for (number, known) in (0..).zip(&directory.meta.logs) {

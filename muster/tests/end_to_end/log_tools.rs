@@ -136,7 +136,8 @@ fn a_served_directory_cannot_be_verified_but_dumped() {
     commit(&server, "orders", "payments", 0, 7);
     let held = verify(data.path());
     assert_eq!(held.status, 2);
-    assert!(held.error.contains("is held by another process"), "{held:?}");
+    assert!(held.error.contains("is held by another process. If it is a server: "), "{held:?}");
+    assert!(held.error.contains("`muster backup` makes a copy"), "{held:?}");
     let dump = log("dump", data.path(), &["--group", "orders"]);
     assert_eq!(dump.status, 0, "{dump:?}");
     assert!(dump.out.contains("a server has the directory open"), "{dump:?}");

@@ -27,9 +27,10 @@ pub use cluster::common;
 
 use damage::Damage;
 use muster::Failure;
-use muster::data_dir::DataDirError;
+use muster::data_dir::{DataDir, DataDirError};
 use muster::shard::LoadError;
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The outcome of a command.
@@ -72,6 +73,20 @@ pub fn carry_out(command: &LogCommand, out: &mut dyn Write) -> Result<Verdict, F
         LogCommand::Export(arguments) => export::export(arguments, out),
         LogCommand::Import(arguments) => import::import(arguments, out),
     }
+}
+
+/// Opens a directory for a command that needs it unchanged while it reads.
+fn open_read_only(data: &Path) -> Result<DataDir, Failure> {
+    let error = match DataDir::open_read_only(data) {
+        Ok(directory) => return Ok(directory),
+        Err(error) => error,
+    };
+    if matches!(error, DataDirError::Held { .. }) {
+        let instead =
+            "`muster backup` makes a copy while the server runs, which can be read instead";
+        return Err(format!("{error}. If it is a server: {instead}").into());
+    }
+    Err(error.into())
 }
 
 fn is_damage(failure: &Failure) -> bool {

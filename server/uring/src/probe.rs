@@ -88,8 +88,9 @@ pub fn fit_rings(
         let or = or(left / least).map_or(String::new(), |other| format!(", or {other}"));
         let needed = (u64::from(rings) + 1) * least / 1024;
         SetupError::new(format!(
-            "RLIMIT_MEMLOCK allows {} KiB, and the smallest rings of {rings} shards take {needed}: \
-             raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the systemd unit){or}.",
+            "RLIMIT_MEMLOCK allows {} KiB, and the smallest rings take {needed} KiB (shards: \
+             {rings}): raise it (`ulimit -l unlimited`, or LimitMEMLOCK=infinity in the systemd \
+             unit){or}.",
             limit / 1024
         ))
     })

@@ -31,7 +31,7 @@ pub(super) fn dump(arguments: &Dump, out: &mut dyn Write) -> Result<Verdict, Fai
     }
     let meta = Meta::read(data)?;
     if arguments.shard.is_some_and(|shard| shard >= meta.shards()) {
-        return Err(format!("the data directory has {} shards, from 0 on", meta.shards()).into());
+        return Err(format!("no such shard: the last one is {}", meta.shards() - 1).into());
     }
     printer.meta(&meta)?;
     if arguments.topic.is_none() {

@@ -59,8 +59,8 @@ impl<'o> Printer<'o> {
         let Meta { cluster_id, offsets_partitions, transactions_partitions, .. } = meta;
         let shards = meta.shards();
         let text = format!(
-            "cluster {cluster_id}, {shards} shards, {offsets_partitions} partitions of \
-             __consumer_offsets, {transactions_partitions} of __transaction_state"
+            "cluster {cluster_id}; shards: {shards}; partitions of __consumer_offsets: \
+             {offsets_partitions}, of __transaction_state: {transactions_partitions}"
         );
         let fields = object([
             ("clusterId", json!(cluster_id)),

@@ -8,11 +8,11 @@ use crate::Verdict;
 use crate::args::Export;
 use crate::cluster;
 use crate::damage::Damage;
+use crate::open_read_only;
 use crate::segment_file::SegmentFile;
 use kafka_partition::KafkaPartition;
 use muster::Failure;
 use muster::cluster::Topic;
-use muster::data_dir::DataDir;
 use muster::partitions::PartitionId;
 use muster::partitions::layout::directory as partition_directory;
 use muster::partitions::{partition_files, recovered, recovery_points};
@@ -37,7 +37,7 @@ const START_OFFSETS_FILE: &str = "log-start-offset-checkpoint";
 /// The path is not a data directory, or a server has it open; the logs are damaged; a topic does
 /// not exist; files exist already or cannot be written.
 pub(super) fn export(arguments: &Export, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let directory = DataDir::open_read_only(&arguments.data)?;
+    let directory = open_read_only(&arguments.data)?;
     let (data, to) = (&directory.path, &arguments.to);
     let image = cluster::image(data, &directory.meta)?;
     let topics = arguments.topics.iter().map(|name| {

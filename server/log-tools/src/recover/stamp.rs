@@ -45,8 +45,8 @@ impl FoundStamp {
             ""
         };
         let wrong = format!(
-            "LOST meta.properties {why}. By the logs it has {} shards, {} partitions of \
-             __consumer_offsets and {} of __transaction_state. The length of the logs at the last \
+            "LOST meta.properties {why}. By the logs it says: shards {}, partitions of \
+             __consumer_offsets {}, of __transaction_state {}. The length of the logs at the last \
              clean stop is not known any more{new_id}",
             meta.shards(),
             meta.offsets_partitions,
@@ -157,9 +157,9 @@ fn fits(data: &Path, placement: Placement, number: u32) -> Result<(), Failure> {
     let partition = topics::name_of(partition);
     let Placement { shards, offsets_partitions, transactions_partitions, .. } = placement;
     Err(format!(
-        "{name} is in {partition} of shard {number}, where it does not belong with {shards} \
-         shards, {offsets_partitions} partitions of __consumer_offsets and \
-         {transactions_partitions} of __transaction_state: give the right numbers with \
+        "{name} is in {partition} of shard {number}, and would not be there with these numbers: \
+         shards {shards}, partitions of __consumer_offsets {offsets_partitions}, of \
+         __transaction_state {transactions_partitions}. Give the right numbers with \
          --offsets-partitions N and --transactions-partitions N"
     )
     .into())

@@ -11,8 +11,9 @@ mod snapshot;
 use crate::Verdict;
 use crate::args::Verify;
 use crate::cluster;
+use crate::open_read_only;
 use muster::Failure;
-use muster::data_dir::{DataDir, Entry, STAMP_FILE_NAME, State, entries};
+use muster::data_dir::{Entry, STAMP_FILE_NAME, State, entries};
 use report::Report;
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +24,7 @@ use std::path::Path;
 /// The path is not a data directory, a server has it open, or files cannot be read. Damage is not
 /// an error, but a verdict.
 pub(super) fn verify(arguments: &Verify, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let directory = DataDir::open_read_only(&arguments.data)?;
+    let directory = open_read_only(&arguments.data)?;
     let (data, meta) = (&directory.path, &directory.meta);
     let mut report = Report::new(data, out);
     top_level(data, meta.shards(), &mut report)?;
