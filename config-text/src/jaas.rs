@@ -35,7 +35,7 @@ impl LoginModule {
     }
 }
 
-const NO_FLAG: Mistake = "after its login module has to be a flag, such as required";
+const NO_FLAG: Mistake = "its login module has no flag, such as required";
 
 /// Reads the options up to the semicolon.
 fn options(tokens: &mut Tokens<'_>) -> Result<Vec<(String, String)>, Mistake> {
@@ -48,7 +48,7 @@ fn options(tokens: &mut Tokens<'_>) -> Result<Vec<(String, String)>, Mistake> {
             None => return Err("there is no semicolon at its end"),
         };
         if tokens.next()? != Some(Token::Equals) {
-            return Err("there is no = behind the name of an option");
+            return Err("there is no = after the name of an option");
         }
         options.push((name, tokens.word("an option has no value")?));
     }
@@ -88,7 +88,7 @@ impl Tokens<'_> {
                 }
                 Ok(Some(Token::Word(word)))
             }
-            _ => Err("a value with special characters has to stand in quotation marks"),
+            _ => Err("a value with special characters must be in quotation marks"),
         }
     }
 
@@ -163,15 +163,12 @@ mod tests {
             ("M required", "there is no semicolon at its end"),
             ("M required username=\"a\"", "there is no semicolon at its end"),
             ("M required username=;", "an option has no value"),
-            ("M required username \"a\";", "there is no = behind the name of an option"),
+            ("M required username \"a\";", "there is no = after the name of an option"),
             ("M required =\"a\";", "there is no name before a ="),
             ("M required a=\"b;", "a quotation mark is missing"),
             ("M required a=\"b\nc\";", "a quotation mark is missing"),
             ("M required a=\"\\", "a quotation mark is missing"),
-            (
-                "M required a=b&c;",
-                "a value with special characters has to stand in quotation marks",
-            ),
+            ("M required a=b&c;", "a value with special characters must be in quotation marks"),
             ("M required; N required;", "it has more than one login module"),
         ] {
             assert_eq!(LoginModule::parse(text).err(), Some(mistake), "{text}");

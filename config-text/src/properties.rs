@@ -13,7 +13,7 @@ pub type Parsed = (usize, Result<(String, String), String>);
 /// digits is an error.
 pub fn parse(text: &str) -> impl Iterator<Item = Parsed> {
     logical_lines(text).into_iter().map(|(number, line)| {
-        let pair = pair(&line).ok_or_else(|| "\\u wants four hexadecimal digits".to_owned());
+        let pair = pair(&line).ok_or_else(|| "\\u needs four hexadecimal digits".to_owned());
         (number, pair)
     })
 }

@@ -25,7 +25,7 @@ pub(crate) fn clean(wanted: &Clean) -> Result<Verdict, String> {
     }
     let task = Task::FindLeftovers { prefix: prefix.clone().into() };
     let TaskOutcome::Leftovers(found) = carry_out(&mut driver, 0, task)? else {
-        return Err("the search for topics and groups had another result".into());
+        return Err("the search for topics and groups returned an unexpected result".into());
     };
     let (left, in_use) = apart(found, &prefix);
     print(&listed(&left, &in_use, &prefix))?;

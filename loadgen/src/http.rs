@@ -19,7 +19,7 @@ pub struct Answer {
     pub text: String,
 }
 
-/// `authorities` are trusted in addition to the system's.
+/// Makes an HTTP client that trusts `authorities` in addition to the system's authorities.
 pub fn agent(patience: Duration, authorities: Vec<CertificateDer<'static>>) -> Agent {
     let all = rustls_native_certs::load_native_certs().certs.into_iter().chain(authorities);
     let all: Vec<_> = all.map(|der| Certificate::from_der(&der).to_owned()).collect();

@@ -30,8 +30,8 @@ impl Outage {
         (self.answered, self.is_noted) = (now, false);
     }
 
-    /// `waiting` is how long members have been waiting for an answer. If nothing waits, there is no
-    /// outage.
+    /// Checks whether brokers answer. `waiting` is how long members have been waiting for an
+    /// answer. If no member waits, there is no outage.
     pub(crate) fn check(&mut self, waiting: Duration, now: Instant) -> Option<Sign> {
         let silent = now.duration_since(self.answered).min(waiting + WAITING_LAG);
         if waiting.is_zero() || silent < SILENT.min(self.give_up) {

@@ -14,7 +14,8 @@ use crate::args::Outputs;
 pub(crate) const TOOL: &str = concat!("muster-load ", env!("CARGO_PKG_VERSION"));
 
 impl Outputs {
-    /// `source` is the scenario, which may be a file.
+    /// Checks the files before the run. `source` is the scenario; if it is a file, no output may
+    /// overwrite it.
     ///
     /// # Errors
     /// A file can't be written, or would overwrite another. The error is a sentence for the user

@@ -76,8 +76,8 @@ struct Target {
 
 #[derive(Debug, Clone, Args)]
 struct ServerConfig {
-    /// The file that the server is started with. Key stores and trust stores are checked together
-    /// with what it says, and cannot be set without.
+    /// The config file of the server. Key stores and trust stores are checked together with its
+    /// configs, and cannot be set without it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

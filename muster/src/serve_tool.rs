@@ -62,7 +62,7 @@ pub(crate) struct Serve {
     /// The form of the lines of the log.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Configs. They override the file, and what clients alter.
+    /// Configs. They override the file, and configs that clients have altered.
     #[arg(value_name = "KEY=VALUE")]
     configs: Vec<String>,
 }

@@ -99,7 +99,7 @@ impl DataPlace {
                     let place = Self { path, goes: true };
                     fs::write(place.path.join(MARK), "")?;
                     if let Err(error) = place.remove_left(parent) {
-                        debug!("could not look for what others left: {error}");
+                        debug!("could not look for directories of killed servers: {error}");
                     }
                     return Ok(place);
                 }

@@ -72,7 +72,7 @@ pub fn sync_name(path: &Path) -> io::Result<()> {
 
 /// Renames a file, durably. After an error that says that something is absent, nothing was renamed.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    // It is opened before: after the rename it may be moved away, and not be found.
+    // The directory is opened before the rename: after it, the directory may have been moved away.
     let directory = to.parent().map(File::open).transpose()?;
     fs::rename(from, to)?;
     directory.map_or(Ok(()), |directory| directory.sync_all())

@@ -48,8 +48,8 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The slice under way has left: the socket accepted this number of bytes of it, or will: it
-    /// has `unsent` bytes of them, encrypted, still to accept.
+    /// The slice under way was passed to the socket: this number of its bytes. With TLS, the socket
+    /// has yet to accept `unsent` encrypted bytes.
     Streamed {
         connection: ConnectionId,
         sent: usize,

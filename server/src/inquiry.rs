@@ -44,7 +44,7 @@ pub(crate) enum About {
         max_bytes: u32,
     },
     Group(GroupAsked),
-    /// Share partitions from a place on; None for the first.
+    /// The next share partitions, from this place on; None for the first share partitions.
     Shares(Option<SharesPlace>),
     /// Share partitions of a group.
     SharesOf(Arc<str>),
@@ -56,7 +56,7 @@ pub(crate) enum About {
 #[derive(Debug)]
 pub(crate) enum Reset {
     Transactions,
-    /// Groups from a place on; None for the first.
+    /// The next groups, from this place on; None for the first groups.
     Groups(Option<SurveyPlace>),
     /// The state that all shards share, at the controller.
     Cluster,

@@ -26,7 +26,7 @@ impl Fairness {
     /// The text in the table of docs/limits.md.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Held => "7/8, then half of what is free",
+            Self::Held => "7/8; then at most as much as stays free",
             Self::Created => "half, then a fixed number in each interval",
             Self::GivesWay => "all; the one that holds most, or for longest, gives way",
             Self::Turns => "all, for a moment; others wait for their turn",
@@ -106,7 +106,7 @@ limits! {
     HandshakeBytes = "HANDSHAKES_BYTES_MAX", GivesWay;
     /// Groups; a new group gets COORDINATOR_NOT_AVAILABLE.
     Groups = "GROUPS_MAX", Created;
-    /// Bytes that members say of themselves (ids, metadata); a request that would add to them gets
+    /// Bytes of members' ids and metadata; a request that would add to them gets
     /// COORDINATOR_NOT_AVAILABLE.
     MemberBytes = "MEMBERS_BYTES_MAX", Held MEMORY;
     /// Bytes of the offsets of open transactions; more offsets get COORDINATOR_NOT_AVAILABLE.
@@ -146,21 +146,22 @@ limits! {
     /// Pushes of client metrics that are not unpacked yet; more pushes get
     /// THROTTLING_QUOTA_EXCEEDED.
     Pushes = "PUSHES_UNDER_WAY_MAX", Turns;
-    /// Bytes of these pushes.
+    /// Bytes of pushes of client metrics that are not unpacked yet; more pushes get
+    /// THROTTLING_QUOTA_EXCEEDED.
     PushBytes = "BYTES_UNDER_WAY_MAX", Turns;
-    /// Topics, of shard 0; a new topic gets POLICY_VIOLATION, and so does all below.
+    /// Topics (shard 0); a new topic gets POLICY_VIOLATION.
     Topics = "TOPICS_MAX", Created;
-    /// Partitions of all user topics, of shard 0.
+    /// Partitions of all user topics (shard 0); more partitions get POLICY_VIOLATION.
     Partitions = "PARTITIONS_MAX", Created;
-    /// ACLs, of shard 0.
+    /// ACLs (shard 0); a new ACL gets POLICY_VIOLATION.
     Acls = "ACLS_MAX", Administrators;
-    /// SCRAM credentials, of shard 0.
+    /// SCRAM credentials (shard 0); a new credential gets POLICY_VIOLATION.
     Credentials = "SCRAM_CREDENTIALS_MAX", Administrators;
-    /// Entities with client quotas, of shard 0.
+    /// Entities with client quotas (shard 0); a new entity gets POLICY_VIOLATION.
     Quotas = "QUOTA_ENTITIES_MAX", Administrators;
-    /// Groups with configs of their own, of shard 0.
+    /// Groups with configs of their own (shard 0); one more group gets POLICY_VIOLATION.
     GroupConfigs = "GROUP_CONFIGS_MAX", Created;
-    /// Subscriptions to metrics of clients, of shard 0.
+    /// Subscriptions to client metrics (shard 0); a new subscription gets POLICY_VIOLATION.
     ClientMetrics = "CLIENT_METRICS_MAX", Administrators;
 }
 

@@ -8,7 +8,7 @@ use muster_codec::Uuid;
 pub const CONTROLLER: u32 = 0;
 
 /// The keys that determine the partitions of groups and of transactional ids. `config` and
-/// `data_dir` both read them: here, neither needs the other.
+/// `data_dir` both read them. They are here, so that neither module depends on the other.
 pub const OFFSETS_PARTITIONS: &str = "offsets.topic.num.partitions";
 pub const TRANSACTIONS_PARTITIONS: &str = "transaction.state.log.num.partitions";
 

@@ -1,4 +1,4 @@
-//! The directory `trash/`. At startup, files that are no longer needed, or that nothing explains,
+//! The directory `trash/`. At startup, files that are no longer needed, or whose origin is unknown,
 //! are moved there under the current date. They are removed `trash.retention.ms` later.
 
 use crate::calendar::{civil_date, days};

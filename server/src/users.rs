@@ -32,7 +32,7 @@ pub struct FirstUser {
 }
 
 impl FirstUser {
-    /// The records of a new data directory.
+    /// The records that add the user to a new data directory.
     pub(crate) fn records_for(
         &self,
         config: &Config,

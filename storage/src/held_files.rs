@@ -109,7 +109,7 @@ impl HeldFiles {
             return ops.push(FileOp::RemoveFile { path: from });
         };
         let name = dir.join(&aside);
-        // It is removed next.
+        // The next operation removes the old name, so a rename does as well as a link.
         ops.push(FileOp::Keep { path: from.clone(), name, may_move: true });
         ops.push(FileOp::RemoveFile { path: from });
         held.name.clone_from(&aside);

@@ -12,7 +12,7 @@ pub const BLOCK_BYTES_MAX: u32 = 4096;
 /// 1,048,588.)
 pub const OPERATION_BYTES_MAX: usize = (8 << 20) + (256 << 10);
 
-/// The bytes waiting for a flush at which a shard's log is full. The operation that exceeds the
+/// A shard's log is full when this many bytes wait for a flush. The operation that exceeds the
 /// limit is still accepted.
 pub const OPEN_BYTES_MAX: usize = 4 << 20;
 
@@ -34,8 +34,8 @@ pub(crate) fn first_segment_bytes(segment_bytes: u32) -> u32 {
 }
 const FIRST_SEGMENT_BYTES_MAX: u32 = 1 << 20;
 
-/// The bytes of a segment that one write fills with zeros. Few, because a flush may wait for this
-/// write.
+/// The bytes of a segment that one write fills with zeros. The number is small, because a flush may
+/// wait for this write.
 pub const ZERO_CHUNK_BYTES: usize = 256 << 10;
 
 /// The bytes of a snapshot that one write contains.
@@ -44,7 +44,8 @@ pub const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 /// The number of retired segments whose files are kept for reuse.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
 
-/// The bytes that compaction reads or writes at once. Few, because a flush may wait for it.
+/// The bytes that compaction reads or writes at once. The number is small, because a flush may wait
+/// for the operation.
 pub const COMPACTION_IO_BYTES: u32 = 256 << 10;
 
 /// The most records and bytes that compaction handles in one turn of the loop, which takes about

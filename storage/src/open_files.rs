@@ -136,7 +136,7 @@ impl OpenFiles {
     }
 
     /// Closes and removes a segment whose file name is about to be reused. If the segment is held,
-    /// it is kept as `aside` until its release.
+    /// its file has the second of `names` until it is released.
     pub(crate) fn replace_segment(
         &mut self,
         key: FileKey,

@@ -19,7 +19,8 @@ pub(crate) fn changes_with(sources: &Path) -> impl Iterator<Item = PathBuf> {
     iter::once(file(sources)).chain(log.map(|log| sources.join(log)))
 }
 
-/// `git archive` writes the hash into the file, and so does whoever offers an archive of a commit.
+/// The hash that `git archive` has written into the file. Sites that offer archives of commits
+/// write it, too.
 fn of_archive(sources: &Path) -> Option<String> {
     let text = fs::read_to_string(file(sources)).ok()?;
     let hash = text.split_whitespace().next()?;

@@ -47,7 +47,7 @@ pub fn decompress(
 /// content, at most `max` bytes, in place of its former content.
 ///
 /// # Errors
-/// As of [`decompress`].
+/// The errors of [`decompress`].
 pub fn uncompressed<'a>(
     compression: Compression,
     bytes: &'a [u8],

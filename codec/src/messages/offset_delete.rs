@@ -1,4 +1,4 @@
-//! OffsetDelete (key 47), versions 0, never flexible.
+//! OffsetDelete (key 47), version 0, not flexible.
 
 use crate::declare::message;
 use crate::types::Str;

@@ -27,7 +27,8 @@ pub(crate) struct Capacity {
     /// The final distance between the largest size that holds and the smallest size that breaks.
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub(crate) precision: f64,
-    /// A step breaks if it breaks this many times, so that a chance does not decide.
+    /// A size counts as broken if it breaks this many times in a row, so that chance does not
+    /// decide.
     #[arg(long, value_name = "N", default_value_t = 2,
         value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) tries: u32,

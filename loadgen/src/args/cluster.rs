@@ -221,7 +221,7 @@ impl std::str::FromStr for CpuList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text} is no list of CPUs: write 3 or 2-5,7");
+        let wrong = || format!("{text} is not a list of CPUs: write 3 or 2-5,7");
         let number = |part: &str| part.trim().parse().ok().filter(|&cpu: &usize| cpu < CPUS);
         let mut cpus = Vec::new();
         for part in text.split(',') {

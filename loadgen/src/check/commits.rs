@@ -82,7 +82,8 @@ impl Commits {
         self.in_flight.insert((member, id), in_flight);
     }
 
-    /// `sender_until` is the time until which the sender is certainly a member.
+    /// Handles the answer to a commit. `sender_until` is the time until which the sender is
+    /// certainly a member.
     pub(super) fn answered(
         &mut self,
         event: &Event,

@@ -30,9 +30,7 @@ pub(super) fn understood(line: &str) -> Option<What> {
     }
     Some(match serde_json::from_str(line) {
         Ok(said) => What::Said(said),
-        Err(error) => {
-            What::Slip(format!("a line with event {event:?} is not as it should: {error}"))
-        }
+        Err(error) => What::Slip(format!("a line with event {event:?} is malformed: {error}")),
     })
 }
 

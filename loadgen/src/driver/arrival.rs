@@ -40,8 +40,8 @@ mod stamped {
     }
 
     impl Receiver {
-        /// Requests stamps on this socket. A kernel without stamps is no error: `Received::waited`
-        /// is `None` then.
+        /// Requests stamps on this socket. A kernel without stamps is not an error:
+        /// `Received::waited` is `None` then.
         pub(in crate::driver) fn prepare(socket: &impl AsFd) {
             let _ = setsockopt(socket, ReceiveTimestampns, &true);
         }

@@ -403,7 +403,8 @@ impl Core {
     }
 }
 
-/// Locks the topics. They are consistent even if another core panicked while it held the lock.
+/// Locks the topics. The topics are consistent even if another core panicked while it held the
+/// lock.
 fn lock(learned: &Mutex<Arc<Topics>>) -> std::sync::MutexGuard<'_, Arc<Topics>> {
     learned.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

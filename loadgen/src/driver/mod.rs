@@ -143,8 +143,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Closes the command queues, so that the cores end. They do not wait for a receiver of their
-    /// reports.
+    /// Closes the command queues, so that the cores end. The cores do not wait for a receiver of
+    /// their reports.
     fn drop(&mut self) {
         self.commands.clear();
         self.reports = bounded(0).1;

@@ -42,7 +42,7 @@ impl TlsClient {
     pub(super) fn session(&self, host: &str) -> Result<ClientConnection, String> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| format!("{name} is no name that a certificate can have"))?;
+            .map_err(|_| format!("{name} is not a name that a certificate can have"))?;
         ClientConnection::new(Arc::clone(&self.config), name)
             .map_err(|error| format!("TLS cannot be set up: {error}"))
     }

@@ -20,13 +20,13 @@ pub(super) enum FrameError {
     Closed,
     #[error("{0}")]
     Broken(io::Error),
-    #[error("it is no muster-load that serves")]
+    #[error("it is not a muster-load that serves")]
     NoWorker,
     #[error("it speaks version {0} of the protocol, this is version {VERSION}")]
     Version(u32),
     #[error("a frame of {0} bytes is too long")]
     TooLong(u64),
-    #[error("a frame is not understood: {0}")]
+    #[error("a frame is malformed: {0}")]
     Malformed(serde_json::Error),
 }
 

@@ -293,7 +293,7 @@ impl Remote {
         let until = Instant::now() + SILENCE;
         while !aligned(&self.alignment).is_known() {
             if self.loss.is_reported() || Instant::now() > until {
-                return Err(format!("worker {address} does not say what time it has"));
+                return Err(format!("worker {address} does not report its time"));
             }
             self.ask(clock.now());
             // The next request must not queue after this one.

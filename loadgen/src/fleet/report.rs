@@ -221,7 +221,7 @@ impl Sample {
             && self.waited.is_none_or(|waited| waited < span);
         let readable = self.problems.len() <= PROBLEMS_MAX
             && self.problems.iter().all(|problem| problem.len() <= PROBLEM_MAX);
-        if bounded && readable { Ok(()) } else { Err("a report has numbers that cannot be".into()) }
+        if bounded && readable { Ok(()) } else { Err("a report has impossible numbers".into()) }
     }
 }
 
@@ -235,7 +235,7 @@ fn histogram(counts: Counts) -> Result<Histogram<u64>, String> {
     let mut histogram = Histogram::new(3).map_err(|error| error.to_string())?;
     for (value, count) in counts {
         if value > COUNT_MAX || count > COUNT_MAX {
-            return Err("a time or its count cannot be".into());
+            return Err("a time or its count is impossible".into());
         }
         histogram.record_n(value, count).map_err(|error| error.to_string())?;
     }

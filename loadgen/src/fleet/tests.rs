@@ -49,7 +49,7 @@ fn what_does_not_serve_is_no_worker() {
             client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         }
     });
-    assert!(refusal(&address).contains("no muster-load that serves"));
+    assert!(refusal(&address).contains("not a muster-load that serves"));
     assert_eq!(start(&[], &BEGIN).map(drop).unwrap_err(), "no worker is named");
 }
 

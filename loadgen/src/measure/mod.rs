@@ -13,9 +13,10 @@
 //!   named after the event that unsettled the group.
 //! - A **pause** of a member lasts from its start, or from when it gave up the last of its
 //!   partitions, until it is assigned some. A member that has none when the group becomes stable
-//!   was not meant to have any, so this was no pause. The same holds for a member that ended
-//!   before. At the end of the run, unfinished pauses count with their length so far. A member that
-//!   gives up some partitions and keeps others continues to consume, which is no pause.
+//!   was not meant to have any, so its time without partitions was not a pause. The same holds for
+//!   a member that ended before. At the end of the run, unfinished pauses count with their length
+//!   so far. A member that gives up some partitions and keeps others continues to consume, so it
+//!   does not pause.
 //! - **Partition-seconds without an owner** count while the group has members, including those of
 //!   crashed members.
 

@@ -16,7 +16,8 @@ pub struct GroupStatus {
     /// The newest epoch or generation that any member has seen; 0 before the first.
     pub epoch: i32,
     /// The time since which every live member has been settled at the newest epoch, and every
-    /// partition has had an owner. `None` while this is not so, or while no member is live.
+    /// partition has had an owner. `None` while a live member is not settled, a partition has no
+    /// owner, or no member is live.
     pub stable_since: Option<Time>,
     /// A rebalance has begun (with a trigger or by itself), and has not been closed.
     pub rebalancing: bool,

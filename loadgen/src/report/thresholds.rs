@@ -158,7 +158,7 @@ fn split(text: &str) -> Option<(&str, Comparison, &str)> {
 fn parse_value(text: &str) -> Result<(f64, Unit), String> {
     let number_ends = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
     let (digits, unit) = text.split_at(number_ends.unwrap_or(text.len()));
-    let value = digits.replace('_', "").parse().map_err(|_| format!("'{text}' is no number"))?;
+    let value = digits.replace('_', "").parse().map_err(|_| format!("'{text}' is not a number"))?;
     let unit = unit.trim();
     let known = UNITS.iter().find(|(name, ..)| *name == unit);
     let (_, unit) = known.ok_or_else(|| {

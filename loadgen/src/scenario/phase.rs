@@ -235,7 +235,7 @@ impl Running {
             let rolling = Rolling::new(group, waiting, change.at_once, act);
             self.begin_rolling(rolling, change.every, now, state);
         }
-        self.require(has_members, "change", "no member of its groups is up and is not so yet");
+        self.require(has_members, "change", "no member of its groups that is up has to change");
     }
 
     /// Performs the actions that are due. Returns `Some` once the phase is over, with its problem,

@@ -9,7 +9,7 @@ const BATCH_BYTES: u64 = 1_000_000;
 /// The maximum overhead of a record in bytes: lengths, and deltas of time and offset.
 const RECORD_BYTES: u64 = 32;
 
-/// `partitions` is the number of partitions to which the producer may write.
+/// Validates a producer. `partitions` is the number of partitions to which it may write.
 pub(super) fn validate(table: &Producer, partitions: u64) -> Result<(), String> {
     validate_records(table)?;
     validate_transactions(table, partitions)?;

@@ -62,7 +62,7 @@ impl RunState {
         }
     }
 
-    /// Reads committed offsets for the checks. These do not know the commits of producers.
+    /// Reads committed offsets for the checks. The checks do not know the commits of producers.
     pub(super) fn read_offsets(&mut self, group: GroupIndex) {
         let reads = match self.plan.group(group).protocol {
             Protocol::Classic { .. }

@@ -412,7 +412,7 @@ fn validate_totals(scenario: &Scenario) -> Result<(), String> {
         ("members", sum(&|group| u64::from(group.count) * u64::from(group.members)), MEMBERS),
     ];
     for (what, total, limit) in totals {
-        require(total <= limit, || format!("{total} {what} in all are more than {limit}"))?;
+        require(total <= limit, || format!("{total} {what} in total are more than {limit}"))?;
     }
     Ok(())
 }

@@ -284,7 +284,7 @@ impl Options {
             let named = !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_alphabetic());
             let printable = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n');
             if !named || bare == "auth" || value.is_empty() || !value.bytes().all(printable) {
-                return Err(format!("sasl.jaas.config: {name} is no extension of a token"));
+                return Err(format!("sasl.jaas.config: {name} is not an extension of a token"));
             }
             extensions.push((bare.to_owned(), value));
         }

@@ -147,7 +147,7 @@ fn all_that_is_not_understood_is_named() {
             format!(
                 "{sasl}sasl.mechanism=OAUTHBEARER\nsasl.jaas.config={BEARER} extension_auth=x;"
             ),
-            "extension_auth is no extension",
+            "extension_auth is not an extension",
         ),
         (
             format!(
@@ -156,7 +156,7 @@ fn all_that_is_not_understood_is_named() {
             ),
             "a.B is not known",
         ),
-        ("a=\\u12".into(), "line 1: \\u wants four hexadecimal digits"),
+        ("a=\\u12".into(), "line 1: \\u needs four hexadecimal digits"),
     ] {
         let error = read(&text).map(drop).unwrap_err();
         assert!(error.contains(named), "{text}:\n{error}");

@@ -111,7 +111,7 @@ fn clients_that_cannot_run_are_refused_before_the_run() {
     let cases = [
         (never, "client script: no phase starts it (start-clients)"),
         (of_none, "client script: there is no group h, only g"),
-        (many, "101 clients in all are more than 100"),
+        (many, "101 clients in total are more than 100"),
     ];
     for (scenario, sentence) in cases {
         play(Config::default(), &scenario).assert_refused(&[sentence]);

@@ -139,7 +139,7 @@ fn an_index_that_changes_under_the_server_is_found_and_the_shard_loaded_again() 
         None => true,
     });
     assert!(ended.is_some(), "the damage was not noticed");
-    server.says("the snapshot is damaged: the index is not what it was");
+    server.says("the snapshot is damaged: the index was changed after it was opened");
     server.says("serves again");
     assert!(path.with_extension("damaged").exists());
     assert_eq!(everything(&server), before);

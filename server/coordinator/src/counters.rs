@@ -47,7 +47,7 @@ counters! {
         share_members: u64 = Gauge of Count,
         /// Members of streams groups.
         streams_members: u64 = Gauge of Count,
-        /// Memory for what members say of themselves: ids, metadata, assignments.
+        /// Memory for members' ids, metadata and assignments.
         member_bytes: u64 = Gauge of Bytes,
         /// Committed offsets.
         offsets: u64 = Gauge of Count,
@@ -66,9 +66,9 @@ counters! {
         /// New epochs of consumer groups for a changed subscription or changed topics. As in Kafka,
         /// epochs for members that leave or expire do not count.
         consumer_rebalances: u64 = Counter of Count,
-        /// New epochs of share groups, as of consumer groups.
+        /// New epochs of share groups for a changed subscription or changed topics.
         share_rebalances: u64 = Counter of Count,
-        /// New epochs of streams groups, as of consumer groups.
+        /// New epochs of streams groups for a changed subscription or changed topics.
         streams_rebalances: u64 = Counter of Count,
         /// New members. A static member that returns is not new.
         members_joined: u64 = Counter of Count,

@@ -79,7 +79,7 @@ pub struct Removal {
 }
 
 /// A client that was refused as a member for a lasting reason: the client or a config has to
-/// change. Other errors, such as the error that makes a member join again, are no event.
+/// change. Other errors, such as the error that makes a member join again, cause no event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     pub client_id: Text,

@@ -85,7 +85,7 @@ fn a_zeroed_page_damages_each_group_in_it() {
     coordinator.load_members();
     assert_eq!(
         coordinator.damage().map(ToString::to_string).as_deref(),
-        Some("the index is not what it was")
+        Some("the index was changed after it was opened")
     );
 }
 

@@ -126,7 +126,7 @@ impl FileIo for Memory {
         let parts = std::mem::replace(&mut self.parts, self.disk.buffer());
         match to {
             PartsTo::Socket(conn) => self.begun.push_back(Operation::Send { conn, parts }),
-            // No listener has TLS.
+            // The reactor sends parts for connections with TLS only; here no listener has TLS.
             PartsTo::Reactor(_) | PartsTo::Nowhere => {}
         }
     }
@@ -245,7 +245,7 @@ impl Io for Memory {
         self.came.push_back(Completion::Mail(message));
     }
 
-    /// No listener has TLS.
+    /// Does nothing: no listener here has TLS.
     fn order_certificates(&mut self, _: CertificateOrder) {}
 
     fn pass_push(&mut self, push: Push) {

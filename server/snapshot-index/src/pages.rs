@@ -4,7 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Small, so that verifying one entry is cheap. Each page needs a checksum of 4 bytes in memory.
+/// The size of a page: small, so that verifying one entry is cheap. The checksum of each page takes
+/// 4 bytes of memory.
 pub const PAGE_BYTES: usize = 512;
 
 /// The size of a checksum in the file.

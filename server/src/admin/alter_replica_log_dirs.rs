@@ -9,7 +9,8 @@ use muster_codec::messages::{
 };
 use std::collections::BTreeMap;
 
-/// `data` is the data directory, written as in other answers to clients.
+/// The answer for each partition. `data` is the data directory, written as in other answers to
+/// clients.
 pub fn alter_replica_log_dirs(
     view: &View<'_>,
     data: &str,

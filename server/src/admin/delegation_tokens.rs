@@ -10,7 +10,8 @@ use muster_codec::{ErrorCode, Str};
 
 const USER: &str = "User";
 
-/// `may_create` returns whether the client may create tokens for a user.
+/// The refusal of CreateDelegationToken. `may_create` returns whether the client may create tokens
+/// for a user.
 pub fn create_delegation_token<'r>(
     request: &'r CreateDelegationTokenRequest<'_>,
     requester: &'r Principal,

@@ -87,7 +87,7 @@ pub(crate) fn remove_left(data: &Path) {
         held => held.and_then(|_held| fs::remove_dir_all(&path)),
     };
     if let Err(error) = absent_is_fine(removed) {
-        warn!("could not remove what a backup has left: {error}");
+        warn!("could not remove the directory of an earlier backup: {error}");
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn ticket_of(data: &Path) -> io::Result<String> {
     if is_ticket { Ok(ticket) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// The directory for second names, relative to the data directory.
+/// The directory for hard links, relative to the data directory.
 pub(crate) fn names_in(ticket: &str) -> PathBuf {
     Path::new(BACKUP).join(ticket)
 }

@@ -56,7 +56,8 @@ enum Asked<'r> {
 
 type Decided = Result<ClusterRecord<'static>, Refused>;
 
-/// `left` is the number of credentials that may be added.
+/// Returns the record that changes the credential. `left` is the number of credentials that may
+/// still be added.
 fn decide(image: &ClusterImage, name: &str, asked: &Asked<'_>, left: &mut usize) -> Decided {
     if name.is_empty() {
         return Err(unacceptable("Username must not be empty"));

@@ -35,7 +35,7 @@ impl Creator<'_> {
             return Ok(());
         }
         let words = format!(
-            "Clients at {} have created their share of the rest (CREATOR_SHARE).",
+            "Clients at {} have used up their share of new items (CREATOR_SHARE).",
             self.host
         );
         Err(Refused::new(ErrorCode::PolicyViolation, words))

@@ -14,7 +14,8 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 /// The name of Kafka's controller listener.
 const LISTENER: &str = "CONTROLLER";
 
-/// `end` is the position of the cluster's last change. It is durable before the answer leaves.
+/// Describes a quorum with one voter. `end` is the position of the cluster's last change, which is
+/// durable before the answer is sent.
 pub fn describe_quorum(
     view: &View<'_>,
     (end, wall): (u64, Wall),

@@ -66,7 +66,7 @@ pub struct DeletedTopic {
     pub name: Arc<str>,
     /// In milliseconds since the epoch.
     pub deleted_at: i64,
-    /// The first version of the topics that lacks this one.
+    /// The version of the topics at which this topic was deleted.
     pub version: i64,
 }
 

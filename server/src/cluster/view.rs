@@ -40,7 +40,7 @@ impl FromIterator<Endpoint> for Endpoints {
 pub struct View<'a> {
     pub image: &'a ClusterImage,
     pub offline: &'a OfflinePartitions,
-    /// The config of the file and the command line, without what clients altered.
+    /// The config of the file and the command line, without the changes of clients.
     pub config: &'a Config,
     pub placement: Placement,
     /// The addresses for clients of one listener, by shard number, which is the node id.

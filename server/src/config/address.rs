@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The address of the first shard; each further shard uses the next port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Empty for all interfaces; in an advertised address, for the name of this host.
+    /// Empty stands for all interfaces. In an advertised address, it stands for this host's name.
     pub host: String,
     pub port: u16,
 }

@@ -29,7 +29,7 @@ impl Config {
         }
         let is_whole = |user: &str| user.split_once(':').is_some_and(|(kind, _)| !kind.is_empty());
         let wrong = super_users(self).find(|user| !is_whole(user))?;
-        Some(("super.users", format!("super.users: {wrong} is no principal such as User:admin")))
+        Some(("super.users", format!("super.users: {wrong} is not a principal such as User:admin")))
     }
 }
 
@@ -58,6 +58,6 @@ mod tests {
         let error = load(&["authorizer.class.name=org.example.Mine"]).unwrap_err();
         assert!(error.contains("muster serves org.apache.kafka"), "{error}");
         let error = load(&["super.users=admin"]).unwrap_err();
-        assert!(error.contains("admin is no principal"), "{error}");
+        assert!(error.contains("admin is not a principal"), "{error}");
     }
 }

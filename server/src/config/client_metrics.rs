@@ -180,7 +180,8 @@ impl ClientPatterns {
         self.0.iter().all(|(attribute, regex)| of(*attribute).is_some_and(|it| regex.matches(it)))
     }
 
-    /// The total size of the expressions. The cost of matching a client grows with it.
+    /// The number of instructions of all expressions. The cost of matching a client grows with this
+    /// number.
     pub fn instructions(&self) -> usize {
         self.0.values().map(Regex::instructions).sum()
     }

@@ -32,7 +32,7 @@ const DESCRIPTIONS: &str =
 const OLD_ADDRESS: &str = "it belongs to Kafka before 3.0: use listeners and advertised.listeners";
 
 /// The key, the missing feature (None if the key is harmless), and a value that does not use the
-/// feature. An empty value never does.
+/// feature. No key uses its feature with an empty value.
 type Row = (&'static str, Option<&'static str>, &'static str);
 
 /// Keys of Kafka 4.4.

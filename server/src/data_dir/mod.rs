@@ -117,7 +117,8 @@ impl DataDir {
     /// meanwhile.
     ///
     /// # Errors
-    /// A server holds the directory, or it is no data directory; or the file system refuses.
+    /// A server holds the directory, the directory is not a data directory, or the file system
+    /// refuses.
     pub fn open_read_only(path: &Path) -> Result<Self, DataDirError> {
         let lock = lock_shared(path)?;
         Ok(Self { path: path.to_owned(), meta: stamp_of(path)?, _lock: lock })

@@ -15,7 +15,7 @@ counters! {
         opens_delayed: u64 = Counter of Count,
         /// Writes that were started.
         writes: u64 = Counter of Count,
-        /// Bytes of these writes.
+        /// Bytes of writes that were started.
         written_bytes: u64 = Counter of Bytes,
         /// Reads that were started.
         reads: u64 = Counter of Count,

@@ -28,7 +28,7 @@ pub trait FileIo {
     /// The call failed.
     fn ended(&mut self) -> Option<Result<CallDone<Self::File>, FileError>>;
 
-    /// Starts a write. `mode` is that in which the file was opened.
+    /// Starts a write. `mode` is the mode in which the file was opened.
     fn write(
         &mut self,
         file: &Self::File,

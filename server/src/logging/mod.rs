@@ -61,7 +61,8 @@ pub fn start(format: Format) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits up to a second until all lines so far are written. Returns false if some are not.
+/// Waits up to a second until all lines so far are written. Returns false if some are not written
+/// by then.
 pub fn flush() -> bool {
     QUEUE.get().is_some_and(|queue| queue.flush(FLUSH_PATIENCE))
 }

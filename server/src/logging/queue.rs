@@ -53,7 +53,8 @@ pub(super) fn new() -> (Queue, Waiting) {
 }
 
 impl Queue {
-    /// Waits up to `patience` until all lines so far are written. Returns false if some are not.
+    /// Waits up to `patience` until all lines so far are written. Returns false if some are not
+    /// written by then.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let (done, is_done) = bounded(1);

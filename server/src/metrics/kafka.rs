@@ -14,7 +14,7 @@ macro_rules! coordinator {
     };
 }
 
-// After the macros that the module uses.
+// The module must follow the macros that it uses.
 mod rows;
 
 use super::family::{Families, Labels, Type};
@@ -59,12 +59,12 @@ pub(super) const METERS: &[Meter] = &[
     ),
     meter(
         coordinator!("share_group_rebalance"),
-        "New epochs of share groups, as of consumer groups",
+        "New epochs of share groups for a changed subscription or changed topics",
         Some("groups_share_rebalances"),
     ),
     meter(
         coordinator!("streams_group_rebalance"),
-        "New epochs of streams groups, as of consumer groups",
+        "New epochs of streams groups for a changed subscription or changed topics",
         Some("groups_streams_rebalances"),
     ),
 ];
@@ -151,13 +151,13 @@ pub(super) const STAGES: &[(&str, &str, &str, f64)] = &[
     ),
     (
         "kafka_network_requestmetrics_remotetimems",
-        "The time for which a request waited after that: for the disk, members, records, in ms.",
+        "The time for which a request then waited: for the disk, members, records, in ms.",
         "requests_remote_micros",
         1_000.0,
     ),
     (
         "kafka_network_requestmetrics_throttletimems",
-        "The time for which a client is delayed that has exceeded a quota, in ms.",
+        "The time for which a client that has exceeded a quota is delayed, in ms.",
         "requests_throttle_micros",
         1_000.0,
     ),

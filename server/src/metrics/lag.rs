@@ -19,7 +19,7 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
          offset. For a share group: the records that are not done.",
         "group, topic, partition",
     ),
-    ("muster_group_lag_sum", "The sum over the partitions of a group.", "group, kind"),
+    ("muster_group_lag_sum", "The lag of a group, summed over its partitions.", "group, kind"),
     ("muster_group_lag_age_seconds", "The time since the lag was computed.", ""),
     (
         "muster_group_lag_scan_seconds",

@@ -121,7 +121,7 @@ impl fmt::Display for Account {
         for (name, held) in NAMES.iter().zip(self.held) {
             write!(f, "{name} {} KiB, ", kib(held))?;
         }
-        write!(f, "{} KiB in all, {} KiB at the peak", kib(self.total), kib(self.peak))
+        write!(f, "{} KiB in total, {} KiB at the peak", kib(self.total), kib(self.peak))
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
             account.to_string(),
             "input 1 KiB, encrypted 0 KiB, sessions 0 KiB, amendments 0 KiB, parked 0 KiB, \
              reads 1 KiB, slices 5120 KiB, long 0 KiB, answers 0 KiB, unsent 1 KiB, 5121 KiB \
-             in all, 5121 KiB at the peak"
+             in total, 5121 KiB at the peak"
         );
     }
 

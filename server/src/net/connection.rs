@@ -65,7 +65,7 @@ pub(super) enum Streaming {
 /// The first thing that a client waits for and that the server has to do.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// A number that changes with each progress.
+    /// A number that changes whenever the awaited work makes progress.
     mark: u64,
     pub(super) api: ApiKey,
     /// None for an answer that is being sent.
@@ -415,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// The time since which this has not progressed, as the looks have found.
+    /// The time since which the awaited work has made no progress, according to the looks.
     pub(super) fn stands_since(&mut self, awaited: &Awaited, now: i64) -> i64 {
         let known = self.stands.filter(|(mark, _)| *mark == awaited.mark);
         self.stands.insert(known.unwrap_or((awaited.mark, now))).1

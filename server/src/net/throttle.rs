@@ -34,11 +34,11 @@ pub(super) struct Throttle {
 pub(super) enum Throttled {
     #[default]
     No,
-    /// Until this time.
+    /// The connection is not served until this time.
     Until(i64),
     /// The connection is closed at this time, because its address has opened too many connections.
     Closed(i64),
-    /// Until its listener lets it in.
+    /// The connection is not served until its listener admits it.
     AtDoor,
 }
 
@@ -94,8 +94,8 @@ impl Throttle {
         }
     }
 
-    /// How long a client has to wait after this answer, in ms. As in Kafka, used time is paid back
-    /// within a sample, and bytes are paid back completely.
+    /// How long a client has to wait after this answer, in ms. As in Kafka, the wait for used time
+    /// is at most one sample long, and the wait for bytes has no maximum.
     fn settle(
         &mut self,
         charge: &mut Charge,

@@ -7,7 +7,7 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::{Histogram, Metric, Number, Value, Visitor, counters};
 
-/// One in this number of the pieces of input is measured: all requests in it.
+/// One in this number of pieces of input is sampled: all requests in the piece are measured.
 const SAMPLED: u32 = 16;
 
 counters! {
@@ -19,8 +19,8 @@ counters! {
         /// Measured requests, by the time for which the shard worked on them before it did anything
         /// else.
         local_micros: ByApi = Counter of Microseconds,
-        /// Measured requests, by the time after that until they were answered: for the disk, for
-        /// other members, for records, for other shards.
+        /// Measured requests, by the time from the end of this work until they were answered: they
+        /// wait for the disk, other members, records or other shards.
         remote_micros: ByApi = Counter of Microseconds,
         /// Measured requests, by the time from their arrival until their answer was passed to the
         /// socket.

@@ -138,13 +138,13 @@ impl Partitions {
             CompactionEnd::Overtaken => self.compactor.check_at = now,
             CompactionEnd::NoSpace => {
                 if !std::mem::replace(&mut self.compactor.is_disk_full, true) {
-                    warn!("the disk is full: {name} is not compacted now; attempts come later");
+                    warn!("the disk is full: {name} is not compacted now; will retry later");
                 }
                 self.compactor.check_at = backed_off;
             }
             CompactionEnd::Gone { reason } => {
                 if self.compactor.resting.insert(running.id, backed_off).is_none() {
-                    warn!("{name} is not compacted now: {reason}. Later attempts come");
+                    warn!("{name} is not compacted now: {reason}. Will retry later");
                 }
                 // Another partition may be due.
                 self.compactor.check_at = now;

@@ -37,11 +37,11 @@ counters! {
         scrubs: u64 = Counter of Count,
         /// Passes of compaction over a partition.
         compactions: u64 = Counter of Count,
-        /// Bytes that these passes read.
+        /// Bytes that passes of compaction read.
         compaction_read_bytes: u64 = Counter of Bytes,
-        /// Bytes that these passes wrote.
+        /// Bytes that passes of compaction wrote.
         compaction_written_bytes: u64 = Counter of Bytes,
-        /// How long the last pass took, in ms.
+        /// How long the last pass of compaction took, in ms.
         last_compaction_ms: u64 = Gauge of Count,
     }
 }

@@ -43,7 +43,7 @@ pub(crate) const UNWRITTEN_BYTES_MAX: usize = 200 << 20;
 pub(crate) const READ_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
 
 /// The maximum size of records of internal topics in one answer, unless the first batch is larger.
-/// They are copied, because the log does not have them in the form in which they are sent.
+/// These records are copied, because the log does not have them in the form in which they are sent.
 pub(super) const INTERNAL_RECORDS_BYTES_MAX: usize = 256 << 10;
 
 /// The maximum size of the records in one answer, whatever client and config allow: the length of a

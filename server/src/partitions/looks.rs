@@ -166,8 +166,8 @@ impl Partitions {
 
 fn consequence(refuses: bool) -> &'static str {
     if refuses {
-        "What is appended to it is lost at the next startup: produces are refused until it is back"
+        "New records would be lost at the next startup: produces are refused until it is back"
     } else {
-        "The partition will be offline after the next startup; produces are taken"
+        "The partition will be offline after the next startup; produces are accepted"
     }
 }

@@ -295,7 +295,7 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits until all appended batches are written. Returns false if they are.
+    /// Adds a round that waits for the writes of all batches. Returns false if all are written.
     pub(super) fn await_end(&mut self, round: u64) -> bool {
         let end_offset = self.log.log_end_offset();
         let awaiting = Awaiting { end_offset, sync: false, produce: round };
@@ -306,7 +306,7 @@ impl Partition {
         waits
     }
 
-    /// Adds a round that waits until all appended batches are synced. Returns false if they are.
+    /// Adds a round that waits for a sync of all batches. Returns false if all are synced.
     pub(super) fn await_sync(&mut self, round: u64) -> bool {
         let end = self.log.log_end_offset();
         let waits = self.durable_offset() < end;

@@ -28,7 +28,7 @@ impl Failure {
     pub(super) fn other_authorization_id() -> Self {
         let words = "Authentication failed: Client requested an authorization id that is different \
                      from username";
-        Self::with_words("an authorization id that is not its name", words)
+        Self::with_words("an authorization id other than the user", words)
     }
 
     pub(super) fn of(self, user: &str) -> Self {

@@ -9,14 +9,14 @@ counters! {
     pub(crate) struct TelemetryCounters in "telemetry" {
         /// Pushes of clients that were passed on.
         pushes: u64 = Counter of Count,
-        /// Bytes of these pushes, as received.
+        /// Bytes of pushes that were passed on, as received.
         pushed_bytes: u64 = Counter of Bytes,
         /// Requests that came before the client's next interval.
         throttled: u64 = Counter of Count,
         /// Pushes with a subscription that has changed since: the client asks again.
         unknown_subscriptions: u64 = Counter of Count,
-        /// Pushes that were refused for another reason: malformed, too large, or after the client's
-        /// last push.
+        /// Pushes that were refused because they are malformed, too large, or come after the
+        /// client's last push.
         refused: u64 = Counter of Count,
         /// Pushes that were dropped because too many are in progress.
         dropped: u64 = Counter of Count,

@@ -83,7 +83,7 @@ impl KeyStore {
             return Err(LoadError::new(LOCATION, reason));
         }
         if self.password.is_some() {
-            let reason = "PEM has none: the one of its key is ssl.key.password";
+            let reason = "a PEM file has no password: set ssl.key.password for its key";
             return Err(LoadError::new("ssl.keystore.password", reason));
         }
         let place = place(LOCATION, path);
@@ -130,7 +130,7 @@ impl KeyStore {
         } else {
             key.der
         };
-        PrivateKeyDer::try_from(der).map_err(|_| "its private key is of no known form".to_owned())
+        PrivateKeyDer::try_from(der).map_err(|_| "its private key has an unknown format".to_owned())
     }
 
     fn pkcs12_file(&self, path: &Path, warnings: &mut Vec<String>) -> Result<Found, LoadError> {
@@ -142,7 +142,7 @@ impl KeyStore {
         let password = password.ok_or_else(|| error("ssl.keystore.password is missing".into()))?;
         let chain = pkcs12::chain(&bytes, password).map_err(error)?;
         let key = PrivateKeyDer::try_from(chain.key)
-            .map_err(|_| error("its private key is of no known form".into()))?;
+            .map_err(|_| error("its private key has an unknown format".into()))?;
         let certificates = chain.certificates.into_iter().map(CertificateDer::from).collect();
         Ok(Found { place, key, certificates })
     }
@@ -150,7 +150,7 @@ impl KeyStore {
 
 fn decrypt(der: &[u8], password: &str) -> Result<Vec<u8>, String> {
     let encrypted = EncryptedPrivateKeyInfoRef::try_from(der)
-        .map_err(|_| "its encrypted key is no PKCS#8".to_owned())?;
+        .map_err(|_| "its encrypted key is not PKCS#8".to_owned())?;
     let decrypted = encrypted.decrypt(password).map_err(|error| {
         format!("its key cannot be decrypted with ssl.key.password, which may be wrong: {error}")
     })?;

@@ -47,7 +47,7 @@ fn words(error: Error) -> String {
     match error {
         Error::MacError(_) | Error::UnpadError => "its password is wrong".to_owned(),
         Error::Pkcs5Error(reason) => format!("its password is wrong, or it is damaged: {reason}"),
-        Error::DerError(_) => "it is no PKCS#12 file, or damaged".to_owned(),
+        Error::DerError(_) => "it is not a PKCS#12 file, or it is damaged".to_owned(),
         other => format!("it cannot be read: {other}"),
     }
 }

@@ -16,7 +16,7 @@ impl Settings {
         self.check_names(&before.names, &tls.names)?;
         if self.trust_store.is_set() {
             if !before.has_trust_store {
-                let reason = "a listener that was started without one cannot be given one";
+                let reason = "a listener that was started without a trust store cannot get one";
                 return Err(LoadError::new("ssl.truststore", reason));
             }
             if self.client_auth == ClientAuth::None {

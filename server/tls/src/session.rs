@@ -246,8 +246,8 @@ impl Session {
         if is_unwritten { Err(unwritten()) } else { Ok(()) }
     }
 
-    /// Writes the alert of a failed session, if there is one. Only for that may rustls be called
-    /// after a failure: it then does not look at the input, whose positions no longer match.
+    /// Writes the alert of a failed session, if there is one. After a failure, rustls may be called
+    /// only for the alert: this call does not look at the input, whose positions no longer match.
     fn write_alert(&mut self, cipher: &mut Vec<u8>) {
         while self.tls.wants_write() {
             match self.tls.process_tls_records(&mut []).state {

@@ -64,7 +64,7 @@ impl TrustStore {
                 Err(LoadError::new(LOCATION, format!("set together with {CERTIFICATES}")))
             }
             ("PEM", ..) if self.password.is_some() => {
-                Err(LoadError::new("ssl.truststore.password", "PEM has none"))
+                Err(LoadError::new("ssl.truststore.password", "a PEM file has no password"))
             }
             ("PEM", Some(path), None) => {
                 let place = place(LOCATION, path);

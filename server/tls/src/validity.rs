@@ -13,7 +13,7 @@ pub const WARNING_DAYS: i64 = 30;
 /// The bytes are not a certificate, or it is not valid at `now`.
 pub(crate) fn valid_until(certificate: &[u8], now: i64) -> Result<i64, String> {
     let parsed = X509Certificate::from_der(certificate);
-    let (_, certificate) = parsed.map_err(|error| format!("no X.509 certificate: {error}"))?;
+    let (_, certificate) = parsed.map_err(|error| format!("not an X.509 certificate: {error}"))?;
     let validity = certificate.validity();
     let name = certificate.subject();
     let words = |time: ASN1Time| time.to_string();

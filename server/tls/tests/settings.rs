@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_pkcs12_store_is_named() {
     let error = refused(&settings);
     assert!(error.ends_with("x.p12: its password is wrong"), "{error}");
     files.put("x.p12", &store[..store.len() / 2]);
-    assert!(refused(&settings).contains("no PKCS#12 file, or damaged"));
+    assert!(refused(&settings).contains("not a PKCS#12 file, or it is damaged"));
     files.put("x.p12", [0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2]);
     assert!(refused(&settings).contains("keytool -importkeystore"));
     assert!(refused(&with_key_store("BKS", None)).contains("BKS: there are PEM and PKCS12"));
@@ -155,7 +155,7 @@ fn trust_stores_are_read_from_files_and_configs() {
     Link::new(&settings.load(NOW).unwrap(), &client).connect().unwrap();
     settings.trust_store.kind = "PEM".into();
     settings.trust_store.location = files.put("trust.pem", format!("{}{}", ca.pem(), own.pem()));
-    assert!(refused(&settings).starts_with("ssl.truststore.password: PEM has none"));
+    assert!(refused(&settings).starts_with("ssl.truststore.password: a PEM file has no password"));
     settings.trust_store.password = None;
     Link::new(&settings.load(NOW).unwrap(), &client).connect().unwrap();
 }

@@ -35,7 +35,7 @@ impl Coordinator {
     /// The damage that a look-up found in the snapshot. After that, no answer or record of this
     /// coordinator may be used.
     pub fn damage(&self) -> Option<&'static str> {
-        self.ids.is_damaged().then_some("transactional ids are not what they were")
+        self.ids.is_damaged().then_some("the transactional ids were changed after they were opened")
     }
 
     /// Number of unloaded ids.

@@ -50,7 +50,7 @@ impl PageCache {
         self.has(file, from, end)
     }
 
-    /// `from` must be the start of a page.
+    /// Whether the cache has all pages from `from`, the start of a page, to `end`.
     fn has(&mut self, file: &impl AsRawFd, from: u64, end: u64) -> bool {
         let has_all = match cached_pages(file, from, end) {
             Ok(pages) if pages < (end - from).div_ceil(page_bytes()) => false,
@@ -97,7 +97,7 @@ impl Map {
         Ok(Self { address: start.expose_provenance(), bytes })
     }
 
-    /// `from` must be the start of a page.
+    /// Whether the cache has all pages of the map from `from`, the start of a page, to `end`.
     fn has_pages(&self, mut from: u64, end: u64) -> bool {
         let mut pages = [0_u8; PAGES_PER_CALL];
         while from < end {

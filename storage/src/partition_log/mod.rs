@@ -223,8 +223,8 @@ impl PartitionLog {
                 log.cut(files, ops);
             }
         } else {
-            // The log lost its end, and deleted records must not reappear, so it continues after
-            // them.
+            // The log lost its end. Deleted records must not reappear, so the log continues after
+            // their offsets.
             for Segment { base_offset, .. } in segments {
                 log.push_remove(base_offset, ops);
                 log.synced.forget(base_offset);

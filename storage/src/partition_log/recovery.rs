@@ -155,8 +155,9 @@ impl PartitionRecovery {
         Self { is_thorough: true, ..Self::new(bases, point) }
     }
 
-    /// Reads the next segment and passes each batch to `visit`, in order, which rebuilds the state
-    /// of producers. Batches of damaged parts are not passed, because nothing in them is trusted.
+    /// Reads the next segment and passes each batch, in order, to `visit`, from which the caller
+    /// rebuilds the state of producers. Batches of damaged parts are not passed, because nothing in
+    /// them is trusted.
     ///
     /// # Errors
     /// The segment is damaged, or its file cannot be read.
@@ -223,7 +224,7 @@ impl PartitionRecovery {
         let Some(last) = self.found.segments.last() else { return Ok(()) };
         let Segment { base_offset: before, next_offset: end, size: at, .. } = *last;
         if base_offset < end {
-            let what = "it begins before the segment before it ends".to_owned();
+            let what = "it begins before the previous segment ends".to_owned();
             return Err(PartitionError::Damaged { base_offset, at: 0, what });
         }
         if base_offset == end {
@@ -231,7 +232,7 @@ impl PartitionRecovery {
         }
         if self.found.point.is_some_and(|point| point.covers(end)) {
             let last = base_offset - 1;
-            let what = format!("the records from offset {end} to {last} are missing behind it");
+            let what = format!("the records from offset {end} to {last} are missing after it");
             return Err(PartitionError::Damaged { base_offset: before, at, what });
         }
         if at == 0 {

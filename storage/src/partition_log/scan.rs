@@ -239,7 +239,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
         } else if is_checked && self.checksum(at + CRC_FROM as u64, end)? != header.crc {
             Some("a checksum does not match")
         } else if known.is_some_and(|known| !known.allows(at..end, next_offset)) {
-            Some("the offsets are not those that were there")
+            Some("the offsets contradict the recovery point")
         } else if next_base.is_some_and(|next_base| next_offset > next_base) {
             Some(BEYOND)
         } else {

@@ -249,7 +249,7 @@ impl Scrub {
         Step::Done
     }
 
-    /// The reason why this is not a valid header of the next batch; None if it is.
+    /// The reason why this is not a valid header of the next batch; None if it is valid.
     fn wrong(&self, segment: &Segment, header: &BatchHeader) -> Option<&'static str> {
         let Boundary { position, offset } = self.boundary_after(segment, self.at);
         // The unreadable bytes before this batch contain at least one offset.
@@ -262,7 +262,7 @@ impl Scrub {
         } else if header.next_offset() > offset || header.next_offset() <= header.base_offset {
             Some("its offsets are those of the next batch")
         } else if is_known(header.base_offset) {
-            Some("the offsets are not those that were there")
+            Some("the offset contradicts the index")
         } else {
             None
         }

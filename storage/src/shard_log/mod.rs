@@ -216,7 +216,7 @@ impl ShardLog {
             }
             self.submit(ops);
         }
-        // This must follow the block, which may need another segment.
+        // The step follows the block, which may need another segment.
         let readers = &self.readers;
         let is_read = |segment| readers.contains_key(&segment);
         if let Some(step) = self.segments.start_step(&self.config, is_read) {
@@ -312,8 +312,8 @@ impl ShardLog {
         self.progress
     }
 
-    /// The progress of a partition's operations. They are numbered per partition, continuing from
-    /// the position at which the log was opened.
+    /// The progress of a partition's operations. The operations are numbered per partition,
+    /// continuing from the position at which the log was opened.
     pub fn progress_of(&self, partition: LogPartition) -> Progress {
         let operations = self.partitions.get(partition).map(|it| it.operations);
         operations.unwrap_or_default().counted_from(self.opened_at, self.is_recovered())

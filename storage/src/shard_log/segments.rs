@@ -376,8 +376,8 @@ impl Segments {
         can_seal
     }
 
-    /// Notes that a backup links the files. From now on only bytes after their present blocks may
-    /// be written, so none is reused.
+    /// Notes that a backup links the files of the present segments. So no bytes of their present
+    /// blocks may be overwritten, and none of these files is reused.
     pub(crate) fn give_names(&mut self) {
         self.named_before = self.next_sequence;
         self.retired.append(&mut self.spare);

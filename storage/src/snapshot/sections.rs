@@ -69,7 +69,7 @@ impl SectionRow {
 }
 
 /// Reads the rows, which are in the order of topic, partition and section. None if the bytes are
-/// no valid table.
+/// not a valid table.
 pub(super) fn read(bytes: &[u8]) -> Option<Vec<SectionRow>> {
     let (rows, rest) = bytes.as_chunks::<SECTION_ROW_BYTES>();
     let rows = rows.iter().map(|row| SectionRow::read(&mut Reader::new(row)));

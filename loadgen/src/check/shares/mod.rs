@@ -73,10 +73,10 @@ struct Sharing {
     group: Group,
     logs: BTreeMap<Partition, Log>,
     members: HashMap<MemberIndex, Member>,
-    /// Suspected violations. They are confirmed if the session that held the record was still
+    /// Suspected violations, which are confirmed if the session that held the record was still
     /// alive.
     contests: Vec<Contest>,
-    /// Suspected violations. They are confirmed if no fetch was lost meanwhile.
+    /// Suspected violations, which are confirmed if no fetch was lost meanwhile.
     jumps: Vec<Jump>,
 }
 

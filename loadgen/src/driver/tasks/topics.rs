@@ -83,7 +83,7 @@ pub(super) async fn ensure(
     }
 }
 
-/// Deletes topics. Topics that do not exist are no error.
+/// Deletes topics. A topic that does not exist is not an error.
 ///
 /// # Errors
 /// The error is a sentence for the user.

@@ -324,7 +324,7 @@ fn thresholds(thresholds: &[Threshold]) -> String {
     }
     card(
         "Thresholds",
-        "Rules of the scenario or of --threshold. A broken one fails the run.",
+        "Rules of the scenario or of --threshold. If one is broken, the run fails.",
         &table.end(),
     )
 }

@@ -93,7 +93,7 @@ fn with(topic: &str, group: &str, phase: &str) -> String {
 /// Lines of a topic, of a group and of a phase, and the beginning of the expected sentence.
 const INVALID: &[(&str, &str, &str, &str)] = &[
     ("count = 0", "", "start = {}", "topic a: its count is 0: leave it out"),
-    ("count = 20000", "", "start = {}", "20000 topics in all are more than 10000"),
+    ("count = 20000", "", "start = {}", "20000 topics in total are more than 10000"),
     ("", "static = 6", "start = {}", "group g: 6 static members are more than its 5 members"),
     ("", "topics = 'b'", "start = {}", "group g: there is no topic b, only a"),
     ("", "assignor = 'best'", "start = {}", "group g: classic members have no assignor best: "),

@@ -174,7 +174,7 @@ fn members_are_migrated_one_after_the_other_and_back() {
         ],
         "{log}"
     );
-    let none = "change has no effect: no member of its groups is up and is not so yet";
+    let none = "change has no effect: no member of its groups that is up has to change";
     assert_eq!(world.warnings(3), [none]);
 }
 

@@ -7,7 +7,7 @@ use crate::text::Text;
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// Sorted topic names in the order of a `HashSet<String>`, which is a copy of them.
+/// The iteration order of a `HashSet<String>` that was copied from these sorted topic names.
 pub(crate) fn names_in_hash_order(names: &[Text]) -> impl Iterator<Item = &Text> {
     let buckets = buckets_of_copy(names.len());
     let mut ordered: Vec<&Text> = names.iter().collect();
@@ -35,8 +35,8 @@ fn sort_key_of(topic: TopicIndex, buckets: Buckets, target: &TargetAssignment) -
 
 /// Keeps `len` partitions of a member, and returns the rest. `partitions` are ascending. The kept
 /// partitions come first when Java iterates over the collections into which Kafka decodes the
-/// record of the target assignment. They are unordered afterwards; the returned ones are in Java's
-/// order.
+/// record of the target assignment. The kept partitions are unordered afterwards; the returned
+/// partitions are in Java's order.
 pub(super) fn split_in_record_order(
     partitions: &mut Vec<TopicPartition>,
     len: usize,

@@ -8,7 +8,7 @@ use core::mem;
 /// The length that the table may have even if few partitions are owned.
 const TABLE_MIN: usize = 256;
 
-/// Beyond that, the table may have this multiple of the number of owned partitions as its length.
+/// The maximum length of a longer table, as a multiple of the number of owned partitions.
 const TABLE_FACTOR: usize = 4;
 
 /// The owners of partitions. High partition numbers, with which the table would be mostly empty,

@@ -60,8 +60,8 @@ impl Members {
         self.members.get_mut(member_id).ok_or(ErrorCode::UnknownMemberId)
     }
 
-    /// A member for a change that affects no count: neither the parked join nor the protocols nor
-    /// the texts may change.
+    /// A member, to be changed only in fields that no count includes: not in its parked join, its
+    /// protocols or its texts.
     pub(crate) fn get_mut(&mut self, member_id: &str) -> Option<&mut Member> {
         self.members.get_mut(member_id)
     }

@@ -20,7 +20,7 @@ use crate::view::{
 use alloc::vec::Vec;
 use muster_codec::Uuid;
 
-/// The most commits of an answer, and the bytes of their texts that end it.
+/// The most commits in an answer, and the bytes of texts after which no more commits are added.
 const COMMITS_MAX: usize = 1_000;
 const COMMITS_BYTES_MAX: usize = 128 << 10;
 

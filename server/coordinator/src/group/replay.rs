@@ -66,7 +66,7 @@ fn replay_of<K: KindOfEntry>(timers: &mut Timers, entry: &mut Entry, record: &Gr
     }
 }
 
-/// A newer kind of group, as one of the kinds of [`Group`].
+/// Converts a newer kind of group to and from [`Group`], and replays its records.
 trait KindOfEntry: modern::kind::Kind {
     /// The group if it is of this kind.
     fn of(group: &mut Group) -> Option<&mut modern::Group<Self>>;

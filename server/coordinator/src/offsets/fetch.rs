@@ -1,5 +1,6 @@
-//! OffsetFetch. A group that does not exist has no offsets; that is no error, as in Kafka 4.3. A
-//! group that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR; Kafka has no such limit.
+//! OffsetFetch. A group that does not exist has no offsets; as in Kafka 4.3, the answer has no
+//! error. A group that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR; Kafka has no such
+//! limit.
 
 use super::Offsets;
 use crate::committed::Committed;

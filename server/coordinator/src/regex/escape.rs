@@ -27,7 +27,7 @@ impl<'e> Cursor<'e> {
         self.0.starts_with(text)
     }
 
-    /// Skips `text` if the expression continues with it. Returns whether it did.
+    /// Skips `text` if the expression continues with it. Returns whether `text` was skipped.
     pub(super) fn skip(&mut self, text: &str) -> bool {
         let rest = self.0.strip_prefix(text);
         self.0 = rest.unwrap_or(self.0);

@@ -262,8 +262,8 @@ pub(crate) fn delete(
 ) -> Result<(), Refusal> {
     refuse_if_not_empty(group)?;
     let mut response = DeleteShareGroupOffsetsResponse::default();
-    // As in Kafka, a group whose offsets are all deleted has an error for each topic, and a group
-    // that never had any has no topics.
+    // As in Kafka, the answer for a group that never had offsets lists no topics. If the group had
+    // offsets, and all are deleted, the answer has an error for each topic.
     if !group.own.state.is_recorded {
         turn.answer(id, response);
         return Ok(());

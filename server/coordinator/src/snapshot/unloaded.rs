@@ -24,7 +24,7 @@ const ITEM_BYTES: usize = 64;
 
 /// The error for an index that was intact when it was opened, and is damaged now.
 static INDEX_CHANGED: SnapshotDamage =
-    SnapshotDamage { group_id: None, what: "the index is not what it was" };
+    SnapshotDamage { group_id: None, what: "the index was changed after it was opened" };
 
 /// The unloaded groups of a snapshot. There are none without a snapshot.
 #[derive(Default)]

@@ -18,7 +18,7 @@ const NO_SINK: &str = "Failed to compute number of partitions for all repartitio
     a repartition source topic is never used as a sink topic.";
 const NO_SOURCE: &str = "A subtopology has no source topics.";
 const NO_COUNT: &str = "All topics of a copartition group have unknown numbers of partitions.";
-const NO_SUCH_TOPIC: &str = "A copartition group refers to a topic that is not there.";
+const NO_SUCH_TOPIC: &str = "A copartition group refers to a missing topic.";
 
 pub(crate) struct PartitionCounts<'t> {
     topics: &'t dyn Topics,

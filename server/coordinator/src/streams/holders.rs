@@ -1,6 +1,7 @@
-//! Which processes have each task. As in Kafka, it counts processes, not their members. So when one
-//! of two members of a process gives up a task, the process is removed, and an active task belongs
-//! to the process that got it last. Correct clients never have a task at two members of a process.
+//! The processes that have each task. As in Kafka, processes are counted, not their members. So
+//! when one of two members of a process gives up a task, the process no longer has the task. An
+//! active task belongs to the process that got it last. Correct clients never have a task at two
+//! members of a process.
 
 use super::task::Role;
 use crate::modern::owned::Owned;

@@ -106,7 +106,7 @@ fn validate_topology(topology: &StreamsGroupTopology<'_>) -> Result<(), Refusal>
         return invalid_topology("A repartition topic has a negative number of partitions.");
     }
     if !topology.subtopologies.iter().all(has_copartitioned_topics) {
-        return invalid_topology("A copartition group refers to a topic that is not there.");
+        return invalid_topology("A copartition group refers to a missing topic.");
     }
     Ok(())
 }

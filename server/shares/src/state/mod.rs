@@ -73,7 +73,7 @@ pub struct StateBatch {
 }
 
 impl States {
-    /// Creates no states yet. `updates_per_snapshot` is
+    /// Makes an empty set of states. `updates_per_snapshot` is
     /// `share.coordinator.snapshot.update.records.per.snapshot`.
     pub fn new(updates_per_snapshot: u32) -> Self {
         let updates_per_snapshot = updates_per_snapshot.min(UPDATES_PER_SNAPSHOT_MAX);

@@ -135,7 +135,7 @@ pub(super) fn read_state(reader: &mut Reader<'_>) -> Result<(SharePartitionKey, 
             let state = State { fence, updates, ..State::of_snapshot(&snapshot) };
             Ok((SharePartitionKey::of_record(&key), state))
         }
-        Some(_) | None => Err(DecodeError::InvalidBatch("a share state that is no snapshot")),
+        Some(_) | None => Err(DecodeError::InvalidBatch("a share state that is not a snapshot")),
     }
 }
 

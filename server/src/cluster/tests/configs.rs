@@ -392,7 +392,7 @@ fn groups_with_configs_are_limited_in_all_and_for_each_client() {
     (0..limits::GROUP_CONFIGS_SHARED)
         .for_each(|n| configure(&mut controller.image, format!("g{n}")));
     (0..share).for_each(|n| assert_eq!(controller.alter(32, &format!("h{n}"), set), Ok(())));
-    let words = "Clients at /10.0.0.1 have created their share of the rest (CREATOR_SHARE).";
+    let words = "Clients at /10.0.0.1 have used up their share of new items (CREATOR_SHARE).";
     assert_eq!(controller.alter(32, "new", set), refused(PolicyViolation, words));
     let other: &[Op] = &[("consumer.session.timeout.ms", 0, Some("51000"))];
     assert_eq!(controller.alter(32, "h1", other), Ok(()), "it has one already");

@@ -235,7 +235,7 @@ fn topics_by_name_are_limited_for_each_client() {
     assert_eq!(controller.auto_create("/10.0.0.1", &plenty), None, "below the limit");
     let share = limits::CREATOR_SHARE.burst as usize;
     let why = controller.auto_create("/10.0.0.1", &named("more", 1)).unwrap();
-    assert!(why.starts_with("Clients at /10.0.0.1 have created their share"), "{why}");
+    assert!(why.starts_with("Clients at /10.0.0.1 have used up their share"), "{why}");
     assert!(controller.auto_create("/10.0.0.2", &named("other", 2 * share)).is_some());
     assert_eq!(controller.image.topic_count(), limits::AUTO_TOPICS_SHARED + share);
 

@@ -106,7 +106,8 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
 /// Checks the deletion of topics. The answer about an id includes the topic's name only if the
 /// client may describe the topic.
 fn delete_topics(body: &mut DeleteTopicsRequest<'_>, by: &By<'_>) -> Verdict {
-    // A request with an expired timeout is refused for that, once the controller looks topics up.
+    // A request with an expired timeout is refused for the timeout when the controller looks topics
+    // up.
     if by.permissions.allow_on_cluster(Delete) || body.timeout_ms <= 0 {
         return Verdict::Passed;
     }
@@ -188,7 +189,8 @@ trait Altered {
 
     fn named(&self) -> (i8, &Str<'_>);
 
-    /// Whether a config is named twice or lacks a required value. Kafka refuses that first.
+    /// Whether a config is named twice or lacks a required value. Kafka refuses such a resource
+    /// before it checks permissions.
     fn is_malformed(&self) -> bool;
 }
 

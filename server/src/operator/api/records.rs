@@ -117,7 +117,7 @@ struct Shown {
     next: i64,
     /// The bytes that may still be unpacked.
     left: usize,
-    /// Why records are missing that were asked for.
+    /// The reason why requested records are missing.
     note: Option<String>,
 }
 

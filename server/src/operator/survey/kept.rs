@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The most groups and offsets to keep, in all pages: about 32 MiB.
 const KEPT_MAX: usize = 1 << 20;
 
-/// How many replaced groups there may be before they are removed.
+/// Replaced groups are removed once there are this many more of them than of current groups.
 const REPLACED_MAX: usize = 1_024;
 
 /// The pages of the last survey.

@@ -119,9 +119,9 @@ impl Acls {
         exact.chain(self.prefixes(of, name)).flat_map(|of_name| of_name.entries.iter())
     }
 
-    /// The prefixed patterns that are prefixes of a name. Each step finds the greatest pattern up
-    /// to the name. If it is no prefix, all remaining prefixes lie within the part that both have
-    /// in common.
+    /// The prefixed patterns that are prefixes of a name. Each step finds the greatest pattern that
+    /// is not above the name. If this pattern is not a prefix of the name, all remaining prefixes
+    /// are prefixes of what the two have in common.
     fn prefixes(&self, of: ResourceType, name: &str) -> impl Iterator<Item = &Arc<OfPattern>> {
         let by_name = self.by_name(of, PatternType::Prefixed);
         let mut left = Some((name.len(), true));

@@ -36,7 +36,7 @@ impl TokenRules {
     pub(super) fn check(&self, claims: &Claims, now: Wall) -> Result<Accepted, &'static str> {
         let expires = self.check_times(claims, now.0.div_euclid(1_000))?;
         if TEXTS.iter().any(|name| claims.get(name).is_some_and(|it| !it.is_string())) {
-            return Err("a token with a claim that is no text");
+            return Err("a token with a claim that is not a string");
         }
         self.check_audience(claims)?;
         let is_issuer = |issuer: &String| claims.get("iss").is_some_and(|it| it == issuer.as_str());

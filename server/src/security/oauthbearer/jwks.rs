@@ -68,7 +68,7 @@ impl Jwks {
     /// The text is not a key set, a key is malformed or weak, or no usable key remains.
     pub fn parse(text: &[u8]) -> Result<Self, JwksError> {
         let set: Set = serde_json::from_slice(text)
-            .map_err(|error| JwksError(format!("it is no JSON Web Key Set: {error}")))?;
+            .map_err(|error| JwksError(format!("it is not a JSON Web Key Set: {error}")))?;
         if set.keys.len() > KEYS_MAX {
             return Err(JwksError(format!("it has more than {KEYS_MAX} keys")));
         }
@@ -166,7 +166,7 @@ fn ec(jwk: &Jwk, curve: Curve, bytes: usize) -> Result<PublicKey, String> {
 
 fn decode(name: &str, text: Option<&str>) -> Result<Vec<u8>, String> {
     let text = text.ok_or_else(|| format!("has no {name}"))?;
-    BASE64URL.decode(text).map_err(|_| format!("has no base64url in {name}"))
+    BASE64URL.decode(text).map_err(|_| format!("has a field {name} that is not base64url"))
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn sets_that_cannot_be_used_are_refused_with_the_reason() {
-        assert!(refused("junk").starts_with("it is no JSON Web Key Set"));
+        assert!(refused("junk").starts_with("it is not a JSON Web Key Set"));
         assert!(refused("{}").contains("missing field `keys`"));
         assert!(refused(r#"{"keys":[{"kid":"a"}]}"#).contains("missing field `kty`"));
         let none = "it has no key of the types RSA, P-256 and P-384";
@@ -196,7 +196,7 @@ mod tests {
         let short = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"AAAA","y":"AAAA"}]}"#;
         assert_eq!(refused(short), "its key number 0 has 3 bytes of x, not 32");
         let malformed = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"=","y":"AAAA"}]}"#;
-        assert_eq!(refused(malformed), "its key number 0 has no base64url in x");
+        assert_eq!(refused(malformed), "its key number 0 has a field x that is not base64url");
         let many = vec![r#"{"kty":"oct"}"#; KEYS_MAX + 1].join(",");
         assert!(refused(&format!(r#"{{"keys":[{many}]}}"#)).contains("more than 256"));
     }

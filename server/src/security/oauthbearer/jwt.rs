@@ -31,8 +31,8 @@ pub(super) fn verify(token: &str, keys: &Jwks) -> Result<Claims, &'static str> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err("a token that is too long");
     }
-    let (signed, signature) = token.rsplit_once('.').ok_or("a token that is no JWT")?;
-    let (header, claims) = signed.split_once('.').ok_or("a token that is no JWT")?;
+    let (signed, signature) = token.rsplit_once('.').ok_or("a token that is not a JWT")?;
+    let (header, claims) = signed.split_once('.').ok_or("a token that is not a JWT")?;
     let header = read_header(header)?;
     let algorithm =
         Algorithm::by_name(&header.alg).ok_or("a token with an algorithm not served")?;

@@ -64,7 +64,7 @@ pub(super) fn authenticate(
         "Authentication failed: Client requested an authorization id ({authorization_id}) that is \
          different from the token's principal name ({name})"
     );
-    Err(Failure::with_words("an authorization id that is not its name", words).of(name))
+    Err(Failure::with_words("an authorization id other than the user", words).of(name))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn both_mechanisms_take_the_right_password_only() {
 fn users_that_do_not_exist_or_ask_for_others_are_refused() {
     for (first, why) in [
         ("n,,n=other,r=a", "no such user"),
-        ("n,a=root,n=user,r=a", "an authorization id that is not its name"),
+        ("n,a=root,n=user,r=a", "an authorization id other than the user"),
         ("n,,n=user,r=a,tokenauth=true", "there are no delegation tokens"),
         ("y,,n=user,r=a", "a malformed message"),
     ] {

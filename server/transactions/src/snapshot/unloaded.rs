@@ -66,7 +66,7 @@ impl Unloaded {
     /// # Errors
     /// The bytes are damaged.
     pub(crate) fn open_ids(&self) -> Result<Vec<(Text, Durable)>, &'static str> {
-        let bytes = self.index.bytes(0..self.open).ok_or("its records are not what they were")?;
+        let bytes = self.index.bytes(0..self.open).ok_or("its records fail their checksum")?;
         let (mut reader, mut ids) = (Reader::new(bytes), Vec::new());
         while !reader.rest().is_empty() {
             ids.push(read_record(&mut reader).ok_or("a record cannot be read")?);

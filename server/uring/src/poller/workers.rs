@@ -61,8 +61,8 @@ pub(super) struct Workers {
     waker: Waker,
 }
 
-/// The number of threads per lane. Durable writes: a log has one write in flight, and one more file
-/// may be written at the same time.
+/// The number of threads for each kind of operation. Two make durable writes: a log has one write
+/// in flight, and one more file may be written at the same time.
 const DURABLE_THREADS: usize = 2;
 const SYNC_THREADS: usize = 4;
 const OTHER_THREADS: usize = 4;

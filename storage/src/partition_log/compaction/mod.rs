@@ -343,7 +343,7 @@ impl PartitionLog {
     ) -> Slice {
         let (dir, swap) = (self.place.dir.clone(), swap_name(output.base_offset()));
         let Some(range) = self.range_of(&compaction.pass.sources()[sources]) else {
-            assert_eq!(self.swap, None, "a start would bring removed segments back");
+            assert_eq!(self.swap, None, "the next startup would restore removed segments");
             return self.end_compaction(CompactionEnd::Overtaken, files, ops);
         };
         compaction.dropped_markers.append(&mut output.dropped_markers);

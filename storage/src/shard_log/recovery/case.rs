@@ -70,7 +70,7 @@ impl Corruption {
 
 impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. At most what the log holds from there on is lost", self.place())
+        write!(f, "{}. At most the log from this byte on is lost", self.place())
     }
 }
 

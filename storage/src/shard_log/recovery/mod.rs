@@ -54,7 +54,7 @@ pub(crate) struct Tail {
     pub(crate) segment: u64,
     /// The position after the last block.
     pub(crate) end: u32,
-    /// The end of the bytes that are cut off; equals `end` if none are.
+    /// The end of the bytes that are cut off; equals `end` if no bytes are cut off.
     pub(crate) torn_end: u32,
 }
 
@@ -266,10 +266,10 @@ impl Recovery {
         let header = SegmentHeader::read(bytes).ok().filter(|(it, _)| it.sequence == sequence);
         if let Some((header, version)) = header {
             if !is_known(version) || Some(header.log_id) != self.found.log_id {
-                return refuse(Case::L, sequence, 0, "it is not of this log, or of this format");
+                return refuse(Case::L, sequence, 0, "it belongs to another log or format");
             }
             if header.last_sequence() >= self.found.next_sequence() {
-                return refuse(Case::P, sequence, 0, "another stands for a part of its segments");
+                return refuse(Case::P, sequence, 0, "another file replaces some of its segments");
             }
         }
         let plain = header.filter(|(header, _)| {
@@ -406,7 +406,7 @@ impl Recovery {
             (case @ (Case::D | Case::E), _) => {
                 let torn_end = torn_end(header, bytes, at);
                 if torn_end - at > TORN_BYTES_MAX {
-                    let what = "not a block, and longer than any that a crash cuts short";
+                    let what = "not a block, and longer than a torn end can be";
                     return refuse(Case::R, header.sequence, at, what);
                 }
                 self.end_at(header, at, torn_end, case);
