@@ -9,6 +9,8 @@
 //! - [`message`]: the messages between replicas.
 //! - `convert`: the same values as raft's structs, field by field. No byte of a socket or a disk is
 //!   parsed as protobuf.
+//! - `log`: the index of a replica's log. `storage` is raft's view of it, and `wants` has the parts
+//!   of it that raft waits for.
 
 #![forbid(unsafe_code)]
 
@@ -16,10 +18,15 @@
 mod convert;
 pub mod entry;
 pub mod ids;
+#[allow(dead_code, reason = "its callers come with the replica")]
+mod log;
 pub mod members;
 pub mod message;
+mod storage;
+#[allow(dead_code, reason = "its callers come with the replica")]
+mod wants;
 
-pub use entry::{Content, Entry};
+pub use entry::{Content, Entry, EntryHead, Kind};
 pub use ids::{Group, Index, NodeId, ReplicaId, Term};
 pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};

@@ -1,0 +1,98 @@
+//! The parts of a log that raft asked for, and that are not in memory: old entries, and snapshots
+//! for replicas that are too far away for entries.
+//!
+//! raft asks again with each answer to a heartbeat. The caller hears of each wish once.
+
+use crate::{Base, Entry, Index, ReplicaId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+#[derive(Debug, Default)]
+pub(crate) struct Wants {
+    /// The first entry of each range that is being read. Followers that wait for the same entry
+    /// share the range.
+    reads: BTreeSet<Index>,
+    /// The ranges among them that the caller has not heard of.
+    new_reads: Vec<RangeInclusive<Index>>,
+    /// The entries that were read, until raft has taken them.
+    read: Vec<Entry>,
+    /// The replicas that need a snapshot.
+    snapshots: BTreeSet<ReplicaId>,
+    /// The replicas among them that the caller has not heard of.
+    new_snapshots: Vec<ReplicaId>,
+    /// The snapshots that their receivers have, until raft has sent the message that installs them.
+    offers: BTreeMap<ReplicaId, Base>,
+}
+
+impl Wants {
+    /// Asks for entries, unless a read that begins there is in progress.
+    pub(crate) fn read(&mut self, first: Index, last: Index) {
+        if self.reads.insert(first) {
+            self.new_reads.push(first..=last);
+        }
+    }
+
+    /// The entries from this one on that the caller has read.
+    pub(crate) fn fetched(&self, first: Index) -> &[Entry] {
+        let place = self.read.iter().position(|it| it.index == first);
+        place.map_or(&[], |place| &self.read[place..])
+    }
+
+    /// A read that began with this entry has ended with these entries: with fewer than asked for,
+    /// or none, if they are no longer in the log.
+    pub(crate) fn end_read(&mut self, first: Index, entries: Vec<Entry>) {
+        self.reads.remove(&first);
+        self.read = entries;
+    }
+
+    pub(crate) fn drop_fetched(&mut self) {
+        self.read = Vec::new();
+    }
+
+    /// The snapshot that was offered for a replica. Asks for one if there is none.
+    pub(crate) fn snapshot(&mut self, to: ReplicaId, at_least: Index) -> Option<Base> {
+        match self.offers.remove(&to) {
+            Some(base) if base.index >= at_least => Some(base),
+            // The log was cut after the snapshot was begun: entries after it are missing.
+            Some(_) | None => {
+                if self.snapshots.insert(to) {
+                    self.new_snapshots.push(to);
+                }
+                None
+            }
+        }
+    }
+
+    /// The receiver has this snapshot. A row that does not name it is of no use: its raft would
+    /// ignore the message, and raft would wait for ever. So is a joint one, as the receiver would
+    /// begin in the middle of a change.
+    pub(crate) fn offer(&mut self, to: ReplicaId, base: Base) {
+        self.snapshots.remove(&to);
+        if base.members.contains(to) && !base.members.is_joint() {
+            self.offers.insert(to, base);
+        }
+    }
+
+    /// The replica's node has lost what was on its way, so its wish is new when raft repeats it.
+    pub(crate) fn lost(&mut self, to: ReplicaId) {
+        self.snapshots.remove(&to);
+        self.offers.remove(&to);
+    }
+
+    /// This replica does not lead any more, so no other replica waits for it.
+    pub(crate) fn clear_snapshots(&mut self) {
+        self.snapshots.clear();
+        self.new_snapshots.clear();
+        self.offers.clear();
+    }
+
+    /// The ranges of entries that the caller should read.
+    pub(crate) fn take_reads(&mut self) -> Vec<RangeInclusive<Index>> {
+        std::mem::take(&mut self.new_reads)
+    }
+
+    /// The replicas to which the caller should send a snapshot.
+    pub(crate) fn take_snapshots(&mut self) -> Vec<ReplicaId> {
+        std::mem::take(&mut self.new_snapshots)
+    }
+}
