@@ -96,6 +96,15 @@ impl fmt::Debug for ReplicaId {
     }
 }
 
+/// The number of a block in the log of the shard. A process numbers its blocks from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BlockNumber(pub u64);
+
+/// The number of a node's process: a process that starts later has another one. A new process may
+/// have lost what the older one acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Session(pub u64);
+
 #[cfg(test)]
 mod tests {
     use super::*;

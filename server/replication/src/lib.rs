@@ -9,6 +9,11 @@
 //! - [`message`]: the messages between replicas.
 //! - `convert`: the same values as raft's structs, field by field. No byte of a socket or a disk is
 //!   parsed as protobuf.
+//! - [`validation`]: the checks of a message before raft sees it.
+//! - [`ranks`]: the order in which voters stand for election.
+//! - [`output`]: the consequences of a call, for the caller.
+//! - `rounds`: the rounds by which a leader shows that it still leads.
+//! - `unflushed`: the blocks that a replica waits for.
 //! - `log`: the index of a replica's log. `storage` is raft's view of it, and `wants` has the parts
 //!   of it that raft waits for.
 
@@ -22,11 +27,22 @@ pub mod ids;
 mod log;
 pub mod members;
 pub mod message;
+pub mod output;
+#[allow(dead_code, reason = "its callers come with the replica")]
+pub mod ranks;
+#[allow(dead_code, reason = "its callers come with the replica")]
+mod rounds;
 mod storage;
+#[allow(dead_code, reason = "its callers come with the replica")]
+mod unflushed;
+#[allow(dead_code, reason = "its callers come with the replica")]
+pub mod validation;
 #[allow(dead_code, reason = "its callers come with the replica")]
 mod wants;
 
 pub use entry::{Content, Entry, EntryHead, Kind};
-pub use ids::{Group, Index, NodeId, ReplicaId, Term};
+pub use ids::{BlockNumber, Group, Index, NodeId, ReplicaId, Session, Term};
 pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};
+pub use output::{Output, Role};
+pub use validation::Lie;

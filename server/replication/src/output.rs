@@ -1,0 +1,67 @@
+//! The consequences of a call, for the caller.
+
+use crate::{Base, Entry, Group, Index, Members, NodeId, PeerMessage, ReplicaId, Round, Term};
+use std::ops::RangeInclusive;
+
+/// The consequences of calls. The caller performs all of them, in any order, and empties it.
+///
+/// What goes to the log belongs to the open block: the block that collects entries. Messages may
+/// leave at once; those that have to wait for a flush come out of `Replicas::persisted`.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Entries for the open block, in this order. An entry makes void each entry of its group that
+    /// stands before it in the log, and has an index of at least its own.
+    pub append: Vec<(Group, Entry)>,
+    /// Terms and votes for the open block.
+    pub votes: Vec<(Group, Term, Option<ReplicaId>)>,
+    /// Birth markers for the open block: all older entries of the group are void, and so are older
+    /// terms and votes.
+    pub born: Vec<(Group, ReplicaId)>,
+    /// Restore markers for the open block: all older entries of the group are void, and the log
+    /// begins at the base. Once it is durable, the machines of the group load the snapshot.
+    pub install: Vec<(Group, Base)>,
+    pub send: Vec<(NodeId, PeerMessage)>,
+    /// The new commit index of a group. Followers apply the entries up to it.
+    pub committed: Vec<(Group, Index)>,
+    /// The members of a group, since the change at this index.
+    pub members: Vec<(Group, Index, Members)>,
+    /// Rounds that a quorum confirmed. Earlier rounds of the group have ended before.
+    pub confirmed: Vec<(Group, Round)>,
+    /// Rounds that will not be confirmed.
+    pub failed: Vec<(Group, Round)>,
+    /// Changed roles. A replica that was the leader in a term, and is not any more, takes its open
+    /// entry out of the block, and loads the group again up to the commit index.
+    pub roles: Vec<(Group, Role)>,
+    /// Entries that followers need, and that are not in memory. `Replicas::fetched` gets them.
+    pub fetch: Vec<(Group, RangeInclusive<Index>)>,
+    /// Replicas that need a snapshot. Once one has it, `Replicas::offer` is called.
+    pub restore: Vec<(Group, ReplicaId)>,
+    /// Groups whose replica here is no longer a member, and was dropped.
+    pub gone: Vec<Group>,
+}
+
+/// The part of a replica in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Leader {
+        term: Term,
+        /// Whether an entry of its term is committed. It knows all committed entries by then.
+        ready: bool,
+    },
+    Follower {
+        leader: Option<ReplicaId>,
+    },
+    Candidate,
+    /// The replica has lost a part of its log, and does nothing until it is restored.
+    Quarantined,
+}
+
+impl Role {
+    /// The term in which the replica leads.
+    pub fn leads(self) -> Option<Term> {
+        match self {
+            Self::Leader { term, .. } => Some(term),
+            Self::Follower { .. } | Self::Candidate | Self::Quarantined => None,
+        }
+    }
+}
