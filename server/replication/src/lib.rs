@@ -9,6 +9,7 @@
 //! - [`message`]: the messages between replicas.
 //! - `convert`: the same values as raft's structs, field by field. No byte of a socket or a disk is
 //!   parsed as protobuf.
+//! - [`replica`]: one replica: raft's state machine with its log.
 //! - [`validation`]: the checks of a message before raft sees it.
 //! - [`ranks`]: the order in which voters stand for election.
 //! - [`output`]: the consequences of a call, for the caller.
@@ -19,25 +20,22 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg_attr(not(test), expect(dead_code, reason = "its callers come with the replica"))]
 mod convert;
 pub mod entry;
 pub mod ids;
-#[allow(dead_code, reason = "its callers come with the replica")]
+#[allow(dead_code, reason = "its callers come with the interface")]
 mod log;
 pub mod members;
 pub mod message;
 pub mod output;
-#[allow(dead_code, reason = "its callers come with the replica")]
 pub mod ranks;
-#[allow(dead_code, reason = "its callers come with the replica")]
+#[allow(dead_code, reason = "its callers come with the interface")]
+pub mod replica;
 mod rounds;
 mod storage;
-#[allow(dead_code, reason = "its callers come with the replica")]
 mod unflushed;
-#[allow(dead_code, reason = "its callers come with the replica")]
 pub mod validation;
-#[allow(dead_code, reason = "its callers come with the replica")]
+#[allow(dead_code, reason = "its callers come with the interface")]
 mod wants;
 
 pub use entry::{Content, Entry, EntryHead, Kind};
@@ -45,4 +43,5 @@ pub use ids::{BlockNumber, Group, Index, NodeId, ReplicaId, Session, Term};
 pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};
 pub use output::{Output, Role};
+pub use replica::{NotNow, RecoveredGroup, Refused};
 pub use validation::Lie;

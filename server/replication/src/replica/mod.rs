@@ -1,0 +1,350 @@
+//! One replica: raft's state machine with its log, and the rules by which it is called.
+//!
+//! Each call changes raft, and then `ready` hands out what has changed. `leader` has the calls that
+//! only a leader answers.
+//!
+//! The letters are those of the rules in `docs/raft.md`. The order of calls inside `ready` keeps A,
+//! B, D and G; `settle` there keeps C; `storage` keeps F. Rule E is kept where the replica could
+//! stand for election: at a tick, and when a leader names it.
+
+mod leader;
+mod ready;
+
+use crate::convert::message_to_raft;
+use crate::log::{Log, Start};
+use crate::output::{Output, Role};
+use crate::ranks::{self, ELECTION_TICKS};
+use crate::rounds::Rounds;
+use crate::unflushed::Unflushed;
+use crate::validation::{Lie, validate};
+use crate::{
+    Base, BlockNumber, Body, EntryHead, Group, Index, Members, NodeId, PeerMessage, ReplicaId,
+    Round, Term,
+};
+pub use leader::NotNow;
+use raft::{Config, RawNode, ReadOnlyOption, StateRole};
+use std::collections::BTreeSet;
+
+/// The ticks between two heartbeats.
+const HEARTBEAT_TICKS: usize = 4;
+
+/// The messages with entries that may be on their way to a follower.
+const MESSAGES_IN_FLIGHT: usize = 64;
+
+/// The bytes of entries in a message, unless a single entry has more.
+const MESSAGE_BYTES: u64 = 1 << 20;
+
+/// A group that recovery found in the log of the shard.
+#[derive(Debug, Clone)]
+pub struct RecoveredGroup {
+    pub group: Group,
+    pub replica: ReplicaId,
+    /// The newest row of a snapshot, or the marker at which the log begins.
+    pub base: Base,
+    /// The newest term, and the vote in it.
+    pub term: Term,
+    pub vote: Option<ReplicaId>,
+    /// The greatest commit index in an entry's header, or the base.
+    pub commit: Index,
+    /// The entries after the base that are not void.
+    pub tail: Vec<EntryHead>,
+    /// The replicas that group 0 has placed.
+    pub known: Vec<ReplicaId>,
+}
+
+/// The reason why a recovered group cannot be used. The log of the shard has lost blocks, or has
+/// blocks that are not its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The entries after the base have a hole, or falling terms.
+    Hole,
+    /// The commit index is before the base, or after the last entry.
+    Commit,
+    /// The term is not a term, or before that of the last entry.
+    Term,
+}
+
+/// The calls of a turn write to the open block, and to the output.
+pub(crate) struct Turn<'a> {
+    pub(crate) open: BlockNumber,
+    pub(crate) out: &'a mut Output,
+}
+
+pub(crate) struct Replica {
+    group: Group,
+    id: ReplicaId,
+    slots: u16,
+    raft: RawNode<Log>,
+    /// The applied configuration.
+    members: Members,
+    /// Its voters, in the order in which they stand for election.
+    order: Vec<ReplicaId>,
+    /// The replicas that group 0 has placed.
+    placed: BTreeSet<ReplicaId>,
+    state: State,
+    /// The term, and the vote in it, as last handed out.
+    vote: (Term, Option<ReplicaId>),
+    unflushed: Unflushed,
+    /// The last entry that the machines of the caller have applied.
+    machines: Index,
+    rounds: Rounds,
+    /// The round that has to be confirmed before the next transfer.
+    proof: Option<Round>,
+    /// The leader that the replica last knew.
+    last_leader: Option<ReplicaId>,
+    /// The role and the commit index as last reported.
+    role: Role,
+    committed: Index,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    Quarantined,
+    /// The replica is no member of its group any more. raft panics if it is called.
+    Gone,
+}
+
+impl Replica {
+    /// A replica without an entry. It waits for a snapshot, as the first configuration is not in
+    /// the log. Its birth marker is the first it has in the open block.
+    pub(crate) fn born(
+        slots: u16,
+        group: Group,
+        id: ReplicaId,
+        placed: &[ReplicaId],
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        turn.out.born.push((group, id));
+        let mut replica = Self::new(slots, group, id, Log::default(), placed);
+        replica.unflushed.begin(turn.open);
+        replica
+    }
+
+    pub(crate) fn recovered(
+        slots: u16,
+        group: RecoveredGroup,
+        turn: &mut Turn<'_>,
+    ) -> Result<Self, Refused> {
+        let RecoveredGroup { group, replica: id, base, term, vote, commit, tail, known } = group;
+        let before = base.index;
+        let log = Log::recovered(Start { term, vote, commit }, base, tail);
+        let log = log.map_err(|_| Refused::Hole)?;
+        if !(before..=log.last()).contains(&commit) {
+            return Err(Refused::Commit);
+        }
+        if term >= Term::LIMIT || log.term_of(log.last()).is_none_or(|it| it > term) {
+            return Err(Refused::Term);
+        }
+        let mut replica = Self::new(slots, group, id, log, &known);
+        replica.committed = commit;
+        replica.take_readies(turn);
+        Ok(replica)
+    }
+
+    fn new(slots: u16, group: Group, id: ReplicaId, log: Log, placed: &[ReplicaId]) -> Self {
+        let (applied, members) = (log.base().index, log.base().members.clone());
+        let vote = (log.start.term, log.start.vote);
+        let config = Config {
+            id: id.raw(),
+            applied: applied.0,
+            election_tick: ELECTION_TICKS as usize,
+            min_election_tick: ELECTION_TICKS as usize,
+            max_election_tick: ranks::MAX_ELECTION_TICKS,
+            heartbeat_tick: HEARTBEAT_TICKS,
+            max_size_per_msg: MESSAGE_BYTES,
+            max_inflight_msgs: MESSAGES_IN_FLIGHT,
+            pre_vote: true,
+            check_quorum: true,
+            batch_append: true,
+            read_only_option: ReadOnlyOption::Safe,
+            // Followers of a slot have no use for its commit index before the next entry. A new
+            // leader waits for the image.
+            skip_bcast_commit: group != Group::IMAGE,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let raft = RawNode::new(&config, log, &logger).expect("the log and the config are valid");
+        let mut replica = Self {
+            group,
+            id,
+            slots,
+            members: Members::default(),
+            order: Vec::new(),
+            raft,
+            placed: placed.iter().copied().collect(),
+            state: State::Running,
+            vote,
+            unflushed: Unflushed::default(),
+            machines: applied,
+            rounds: Rounds::default(),
+            proof: None,
+            last_leader: None,
+            role: Role::Follower { leader: None },
+            committed: applied,
+        };
+        replica.set_members(members);
+        replica.keep_rank();
+        replica
+    }
+
+    pub(crate) fn id(&self) -> ReplicaId {
+        self.id
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether the replica has a vote in its group, for all that it knows.
+    pub(crate) fn is_voter(&self) -> bool {
+        self.members.is_voter(self.id)
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state == State::Gone
+    }
+
+    /// Group 0 has placed these replicas.
+    pub(crate) fn place(&mut self, placed: &[ReplicaId]) {
+        self.placed = placed.iter().copied().collect();
+    }
+
+    /// A tick of the clock. `gone` has the nodes whose process is known to be gone.
+    pub(crate) fn tick(&mut self, gone: &BTreeSet<NodeId>, turn: &mut Turn<'_>) {
+        if self.state != State::Running {
+            return;
+        }
+        let failed = self.rounds.tick(ELECTION_TICKS);
+        turn.out.failed.extend(failed.map(|it| (self.group, it)));
+        if self.is_installing() {
+            self.raft.raft.election_elapsed = 0;
+        } else {
+            self.hurry(gone);
+        }
+        self.raft.tick();
+        self.take_readies(turn);
+    }
+
+    /// A message from another replica. If it is not fresh, it does not count as contact.
+    pub(crate) fn step(
+        &mut self,
+        message: PeerMessage,
+        fresh: bool,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Lie> {
+        // A message to an older replica of this node may still be on its way.
+        if self.state != State::Running || message.to != self.id {
+            return Ok(());
+        }
+        if let Err(lie) = validate(&self.raft.raft, &self.placed, &message) {
+            if matches!(lie, Lie::Quarantined(_)) {
+                self.quarantine(turn);
+            }
+            return Err(lie);
+        }
+        if message.body == Body::StandNow && self.is_installing() {
+            return Ok(());
+        }
+        let from = message.from.raw();
+        let was_active = self.raft.raft.prs().get(from).is_some_and(|it| it.recent_active);
+        match self.raft.step(message_to_raft(message)) {
+            Ok(()) => {}
+            // An answer to this replica, which has applied the sender's removal meanwhile.
+            Err(raft::Error::StepPeerNotFound) => return Ok(()),
+            Err(error) => panic!("raft refuses a valid message: {error}"),
+        }
+        if !fresh && let Some(progress) = self.raft.raft.mut_prs().get_mut(from) {
+            progress.recent_active = was_active;
+        }
+        self.take_readies(turn);
+        Ok(())
+    }
+
+    /// The block is durable, and all before it. raft hears of it before the messages leave that
+    /// have waited for it (A).
+    pub(crate) fn persisted(&mut self, durable: BlockNumber, turn: &mut Turn<'_>) {
+        while let Some(waiting) = self.unflushed.pop(durable) {
+            self.raft.on_persist_ready(waiting.ready);
+            waiting.messages.into_iter().for_each(|it| Self::send(it, turn));
+        }
+        if self.state == State::Running {
+            self.take_readies(turn);
+        }
+    }
+
+    /// The machines of the caller have applied the entries up to this one.
+    pub(crate) fn applied(&mut self, index: Index, turn: &mut Turn<'_>) {
+        self.machines = self.machines.max(index);
+        if self.state == State::Running {
+            self.take_readies(turn);
+        }
+    }
+
+    /// A snapshot of this replica has the entries up to the base.
+    ///
+    /// # Panics
+    ///
+    /// If they are not all applied, committed and durable: raft reads entries that are not applied.
+    pub(crate) fn compacted(&mut self, base: Base) {
+        assert!(base.index.0 <= self.raft.raft.raft_log.applied, "a snapshot of the future");
+        self.raft.mut_store().compact(base);
+    }
+
+    /// Whether the log has this entry.
+    pub(crate) fn has(&self, index: Index, term: Term) -> bool {
+        self.raft.store().term_of(index) == Some(term)
+    }
+
+    /// Drops the records up to this entry from memory.
+    pub(crate) fn evict(&mut self, through: Index) {
+        self.raft.mut_store().evict(through);
+    }
+
+    fn quarantine(&mut self, turn: &mut Turn<'_>) {
+        self.state = State::Quarantined;
+        self.unflushed.clear();
+        turn.out.failed.extend(self.rounds.fail().map(|it| (self.group, it)));
+        self.role = Role::Quarantined;
+        turn.out.roles.push((self.group, self.role));
+    }
+
+    /// Whether an installed snapshot is not applied yet. raft would look for the entries before it
+    /// if the replica stood for election (E).
+    fn is_installing(&self) -> bool {
+        self.raft.raft.raft_log.applied < self.raft.store().base().index.0
+    }
+
+    /// Shortens the wait for an election if the leader's process is gone. One call would not be
+    /// enough: a voter that has not noticed it ignores the others.
+    fn hurry(&mut self, gone: &BTreeSet<NodeId>) {
+        let waits = match self.raft.raft.state {
+            StateRole::Follower | StateRole::PreCandidate => true,
+            StateRole::Candidate | StateRole::Leader => false,
+        };
+        let is_lost = self.last_leader.is_some_and(|it| gone.contains(&it.node()));
+        if waits && is_lost {
+            let waited = ranks::hurried(self.id, &self.order, |it| gone.contains(&it));
+            let elapsed = &mut self.raft.raft.election_elapsed;
+            *elapsed = waited.max(*elapsed);
+        }
+    }
+
+    fn set_members(&mut self, members: Members) {
+        self.order = ranks::order(self.slots, self.group, &members);
+        self.members = members;
+    }
+
+    /// Replaces the random timeout that raft has drawn.
+    fn keep_rank(&mut self) {
+        let timeout = ranks::timeout_of(self.id, &self.order);
+        self.raft.raft.set_randomized_election_timeout(timeout);
+    }
+
+    fn send(message: PeerMessage, turn: &mut Turn<'_>) {
+        turn.out.send.push((message.to.node(), message));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,163 @@
+//! What waits for a flush, and what does not.
+
+use super::*;
+
+/// Injected fault 1: a leader counts itself before its flush.
+#[test]
+fn a_leader_counts_itself_when_its_block_is_durable() {
+    let mut bench = Bench::leader();
+    let index = bench.propose();
+    assert!(matches!(bench.sent_to(2)[..], [Body::Append { .. }]), "it leaves before the flush");
+    bench.hear(2, Term(3), Body::Appended { last: index });
+    assert_eq!(bench.out.committed, []);
+    bench.flush();
+    assert_eq!(bench.out.committed, [(GROUP, index)]);
+}
+
+#[test]
+fn a_quorum_of_others_commits_before_the_leaders_flush() {
+    let mut bench = Bench::leader();
+    let index = bench.propose();
+    bench.hear(2, Term(3), Body::Appended { last: index });
+    bench.hear(3, Term(3), Body::Appended { last: index });
+    assert_eq!(bench.out.committed, [(GROUP, index)]);
+    // raft would panic if it heard of an applied entry that is not durable here (C).
+    bench.call(|replica, turn| replica.applied(index, turn));
+    assert!(bench.replica.raft.raft.raft_log.applied < index.0);
+    bench.flush();
+    assert_eq!(bench.replica.raft.raft.raft_log.applied, index.0);
+}
+
+/// Injected fault 2: an acknowledgement leaves before the flush.
+#[test]
+fn an_acknowledgement_waits_for_the_block_of_its_entries() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
+    assert_eq!(bench.out.append, [(GROUP, entry(13, 2))]);
+    let first = bench.seal();
+    bench.hear(2, TERM, append((13, 2), 12, &[entry(14, 2)]));
+    // An append without entries is acknowledged with the block of the entries before it.
+    bench.hear(2, TERM, append((14, 2), 13, &[]));
+    let second = bench.seal();
+    assert_eq!(bench.sent_to(2), []);
+    bench.durable(first);
+    assert_eq!(bench.sent_to(2), [Body::Appended { last: Index(13) }]);
+    bench.durable(second);
+    let last = Body::Appended { last: Index(14) };
+    assert_eq!(bench.sent_to(2), [last.clone(), last.clone()]);
+    // Nothing is left to wait for.
+    bench.hear(2, TERM, append((14, 2), 14, &[]));
+    assert_eq!(bench.sent_to(2), [last]);
+}
+
+/// Injected fault 3: a vote is not durable.
+#[test]
+fn a_vote_waits_until_it_is_durable() {
+    let mut bench = Bench::new();
+    bench.hear(3, Term(3), vote(false, (12, 2)));
+    assert_eq!(bench.out.votes, [(GROUP, Term(3), Some(replica(3)))]);
+    assert_eq!(bench.sent_to(3), []);
+    bench.flush();
+    assert_eq!(bench.sent_to(3), [granted(false)]);
+}
+
+/// Injected fault 4: a term is not durable.
+#[test]
+fn a_later_term_is_durable_before_it_is_acknowledged() {
+    let mut bench = Bench::follower();
+    bench.hear(3, Term(3), append((12, 2), 12, &[]));
+    assert_eq!(bench.out.votes, [(GROUP, Term(3), None)]);
+    assert_eq!(bench.sent_to(3), []);
+    bench.flush();
+    assert_eq!(bench.sent_to(3), [Body::Appended { last: LAST }]);
+}
+
+#[test]
+fn a_candidate_asks_when_its_own_vote_is_durable() {
+    let mut bench = Bench::new();
+    bench.tick(20);
+    let is_vote = |pre: bool, bodies: &[Body]| matches!(bodies, [Body::Vote { pre: it, transfer: false, .. }] if *it == pre);
+    assert!(is_vote(true, &bench.sent_to(3)), "a pre-vote does not wait");
+    bench.hear(3, Term(3), granted(true));
+    assert_eq!(bench.out.votes, [(GROUP, Term(3), Some(replica(ME)))]);
+    assert_eq!(bench.sent_to(3), []);
+    bench.flush();
+    assert!(is_vote(false, &bench.sent_to(3)));
+}
+
+/// Otherwise two followers whose disks hang would depose a healthy leader.
+#[test]
+fn heartbeats_and_refusals_are_answered_before_the_flush() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
+    let round = Some(Round(5));
+    bench.hear(2, TERM, Body::Heartbeat { commit: LAST, round });
+    bench.hear(2, TERM, append((20, 2), 12, &[]));
+    bench.hear(3, TERM, vote(false, (11, 2)));
+    assert_eq!(
+        bench.sent_to(2),
+        [Body::Heard { round }, Body::Rejected { at: Index(20), hint: (Index(13), TERM) }]
+    );
+    let refusal = Body::Voted { pre: false, granted: false, commit: (LAST, TERM) };
+    assert_eq!(bench.sent_to(3), [refusal]);
+    bench.flush();
+    assert_eq!(bench.sent_to(2), [Body::Appended { last: Index(13) }]);
+}
+
+/// raft asserts that the log of a new leader is durable, so it hears of the flush first (A).
+#[test]
+fn a_vote_may_be_won_as_soon_as_the_request_has_left() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
+    bench.hear(2, TERM, Body::StandNow);
+    assert_eq!(bench.sent_to(3), []);
+    bench.flush();
+    assert!(matches!(bench.sent_to(3)[..], [Body::Vote { transfer: true, .. }]));
+    bench.hear(3, Term(3), granted(false));
+    assert_eq!(bench.replica.role(), Role::Leader { term: Term(3), ready: false });
+}
+
+/// Entries that replace others: the log has them in this order, and the index of the second shows
+/// that the first is void.
+#[test]
+fn another_leader_replaces_entries() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2), entry(14, 2)]));
+    bench.hear(3, Term(3), append((12, 2), 12, &[entry(13, 3)]));
+    let appended: Vec<Entry> = bench.out.append.iter().map(|it| it.1.clone()).collect();
+    assert_eq!(appended, [entry(13, 2), entry(14, 2), entry(13, 3)]);
+    bench.flush();
+    assert_eq!(bench.sent_to(3), [Body::Appended { last: Index(13) }]);
+    bench.hear(3, Term(3), Body::Heartbeat { commit: Index(13), round: None });
+    assert_eq!(bench.out.committed, [(GROUP, Index(13))]);
+}
+
+/// raft itself hears of the first flush that 14 is durable (`raft_log.rs:513`). The acknowledgement
+/// still waits for the block that has the entry.
+#[test]
+fn entries_that_come_back_are_acknowledged_with_their_own_block() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2), entry(14, 2)]));
+    let first = bench.seal();
+    bench.hear(3, Term(3), append((12, 2), 12, &[entry(13, 3)]));
+    bench.hear(2, Term(4), append((12, 2), 12, &[entry(13, 2), entry(14, 2), entry(15, 4)]));
+    let second = bench.seal();
+    bench.durable(first);
+    assert_eq!(bench.sent_to(2), [Body::Appended { last: Index(14) }], "of term 2");
+    bench.durable(second);
+    assert_eq!(bench.sent_to(2), [Body::Appended { last: Index(15) }]);
+}
+
+#[test]
+fn a_replica_is_quarantined_if_it_has_lost_committed_entries() {
+    let mut bench = Bench::follower();
+    bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
+    let lie = bench.step(message(2, TERM, Body::Heartbeat { commit: Index(20), round: None }));
+    assert_eq!(lie, Err(Lie::Quarantined("entries that are committed are missing")));
+    assert_eq!(bench.out.roles.last(), Some(&(GROUP, Role::Quarantined)));
+    // It does nothing more, and acknowledges nothing.
+    bench.flush();
+    bench.tick(100);
+    bench.hear(2, TERM, append((12, 2), 12, &[]));
+    assert_eq!((bench.sent_to(2), bench.sent_to(3)), (vec![], vec![]));
+}
