@@ -179,3 +179,6 @@ fn agree(raft: &Raft<Log>, (index, term): (Index, Term)) -> Verdict {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

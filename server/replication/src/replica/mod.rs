@@ -1,13 +1,14 @@
 //! One replica: raft's state machine with its log, and the rules by which it is called.
 //!
 //! Each call changes raft, and then `ready` hands out what has changed. `leader` has the calls that
-//! only a leader answers.
+//! only a leader answers, and `peers` has the news of other nodes.
 //!
 //! The letters are those of the rules in `docs/raft.md`. The order of calls inside `ready` keeps A,
 //! B, D and G; `settle` there keeps C; `storage` keeps F. Rule E is kept where the replica could
 //! stand for election: at a tick, and when a leader names it.
 
 mod leader;
+mod peers;
 mod ready;
 
 use crate::convert::message_to_raft;

@@ -3,6 +3,8 @@
 
 mod elections;
 mod flushes;
+mod leader;
+mod peers;
 
 use super::*;
 use crate::entry::Kind;

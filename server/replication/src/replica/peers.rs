@@ -1,0 +1,77 @@
+//! The news of other nodes, and the parts of the log that they wait for.
+
+use super::{Replica, State, Turn};
+use crate::convert::replica_from_raft;
+use crate::{Base, Entry, Index, NodeId, ReplicaId};
+use raft::{ProgressState, SnapshotStatus};
+
+impl Replica {
+    /// A new process of the node runs. It may have lost entries that the older one acknowledged, so
+    /// they do not count until they are acknowledged again.
+    pub(crate) fn restarted(&mut self, node: NodeId) {
+        for replica in self.replicas_on(node) {
+            if let Some(progress) = self.raft.raft.mut_prs().get_mut(replica.raw()) {
+                progress.become_probe();
+                progress.matched = 0;
+            }
+        }
+    }
+
+    /// Messages to the node were lost: entries are sent again, and so is a snapshot, for whose end
+    /// raft would wait for ever.
+    pub(crate) fn lost(&mut self, node: NodeId, turn: &mut Turn<'_>) {
+        if self.state != State::Running {
+            return;
+        }
+        for replica in self.replicas_on(node) {
+            self.raft.report_unreachable(replica.raw());
+            self.raft.report_snapshot(replica.raw(), SnapshotStatus::Failure);
+            self.raft.store().wants.borrow_mut().lost(replica);
+        }
+        self.take_readies(turn);
+    }
+
+    /// Entries were read for followers: those from `first` on that the log still has.
+    pub(crate) fn fetched(&mut self, first: Index, entries: Vec<Entry>, turn: &mut Turn<'_>) {
+        if self.state != State::Running {
+            return;
+        }
+        self.raft.store().wants.borrow_mut().end_read(first, entries);
+        if self.role.leads().is_some() {
+            for follower in self.followers_at(first) {
+                self.raft.raft.send_append(follower);
+            }
+        }
+        self.raft.store().wants.borrow_mut().drop_fetched();
+        self.take_readies(turn);
+    }
+
+    /// The replica has the snapshot with this base, and it is durable there.
+    pub(crate) fn offer(&mut self, to: ReplicaId, base: Base, turn: &mut Turn<'_>) {
+        if self.state != State::Running {
+            return;
+        }
+        self.raft.store().wants.borrow_mut().offer(to, base);
+        let is_member = self.raft.raft.prs().get(to.raw()).is_some();
+        if self.role.leads().is_some() && is_member {
+            self.raft.raft.send_append(to.raw());
+        }
+        self.take_readies(turn);
+    }
+
+    /// The followers whose next entry is this one, and that wait for no answer.
+    fn followers_at(&self, next: Index) -> Vec<u64> {
+        let others = self.raft.raft.prs().iter().filter(|(id, _)| **id != self.id.raw());
+        let waiting = others.filter(|(_, progress)| {
+            progress.next_idx == next.0
+                && progress.state != ProgressState::Snapshot
+                && !progress.is_paused()
+        });
+        waiting.map(|(id, _)| *id).collect()
+    }
+
+    fn replicas_on(&self, node: NodeId) -> Vec<ReplicaId> {
+        let others = self.raft.raft.prs().iter().map(|(id, _)| replica_from_raft(*id));
+        others.filter(|it| it.node() == node && *it != self.id).collect()
+    }
+}

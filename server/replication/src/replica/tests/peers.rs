@@ -1,0 +1,129 @@
+//! News of other nodes, old entries, and snapshots.
+
+use super::*;
+
+fn node_3() -> ReplicaId {
+    replica(3)
+}
+
+/// Node 3 has acknowledged an entry, and its new process has lost it.
+#[test]
+fn a_new_process_acknowledges_again() {
+    let mut bench = Bench::leader();
+    let index = bench.propose();
+    bench.hear(3, Term(3), Body::Appended { last: index });
+    bench.replica.restarted(NodeId(3));
+    bench.flush();
+    assert_eq!(bench.out.committed, [], "only this replica has the entry");
+    bench.sent_to(3);
+    // It is asked for its last entry, and gets the rest.
+    bench.hear(3, Term(3), Body::Heard { round: None });
+    assert_eq!(bench.sent_to(3), [append((14, 3), 13, &[])]);
+    bench.hear(3, Term(3), Body::Rejected { at: Index(14), hint: (Index(13), Term(3)) });
+    let again = Entry { term: Term(3), ..entry(14, 3) };
+    assert_eq!(bench.sent_to(3), [append((13, 3), 13, &[again])]);
+    bench.hear(3, Term(3), Body::Appended { last: index });
+    assert_eq!(bench.out.committed, [(GROUP, index)]);
+}
+
+/// Without this, old messages that arrive late would keep a leader that is cut off.
+#[test]
+fn a_message_that_is_not_fresh_is_no_contact() {
+    let steps_down = |fresh: bool| {
+        let mut bench = Bench::leader();
+        for _ in 0..10 {
+            bench.tick(10);
+            for node in [2, 3] {
+                let heard = message(node, Term(3), Body::Heard { round: None });
+                bench.call(|replica, turn| replica.step(heard, fresh, turn)).unwrap();
+            }
+        }
+        bench.replica.role().leads().is_none()
+    };
+    assert!(steps_down(false));
+    assert!(!steps_down(true));
+}
+
+/// A leader whose entries up to this one are not in memory, and followers that lack them.
+fn lagging() -> Bench {
+    let mut bench = Bench::leader();
+    for node in [2, 3] {
+        bench.call(|replica, turn| replica.lost(NodeId(node), turn));
+    }
+    bench.replica.evict(LAST);
+    for node in [2, 3] {
+        bench.replica.restarted(NodeId(node));
+    }
+    bench.out = Output::default();
+    bench
+}
+
+#[test]
+fn old_entries_are_read_once_for_all_followers() {
+    let mut bench = lagging();
+    for node in [2, 3] {
+        bench.hear(node, Term(3), Body::Heard { round: None });
+        bench.hear(node, Term(3), Body::Rejected { at: Index(13), hint: (Index(5), TERM) });
+        bench.hear(node, Term(3), Body::Heard { round: None });
+    }
+    assert_eq!(bench.out.fetch, [(GROUP, Index(6)..=LAST)]);
+    bench.out = Output::default();
+    let entries: Vec<Entry> = (6..=12).map(|it| entry(it, 2)).collect();
+    bench.call(|replica, turn| replica.fetched(Index(6), entries.clone(), turn));
+    for node in [2, 3] {
+        assert_eq!(bench.sent_to(node), [append((5, 2), 13, &entries)]);
+    }
+    // The newest ones are in memory.
+    bench.hear(2, Term(3), Body::Appended { last: LAST });
+    assert!(matches!(&bench.sent_to(2)[..], [Body::Append { entries, .. }] if entries.len() == 1));
+    assert_eq!(bench.out.fetch, []);
+}
+
+/// A leader whose log begins at 12, and the follower of node 3 that is before it.
+fn distant() -> Bench {
+    let mut bench = Bench::leader();
+    bench.replica.restarted(NodeId(3));
+    bench.replica.compacted(base(12, 2, &[1, 2, 3]));
+    bench.hear(3, Term(3), Body::Heard { round: None });
+    bench.out = Output::default();
+    bench.hear(3, Term(3), Body::Rejected { at: Index(13), hint: (Index(5), TERM) });
+    assert_eq!(bench.out.restore, [(GROUP, replica(3))]);
+    bench
+}
+
+#[test]
+fn a_distant_follower_gets_a_snapshot_when_it_has_it() {
+    let mut bench = distant();
+    for _ in 0..3 {
+        bench.hear(3, Term(3), Body::Heard { round: None });
+    }
+    assert_eq!(bench.out.restore.len(), 1, "it is asked for once");
+    assert_eq!(bench.sent_to(3), []);
+    let row = base(12, 2, &[1, 2, 3]);
+    bench.call(|replica, turn| replica.offer(node_3(), row.clone(), turn));
+    assert_eq!(bench.sent_to(3), [Body::Install { base: row }]);
+    bench.hear(3, Term(3), Body::Appended { last: LAST });
+    assert!(matches!(bench.sent_to(3)[..], [Body::Append { previous: (LAST, TERM), .. }]));
+}
+
+/// raft would wait for the answer to a lost message for ever.
+#[test]
+fn a_snapshot_that_is_lost_is_asked_for_again() {
+    let mut bench = distant();
+    let row = base(12, 2, &[1, 2, 3]);
+    bench.call(|replica, turn| replica.offer(node_3(), row, turn));
+    bench.call(|replica, turn| replica.lost(NodeId(3), turn));
+    bench.out = Output::default();
+    bench.hear(3, Term(3), Body::Heard { round: None });
+    bench.hear(3, Term(3), Body::Rejected { at: LAST, hint: (Index(5), TERM) });
+    assert_eq!(bench.out.restore, [(GROUP, replica(3))]);
+}
+
+#[test]
+fn messages_to_an_older_replica_of_the_node_are_dropped() {
+    let mut bench = Bench::follower();
+    let to = ReplicaId::new(7, NodeId(ME));
+    let nonsense = PeerMessage { to, ..message(9, TERM, Body::StandNow) };
+    assert_eq!(bench.step(nonsense), Ok(()));
+    assert_eq!(bench.out.roles, []);
+}
