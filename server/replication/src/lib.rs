@@ -3,6 +3,7 @@
 //!
 //! `docs/raft.md` has the words, the rules that this crate keeps, and the measurements behind them.
 //!
+//! - [`replicas`]: all replicas of the shard, and the duties of the caller. Start here.
 //! - [`ids`]: the numbers of groups, nodes, replicas, terms and entries.
 //! - [`members`]: the replicas of a group, and the changes of them.
 //! - [`entry`]: the entries of a group's log.
@@ -23,19 +24,17 @@
 mod convert;
 pub mod entry;
 pub mod ids;
-#[allow(dead_code, reason = "its callers come with the interface")]
 mod log;
 pub mod members;
 pub mod message;
 pub mod output;
 pub mod ranks;
-#[allow(dead_code, reason = "its callers come with the interface")]
 pub mod replica;
+pub mod replicas;
 mod rounds;
 mod storage;
 mod unflushed;
 pub mod validation;
-#[allow(dead_code, reason = "its callers come with the interface")]
 mod wants;
 
 pub use entry::{Content, Entry, EntryHead, Kind};
@@ -44,4 +43,5 @@ pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};
 pub use output::{Output, Role};
 pub use replica::{NotNow, RecoveredGroup, Refused};
+pub use replicas::{Config, Replicas, StillVoter};
 pub use validation::Lie;

@@ -1,0 +1,48 @@
+//! The order in which records leave memory: the oldest first, once they are durable.
+
+use crate::{BlockNumber, Content, Entry, Group, Index, Term};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    limit: usize,
+    bytes: usize,
+    entries: VecDeque<Cached>,
+}
+
+/// An entry whose records are in memory, unless another has taken its place in the log.
+#[derive(Debug)]
+pub(super) struct Cached {
+    block: BlockNumber,
+    pub(super) group: Group,
+    pub(super) index: Index,
+    pub(super) term: Term,
+    bytes: usize,
+}
+
+impl Cache {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, bytes: 0, entries: VecDeque::new() }
+    }
+
+    /// Adds entries of the open block.
+    pub(super) fn add(&mut self, block: BlockNumber, appended: &[(Group, Entry)]) {
+        for (group, Entry { index, term, content }) in appended {
+            if let Content::Records(records) = content {
+                let (group, index, term) = (*group, *index, *term);
+                self.bytes += records.len();
+                self.entries.push_back(Cached { block, group, index, term, bytes: records.len() });
+            }
+        }
+    }
+
+    /// Takes out the oldest entry, if there are too many bytes, and it is durable.
+    pub(super) fn pop(&mut self, durable: BlockNumber) -> Option<Cached> {
+        if self.bytes <= self.limit {
+            return None;
+        }
+        let oldest = self.entries.pop_front_if(|it| it.block <= durable)?;
+        self.bytes -= oldest.bytes;
+        Some(oldest)
+    }
+}

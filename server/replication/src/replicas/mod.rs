@@ -1,0 +1,284 @@
+//! All replicas of a shard: the interface of the crate.
+//!
+//! The caller has the log, the connections and the clock. Its duties:
+//!
+//! - **Blocks.** What an [`Output`] has for the log belongs to the open block. When the disk is
+//!   free, the caller proposes the open entry of each slot ([`Replicas::propose`]), ends the block
+//!   ([`Replicas::sealed`]), and reports when it is durable ([`Replicas::persisted`]).
+//! - **Machines.** Followers apply entries once they are committed, leaders when they accept them.
+//!   [`Replicas::applied`] says how far the machines of a group are, in any role. A leader that is
+//!   deposed takes its open entry out of the block, and loads the group again.
+//! - **Connections.** Messages of a pair of nodes arrive in their order, or not at all. The caller
+//!   reports the end of each connection ([`Replicas::lost`]), and the process at the other end of a
+//!   new one ([`Replicas::connected`]).
+
+mod cache;
+
+use crate::output::{Output, Role};
+use crate::ranks::ELECTION_TICKS;
+use crate::replica::{NotNow, RecoveredGroup, Refused, Replica, Turn};
+use crate::validation::Lie;
+use crate::{
+    Base, BlockNumber, Change, Entry, Group, Index, NodeId, PeerMessage, ReplicaId, Round, Session,
+};
+use bytes::Bytes;
+use cache::Cache;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// The number of slots, which is that of the groups without group 0.
+    pub slots: u16,
+    /// The bytes of records that stay in memory for followers. Entries that are not durable stay,
+    /// too, beyond this limit.
+    pub cache_bytes: usize,
+}
+
+pub struct Replicas {
+    config: Config,
+    replicas: BTreeMap<Group, Replica>,
+    open: BlockNumber,
+    durable: BlockNumber,
+    /// The process of each node that is or was connected.
+    sessions: BTreeMap<NodeId, Session>,
+    /// The nodes whose process is known to be gone.
+    gone: BTreeSet<NodeId>,
+    cache: Cache,
+}
+
+/// The node has a replica of the group that is a voter, for all that it knows. Its removal has to
+/// be committed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StillVoter(pub ReplicaId);
+
+impl Replicas {
+    /// The replicas that recovery found. The first block is number 1.
+    pub fn new(
+        config: Config,
+        recovered: Vec<RecoveredGroup>,
+        out: &mut Output,
+    ) -> Result<Self, (Group, Refused)> {
+        let open = BlockNumber(1);
+        let mut replicas = BTreeMap::new();
+        for it in recovered {
+            let group = it.group;
+            let replica = Replica::recovered(config.slots, it, &mut Turn { open, out });
+            replicas.insert(group, replica.map_err(|refused| (group, refused))?);
+        }
+        replicas.retain(|_, it: &mut Replica| !it.is_gone());
+        Ok(Self {
+            config,
+            replicas,
+            open,
+            durable: BlockNumber(0),
+            sessions: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            cache: Cache::new(config.cache_bytes),
+        })
+    }
+
+    /// Group 0 has placed a new replica here. `known` has all replicas of the group that it has
+    /// placed. An older replica of the group is dropped.
+    pub fn create(
+        &mut self,
+        group: Group,
+        replica: ReplicaId,
+        known: &[ReplicaId],
+        out: &mut Output,
+    ) -> Result<(), StillVoter> {
+        if let Some(old) = self.replicas.get(&group).filter(|it| it.is_voter()) {
+            return Err(StillVoter(old.id()));
+        }
+        let turn = &mut Turn { open: self.open, out };
+        let born = Replica::born(self.config.slots, group, replica, known, turn);
+        self.replicas.insert(group, born);
+        Ok(())
+    }
+
+    /// Group 0 has placed these replicas of the group.
+    pub fn place(&mut self, group: Group, known: &[ReplicaId]) {
+        if let Some(replica) = self.replicas.get_mut(&group) {
+            replica.place(known);
+        }
+    }
+
+    /// Group 0 has no replica of the group here any more.
+    pub fn remove(&mut self, group: Group) {
+        self.replicas.remove(&group);
+    }
+
+    /// The ticks since the last call. More than three election timeouts at once count as three.
+    pub fn tick(&mut self, ticks: u32, out: &mut Output) {
+        let gone = std::mem::take(&mut self.gone);
+        for _ in 0..ticks.min(3 * ELECTION_TICKS) {
+            self.each(out, |replica, turn| replica.tick(&gone, turn));
+        }
+        self.gone = gone;
+    }
+
+    /// There is a connection with this process of the node. Messages of older ones are dropped.
+    pub fn connected(&mut self, node: NodeId, session: Session) {
+        self.gone.remove(&node);
+        if self.sessions.insert(node, session) != Some(session) {
+            self.replicas.values_mut().for_each(|it| it.restarted(node));
+        }
+    }
+
+    /// The connection with a node has ended. `refused`: its port refused the next one, so no
+    /// process has it. Elections do not wait for such a leader, until the node is heard again.
+    pub fn lost(&mut self, node: NodeId, refused: bool, out: &mut Output) {
+        if refused {
+            self.gone.insert(node);
+        }
+        self.each(out, |replica, turn| replica.lost(node, turn));
+    }
+
+    /// Messages of these groups to a node were dropped, as its connection was full.
+    pub fn dropped(&mut self, node: NodeId, groups: &[Group], out: &mut Output) {
+        for group in groups {
+            self.of(*group, out, |replica, turn| replica.lost(node, turn));
+        }
+    }
+
+    /// A message of a node. It is not `fresh` if its sender had heard nothing of this node for an
+    /// election timeout when it made the message; then it does not count as contact.
+    pub fn step(
+        &mut self,
+        (node, session): (NodeId, Session),
+        fresh: bool,
+        message: PeerMessage,
+        out: &mut Output,
+    ) -> Result<(), Lie> {
+        if self.sessions.get(&node) != Some(&session) {
+            return Ok(());
+        }
+        if message.from.node() != node {
+            return Err(Lie::Peer("a message of another node"));
+        }
+        self.gone.remove(&node);
+        let group = message.group;
+        let stepped = self.of(group, out, |replica, turn| replica.step(message, fresh, turn));
+        stepped.unwrap_or(Ok(()))
+    }
+
+    /// Whether the group accepts a proposal: its replica leads, and hands over to no other.
+    pub fn is_open(&self, group: Group) -> bool {
+        self.replicas.get(&group).is_some_and(Replica::is_open)
+    }
+
+    /// Appends an entry to the open block, just before it is sealed. The entry's records are
+    /// applied already, so this cannot fail.
+    ///
+    /// # Panics
+    ///
+    /// If the group is not open, or if there are no records.
+    pub fn propose(&mut self, group: Group, records: Bytes, out: &mut Output) -> Index {
+        let index = self.of(group, out, |replica, turn| replica.propose(records, turn));
+        index.expect("a proposal to a group that is open")
+    }
+
+    /// The open block has ended. The next one is open.
+    pub fn sealed(&mut self, block: BlockNumber) {
+        assert_eq!(block, self.open, "blocks are sealed in their order");
+        self.open = BlockNumber(block.0 + 1);
+    }
+
+    /// The block is durable, and all before it.
+    pub fn persisted(&mut self, block: BlockNumber, out: &mut Output) {
+        assert!(block < self.open, "a block is sealed before it is durable");
+        self.durable = block;
+        self.each(out, |replica, turn| replica.persisted(block, turn));
+        while let Some(evicted) = self.cache.pop(block) {
+            let replica = self.replicas.get_mut(&evicted.group);
+            if let Some(replica) = replica.filter(|it| it.has(evicted.index, evicted.term)) {
+                replica.evict(evicted.index);
+            }
+        }
+    }
+
+    /// The machines of the group have applied the entries up to this one.
+    pub fn applied(&mut self, group: Group, index: Index, out: &mut Output) {
+        self.of(group, out, |replica, turn| replica.applied(index, turn));
+    }
+
+    /// A named snapshot has the entries of the group up to the base.
+    ///
+    /// # Panics
+    ///
+    /// If they are not all applied, committed and durable.
+    pub fn compacted(&mut self, group: Group, base: Base) {
+        if let Some(replica) = self.replicas.get_mut(&group) {
+            replica.compacted(base);
+        }
+    }
+
+    /// The entries of an [`Output::fetch`] that begins with `first`: fewer, or none, if the log does
+    /// not have them any more.
+    pub fn fetched(&mut self, group: Group, first: Index, entries: Vec<Entry>, out: &mut Output) {
+        self.of(group, out, |replica, turn| replica.fetched(first, entries, turn));
+    }
+
+    /// A replica of [`Output::restore`] has a snapshot with this base, and it is durable there.
+    pub fn offer(&mut self, group: Group, to: ReplicaId, base: Base, out: &mut Output) {
+        self.of(group, out, |replica, turn| replica.offer(to, base, turn));
+    }
+
+    /// Begins a round, which shows whether the replica leads after this call. None if it does not.
+    /// A round ends in [`Output::confirmed`] or [`Output::failed`].
+    pub fn confirm(&mut self, group: Group, out: &mut Output) -> Option<Round> {
+        self.of(group, out, Replica::confirm).flatten()
+    }
+
+    /// Hands the group over to the voter of this node. It is closed until the end of the attempt,
+    /// which takes at most an election timeout.
+    pub fn transfer(&mut self, group: Group, to: NodeId, out: &mut Output) -> Result<(), NotNow> {
+        let begun = self.of(group, out, |replica, turn| replica.transfer(to, turn));
+        begun.unwrap_or(Err(NotNow::NotLeader))
+    }
+
+    /// Appends a change of members. The open entry of the slot is proposed before it.
+    pub fn change(
+        &mut self,
+        group: Group,
+        change: Change,
+        out: &mut Output,
+    ) -> Result<Index, NotNow> {
+        let proposed = self.of(group, out, |replica, turn| replica.change(change, turn));
+        proposed.unwrap_or(Err(NotNow::NotLeader))
+    }
+
+    /// None if there is no replica of the group.
+    pub fn role(&self, group: Group) -> Option<Role> {
+        self.replicas.get(&group).map(Replica::role)
+    }
+
+    /// Calls the replica of a group, if there is one.
+    fn of<T>(
+        &mut self,
+        group: Group,
+        out: &mut Output,
+        call: impl FnOnce(&mut Replica, &mut Turn<'_>) -> T,
+    ) -> Option<T> {
+        let before = out.append.len();
+        let replica = self.replicas.get_mut(&group)?;
+        let result = call(replica, &mut Turn { open: self.open, out });
+        self.cache.add(self.open, &out.append[before..]);
+        if replica.is_gone() {
+            self.replicas.remove(&group);
+        }
+        Some(result)
+    }
+
+    /// Calls each replica.
+    fn each(&mut self, out: &mut Output, mut call: impl FnMut(&mut Replica, &mut Turn<'_>)) {
+        let before = out.append.len();
+        for replica in self.replicas.values_mut() {
+            call(replica, &mut Turn { open: self.open, out });
+        }
+        self.cache.add(self.open, &out.append[before..]);
+        self.replicas.retain(|_, it| !it.is_gone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! Three nodes whose messages arrive at once and in order. `tests/` has a world with faults.
+
+use super::*;
+use crate::{Body, Content, EntryHead, Kind, Members, Term};
+
+const SLOTS: u16 = 50;
+
+/// Groups 0 to 50.
+const GROUPS: u16 = SLOTS + 1;
+
+const SESSION: Session = Session(1);
+
+struct Trio {
+    nodes: Vec<(NodeId, Replicas)>,
+    /// The nodes that neither send nor receive.
+    down: BTreeSet<NodeId>,
+}
+
+fn replica(node: NodeId) -> ReplicaId {
+    ReplicaId::new(1, node)
+}
+
+fn nodes() -> impl Iterator<Item = NodeId> {
+    (1..=3).map(NodeId)
+}
+
+/// A group as the formation of a cluster leaves it.
+fn formed(group: u16, node: NodeId) -> RecoveredGroup {
+    let members = Members::of_voters(nodes().map(replica).collect());
+    RecoveredGroup {
+        group: Group(group),
+        replica: replica(node),
+        base: Base { index: Index(1), term: Term(1), members },
+        term: Term(1),
+        vote: None,
+        commit: Index(1),
+        tail: vec![],
+        known: vec![],
+    }
+}
+
+fn config() -> Config {
+    Config { slots: SLOTS, cache_bytes: 1 << 20 }
+}
+
+impl Trio {
+    fn new() -> Self {
+        let of = |node| {
+            let recovered = (0..GROUPS).map(|it| formed(it, node)).collect();
+            (node, Replicas::new(config(), recovered, &mut Output::default()).ok().unwrap())
+        };
+        let mut trio = Self { nodes: nodes().map(of).collect(), down: BTreeSet::new() };
+        for (node, replicas) in &mut trio.nodes {
+            nodes().filter(|it| it != node).for_each(|it| replicas.connected(it, SESSION));
+        }
+        trio
+    }
+
+    fn of(&mut self, node: NodeId) -> &mut Replicas {
+        &mut self.nodes.iter_mut().find(|(it, _)| *it == node).unwrap().1
+    }
+
+    fn leader(&self, group: Group) -> Option<NodeId> {
+        let up = self.nodes.iter().filter(|(node, _)| !self.down.contains(node));
+        let leads = |it: &Replicas| it.role(group).is_some_and(|it| it.leads().is_some());
+        up.filter(|(_, it)| leads(it)).map(|(node, _)| *node).next()
+    }
+
+    /// A tick at each node, and all that follows from it.
+    fn tick(&mut self) {
+        for node in nodes() {
+            self.call(node, |replicas, out| replicas.tick(1, out));
+        }
+    }
+
+    /// A call of a node, and all that follows from it. Each block is durable at once.
+    fn call<T>(
+        &mut self,
+        node: NodeId,
+        call: impl FnOnce(&mut Replicas, &mut Output) -> T,
+    ) -> Option<T> {
+        if self.down.contains(&node) {
+            return None;
+        }
+        let mut out = Output::default();
+        let result = call(self.of(node), &mut out);
+        self.follow(node, out);
+        Some(result)
+    }
+
+    fn follow(&mut self, node: NodeId, mut out: Output) {
+        let block = self.of(node).open;
+        self.of(node).sealed(block);
+        self.of(node).persisted(block, &mut out);
+        for (group, index) in std::mem::take(&mut out.committed) {
+            self.of(node).applied(group, index, &mut out);
+        }
+        for (to, message) in std::mem::take(&mut out.send) {
+            if !self.down.contains(&to) {
+                let mut out = Output::default();
+                self.of(to).step((node, SESSION), true, message, &mut out).unwrap();
+                self.follow(to, out);
+            }
+        }
+    }
+
+    /// The ticks until each group has a leader.
+    fn ticks_to_leaders(&mut self) -> u32 {
+        for tick in 1..200 {
+            self.tick();
+            if (0..GROUPS).all(|it| self.leader(Group(it)).is_some()) {
+                return tick;
+            }
+        }
+        panic!("no leader");
+    }
+}
+
+fn preferred(group: u16) -> NodeId {
+    match group {
+        0 => NodeId(1),
+        _ => NodeId(1 + (group - 1) / 17),
+    }
+}
+
+#[test]
+fn each_group_gets_its_preferred_leader() {
+    let mut trio = Trio::new();
+    assert_eq!(trio.ticks_to_leaders(), ELECTION_TICKS);
+    for group in 0..GROUPS {
+        assert_eq!(trio.leader(Group(group)), Some(preferred(group)), "group {group}");
+    }
+}
+
+/// The second in rank stands three ticks after the first would have.
+#[test]
+fn the_next_in_rank_leads_if_a_node_is_silent() {
+    let mut trio = Trio::new();
+    trio.ticks_to_leaders();
+    (0..4).for_each(|_| trio.tick());
+    trio.down.insert(NodeId(1));
+    let ticks = trio.ticks_to_leaders();
+    assert!((20..=23).contains(&ticks), "{ticks} ticks");
+    for group in 1..=17 {
+        assert_eq!(trio.leader(Group(group)), Some(NodeId(2)), "group {group}");
+    }
+}
+
+/// Both survivors notice that no process has the port, one of them a tick later.
+#[test]
+fn no_wait_if_the_process_is_known_to_be_gone() {
+    let mut trio = Trio::new();
+    trio.ticks_to_leaders();
+    (0..4).for_each(|_| trio.tick());
+    trio.down.insert(NodeId(1));
+    trio.call(NodeId(2), |it, out| it.lost(NodeId(1), true, out));
+    trio.tick();
+    assert_eq!(trio.leader(Group(1)), None, "node 3 still expects the leader");
+    trio.call(NodeId(3), |it, out| it.lost(NodeId(1), true, out));
+    assert!(trio.ticks_to_leaders() <= 2);
+    assert_eq!(trio.leader(Group(1)), Some(NodeId(2)));
+}
+
+#[test]
+fn messages_of_an_older_process_are_dropped() {
+    let mut trio = Trio::new();
+    trio.ticks_to_leaders();
+    let vote = |term| PeerMessage {
+        group: Group(1),
+        from: replica(NodeId(3)),
+        to: replica(NodeId(2)),
+        term: Term(term),
+        body: Body::Vote {
+            pre: false,
+            transfer: true,
+            last: (Index(9), Term(2)),
+            commit: (Index(1), Term(1)),
+        },
+    };
+    let of_term = |trio: &mut Trio, session| {
+        let mut out = Output::default();
+        trio.of(NodeId(2)).step((NodeId(3), session), true, vote(9), &mut out).map(|()| out.votes)
+    };
+    trio.of(NodeId(2)).connected(NodeId(3), Session(2));
+    assert_eq!(of_term(&mut trio, SESSION), Ok(vec![]));
+    let granted = vec![(Group(1), Term(9), Some(replica(NodeId(3))))];
+    assert_eq!(of_term(&mut trio, Session(2)), Ok(granted));
+    // A node speaks for its own replicas only.
+    let mut out = Output::default();
+    let other = trio.of(NodeId(2)).step((NodeId(1), SESSION), true, vote(10), &mut out);
+    assert_eq!(other, Err(Lie::Peer("a message of another node")));
+}
+
+#[test]
+fn a_new_replica_does_not_replace_a_voter() {
+    let mut trio = Trio::new();
+    let new = ReplicaId::new(2, NodeId(3));
+    let replicas = trio.of(NodeId(3));
+    let mut out = Output::default();
+    let refused = replicas.create(Group(1), new, &[], &mut out);
+    assert_eq!(refused, Err(StillVoter(replica(NodeId(3)))));
+    replicas.remove(Group(1));
+    assert_eq!(replicas.role(Group(1)), None);
+    assert_eq!(replicas.create(Group(1), new, &[], &mut out), Ok(()));
+    assert_eq!(out.born, [(Group(1), new)]);
+}
+
+/// Records leave memory in their order, but not before they are durable.
+#[test]
+fn the_oldest_durable_records_leave_memory() {
+    let mut cache = Cache::new(250);
+    let entry = |index| {
+        let content = Content::Records(Bytes::from(vec![0; 100]));
+        (Group(1), Entry { index: Index(index), term: Term(2), content })
+    };
+    cache.add(BlockNumber(1), &[entry(1), entry(2)]);
+    cache.add(BlockNumber(2), &[entry(3), entry(4)]);
+    assert!(cache.pop(BlockNumber(0)).is_none());
+    let popped = |cache: &mut Cache, durable| cache.pop(BlockNumber(durable)).map(|it| it.index.0);
+    assert_eq!(popped(&mut cache, 1), Some(1));
+    assert_eq!(popped(&mut cache, 1), Some(2));
+    assert_eq!(popped(&mut cache, 1), None, "200 bytes are left");
+    cache.add(BlockNumber(3), &[entry(5)]);
+    assert_eq!(popped(&mut cache, 1), None, "not durable");
+    assert_eq!(popped(&mut cache, 2), Some(3));
+}
+
+/// What a node proposes is committed at all, and read in the background once it left memory.
+#[test]
+fn a_leader_commits_and_forgets() {
+    let mut trio = Trio::new();
+    trio.ticks_to_leaders();
+    let group = Group(1);
+    let tiny = Config { cache_bytes: 0, ..config() };
+    trio.of(NodeId(1)).cache = Cache::new(tiny.cache_bytes);
+    let records = Bytes::from_static(b"records");
+    let index = trio.call(NodeId(1), |it, out| it.propose(group, records.clone(), out)).unwrap();
+    assert_eq!(index, Index(3), "after the base and the leader's first entry");
+    let kind = Kind::Records { bytes: 7 };
+    let head = EntryHead { index, term: Term(2), kind };
+    assert_eq!(trio.of(NodeId(3)).replicas[&group].head(index), Some(head));
+    // Node 3 has lost it.
+    let mut out = Output::default();
+    let leader = trio.of(NodeId(1));
+    leader.connected(NodeId(3), Session(2));
+    let from = (NodeId(3), Session(2));
+    let message = |body| PeerMessage {
+        group,
+        from: replica(NodeId(3)),
+        to: replica(NodeId(1)),
+        term: Term(2),
+        body,
+    };
+    leader.step(from, true, message(Body::Heard { round: None }), &mut out).unwrap();
+    let rejected = Body::Rejected { at: Index(3), hint: (Index(2), Term(2)) };
+    leader.step(from, true, message(rejected), &mut out).unwrap();
+    assert_eq!(out.fetch, [(group, Index(3)..=Index(3))]);
+}
