@@ -41,7 +41,7 @@ pub use entry::{Content, Entry, EntryHead, Kind};
 pub use ids::{BlockNumber, Group, Index, NodeId, ReplicaId, Session, Term};
 pub use members::{Base, Change, Members};
 pub use message::{Body, PeerMessage, Round};
-pub use output::{Output, Role};
+pub use output::{Output, Record, Role};
 pub use replica::{NotNow, RecoveredGroup, Refused};
 pub use replicas::{Config, Replicas, StillVoter};
 pub use validation::Lie;

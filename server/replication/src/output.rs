@@ -3,23 +3,14 @@
 use crate::{Base, Entry, Group, Index, Members, NodeId, PeerMessage, ReplicaId, Round, Term};
 use std::ops::RangeInclusive;
 
-/// The consequences of calls. The caller performs all of them, in any order, and empties it.
+/// The consequences of calls. The caller performs all of them, and empties it.
 ///
-/// What goes to the log belongs to the open block: the block that collects entries. Messages may
-/// leave at once; those that have to wait for a flush come out of `Replicas::persisted`.
+/// Messages may leave at once; those that have to wait for a flush come out of
+/// `Replicas::persisted`.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Entries for the open block, in this order. An entry makes void each entry of its group that
-    /// stands before it in the log, and has an index of at least its own.
-    pub append: Vec<(Group, Entry)>,
-    /// Terms and votes for the open block.
-    pub votes: Vec<(Group, Term, Option<ReplicaId>)>,
-    /// Birth markers for the open block: all older entries of the group are void, and so are older
-    /// terms and votes.
-    pub born: Vec<(Group, ReplicaId)>,
-    /// Restore markers for the open block: all older entries of the group are void, and the log
-    /// begins at the base. Once it is durable, the machines of the group load the snapshot.
-    pub install: Vec<(Group, Base)>,
+    /// Records for the open block, in this order.
+    pub log: Vec<(Group, Record)>,
     pub send: Vec<(NodeId, PeerMessage)>,
     /// The new commit index of a group. Followers apply the entries up to it.
     pub committed: Vec<(Group, Index)>,
@@ -38,6 +29,21 @@ pub struct Output {
     pub restore: Vec<(Group, ReplicaId)>,
     /// Groups whose replica here is no longer a member, and was dropped.
     pub gone: Vec<Group>,
+}
+
+/// A record of a group in the log of the shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Record {
+    /// A new replica: all older records of the group are void, and the log begins at index 0.
+    Born(ReplicaId),
+    /// A snapshot: all older entries of the group are void, and the log begins at the base. Once
+    /// the record is durable, the machines of the group load the snapshot.
+    Installed(Base),
+    /// The term, and the vote in it.
+    Vote(Term, Option<ReplicaId>),
+    /// An entry makes void each entry of its group that stands before it in the log, and has an
+    /// index of at least its own. A durable block is never rewritten.
+    Entry(Entry),
 }
 
 /// The part of a replica in its group.

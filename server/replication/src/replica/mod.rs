@@ -13,7 +13,7 @@ mod ready;
 
 use crate::convert::message_to_raft;
 use crate::log::{Log, Start};
-use crate::output::{Output, Role};
+use crate::output::{Output, Record, Role};
 use crate::ranks::{self, ELECTION_TICKS};
 use crate::rounds::Rounds;
 use crate::unflushed::Unflushed;
@@ -116,7 +116,7 @@ impl Replica {
         placed: &[ReplicaId],
         turn: &mut Turn<'_>,
     ) -> Self {
-        turn.out.born.push((group, id));
+        turn.out.log.push((group, Record::Born(id)));
         let mut replica = Self::new(slots, group, id, Log::default(), placed);
         replica.unflushed.begin(turn.open);
         replica

@@ -5,7 +5,7 @@ use crate::convert::{
     base_from_raft, change_from_raft, change_to_raft, entry_from_raft, members_from_raft,
     message_from_raft, replica_from_raft, round_of, term_from_raft,
 };
-use crate::output::Role;
+use crate::output::{Record, Role};
 use crate::{Body, Entry, Index, PeerMessage};
 use raft::eraftpb::{Entry as RaftEntry, EntryType, Message};
 use raft::{INVALID_ID, ReadState, Ready, StateRole};
@@ -68,7 +68,7 @@ impl Replica {
         self.raft.mut_store().install(base.clone());
         self.set_members(base.members.clone());
         self.machines = Index(0);
-        turn.out.install.push((self.group, base));
+        turn.out.log.push((self.group, Record::Installed(base)));
     }
 
     fn take_vote(&mut self, ready: &Ready, turn: &mut Turn<'_>) {
@@ -78,14 +78,15 @@ impl Replica {
         // The state also changes with the commit index, which the headers of entries have.
         if vote != self.vote {
             self.vote = vote;
-            turn.out.votes.push((self.group, vote.0, vote.1));
+            turn.out.log.push((self.group, Record::Vote(vote.0, vote.1)));
         }
     }
 
     fn take_entries(&mut self, entries: Vec<RaftEntry>, turn: &mut Turn<'_>) {
         let entries: Vec<Entry> = entries.into_iter().map(entry_from_raft).collect();
         self.raft.mut_store().append(&entries);
-        turn.out.append.extend(entries.into_iter().map(|it| (self.group, it)));
+        let records = entries.into_iter().map(|it| (self.group, Record::Entry(it)));
+        turn.out.log.extend(records);
     }
 
     fn take_reads(&mut self, reads: Vec<ReadState>, turn: &mut Turn<'_>) {

@@ -1,5 +1,6 @@
 //! The order in which records leave memory: the oldest first, once they are durable.
 
+use crate::output::Record;
 use crate::{BlockNumber, Content, Entry, Group, Index, Term};
 use std::collections::VecDeque;
 
@@ -25,9 +26,10 @@ impl Cache {
         Self { limit, bytes: 0, entries: VecDeque::new() }
     }
 
-    /// Adds entries of the open block.
-    pub(super) fn add(&mut self, block: BlockNumber, appended: &[(Group, Entry)]) {
-        for (group, Entry { index, term, content }) in appended {
+    /// Adds the entries among these records of the open block.
+    pub(super) fn add(&mut self, block: BlockNumber, log: &[(Group, Record)]) {
+        for (group, record) in log {
+            let Record::Entry(Entry { index, term, content }) = record else { continue };
             if let Content::Records(records) = content {
                 let (group, index, term) = (*group, *index, *term);
                 self.bytes += records.len();

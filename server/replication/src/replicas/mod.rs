@@ -2,7 +2,7 @@
 //!
 //! The caller has the log, the connections and the clock. Its duties:
 //!
-//! - **Blocks.** What an [`Output`] has for the log belongs to the open block. When the disk is
+//! - **Blocks.** The records of an [`Output`] for the log belong to the open block. When the disk is
 //!   free, the caller proposes the open entry of each slot ([`Replicas::propose`]), ends the block
 //!   ([`Replicas::sealed`]), and reports when it is durable ([`Replicas::persisted`]).
 //! - **Machines.** Followers apply entries once they are committed, leaders when they accept them.
@@ -259,10 +259,10 @@ impl Replicas {
         out: &mut Output,
         call: impl FnOnce(&mut Replica, &mut Turn<'_>) -> T,
     ) -> Option<T> {
-        let before = out.append.len();
+        let before = out.log.len();
         let replica = self.replicas.get_mut(&group)?;
         let result = call(replica, &mut Turn { open: self.open, out });
-        self.cache.add(self.open, &out.append[before..]);
+        self.cache.add(self.open, &out.log[before..]);
         if replica.is_gone() {
             self.replicas.remove(&group);
         }
@@ -271,11 +271,11 @@ impl Replicas {
 
     /// Calls each replica.
     fn each(&mut self, out: &mut Output, mut call: impl FnMut(&mut Replica, &mut Turn<'_>)) {
-        let before = out.append.len();
+        let before = out.log.len();
         for replica in self.replicas.values_mut() {
             call(replica, &mut Turn { open: self.open, out });
         }
-        self.cache.add(self.open, &out.append[before..]);
+        self.cache.add(self.open, &out.log[before..]);
         self.replicas.retain(|_, it| !it.is_gone());
     }
 }

@@ -1,7 +1,7 @@
 //! Three nodes whose messages arrive at once and in order. `tests/` has a world with faults.
 
 use super::*;
-use crate::{Body, Content, EntryHead, Kind, Members, Term};
+use crate::{Body, Content, EntryHead, Kind, Members, Record, Term};
 
 const SLOTS: u16 = 50;
 
@@ -179,11 +179,11 @@ fn messages_of_an_older_process_are_dropped() {
     };
     let of_term = |trio: &mut Trio, session| {
         let mut out = Output::default();
-        trio.of(NodeId(2)).step((NodeId(3), session), true, vote(9), &mut out).map(|()| out.votes)
+        trio.of(NodeId(2)).step((NodeId(3), session), true, vote(9), &mut out).map(|()| out.log)
     };
     trio.of(NodeId(2)).connected(NodeId(3), Session(2));
     assert_eq!(of_term(&mut trio, SESSION), Ok(vec![]));
-    let granted = vec![(Group(1), Term(9), Some(replica(NodeId(3))))];
+    let granted = vec![(Group(1), Record::Vote(Term(9), Some(replica(NodeId(3)))))];
     assert_eq!(of_term(&mut trio, Session(2)), Ok(granted));
     // A node speaks for its own replicas only.
     let mut out = Output::default();
@@ -202,7 +202,7 @@ fn a_new_replica_does_not_replace_a_voter() {
     replicas.remove(Group(1));
     assert_eq!(replicas.role(Group(1)), None);
     assert_eq!(replicas.create(Group(1), new, &[], &mut out), Ok(()));
-    assert_eq!(out.born, [(Group(1), new)]);
+    assert_eq!(out.log, [(Group(1), Record::Born(new))]);
 }
 
 /// Records leave memory in their order, but not before they are durable.
@@ -211,7 +211,7 @@ fn the_oldest_durable_records_leave_memory() {
     let mut cache = Cache::new(250);
     let entry = |index| {
         let content = Content::Records(Bytes::from(vec![0; 100]));
-        (Group(1), Entry { index: Index(index), term: Term(2), content })
+        (Group(1), Record::Entry(Entry { index: Index(index), term: Term(2), content }))
     };
     cache.add(BlockNumber(1), &[entry(1), entry(2)]);
     cache.add(BlockNumber(2), &[entry(3), entry(4)]);

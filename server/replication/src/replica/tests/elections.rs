@@ -46,7 +46,7 @@ fn a_replica_that_installs_a_snapshot_does_not_stand() {
     let mut bench = Bench::follower();
     let installed = base(50, 2, &[1, 2, 3]);
     bench.hear(2, TERM, Body::Install { base: installed.clone() });
-    assert_eq!(bench.out.install, [(GROUP, installed)]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Installed(installed))]);
     let stays = |bench: &mut Bench| {
         bench.tick(100);
         bench.hear(2, TERM, Body::StandNow);
@@ -66,7 +66,7 @@ fn a_replica_that_installs_a_snapshot_does_not_stand() {
 #[test]
 fn a_born_replica_waits_for_a_snapshot() {
     let mut bench = Bench::born();
-    assert_eq!(bench.out.born, [(GROUP, replica(ME))]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Born(replica(ME)))]);
     bench.tick(100);
     assert_eq!(bench.replica.role(), Role::Follower { leader: None });
     // It knows its leader from the placement. Its entries begin after the base of a snapshot.

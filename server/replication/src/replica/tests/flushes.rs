@@ -33,7 +33,7 @@ fn a_quorum_of_others_commits_before_the_leaders_flush() {
 fn an_acknowledgement_waits_for_the_block_of_its_entries() {
     let mut bench = Bench::follower();
     bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2)]));
-    assert_eq!(bench.out.append, [(GROUP, entry(13, 2))]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Entry(entry(13, 2)))]);
     let first = bench.seal();
     bench.hear(2, TERM, append((13, 2), 12, &[entry(14, 2)]));
     // An append without entries is acknowledged with the block of the entries before it.
@@ -55,7 +55,7 @@ fn an_acknowledgement_waits_for_the_block_of_its_entries() {
 fn a_vote_waits_until_it_is_durable() {
     let mut bench = Bench::new();
     bench.hear(3, Term(3), vote(false, (12, 2)));
-    assert_eq!(bench.out.votes, [(GROUP, Term(3), Some(replica(3)))]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Vote(Term(3), Some(replica(3))))]);
     assert_eq!(bench.sent_to(3), []);
     bench.flush();
     assert_eq!(bench.sent_to(3), [granted(false)]);
@@ -66,7 +66,7 @@ fn a_vote_waits_until_it_is_durable() {
 fn a_later_term_is_durable_before_it_is_acknowledged() {
     let mut bench = Bench::follower();
     bench.hear(3, Term(3), append((12, 2), 12, &[]));
-    assert_eq!(bench.out.votes, [(GROUP, Term(3), None)]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Vote(Term(3), None))]);
     assert_eq!(bench.sent_to(3), []);
     bench.flush();
     assert_eq!(bench.sent_to(3), [Body::Appended { last: LAST }]);
@@ -79,7 +79,7 @@ fn a_candidate_asks_when_its_own_vote_is_durable() {
     let is_vote = |pre: bool, bodies: &[Body]| matches!(bodies, [Body::Vote { pre: it, transfer: false, .. }] if *it == pre);
     assert!(is_vote(true, &bench.sent_to(3)), "a pre-vote does not wait");
     bench.hear(3, Term(3), granted(true));
-    assert_eq!(bench.out.votes, [(GROUP, Term(3), Some(replica(ME)))]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Vote(Term(3), Some(replica(ME))))]);
     assert_eq!(bench.sent_to(3), []);
     bench.flush();
     assert!(is_vote(false, &bench.sent_to(3)));
@@ -124,7 +124,11 @@ fn another_leader_replaces_entries() {
     let mut bench = Bench::follower();
     bench.hear(2, TERM, append((12, 2), 12, &[entry(13, 2), entry(14, 2)]));
     bench.hear(3, Term(3), append((12, 2), 12, &[entry(13, 3)]));
-    let appended: Vec<Entry> = bench.out.append.iter().map(|it| it.1.clone()).collect();
+    let entry_of = |(_, record): &(Group, Record)| match record {
+        Record::Entry(entry) => Some(entry.clone()),
+        _ => None,
+    };
+    let appended: Vec<Entry> = bench.out.log.iter().filter_map(entry_of).collect();
     assert_eq!(appended, [entry(13, 2), entry(14, 2), entry(13, 3)]);
     bench.flush();
     assert_eq!(bench.sent_to(3), [Body::Appended { last: Index(13) }]);

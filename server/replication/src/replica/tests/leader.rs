@@ -125,7 +125,7 @@ fn one_change_of_members_is_in_progress() {
     let add = Change::AddLearner(new);
     assert_eq!(change(&mut bench, add), Ok(Index(14)));
     let added = Entry { index: Index(14), term: Term(3), content: Content::Change(add) };
-    assert_eq!(bench.out.append, [(GROUP, added)]);
+    assert_eq!(bench.out.log, [(GROUP, Record::Entry(added))]);
     // It is pending until it is applied: a hanging disk of the leader blocks changes.
     bench.hear(2, Term(3), Body::Appended { last: Index(14) });
     bench.hear(3, Term(3), Body::Appended { last: Index(14) });
