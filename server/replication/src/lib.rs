@@ -1,7 +1,7 @@
 //! All raft groups of one shard of one node. Sans-I/O: no clock, no file, no socket. This is the
 //! only crate that names `raft`; the types of its interface are its own.
 //!
-//! `docs/raft.md` has the words, the rules that this crate keeps, and the measurements behind them.
+//! `docs/raft.md` has the words, the rules that this crate keeps, and the measurements for them.
 //!
 //! - [`replicas`]: all replicas of the shard, and the duties of the caller. Start here.
 //! - [`ids`]: the numbers of groups, nodes, replicas, terms and entries.

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(crate) struct Unflushed {
-    /// By block. The log of the shard has few blocks that are not durable: usually two.
+    /// The blocks in their order. The log of the shard has few blocks that are not durable: usually
+    /// two.
     blocks: VecDeque<Waiting>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! The caller has the log, the connections and the clock. Its duties:
 //!
-//! - **Blocks.** The records of an [`Output`] for the log belong to the open block. When the disk is
-//!   free, the caller proposes the open entry of each slot ([`Replicas::propose`]), ends the block
-//!   ([`Replicas::sealed`]), and reports when it is durable ([`Replicas::persisted`]).
+//! - **Blocks.** The records of an [`Output`] for the log belong to the open block. When the disk
+//!   is free, the caller proposes the open entry of each slot ([`Replicas::propose`]), ends the
+//!   block ([`Replicas::sealed`]), and reports when it is durable ([`Replicas::persisted`]).
 //! - **Machines.** Followers apply entries once they are committed, leaders when they accept them.
 //!   [`Replicas::applied`] says how far the machines of a group are, in any role. A leader that is
 //!   deposed takes its open entry out of the block, and loads the group again.
@@ -212,8 +212,8 @@ impl Replicas {
         }
     }
 
-    /// The entries of an [`Output::fetch`] that begins with `first`: fewer, or none, if the log does
-    /// not have them any more.
+    /// The entries of an [`Output::fetch`] that begins with `first`: fewer, or none, if the log
+    /// does not have them any more.
     pub fn fetched(&mut self, group: Group, first: Index, entries: Vec<Entry>, out: &mut Output) {
         self.of(group, out, |replica, turn| replica.fetched(first, entries, turn));
     }

@@ -225,7 +225,7 @@ fn the_oldest_durable_records_leave_memory() {
     assert_eq!(popped(&mut cache, 2), Some(3));
 }
 
-/// What a node proposes is committed at all, and read in the background once it left memory.
+/// A proposal is committed. Once it has left memory, it is read in the background.
 #[test]
 fn a_leader_commits_and_forgets() {
     let mut trio = Trio::new();

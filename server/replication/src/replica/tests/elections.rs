@@ -99,7 +99,7 @@ fn recovery_refuses_a_group_that_cannot_be() {
     assert_eq!(refused(hole), Err(Refused::Hole));
 }
 
-/// Changes after the base are applied again, as far as they are committed.
+/// Committed changes after the base are applied again.
 #[test]
 fn recovery_applies_changes() {
     let learner = replica(4);

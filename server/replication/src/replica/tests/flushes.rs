@@ -1,4 +1,4 @@
-//! What waits for a flush, and what does not.
+//! The messages that wait for a flush, and those that do not.
 
 use super::*;
 
@@ -76,7 +76,8 @@ fn a_later_term_is_durable_before_it_is_acknowledged() {
 fn a_candidate_asks_when_its_own_vote_is_durable() {
     let mut bench = Bench::new();
     bench.tick(20);
-    let is_vote = |pre: bool, bodies: &[Body]| matches!(bodies, [Body::Vote { pre: it, transfer: false, .. }] if *it == pre);
+    let is_vote =
+        |pre: bool, bodies: &[Body]| matches!(bodies, [Body::Vote { pre: it, .. }] if *it == pre);
     assert!(is_vote(true, &bench.sent_to(3)), "a pre-vote does not wait");
     bench.hear(3, Term(3), granted(true));
     assert_eq!(bench.out.log, [(GROUP, Record::Vote(Term(3), Some(replica(ME))))]);
