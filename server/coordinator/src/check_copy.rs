@@ -17,7 +17,7 @@ use muster_codec::record_batch::{BatchHeader, Record};
 use muster_codec::records::key_group;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The approximate memory of a copy.
+/// The memory of a copy, approximately, at which it drops half of its groups.
 pub const CHECK_COPY_BYTES_MAX: usize = 4 << 20;
 
 /// The most members, offsets and partitions of a group that is compared: less than a millisecond of

@@ -34,7 +34,8 @@ pub trait Topics {
     fn name(&self, id: Uuid) -> Option<&str>;
     /// The number of partitions; None if the topic does not exist.
     fn partitions(&self, name: &str) -> Option<i32>;
-    /// Increases whenever a topic is created, extended, moved to other racks or deleted.
+    /// A number that increases whenever a topic is created, extended, moved to other racks or
+    /// deleted.
     fn version(&self) -> i64;
     /// The version at which the newest topic was created.
     fn version_of_newest(&self) -> i64;

@@ -291,7 +291,8 @@ impl Causes {
     }
 }
 
-/// For example `2 joined (a, b), 1 left (c of app at /10.0.0.1: 'the consumer is being closed')`.
+/// The causes as text, such as `2 joined (a, b), 1 left (c of app at /10.0.0.1: 'the consumer is
+/// being closed')`.
 impl fmt::Display for Causes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (cause, count)) in self.iter().enumerate() {

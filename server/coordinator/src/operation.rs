@@ -8,8 +8,8 @@ use muster_codec::records::{
     StreamsGroupCurrentMemberAssignmentValue,
 };
 
-/// The most bytes of a record without its texts and partitions: lengths, versions, share of the
-/// batch.
+/// The most bytes of a record without its texts and partitions: lengths, versions, and its part of
+/// the batch header.
 const RECORD_BYTES: usize = 64;
 /// The bytes of a topic in a target or an assignment, without its partitions.
 const TOPIC_BYTES: usize = 24;

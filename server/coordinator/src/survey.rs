@@ -10,8 +10,9 @@ use crate::snapshot::UnloadedGroup;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The weights of a page: copying this number of offsets of a loaded group weighs as much as one
-/// group; reading the offsets of an unloaded group in place weighs as much as four.
+/// The cost of a group in a page, in units of one group. The offsets of a loaded group are copied:
+/// this number of offsets adds one unit. The offsets of an unloaded group are read in place: the
+/// group costs `UNLOADED_WEIGHT` units, and each of its offsets one more.
 const OFFSETS_PER_WEIGHT: usize = 4;
 const UNLOADED_WEIGHT: usize = 4;
 
@@ -66,8 +67,8 @@ pub struct SurveyedGroup<'p> {
 }
 
 impl Coordinator {
-    /// Adds the groups after an id until `room` is used up. A group uses one, and more if it has
-    /// many offsets. Returns the last id if groups may be left.
+    /// Adds the groups after an id until `room` is used up. A group uses one unit of it, and more
+    /// if it is unloaded or has many offsets. Returns the last id if groups may be left.
     pub fn survey(
         &self,
         after: Option<&str>,
@@ -137,7 +138,8 @@ impl Coordinator {
         self.add_in_place(group, page)
     }
 
-    /// Adds an unloaded group's offsets without loading them. Returns the work in groups.
+    /// Adds an unloaded group's offsets without loading them. Returns the cost in units of one
+    /// group.
     fn add_in_place(&self, group: &UnloadedGroup<'_>, page: &mut GroupsPage) -> usize {
         let count = group.entry.offsets_len as usize;
         if count > SURVEYED_OFFSETS_MAX {

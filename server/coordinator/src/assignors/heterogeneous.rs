@@ -55,7 +55,8 @@ struct Topic {
     free: Vec<u32>,
 }
 
-/// The numbers are indexes of topics; in `Conclude`, a member's place.
+/// The pass, with the index of the next topic in `topics`; in `Conclude`, with the place of the
+/// next member.
 #[derive(Debug, Clone, Copy)]
 enum Pass {
     Scan(usize),

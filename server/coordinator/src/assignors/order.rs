@@ -42,7 +42,7 @@ impl VisitOrder {
         self.joined.insert(self.visit(member, hash, joined));
     }
 
-    /// Takes the same arguments as [`Self::insert`].
+    /// Removes a member. The arguments are the same as for [`Self::insert`].
     pub fn remove(&mut self, member: MemberIndex, hash: u32, joined: u64) {
         self.most = self.most.max(self.len());
         let visit = self.visit(member, hash, joined);

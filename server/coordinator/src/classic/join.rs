@@ -191,8 +191,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Asks the client to join again with a member id. That shows that the client received the
-    /// answer (KIP-394).
+    /// Asks the client to join again with a member id. The client's second JoinGroup shows that
+    /// this answer arrived (KIP-394).
     fn require_member_id(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -19,7 +19,8 @@ pub(crate) struct Identity {
     pub(crate) session_timeout_ms: i32,
 }
 
-/// An assignment strategy that a member offers, with metadata that is opaque to us.
+/// An assignment strategy that a member offers, with its metadata. The coordinator reads only the
+/// metadata of consumers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Protocol {
     pub(crate) name: Text,

@@ -36,7 +36,7 @@ impl ClassicGroup {
         self.uses_consumer_protocol()
     }
 
-    /// All members, in the order of the group.
+    /// All members, in Kafka's order of iteration.
     pub(crate) fn migrated_members(&self) -> Vec<MigratedMember> {
         let members = self.members.iter().map(|member| MigratedMember {
             identity: member.identity.clone(),
@@ -46,7 +46,7 @@ impl ClassicGroup {
         members.collect()
     }
 
-    /// Answers all parked requests with errors, because the group gets another protocol.
+    /// Answers all parked requests with errors, because the group is removed or converted.
     pub(crate) fn dismiss_all(&mut self, turn: &mut Turn<'_, '_>) {
         for member_id in self.members.ids() {
             if let Some(parked) = self.members.take_parked_join(&member_id) {

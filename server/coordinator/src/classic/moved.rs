@@ -14,7 +14,9 @@ use muster_codec::records::GroupMetadataValue;
 const COMPARED_BYTES_MAX: usize = 256 << 10;
 
 impl ClassicGroup {
-    /// The difference between the group's record and the next one.
+    /// Compares the assignments in the group's last record with the assignments in `record`, its
+    /// next one: the number of members whose assignment changed, and the number of partitions that
+    /// they got.
     pub(super) fn moved_by(&self, record: &GroupMetadataValue<'_>) -> Moved {
         let known = self.durable().into_iter().flat_map(|durable| &durable.members);
         let known: HashMap<&str, &[u8]> =

@@ -32,9 +32,10 @@
 //! 5. To CompletingRebalance, or to Empty if no member has joined.
 //!
 //! "Rebalance" is the transition to PreparingRebalance, and at once to CompletingRebalance if all
-//! members have joined. "The late" are the members that did not join, or sync, in time. The fifth
-//! state, Dead, has no column: a deleted group is removed at once, so that requests find no group.
-//! OffsetFetch, ListGroups and DescribeGroups are answered in each state.
+//! members have joined. A "newcomer" has no member id yet, or a pending one. A "stranger" sends a
+//! member id that the group does not know. "The late" are the members that did not join, or sync,
+//! in time. The fifth state, Dead, has no column: a deleted group is removed at once, so that
+//! requests find no group. OffsetFetch, ListGroups and DescribeGroups are answered in each state.
 
 /// The state of a classic group (`ClassicGroupState` in Kafka).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -93,7 +93,8 @@ impl ConsumerGroup {
             let timeout_ms = member.profile.classic.as_ref().map(|it| it.session_timeout_ms);
             if let (Some(number), Some(ms)) = (group.members.slot_number(member_id), timeout_ms) {
                 group.start_session(turn, number, ms);
-                // The current request is from another member.
+                // `start_session` noted the connection of the current request, which is another
+                // member's.
                 let slot = group.members.slot_mut(number);
                 slot.into_iter().for_each(|slot| slot.timers.heard_on = None);
             }

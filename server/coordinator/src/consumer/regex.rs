@@ -140,7 +140,7 @@ pub(crate) enum Change {
     None,
     /// The new expression is not resolved yet.
     Unresolved,
-    /// The new expression is resolved.
+    /// The new expression is resolved, or the member no longer has an expression.
     Resolved,
 }
 

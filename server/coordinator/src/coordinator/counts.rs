@@ -20,7 +20,8 @@ pub struct Counts {
     pub recounted: Gauges,
 }
 
-/// The most timers of a member, of a group, and of a coordinator itself.
+/// The most timers of a member, of a group, and of a coordinator itself. A coordinator has one more
+/// while it deletes groups in slices, and one more while it loads offsets in slices.
 pub const TIMERS_PER_MEMBER_MAX: usize = 4;
 pub const TIMERS_PER_GROUP_MAX: usize = 2;
 pub const TIMERS_OF_ITS_OWN_MAX: usize = 1;

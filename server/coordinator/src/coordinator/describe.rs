@@ -2,7 +2,8 @@
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is described as Dead.
-//! - There is no authorizer: a client that asks for its allowed operations on a group gets all.
+//! - This crate has no authorizer: a client that asks for its allowed operations on a group gets
+//!   all. The caller removes the operations that ACLs deny.
 //! - A group, or a list of groups, that exceeds the answer's budget gets UNKNOWN_SERVER_ERROR.
 //!   Kafka has neither this limit nor an error for it.
 
@@ -30,8 +31,8 @@ use muster_codec::{AnswerBudget, ErrorCode, Field, Str};
 /// From this version on, DescribeGroups has an error for unknown groups (KIP-1043).
 const GROUP_ID_NOT_FOUND_FROM: i16 = 6;
 
-/// The operations on a group, all allowed because there is no authorizer here: read, delete,
-/// describe, describe configs, alter configs (Kafka's `AclOperation` codes as bits).
+/// All operations on a group: read, delete, describe, describe configs, alter configs (Kafka's
+/// `AclOperation` codes as bits). The caller removes the operations that ACLs deny.
 const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// The error of a group or list that exceeds the answer's budget.

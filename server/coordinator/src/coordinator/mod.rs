@@ -218,8 +218,8 @@ impl Coordinator {
         output
     }
 
-    /// Called when all records of the log are replayed. Sessions and deadlines start at `now`. A
-    /// regular expression is up to date if it was resolved at this version of the topics or later.
+    /// Called when all records of the log are replayed. Sessions and deadlines start at `now`.
+    /// Regular expressions that were resolved at another version of the topics are resolved again.
     pub fn loaded(&mut self, now: i64, wall: Wall, topics: &dyn Topics) {
         let mut output = Output::default();
         let (others, client) = (Held::default(), None);

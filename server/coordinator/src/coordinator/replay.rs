@@ -108,7 +108,8 @@ impl Coordinator {
         self.counters.gauges.pending_offsets = self.pending.len() as u64;
     }
 
-    /// Removes a group that is empty, or whose creation failed. Returns whether it was removed.
+    /// Removes the entry of a group id that has neither a group nor offsets, committed or pending.
+    /// Returns whether it was removed.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
         let is_removed =
             self.pending.of(group_id).is_none() && self.groups.remove_if_vacant(group_id);

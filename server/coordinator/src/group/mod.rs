@@ -179,7 +179,7 @@ impl Group {
         }
     }
 
-    /// The number of members.
+    /// The number of members; in a classic group, of the members in its last record.
     pub(crate) fn members(&self) -> usize {
         match self {
             Self::Classic(group) => group.durable().map_or(0, |durable| durable.members.len()),

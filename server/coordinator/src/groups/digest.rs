@@ -61,7 +61,7 @@ pub(crate) fn hash_of(
     Some(hash.digest())
 }
 
-/// Hashes the pending offsets. Those of a partition are in the order of their records.
+/// Hashes the pending offsets. The offsets of one partition are in the order of their records.
 fn hash_pending(hash: &mut Xxh3, pending: &GroupPending) {
     for (topic, partition, of_partition) in pending.iter() {
         hash_text(hash, topic);

@@ -104,7 +104,8 @@ impl Groups {
         self.ids.remove(group_id);
     }
 
-    /// Removes a vacant entry of a group without pending offsets. Returns whether it was removed.
+    /// Removes an entry if it is vacant; the caller has checked that the group has no pending
+    /// offsets. Returns whether it was removed.
     pub(crate) fn remove_if_vacant(&mut self, group_id: &str) -> bool {
         let is_vacant = self.get(group_id).is_some_and(Entry::is_vacant);
         if is_vacant {

@@ -1,5 +1,5 @@
-//! The metadata and assignments of the classic consumer protocol. Only this module reads or writes
-//! them; elsewhere they are opaque.
+//! The metadata and assignments of the classic consumer protocol, for members that are converted or
+//! that stay in a consumer group. Only this module writes them; [`crate::classic`] reads them, too.
 
 use crate::classic::Protocol;
 use crate::consumer::member::{Classic, Profile};

@@ -148,7 +148,8 @@ pub(crate) trait Kind: Debug + Default {
         change: ProfileChange<'_, Self::Profile>,
     ) -> Result<ProfileEffect<Self::EpochFields>, Refusal>;
 
-    /// The hash of the subscribed topics that the group knows.
+    /// The hash of the subscribed topics with which a new hash is compared. The group epoch is
+    /// bumped if they differ.
     fn known_hash(group: &Group<Self>) -> i64;
 
     /// The subscriptions after a change. The hash of their topics is recorded with the group epoch.
@@ -235,7 +236,7 @@ pub(crate) trait Kind: Debug + Default {
     ) -> bool;
 
     /// Adjusts a step for partitions that the member has under one key and should have under
-    /// another.
+    /// another, such as a standby task that becomes active.
     fn change_roles(
         _assigned: &Owned<Self::Key>,
         _target: &Part<Self>,

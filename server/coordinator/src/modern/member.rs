@@ -110,7 +110,8 @@ impl<K> Current<K> {
 }
 
 impl<K: Key> Current<K> {
-    /// The partitions that a step assigns to a member. The member is counted once per epoch.
+    /// The partitions that the step to `next` assigns to the member. The member counts only with
+    /// its first such step in an epoch.
     pub(crate) fn moved_to(&self, next: &Self) -> Moved {
         let partitions = next.assigned.len_without(&self.assigned) as u32;
         let is_first = partitions > 0 && !self.assigned.has_since(next.epoch);

@@ -100,7 +100,7 @@ impl<C: Steps> MemberTargets<C> {
         self.members.insert(number, Member { hash, joined, target: None });
     }
 
-    /// Adds a member that takes over the place and the target of another.
+    /// Adds a member that replaces the static member `former`, with the target of `former`.
     pub(crate) fn replace(&mut self, former: u32, number: u32, member_id: &str) {
         let target = self.members.get(&former).and_then(|member| member.target.clone());
         self.join(number, member_id);

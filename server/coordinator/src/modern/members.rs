@@ -107,7 +107,8 @@ impl<K: Kind> Members<K> {
         self.by_id.get(member_id).copied()
     }
 
-    /// The slot of a member. None for a slot that has only a target or a current assignment.
+    /// The slot of a member. None for a slot that has only a target, or was taken for a member
+    /// whose records are not replayed yet.
     pub(crate) fn number(&self, member_id: &str) -> Option<u32> {
         self.slot_number(member_id)
             .filter(|number| self.slot(*number).is_some_and(|slot| slot.member.is_some()))

@@ -97,8 +97,8 @@ impl<K: HasStatic> Group<K> {
         Ok(Existing { before, replaces: None })
     }
 
-    /// A static member that joins. If another member has its instance id, it takes over the
-    /// assignment.
+    /// A static member that joins. If another member has its instance id, the joining member takes
+    /// over that member's assignment.
     pub(crate) fn joining_static(
         &self,
         draft: &mut Draft<'_>,
@@ -197,7 +197,7 @@ impl<K: HasStatic> Group<K> {
         self.members.get(member_id).is_some() || self.own.static_members().has(instance_id)
     }
 
-    /// The slot of a member's target: its own slot, or that of the member with its instance id.
+    /// The slot of a member's target: its own slot, or the slot of the member with its instance id.
     pub(crate) fn slot_of_target(
         &self,
         number: Option<u32>,

@@ -42,8 +42,10 @@ pub(crate) struct Share {
     names: NameLists,
     /// The partitions that have share state at their leaders, or are about to get or to lose it.
     pub(crate) state: StatePartitions,
-    /// Whether the share state, a target or a subscription changed since a heartbeat last compared
-    /// them; volatile.
+    /// Whether a heartbeat must compare the partitions that have share state with the partitions in
+    /// the targets ([`ShareGroup::has_unassigned_state`]), even if its member is unchanged. Set
+    /// when the share state, a target or a member's profile was written, or a member was removed;
+    /// cleared by this comparison; volatile.
     is_unchecked: bool,
 }
 

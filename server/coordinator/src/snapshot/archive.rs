@@ -27,7 +27,7 @@ pub(crate) struct TooLong;
 #[derive(Archive, Serialize)]
 struct GroupArchive {
     records: Vec<RecordArchive>,
-    /// The pending offsets. Those of a partition are in the order of their records.
+    /// The pending offsets. The pending offsets of one partition are in the order of their records.
     pending: Vec<PendingArchive>,
 }
 

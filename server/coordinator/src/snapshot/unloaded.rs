@@ -183,8 +183,8 @@ impl Unloaded {
         section_bytes(self.index.file(), group.entry.group).map_err(|what| group.damaged(what))
     }
 
-    /// The pending offsets of all groups when the snapshot was opened, each with its group. Those
-    /// of a partition are in the order of their records.
+    /// The pending offsets of all groups when the snapshot was opened, each with its group. The
+    /// pending offsets of one partition are in the order of their records.
     ///
     /// # Errors
     /// The bytes are damaged.

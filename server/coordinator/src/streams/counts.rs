@@ -79,7 +79,8 @@ impl<'t> PartitionCounts<'t> {
     ) -> Result<bool, Failure> {
         let (mut has_unknown, mut has_progress) = (false, false);
         for of in subtopologies {
-            // Computed once: the numbers that this loop inserts equal it, so they do not raise it.
+            // `largest` is computed once: the numbers that this loop inserts equal it, and cannot
+            // raise it.
             let largest = self.largest_known(of, known);
             for sink in &of.repartition_sink_topics {
                 if known.contains_key(&**sink) {

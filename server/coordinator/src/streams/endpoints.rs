@@ -95,7 +95,8 @@ impl StreamsGroup {
         })
     }
 
-    /// The existing partitions that the member's tasks in certain roles read.
+    /// The existing partitions that the member's tasks read, in the roles for which `is_meant`
+    /// holds.
     fn read_by(
         &self,
         turn: &Turn<'_, '_>,

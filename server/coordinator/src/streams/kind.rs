@@ -117,7 +117,7 @@ impl Kind for Streams {
         turn.streams_config(group_id)
     }
 
-    /// Only joining members are counted, in [`Self::existing`].
+    /// No limit: [`Self::existing`] checks the group's size, and only when a member joins.
     fn members_max(_: &Config) -> i32 {
         i32::MAX
     }

@@ -56,7 +56,8 @@ impl Steps for Computation {
 }
 
 impl StreamsGroup {
-    /// The assignor `sticky` computes the whole target for each change. While thousands of members
+    /// The least time between two computations, in proportion to the tasks and members. The
+    /// assignor `sticky` computes the whole target for each change; while thousands of members
     /// join, most of these targets would be outdated before any member gets them.
     pub(super) fn least_interval_ms(&self) -> i32 {
         let Some(Ok(ready)) = self.own.configured.as_ref().map(|it| &it.outcome) else { return 0 };

@@ -51,8 +51,8 @@ impl PartialOrd for TaskKey {
     }
 }
 
-/// The three lists of a request or record, one for each role. A subtopology may occur several
-/// times.
+/// The tasks in the three lists of a request or record, one list for each role. A subtopology may
+/// occur several times in a list.
 pub(crate) fn partitions<'l, 's: 'l>(
     lists: [&'l [StreamsGroupTaskIds<'s>]; 3],
 ) -> Vec<KeyPartitions<TaskKey, i32>> {

@@ -184,8 +184,8 @@ impl Sticky {
         false
     }
 
-    /// Calls `act` with the next task that no member has. Returns true when there is no further
-    /// task.
+    /// Calls `act` with the next task, unless a member got the task already. Returns true when
+    /// there is no further task.
     fn each_by_partition(&mut self, act: fn(&mut Self, TaskNumber)) -> bool {
         let Some(task) = self.by_partition.get(self.next).copied() else { return true };
         self.next += 1;

@@ -25,7 +25,8 @@ pub(super) struct Process {
     /// The index of the process's first member in [`Processes::of_processes`].
     first: u32,
     count: u32,
-    /// A heap of the members by their tasks. None if a member got a task without the heap.
+    /// A heap of the members by their tasks. None until it is needed, and after a member got a task
+    /// without the heap.
     pub(super) by_tasks: Option<JavaHeap>,
 }
 
