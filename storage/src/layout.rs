@@ -59,8 +59,9 @@ pub struct Compacted {
     /// their records are left.
     pub first_position: u64,
     pub last_position: u64,
-    /// An upper bound of the positions of dropped tombstones; 0 if none was dropped. If the log is
-    /// replayed on state of an earlier position, deletions are missing.
+    /// An upper bound of the positions of dropped tombstones and transaction markers; 0 if none was
+    /// dropped. If the log is replayed on state of an earlier position, deletions and ends of
+    /// transactions are missing.
     pub dropped_position: u64,
     /// The position in the file of the first block whose keys no pass has compared; `segment_bytes`
     /// if all keys were compared.
@@ -162,7 +163,7 @@ fn header_bytes(version: u16) -> usize {
 /// The header of a block. The batches follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// The bytes of the header and the batches, without padding.
+    /// The length of the header and the batches in bytes, without padding.
     pub length: u32,
     pub log_id: u64,
     /// The sequence number of the segment. Blocks left in a reused file have another number.
@@ -253,8 +254,8 @@ impl<'a> Block<'a> {
         (self.header.length as usize).next_multiple_of(block_bytes as usize)
     }
 
-    /// The batches of the block with their partitions. A partition of another topic is an
-    /// error.
+    /// The batches of the block with their partitions. A batch of a topic that is not in `topics`
+    /// is an error.
     pub fn entries(&self, topics: TopicRules) -> Entries<'a> {
         Entries::new(self.entries, topics)
     }

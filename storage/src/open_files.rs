@@ -97,8 +97,8 @@ impl OpenFiles {
         self.max as usize
     }
 
-    /// The ids of held files, in the order of `keys`. Opens those that are not open. All of them
-    /// are then open at the same time, so at most [`OpenFiles::max`] are allowed.
+    /// The ids of held files, in the order of `keys`. Opens the files that are not open. All of the
+    /// files are then open at the same time, so at most [`OpenFiles::max`] are allowed.
     pub fn open_held(&mut self, keys: &[FileKey], ops: &mut Vec<FileOp>) -> Vec<FileId> {
         assert!(keys.len() <= self.max(), "{} files at one time", keys.len());
         self.keep_open(keys, true);

@@ -15,13 +15,13 @@ pub(crate) struct RawRecord<'a> {
     pub(crate) offset_delta: i32,
     pub(crate) key: Option<&'a [u8]>,
     pub(crate) is_tombstone: bool,
-    /// The attributes, which precede the timestamp. `rest` has the bytes that follow it.
+    /// The attributes, which precede the timestamp. `rest` has the bytes after the timestamp.
     pub(crate) attributes: i8,
     pub(crate) rest: &'a [u8],
 }
 
 impl<'a> RawRecord<'a> {
-    /// The record's offset; `header` is that of its batch.
+    /// The record's offset; `header` is the header of its batch.
     pub(crate) fn offset(&self, header: &BatchHeader) -> i64 {
         header.base_offset.wrapping_add(i64::from(self.offset_delta))
     }

@@ -43,7 +43,7 @@ impl TopicRules {
         self.0.iter().find(|rule| rule.number == number)
     }
 
-    /// The rule of a topic. The log must have accepted or read a record of it.
+    /// The rule of a topic. The log must have accepted or read a record of the topic.
     ///
     /// # Panics
     /// The topic has no rule.

@@ -50,8 +50,8 @@ impl PartitionLog {
         self.request_deferred(files, ops);
         let (position, first) = (self.active().size, BatchHeader::read(&batches));
         let place = self.next_place(&first.map_err(|_| AppendError::NotABatch)?);
-        // Must precede `place`: it creates the file of a segment that is still empty, and the
-        // directory of a log that has no segment yet.
+        // This precedes `place`, which adds to the segment: only for an empty segment does `file`
+        // create a missing file, and for a log without segments its directory.
         let file = self.file(self.active(), files, ops);
         self.has_directory = true;
         self.place(&mut batches)?;

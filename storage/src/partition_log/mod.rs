@@ -60,7 +60,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use synced::Synced;
 
-/// A partition never changes its leader.
+/// The leader epoch of every partition: its leader never changes.
 const LEADER_EPOCH: i32 = 0;
 
 /// Stands for "no leader epoch" and "no end offset".
@@ -139,7 +139,8 @@ pub struct PartitionLog {
     is_start_offset_writing: bool,
     synced: Synced,
     high_watermark: i64,
-    /// Appends whose write is in progress, or is completed before an earlier one.
+    /// Appends whose write is in progress, or was completed while the write of an earlier append is
+    /// in progress.
     pending: VecDeque<Pending>,
     /// The sequence number of the next append.
     next_sequence: u64,

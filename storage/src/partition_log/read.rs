@@ -243,7 +243,7 @@ impl PartitionLog {
         self.segments.partition_point(|segment| segment.next_offset <= offset)
     }
 
-    /// The position of a batch that is appended next to the active segment.
+    /// The position of the next batch that is appended to the active segment.
     pub(super) fn next_place(&self, header: &BatchHeader) -> BatchPlace {
         BatchPlace::at_end(self.active(), header)
     }

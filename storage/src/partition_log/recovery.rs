@@ -2,10 +2,10 @@
 //! bytes are a torn end or damage.
 //!
 //! A crash loses only bytes that were not on stable storage. A [`RecoveryPoint`] is a lower bound
-//! of the bytes that were. After the point, every batch is checked against its checksum, and the
-//! log is cut at the first incomplete batch, as in Kafka after an unclean shutdown. Before the
-//! point, a log that is too short, has a gap, or contains bytes that are not batches is damaged and
-//! is not opened.
+//! of the bytes that were on stable storage. After the point, every batch is checked against its
+//! checksum, and the log is cut at the first incomplete batch, as in Kafka after an unclean
+//! shutdown. Before the point, a log that is too short, has a gap, or contains bytes that are not
+//! batches is damaged and is not opened.
 //!
 //! An unreadable batch whose length leads to a readable one is a [`DamagedPart`], before and after
 //! the point: the log is opened, and everything else is served.

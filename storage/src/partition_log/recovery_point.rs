@@ -50,8 +50,8 @@ pub struct RecoveryPoint {
     /// All records before this end are on stable storage, except records that retention or
     /// DeleteRecords removed.
     pub end: LogEnd,
-    /// From this offset on, no offsets are missing between two segments. Before it they may be: the
-    /// log was imported from a compacted topic, or a loss was accepted.
+    /// From this offset on, no offsets are missing between two segments. Before this offset some
+    /// may be missing: the log was imported from a compacted topic, or a loss was accepted.
     pub whole_from: i64,
     /// The log starts at this offset or later. Earlier records were deleted and must not reappear,
     /// even if [`START_OFFSET_FILE`](super::START_OFFSET_FILE) is lost.

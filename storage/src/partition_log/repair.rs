@@ -67,8 +67,8 @@ impl SegmentRepair {
         &self.cuts
     }
 
-    /// Restores a damaged part or cuts it out. Positions are those in the repaired segment, so if
-    /// there are several parts, begin with the last.
+    /// Restores a damaged part or cuts it out. The positions in `part` refer to the segment as it
+    /// is repaired so far, so if there are several parts, begin with the last.
     ///
     /// # Errors
     /// The file cannot be read.

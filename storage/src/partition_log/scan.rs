@@ -81,7 +81,7 @@ impl<'s, S: SegmentSource + ?Sized> Scan<'s, S> {
     }
 
     /// Adds all valid batches, and the damaged parts between them, to the segment. If bytes are
-    /// left, returns the reason why they are neither.
+    /// left that are neither, returns the reason why the next batch cannot be read.
     pub(super) fn run(
         &mut self,
         segment: &mut Segment,

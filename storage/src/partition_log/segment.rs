@@ -38,7 +38,8 @@ pub(super) struct Segment {
     pub(super) max_timestamp: i64,
     /// The largest timestamp of the first batch. The age for `segment.ms` counts from it.
     first_timestamp: i64,
-    /// Replaces `first_timestamp` if the batch has no timestamp.
+    /// The creation time of the segment, which replaces `first_timestamp` if the batch has no
+    /// timestamp.
     created_at: i64,
     index: Vec<IndexEntry>,
     /// The damaged parts, in order. They are never adjacent, and an index entry begins after each.

@@ -42,8 +42,8 @@ pub struct SegmentExtent {
 }
 
 impl ShardLog {
-    /// Begins a backup, which gives the log's files second names (hard links). From now on these
-    /// files are not reused.
+    /// Begins a backup, in which the caller gives the log's files second names (hard links). From
+    /// now on these files are not reused.
     pub fn begin_backup(&mut self) -> LogExtent {
         self.segments.give_names();
         // Segments without blocks are left out, because they are prepared again; but a log needs at

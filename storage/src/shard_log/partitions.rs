@@ -9,7 +9,7 @@ use muster_codec::record_batch::{
 };
 use std::collections::BTreeMap;
 
-/// A partition never changes its leader.
+/// The leader epoch of every partition: its leader never changes.
 pub(crate) const LEADER_EPOCH: i32 = 0;
 
 /// One partition.

@@ -21,7 +21,7 @@ pub struct ReadPlan {
     /// The block size of the segment, and the number of bytes to skip before the first block.
     block_bytes: u32,
     skip: usize,
-    /// The number of undone swaps when it was planned.
+    /// The number of undone swaps when the read was planned.
     undone_swaps: u64,
 }
 

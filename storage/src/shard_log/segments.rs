@@ -401,7 +401,7 @@ impl Segments {
         written.next().map_or(0, |segment| segment.last_position)
     }
 
-    /// The highest position of a tombstone that compaction dropped.
+    /// An upper bound of the positions of the tombstones and markers that compaction dropped.
     pub(crate) fn dropped_position(&self) -> u64 {
         self.dropped_position
     }

@@ -15,7 +15,7 @@ pub const SECTION_PART_AT: usize = SECTION_ROW_BYTES - PART_BYTES;
 pub struct SectionRow {
     /// The number of the topic in the log.
     pub topic: u8,
-    /// The number of the section: the topic gives it its meaning.
+    /// The number of the section, whose meaning depends on the topic.
     pub section: u8,
     /// The index of the partition in its topic.
     pub index: u32,
@@ -25,7 +25,7 @@ pub struct SectionRow {
     pub newest: u64,
     /// The end offset of the partition at `from`.
     pub log_end: i64,
-    /// 0; for replicated logs.
+    /// Always 0; reserved for replicated logs.
     pub term: u32,
     /// The bytes of the section. The topic decides which of them the checksum covers.
     pub part: Part,

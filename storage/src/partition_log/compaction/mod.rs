@@ -27,7 +27,8 @@ use pass::{Pass, Source, Work};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The suffix of a completed compacted segment. It replaces all segments that begin before its end.
+/// The suffix of a completed compacted segment. It replaces all segments that begin in its range of
+/// offsets.
 const SWAP_SUFFIX: &str = ".swap";
 
 /// The suffix of a segment that was replaced while a part of it was being sent.
@@ -93,13 +94,13 @@ pub enum CompactionEnd {
     Overtaken,
     /// The disk is full. Segments that were already replaced stay replaced.
     NoSpace,
-    /// The directory, or a new segment, is gone. The segment has not replaced any, so nothing is
-    /// lost.
+    /// The directory, or a new segment, is gone. The new segment has not replaced any other, so
+    /// nothing is lost.
     Gone {
         reason: String,
     },
-    /// The directory, or a new segment, is gone, and so are the segments that it replaces. The log
-    /// may lack the contents of the new segment.
+    /// The directory, or a new segment, is gone after the segments that the new one replaces were
+    /// removed. The log may lack the contents of the new segment.
     Lost {
         reason: String,
     },

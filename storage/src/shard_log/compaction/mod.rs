@@ -240,9 +240,9 @@ impl ShardLog {
         self.compaction.markers_until = self.compaction.markers_until.max(position);
     }
 
-    /// The position of the newest tombstone or marker that compaction dropped; 0 if there is none.
-    /// State of an earlier position cannot be brought up to date with this log: the log lacks some
-    /// deletions and ends of transactions.
+    /// An upper bound of the positions of the tombstones and markers that compaction dropped; 0 if
+    /// it dropped none. State of an earlier position cannot be brought up to date with this log:
+    /// the log lacks some deletions and ends of transactions.
     pub fn dropped_position(&self) -> u64 {
         self.segments.dropped_position()
     }

@@ -244,7 +244,7 @@ impl Output {
         segment.dirty_from = self.dirty_from.unwrap_or(segment.end);
     }
 
-    /// Notes that tombstones up to `position` were dropped, now or by an earlier pass.
+    /// Notes that tombstones or markers up to `position` were dropped, now or by an earlier pass.
     pub(super) fn dropped_before(&mut self, position: u64) {
         self.segment.dropped_position = self.segment.dropped_position.max(position);
     }

@@ -88,8 +88,9 @@ pub struct Recovered {
     pub(crate) segments: BTreeMap<u64, Segment>,
     pub(crate) tail: Option<Tail>,
     cut: Option<Cut>,
-    /// Files that no longer belong to the log, by sequence number. The value is None if the file is
-    /// a compacted segment.
+    /// Files that no longer belong to the log, by sequence number. The value is None if the file
+    /// cannot be reused: it is a compacted segment, has no valid header, or has another length than
+    /// its header says.
     pub(crate) leftovers: BTreeMap<u64, Option<Segment>>,
     ends: Vec<Case>,
     spared: Spared,
@@ -146,7 +147,7 @@ pub struct Recovery {
     /// The rules of the topics whose records the log may contain.
     pub(super) topics: TopicRules,
     pub(super) found: Recovered,
-    /// If set, only more segments without a header may follow.
+    /// The segments without a header that were read last. Only more such segments may follow them.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) known: KnownSegments,
     /// Damage up to this position is skipped, because a snapshot has all operations up to it.

@@ -10,8 +10,8 @@ use crate::log_partition::LogPartition;
 const RECORD_BYTES_MIN: usize = 7;
 
 impl Recovered {
-    /// The first damage that was skipped because a snapshot has its operations. If there is any,
-    /// the log should be rewritten.
+    /// The first damage that was skipped, because a snapshot has its operations or a loss is
+    /// accepted. If there is any, the log should be rewritten.
     pub fn spared(&self) -> Option<&Corruption> {
         self.spared.first.as_ref()
     }
