@@ -1,6 +1,6 @@
 //! The partition side of share groups (KIP-932): decides which records of a topic partition are
-//! done, and which members hold others. Start here; `README.md` describes the duties of the server
-//! and the differences from Kafka.
+//! done, and which members hold the records that are delivered but not done. Start here;
+//! `README.md` describes the duties of the server and the differences from Kafka.
 //!
 //! A deterministic state machine without I/O, clock or randomness. A *share partition* is a group,
 //! a topic id and a partition. The share partition and its state are on the shard that leads the

@@ -271,7 +271,8 @@ impl Coordinator {
         if self.has_all_reports { Refusal::CONCURRENT } else { Refusal::LOADING }
     }
 
-    /// Adds partitions to the next transaction. Its record follows when the last one is settled.
+    /// Adds partitions to the next transaction. Its record follows when the last transaction is
+    /// settled.
     pub(crate) fn join_without_record(
         &mut self,
         context: &Context<'_>,

@@ -84,7 +84,8 @@ fn not_described(id: &str, error: ErrorCode) -> DescribedTransaction<'static> {
     DescribedTransaction { error_code, transactional_id: owned(id), ..Default::default() }
 }
 
-/// While markers are under way, only the partitions without a marker are shown.
+/// The description of an id. While markers are under way, it has only the partitions without a
+/// marker.
 fn described(id: &str, entry: &Entry) -> DescribedTransaction<'static> {
     let next = entry.next();
     let durable = next.as_ref().unwrap_or(&entry.durable);

@@ -109,7 +109,8 @@ fn validate(entry: &Entry, end: &End) -> Result<Valid, Refusal> {
     }
 }
 
-/// A transaction without partitions may be aborted: its client may not know that it has none.
+/// Checks an EndTxn of the current transaction. A transaction without partitions may be aborted:
+/// its client may not know that it has none.
 fn validate_present(state: State, outcome: TransactionOutcome) -> Result<Valid, Refusal> {
     match (state, outcome) {
         (State::Ongoing, _) | (_, TransactionOutcome::Abort) => Ok(Valid::Decide),

@@ -1,6 +1,6 @@
-//! The transactional ids of a coordinator. Ids of an opened snapshot are *unloaded*: they stay
-//! bytes of its file until they are needed. A request, question or report loads an id; a record
-//! replaces it. Walks over all ids read unloaded ids in place.
+//! The transactional ids of a coordinator. The ids at rest of an opened snapshot are *unloaded*:
+//! they stay bytes of its file until they are needed. A request, question or report loads an id; a
+//! record replaces it. Walks over all ids read unloaded ids in place.
 
 use crate::entry::Entry;
 use crate::snapshot::Unloaded;

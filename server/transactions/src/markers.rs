@@ -26,7 +26,7 @@ pub(crate) enum Markers {
 impl Markers {
     /// The value after a record of the id.
     fn recorded(self, after: &Durable) -> Self {
-        // The markers may be answered before Complete is written.
+        // A slot may report a missing marker before Complete is written.
         if self == Self::LastMayLack && after.state.completed().is_some() {
             Self::LastMayLack
         } else if after.kept().is_empty() {

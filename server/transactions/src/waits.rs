@@ -1,7 +1,7 @@
-//! Parked operations, which wait for the end of a transaction or for the reports of slots. Kafka
-//! answers CONCURRENT_TRANSACTIONS instead, and the client retries after a back-off. They wait for
-//! at most `add.partitions.to.txn.retry.backoff.max.ms`, or for
-//! [`crate::limits::TRANSACTION_WAIT_MS`] if their epoch identifies the transaction.
+//! Parked operations, which wait for the end of a transaction, for the reports of slots, or for
+//! producer ids. Kafka answers CONCURRENT_TRANSACTIONS instead, and the client retries after a
+//! back-off. An operation waits for at most `add.partitions.to.txn.retry.backoff.max.ms`, or for
+//! [`crate::limits::TRANSACTION_WAIT_MS`] if its epoch identifies the transaction.
 
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::operation::{Operation, WaitFor};

@@ -37,7 +37,7 @@ pub struct SegmentExtent {
     pub name: String,
     /// The bytes of the header and the blocks. The server may write after them during the backup.
     pub bytes: u64,
-    /// The length of the file. The bytes after the blocks are zeros.
+    /// The length of the file. In the copy, the bytes after the blocks are zeros.
     pub file_bytes: u64,
 }
 

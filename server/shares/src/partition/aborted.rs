@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The fields of a batch that was read which matter for transactions.
+/// The fields of a read batch that matter for transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadBatch {
     pub bounds: LogBatch,

@@ -53,7 +53,7 @@ impl SharePartition {
         batch.status_at(self.start).is_none_or(|it| it.is_final())
     }
 
-    /// The last offset before which all records are done.
+    /// The last offset up to which all records are done, itself included.
     fn last_done(&self) -> Option<i64> {
         let hole = self.open_holes().map_or(i64::MAX, |it| it.first);
         let before_hole = self.batches.iter().take_while(|it| it.last < hole);

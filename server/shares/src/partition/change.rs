@@ -74,7 +74,7 @@ impl SharePartition {
         }
     }
 
-    /// The number of offsets after the start that are done. It includes offsets without a record
+    /// The number of offsets from the start on that are done. It includes offsets without a record
     /// between batches in flight; in Kafka these count as lag.
     fn delivery_complete_count(&self) -> i32 {
         let hole = self.open_holes().map_or(i64::MAX, |it| it.first);

@@ -3,7 +3,8 @@
 use super::status::Status;
 use alloc::vec::Vec;
 
-/// Adjacent batches are not joined, because a fully available batch is acquired as a whole.
+/// A batch in flight. Adjacent batches are not joined, because a fully available batch is acquired
+/// as a whole.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub(super) first: i64,

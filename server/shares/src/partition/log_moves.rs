@@ -60,8 +60,9 @@ impl SharePartition {
         next
     }
 
-    /// Archives the records from `first` to `last` at once, without a record of state. After a
-    /// restart, they are found to be removed again.
+    /// Archives the records from `first` to `last` whose status `which` accepts, at once and
+    /// without a record of state. Returns whether there were any. After a restart, they are found
+    /// to be removed again.
     pub(super) fn archive(
         &mut self,
         first: i64,

@@ -50,7 +50,8 @@ impl SharePartition {
     }
 }
 
-/// A released record before the start offset was removed from the log, so it is archived.
+/// The new status of released records. Records before the start offset were removed from the log,
+/// so they are archived.
 fn given_back(run: Run, start: i64, settings: &Settings) -> Status {
     if run.last < start {
         run.status.changed(RecordState::Archived)

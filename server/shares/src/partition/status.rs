@@ -19,7 +19,7 @@ pub(super) struct Status {
     pub(super) cause: Option<Cause>,
 }
 
-/// The event that ends or completes a state.
+/// The event for which a status waits, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     None,

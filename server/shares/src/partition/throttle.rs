@@ -81,8 +81,8 @@ struct Quota {
     throttle: Throttle,
     /// The maximum number of records that the mode allows.
     records: Option<i64>,
-    /// The maximum number of records together with a suspicious record; set at the first suspicious
-    /// record.
+    /// The maximum number of records that are acquired together with a suspicious record; set at
+    /// the first suspicious record.
     suspicious: Option<i64>,
     taken: i64,
     is_over: bool,

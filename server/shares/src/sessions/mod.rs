@@ -100,7 +100,8 @@ pub struct Disconnected {
 }
 
 impl Sessions {
-    /// Limits the number of sessions to `limit`, and the number of their partitions.
+    /// No sessions yet. Holds at most `limit` sessions, with at most `partitions_max` partitions in
+    /// all.
     pub fn new(limit: usize, partitions_max: usize) -> Self {
         Self {
             sessions: BTreeMap::new(),

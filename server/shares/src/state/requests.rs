@@ -47,7 +47,7 @@ pub struct Summary {
     pub state_epoch: i32,
     pub leader_epoch: i32,
     pub start_offset: i64,
-    /// Only from version 1 on.
+    /// The number of records that are done. Answers have it only from version 1 on.
     pub delivery_complete_count: i32,
 }
 
@@ -59,8 +59,8 @@ pub struct Refusal {
 }
 
 /// Whether Kafka answers a request with neither results nor an error: it names no group, no topic,
-/// or a topic without partitions (which InitializeShareGroupState does not check). `topics` are the
-/// numbers of partitions of the topics.
+/// or a topic without partitions (which InitializeShareGroupState does not check). `topics` has the
+/// number of partitions of each topic.
 pub fn is_answered_empty(
     group_id: &str,
     topics: impl IntoIterator<Item = usize>,

@@ -40,7 +40,8 @@ pub struct StoredEnds {
 }
 
 impl StoredEnds {
-    /// The log end offset that the state of a share partition includes, or its absence.
+    /// The log end offset up to which the state of a share partition, or its absence, includes all
+    /// records.
     pub fn of(&self, key: &SharePartitionKey) -> i64 {
         let at = self.chunks.partition_point(|(last, _)| last < key);
         self.chunks.get(at).map_or(self.rest, |(_, offset)| *offset)

@@ -24,7 +24,7 @@ use muster_snapshot_index::{PAGE_BYTES, Row, SUM_BYTES};
 /// The size of [`Ends`].
 pub const ENDS_BYTES: usize = 24;
 
-/// The sizes of the parts of an index. They are at its end.
+/// The sizes of the parts of an index, written at the end of the index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ends {
     /// The bytes of the records of open transactions.
