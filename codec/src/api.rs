@@ -31,8 +31,9 @@ const CONFIGURED: usize = usize::MAX;
 const LARGE: bool = true;
 const SMALL: bool = false;
 
-/// A row has the API's name and key, the versions that are served, the first flexible version, the
-/// limit of a request in bytes, the size of the answers, and the types of both bodies.
+/// Declares the table. A row has the API's name and key, the versions that are served, the first
+/// flexible version, the limit of a request in bytes, the size of the answers, and the types of
+/// both bodies.
 macro_rules! apis {
     ($($(#[$doc:meta])* $role:ident, $requests:ident => $responses:ident {$(
         $name:ident = $key:literal, $versions:expr, flexible $flexible:expr, $bytes_max:expr,
@@ -379,7 +380,7 @@ apis! {
             DescribeQuorumRequest<'a> => DescribeQuorumResponse<'a>;
     }
     /// APIs that read the state of the cluster, or ask for changes that muster never makes. Any
-    /// broker answers them from topics and configs alone.
+    /// broker answers them from its image of the cluster and its config alone.
     Cluster, ClusterRequest => ClusterResponse {
         FindCoordinator = 10, 0..=6, flexible 3, NAMES, LARGE,
             FindCoordinatorRequest<'a> => FindCoordinatorResponse<'a>;
@@ -416,8 +417,8 @@ apis! {
         DescribeTopicPartitions = 75, 0..=0, flexible 0, LISTS, LARGE,
             DescribeTopicPartitionsRequest<'a> => DescribeTopicPartitionsResponse<'a>;
     }
-    /// The other APIs that any broker answers. Their answers need more than topics and configs, or
-    /// the request causes a change.
+    /// The other APIs that any broker answers. Their answers need more than the image and the
+    /// config, or the request causes a change.
     Broker, BrokerRequest => BrokerResponse {
         Metadata = 3, 0..=13, flexible 9, LISTS, LARGE,
             MetadataRequest<'a> => MetadataResponse<'a>;

@@ -1,6 +1,6 @@
 //! The metadata in JoinGroup and the assignment in SyncGroup, as consumers write them
-//! (ConsumerProtocol in Kafka's clients): a 16-bit version, then the structure. The broker reads
-//! only the topics.
+//! (ConsumerProtocol in Kafka's clients): a 16-bit version, then the structure. In a classic group
+//! the broker reads only the topics of the metadata.
 
 use crate::declare::message;
 use crate::field::{Field, Version};

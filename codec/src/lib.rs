@@ -2,14 +2,14 @@
 //!
 //! The crate does no I/O, has no unsafe code, and does not panic on any input: every length is
 //! checked against the bytes that follow before memory is reserved for it. A decoded value borrows
-//! strings and bytes from its frame, so that decoding a request allocates for arrays only.
+//! strings and bytes from its frame, so that decoding a valid request allocates for arrays only.
 //!
 //! Where to look:
 //! - [`wire`]: the primitive types; [`field`]: how a type reads and writes itself; `message!`:
 //!   declares a message once for all its versions.
 //! - [`api`]: the table of API keys and versions, from which ApiVersions, decoding, encoding and
 //!   routing derive.
-//! - [`messages`]: one file per API. [`records`]: the records of the coordinator's log.
+//! - [`messages`]: one file per API. [`records`]: the records of a shard's log.
 //! - [`record_batch`]: RecordBatch v2 with its CRC-32C.
 
 #![forbid(unsafe_code)]

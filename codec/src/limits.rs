@@ -37,8 +37,9 @@ pub const STATE_REQUEST_BYTES_MAX: usize = 16 << 20;
 /// characters, or a million offsets with 80 bytes of metadata each.
 pub const ANSWER_BYTES_MAX: usize = 128 << 20;
 
-/// Limit of a response in bytes, its length field included. It is above what [`ANSWER_BYTES_MAX`]
-/// allows, and far below 2 GiB, where the length would become negative.
+/// Limit of a response in bytes, its length field included, but not the records that are sent from
+/// files. It is above what [`ANSWER_BYTES_MAX`] allows, and far below 2 GiB, where the length would
+/// become negative.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 /// The size of the header of Kafka's record batch.

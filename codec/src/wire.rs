@@ -3,7 +3,8 @@
 use crate::limits::{ARRAY_BYTES_MIN, ARRAY_BYTES_PER_BYTE, REQUEST_ARRAY_BYTES_MAX};
 use std::fmt;
 
-/// The reason why bytes cannot be decoded. The connection that sent them is closed, as in Kafka.
+/// The reason why bytes cannot be decoded, or a response not be encoded. If the bytes are a
+/// request, the connection that sent them is closed, as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// The frame ends before the value does.
@@ -14,7 +15,7 @@ pub enum DecodeError {
     StringTooLong,
     /// A field that is not nullable is null.
     UnexpectedNull,
-    /// An unsigned varint has more than five bytes, or a signed varint more than ten.
+    /// A 32-bit varint has more than five bytes, or a 64-bit varint more than ten.
     VarintTooLong,
     /// muster does not serve this API key.
     UnknownApiKey(i16),

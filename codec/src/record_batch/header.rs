@@ -12,7 +12,8 @@ const CRC_AT: usize = 17;
 pub(super) const ATTRIBUTES_AT: usize = 21;
 const MAX_TIMESTAMP_AT: usize = 35;
 
-/// The base sequence in all batches of Kafka's coordinators, in a transaction or not.
+/// The base sequence in all batches of Kafka's coordinators except markers, in a transaction or
+/// not.
 pub(super) const COORDINATOR_SEQUENCE: i32 = 0;
 
 /// Bytes that the length field does not count: the base offset and the length field.
@@ -153,12 +154,12 @@ impl BatchHeader {
         self.batch_length.max(0) as usize + LENGTH_OVERHEAD
     }
 
-    /// The offset of the last record. Wraps, because a client may send any offsets.
+    /// The last offset of the batch. Wraps, because a client may send any offsets.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
     }
 
-    /// The offset after the last record.
+    /// The offset after the batch.
     pub fn next_offset(&self) -> i64 {
         self.last_offset().wrapping_add(1)
     }
@@ -211,8 +212,9 @@ impl BatchHeader {
         self.producer_id > NO_PRODUCER_ID
     }
 
-    /// The time from which compaction may drop the tombstones of the batch, in ms since the epoch;
-    /// None before the first compaction (KIP-534, `DefaultRecordBatch.deleteHorizonMs`).
+    /// The time from which compaction may drop the tombstones or the marker of the batch, in ms
+    /// since the epoch; None until a compaction sets it (KIP-534,
+    /// `DefaultRecordBatch.deleteHorizonMs`).
     pub fn delete_horizon(&self) -> Option<i64> {
         (self.attributes & DELETE_HORIZON_BIT != 0).then_some(self.base_timestamp)
     }

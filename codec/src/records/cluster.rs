@@ -1,5 +1,6 @@
-//! muster's own records of the state that all shards share: topics, configs, the next producer id,
-//! SCRAM credentials, ACLs and client quotas. Shard 0, the controller, has them in its log.
+//! muster's own records of the state that all shards share: topics, deleted topics, configs, the
+//! next producer id, SCRAM credentials, ACLs, client quotas and the cluster's id. Shard 0, the
+//! controller, has them in its log.
 
 use super::{KEY, Schema};
 use crate::declare::message;
@@ -123,7 +124,8 @@ const ACL: Schema = Schema { record_type: 5, versions: 0..=0, flexible_from: 0 }
 const CLIENT_QUOTA: Schema = Schema { record_type: 6, versions: 0..=0, flexible_from: 0 };
 const CLUSTER_ID: Schema = Schema { record_type: 7, versions: 0..=0, flexible_from: 0 };
 
-/// Version 0 cannot hold slots; version 1 is written only if there are any.
+/// The version in which a topic is written. Version 0 cannot hold slots; version 1 is written only
+/// if there are any.
 fn topic_version(value: &TopicValue<'_>) -> i16 {
     i16::from(!value.slots.is_empty())
 }

@@ -250,8 +250,8 @@ fn recorded_bytes(member: &MemberMetadata<'_>) -> usize {
     FIXED + texts + member.subscription.len() + member.assignment.len()
 }
 
-/// Reads only the fields that all versions have. Malformed fields of later versions are ignored, as
-/// in Kafka.
+/// The topics of a subscription. Reads only the fields that all versions have: malformed fields of
+/// later versions are ignored, as in Kafka.
 fn read_topics(metadata: &[u8]) -> Option<Vec<Str<'_>>> {
     let mut reader = Reader::new(metadata);
     reader.i16().ok()?;
