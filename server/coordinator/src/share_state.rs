@@ -59,7 +59,7 @@ pub struct Summary {
     /// The share-partition start offset (SPSO); -1 if it is not known yet.
     pub start_offset: i64,
     pub leader_epoch: i32,
-    /// The number of records after the start whose delivery is complete; -1 if it is not known.
+    /// The number of records from the start on whose delivery is complete; -1 if it is not known.
     pub delivery_complete_count: i32,
     /// The end of the partition's log; None if it is not known.
     pub end_offset: Option<i64>,

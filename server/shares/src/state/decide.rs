@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// The start offset of a state, and the number of records after it that are done.
+/// The start offset of a state, and the number of records from there on that are done.
 struct Start {
     offset: i64,
     complete_count: i32,

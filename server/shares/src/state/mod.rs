@@ -43,7 +43,7 @@ pub struct State {
     pub leader_epoch: i32,
     /// The start offset: all records before it are done. [`NO_OFFSET`] if it is not decided yet.
     pub start_offset: i64,
-    /// The number of records after the start offset that are done.
+    /// The number of records from the start offset on that are done.
     pub delivery_complete_count: i32,
     pub created: i64,
     /// The time at which the last snapshot was written.
