@@ -1,5 +1,8 @@
-//! The directory `trash/`. At startup, files that are no longer needed, or whose origin is unknown,
-//! are moved there under the current date. They are removed `trash.retention.ms` later.
+//! The directory `trash/`: files that muster takes out of use without deleting them, under the date
+//! and their name. They are logs of another number of shards, directories of unknown topics, the
+//! segments of a damaged log that was rewritten, and files that `muster log recover` replaces.
+//! Bytes that will be overwritten are copied there, too: the torn end of a shard's log. Entries are
+//! removed after `trash.retention.ms`, and never if it is -1.
 
 use crate::calendar::{civil_date, days};
 use crate::clock::wall;

@@ -18,8 +18,8 @@ use std::net::IpAddr;
 /// The parts of an entity in the request, by kind; None is the default entity.
 type Parts<'r> = BTreeMap<&'r str, Option<&'r str>>;
 
-/// Changes quotas. If an entity is named twice, its first alteration is applied and it is answered
-/// with an error.
+/// Changes quotas. If an entity is named twice, its first alteration is applied, but the answer for
+/// the entity is an error.
 pub fn alter_client_quotas(
     view: &View<'_>,
     request: &AlterClientQuotasRequest<'_>,
@@ -47,7 +47,7 @@ pub fn alter_client_quotas(
     Change { records, response: AlterClientQuotasResponse { entries, throttle_time_ms: 0 } }
 }
 
-/// If a kind is named twice, its last name counts.
+/// The parts of an alteration's entity. If a kind is named twice, its last name counts.
 fn parts_of<'r>(alteration: &'r QuotaAlteration<'_>) -> Parts<'r> {
     let parts = alteration.entity.iter();
     parts.map(|it| (&*it.entity_type, it.entity_name.as_deref())).collect()

@@ -125,7 +125,8 @@ fn identity<'a>(resource: &'a AlterConfigsResource<'_>) -> (i8, &'a str) {
     (resource.resource_type, &resource.resource_name)
 }
 
-/// The message is Kafka's, without the Java class names around it.
+/// Refuses the configs of a broker whose new certificates cannot be used. The message is Kafka's,
+/// without the Java class names around it.
 fn check_certificates(
     resource: &AlterConfigsResource<'_>,
     refused: &BTreeMap<u32, String>,
@@ -356,8 +357,8 @@ fn check_broker(
     refuse(&|name| view.config.is_pinned(name), &why)
 }
 
-/// The key to alter instead of a time in hours or minutes: the key in milliseconds, which precedes
-/// it.
+/// The key in milliseconds that has to be altered instead of a key in hours or minutes, because it
+/// takes precedence; None for any other key.
 fn finest(name: &str) -> Option<&'static str> {
     let obeyed = TopicConfig::KEYS.iter().filter(|key| key.flags.obeyed);
     obeyed

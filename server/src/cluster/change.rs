@@ -18,7 +18,7 @@ impl<R> Change<R> {
     }
 }
 
-/// A client that creates a topic or a group's configs by naming it.
+/// A client that creates topics by naming them, or configs for groups that need not exist.
 #[derive(Debug)]
 pub struct Creator<'c> {
     pub shares: &'c mut Shares,

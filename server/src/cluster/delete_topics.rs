@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 type Asked<'a> = BTreeMap<(Option<&'a str>, Uuid), usize>;
 
 /// Deletes topics by name, or from version 6 on also by id, at the time `wall`. A topic that is
-/// named twice is answered once. Each entry is answered if it has both name and id or neither, or
-/// if the request has timed out.
+/// named twice is answered once. Entries with both a name and an id, or with neither, are answered
+/// one by one. So are all entries if the request has timed out, or if deletion is disabled.
 pub fn delete_topics(
     view: &View<'_>,
     wall: Wall,

@@ -57,7 +57,7 @@ pub(crate) fn cluster_id_record(id: &str) -> ClusterRecord<'static> {
     ClusterRecord::ClusterId(ClusterIdKey {}, Some(value))
 }
 
-/// Takes the place of a slot for partitions without one.
+/// The number in place of a slot, for a partition without a slot.
 const NO_SLOT: i32 = -1;
 
 /// A deleted topic. It is kept until all shards have removed their groups' offsets of it.

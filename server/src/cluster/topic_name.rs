@@ -10,6 +10,8 @@ pub fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
+/// Checks the name of a topic.
+///
 /// # Errors
 /// The message for INVALID_TOPIC_EXCEPTION.
 pub fn check_topic_name(name: &str) -> Result<(), String> {

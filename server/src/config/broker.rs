@@ -58,7 +58,7 @@ macro_rules! broker_configs {
             pub(super) of_listeners: OfListeners,
             /// Keys of features that muster does not have. They were set, and have no effect.
             pub(super) unserved: BTreeSet<String>,
-            /// Sizes of thread pools among them.
+            /// The values of those `unserved` keys that are sizes of thread pools.
             pub(super) unserved_threads: BTreeMap<&'static str, i64>,
             /// Keys that were set and promise what muster does not do, each with a line that says
             /// so.

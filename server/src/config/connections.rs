@@ -13,8 +13,8 @@ impl Config {
         overrides(self).filter_map(Result::ok).collect()
     }
 
-    /// Whether brokers use this listener in Kafka. Its connections are spared when no more are
-    /// allowed.
+    /// Whether Kafka's brokers would use this listener among themselves. As in Kafka, its
+    /// connections are not closed when there are more than `max.connections`.
     pub(crate) fn is_between_brokers(&self, listener: &str) -> bool {
         let name = self.inter_broker_listener_name.as_deref().unwrap_or("PLAINTEXT");
         listener.eq_ignore_ascii_case(name)

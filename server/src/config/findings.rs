@@ -131,7 +131,8 @@ pub(super) fn similar(name: &str) -> Option<&'static str> {
     distances.min().filter(|(errors, _)| *errors <= errors_max).map(|(_, known)| known)
 }
 
-/// No longer name is compared: it is not similar to any key, and the distance would be slow.
+/// The longest name that is compared with keys. A longer name resembles no key, and comparing it
+/// would be slow.
 const NAME_BYTES_MAX: usize = 128;
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ const LESS: &[[&str; 2]] = &[
     ["group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"],
 ];
 
-/// With a lower value a connection may be closed before its client sends the first request.
+/// The minimum of `connections.max.idle.ms`. With a lower value a connection may be closed before
+/// its client sends the first request.
 const MAX_IDLE_MS_MIN: i64 = 100;
 
 /// A violated rule, and the key to report: one that the rule involves and that was set.

@@ -1,4 +1,4 @@
-//! Keys of Kafka that are not in [`Config`]: of Kafka 4.3, of earlier versions, of its authorizer
+//! Keys of Kafka that are not in [`Config`]: of Kafka 4.4, of earlier versions, of its authorizer
 //! and of plug-ins. Some keys have no effect. The others require a feature that muster lacks; with
 //! them the server refuses to start, so that no operator relies on the feature.
 

@@ -46,7 +46,8 @@ const NOT_FOUND: Code = Code(404, "Not Found");
 const CONFLICT: Code = Code(409, "Conflict");
 const UNAVAILABLE: Code = Code(503, "Service Unavailable");
 
-/// The admin side of a server.
+/// The admin side of a server: answers the requests for metrics, health checks, the API and the
+/// page.
 #[derive(Debug, Clone)]
 pub(crate) struct Admin(Arc<Shared>);
 

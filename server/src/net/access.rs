@@ -22,9 +22,10 @@ pub(crate) enum Access {
 pub(crate) struct Session {
     pub(crate) mechanism: Mechanism,
     pub(crate) principal: Principal,
-    /// The time from which the client may only authenticate again; None if it need not.
+    /// The time when the session expires: then the client may only authenticate again. None if the
+    /// session does not expire.
     pub(crate) ends_at: Option<i64>,
-    /// When the client last began to authenticate again.
+    /// The time when the client last began to authenticate again; None if it never has.
     pub(crate) again_at: Option<i64>,
 }
 

@@ -1,4 +1,5 @@
-//! Changes of answers that are decided when the request arrives.
+//! Changes of answers that are decided when the request arrives: refusals of its denied parts are
+//! added to the answer, and results that the client may not see are removed.
 
 use super::account::Kind;
 use super::connection::Connection;
@@ -54,7 +55,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Forgets the change of an answer that needs no change.
+    /// Drops the registered change of an answer, if there is one: the answer leaves unchanged, or
+    /// there is none.
     pub(super) fn forget_amendment(&mut self, request: RequestId) {
         let connection = self.get_mut(ConnectionId(request.connection));
         let Some(connection) = connection else { return };
@@ -64,7 +66,7 @@ impl Connections {
         self.release_amendments(address, held);
     }
 
-    /// Forgets the changes that a connection's answers wait for.
+    /// Drops all registered changes of a connection's answers.
     pub(super) fn drop_amendments(&mut self, connection: &Connection) {
         self.release_amendments(connection.address, connection.held_amendments());
     }

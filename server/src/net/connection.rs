@@ -89,7 +89,7 @@ pub(super) struct Connection {
     pub(super) last_active: i64,
     /// The time when the input in progress arrived, by the stopwatch; None if it is not measured.
     pub(super) received: Option<u64>,
-    /// Measured requests whose answers have left since the last look.
+    /// Measured requests whose answers have left, until they are counted.
     pub(super) answered: Vec<Timing>,
     /// The time when the client closed its sending side.
     pub(super) input_ended_at: Option<i64>,
@@ -237,7 +237,7 @@ impl Connection {
             && length().is_none_or(|length| length > self.input.len())
     }
 
-    /// Holds further requests until the last request, which is this one, is answered.
+    /// Holds further requests until request `sequence`, which is the last one, is answered.
     pub(super) fn hold(&mut self, sequence: u64) {
         self.held_until = sequence + 1;
     }

@@ -290,8 +290,7 @@ impl Connections {
         self.answer(request, response, VisibleAt::Now);
     }
 
-    /// Like [`Connections::answer`], for a response whose list is already encoded, with the number
-    /// of its elements: see [`header::write_list_response`].
+    /// [`Self::answer`] for a response whose list is encoded: see [`header::write_list_response`].
     pub(crate) fn answer_with_list(
         &mut self,
         request: RequestId,
@@ -332,8 +331,8 @@ impl Connections {
         }
     }
 
-    /// Like [`Connections::answer`], for an answer with records in parts of files, which are held
-    /// for it. False if the parts are to be released: the connection is closed, or throttled.
+    /// Like [`Self::answer`], with records in parts of files, which the caller holds. The caller
+    /// has to release them if the result is false: the connection is closed or throttled.
     pub fn answer_from_files(
         &mut self,
         request: RequestId,
@@ -405,8 +404,8 @@ impl Connections {
         Some((id, pieces))
     }
 
-    /// Notes that the socket accepted `sent` bytes of a slice, or still has to accept `unsent`
-    /// bytes of them. Adds the sent files to `done`. Returns whether the socket is full.
+    /// Removes `sent` bytes of a slice from the stream; the socket has not accepted the last
+    /// `unsent` of them yet. Adds the sent files to `done`. Returns whether the socket is full.
     pub(super) fn streamed(
         &mut self,
         id: ConnectionId,
@@ -451,7 +450,7 @@ impl Connections {
         self.account.release(Kind::Slices, SLICE_BYTES);
     }
 
-    /// The slices under way.
+    /// The number of slices under way.
     pub fn slices(&self) -> usize {
         self.slices
     }

@@ -1,4 +1,4 @@
-//! The numbers of a shard's clients.
+//! The metrics of a shard's clients.
 
 use super::account::ByKind;
 use super::connection::Connection;

@@ -84,7 +84,7 @@ impl Doors {
     }
 
     /// Counts a new connection; returns how long it has to wait, in ms. As in Kafka, connections
-    /// are also counted without a limit, because a limit may be set later.
+    /// are counted even if no limit is set, because a limit may be set later.
     fn count(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) -> i64 {
         let (window, of_door) = (self.window, limits.of_door(listener));
         let delay = |rate: &mut Rate, bound: Option<Bound>| {
@@ -110,7 +110,7 @@ impl Doors {
         self.door(listener).inside -= 1;
     }
 
-    /// Turns away an admitted connection, which then does not count.
+    /// Turns away an admitted connection, which no longer counts.
     pub(super) fn turn_away(&mut self, listener: ListenerIndex, limits: &Limits, now: i64) {
         self.leave(listener);
         let (window, of_door) = (self.window, limits.of_door(listener));
@@ -155,7 +155,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Admits the next connection. Some of the waiting connections are gone.
+    /// Admits the next connection, and skips connections that were closed while they waited.
     pub(super) fn let_in(&mut self) -> Option<ConnectionId> {
         let now = self.throttle.now();
         loop {

@@ -13,7 +13,7 @@ pub(crate) enum RequestError {
         api: ApiKey,
         bytes: usize,
     },
-    /// A frame of a client that is not authenticated.
+    /// A client that is not authenticated sent a frame above `sasl.server.max.receive.size`.
     Token {
         bytes: i32,
         max_bytes: u32,

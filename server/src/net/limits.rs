@@ -59,7 +59,7 @@ pub struct Limits {
     pub connections_per_ip: usize,
     /// `max.connections.per.ip.overrides`
     pub per_ip_overrides: HashMap<IpAddr, usize>,
-    /// In each second: `max.connection.creation.rate`.
+    /// New connections per second: `max.connection.creation.rate`.
     pub new_connections: Option<Bound>,
     /// Requests in flight on a connection before reading from it stops.
     pub requests_in_flight: usize,
@@ -76,7 +76,7 @@ pub struct Limits {
 pub struct DoorLimits {
     /// `listener.name.NAME.max.connections`
     pub connections: usize,
-    /// In each second: `listener.name.NAME.max.connection.creation.rate`.
+    /// New connections per second: `listener.name.NAME.max.connection.creation.rate`.
     pub new_connections: Option<Bound>,
     /// Whether the common limits of all listeners do not apply to this listener
     /// (`inter.broker.listener.name`).
@@ -136,7 +136,8 @@ fn doors(config: &Config) -> Vec<DoorLimits> {
     listeners.iter().map(of).collect()
 }
 
-/// Kafka's default means no limit.
+/// The maximum number of new connections per second; None for Kafka's default, i32::MAX, which
+/// means no limit.
 fn new_connections_max(config: &Config) -> Option<Bound> {
     let rate = config.max_connection_creation_rate;
     (rate < i32::MAX).then(|| Bound::from(rate.unsigned_abs()))

@@ -27,7 +27,7 @@ pub(super) fn append(
         && !has_room
         && let Some(length) = length(input)
     {
-        // Without this memory the buffer grows with the frame.
+        // If the memory cannot be reserved, the buffer grows as the frame arrives.
         let _ = input.try_reserve_exact(length.saturating_sub(input.len()));
     }
     input.extend_from_slice(received);

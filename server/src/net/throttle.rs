@@ -25,7 +25,8 @@ pub(super) struct Throttle {
     rates: Rates,
     stopwatch: Stopwatch,
     now: i64,
-    /// The connections that are not served, by the end of this time. Some are closed.
+    /// The connections that are not served, by the time when they are served again. Some are
+    /// closed.
     waiting: BinaryHeap<Reverse<(i64, ConnectionId)>>,
 }
 
@@ -216,8 +217,8 @@ impl Connections {
         }
     }
 
-    /// The answer of a client that has exceeded a quota; None if it has not. `response` is None for
-    /// a request without an answer.
+    /// The throttled answer, if the client has exceeded a quota; None if the answer stays as it is.
+    /// `response` is None for a request without an answer.
     pub(super) fn settled<'r>(
         &mut self,
         request: RequestId,

@@ -1,7 +1,7 @@
-//! The producers of a partition with a question to their coordinator. For each, the lowest sequence
-//! of the batches in question (`VerificationStateEntry`). A pipelining producer sends its next
-//! batch before the first is answered. A batch must not overtake an earlier refused batch that is
-//! sent again.
+//! The producers of a partition about which their coordinator is asked: may they write to the
+//! partition? Each has the lowest sequence of the batches that waited for such an answer (Kafka's
+//! `VerificationStateEntry`), because a pipelining producer sends its next batch before the first
+//! is answered. If the first is refused and sent again, the next must not overtake it.
 
 use super::limits::PRODUCERS_ASKED_MAX;
 use super::producers::{Sequenced, first};
@@ -13,8 +13,8 @@ use muster_transactions::partition::End;
 /// The number of producers that are forgotten at once when there are too many.
 const STEP: usize = PRODUCERS_ASKED_MAX / 8;
 
-/// The producers of a partition with a question: from their first question until a batch is
-/// appended or their transaction ends.
+/// The producers about which the coordinator was asked, from the first question until a batch is
+/// appended or the transaction ends.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     by_id: HashMap<i64, Lowest>,
@@ -77,7 +77,8 @@ impl Asked {
     }
 
     /// Forgets the oldest producers if there are too many, because a client may name any number of
-    /// producers. A later batch of a forgotten producer may leave a gap.
+    /// producers. A batch of a forgotten producer may overtake an earlier refused batch, which
+    /// leaves a gap in the sequences.
     fn forget_oldest(&mut self) {
         if self.by_id.len() < PRODUCERS_ASKED_MAX {
             return;

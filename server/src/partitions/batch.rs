@@ -185,8 +185,9 @@ pub(super) fn check(
     Ok(Good { header, timestamp_type, max_timestamp })
 }
 
-/// The largest timestamp of valid records. Compressed records are decompressed only for a topic
-/// that limits their size. For other topics the header's timestamps count.
+/// The largest timestamp of the records, if all are valid. A compressed batch is decompressed only
+/// if its topic limits the size of decompressed records. Otherwise only the timestamps in its
+/// header are checked.
 fn check_records(
     batch: &Batch<'_>,
     topic: &TopicConfig,
@@ -206,7 +207,7 @@ fn check_records(
         if longest > max {
             return Err(INVALID_RECORD);
         }
-        // Kafka would renumber such records, and fails to do so.
+        // Kafka would renumber records whose offsets do not count up, and fails to do so.
         let misnumbered = Refusal::of(ErrorCode::UnknownServerError);
         return check_each(batch, records, &misnumbered, topic, &window);
     }
@@ -218,8 +219,8 @@ fn check_records(
     }
 }
 
-/// The records of a compressed batch. Kafka refuses records that end too early, and fails if the
-/// codec cannot read the rest.
+/// The records of a compressed batch. As in Kafka, records that end too early are invalid, and
+/// records that the codec cannot read get UNKNOWN_SERVER_ERROR.
 fn decompressed(batch: &Batch<'_>, left: &mut usize) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     let codec = batch.header.compression().unwrap_or(Compression::None);

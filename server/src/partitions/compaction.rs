@@ -150,7 +150,7 @@ impl Partitions {
                 self.compactor.check_at = now;
             }
             CompactionEnd::Lost { reason } => {
-                // No appended record is known to be lost.
+                // The lost file is one of the compaction: no appended record is known to be lost.
                 let of = |log: &PartitionLog| log.lost_sync(log.active_segment());
                 self.lost_write(running.id, of, &reason, out);
                 self.compactor.check_at = backed_off;

@@ -1,4 +1,4 @@
-//! The numbers of a shard's partitions of user topics.
+//! The metrics of a shard's partitions of user topics.
 
 use super::limits::READ_BYTES_IN_FLIGHT_MAX;
 use super::partition::Partition;
@@ -72,7 +72,7 @@ counters! {
 }
 
 impl Partitions {
-    /// Copies of the numbers of the partitions, for metrics.
+    /// Copies of the counters and gauges of the partitions, for metrics.
     pub(crate) fn numbers(&self) -> Copies {
         let gauges = PartitionGauges {
             served: self.partitions.len() as u64,
@@ -87,7 +87,8 @@ impl Partitions {
         vec![Box::new(self.io.counters), Box::new(gauges)]
     }
 
-    /// The difference between the shares of addresses and a count of all their uses: for checks.
+    /// The difference between the accounts of addresses and a recount of what they count: 0 unless
+    /// an account is wrong. For checks.
     pub(crate) fn miscounted_shares(&self) -> usize {
         let asked: usize = self.questions.values().map(OpenQuestion::bytes).sum();
         let unwritten: usize = self.partitions.values().map(Partition::unwritten_bytes).sum();

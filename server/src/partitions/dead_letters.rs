@@ -8,8 +8,8 @@ use muster_codec::{ErrorCode, Wall};
 use muster_fairness::Address;
 
 impl Partitions {
-    /// Appends one batch of dead letters for a member at an address. [`Effects::letters`] gets the
-    /// result, with the number.
+    /// Appends one batch of dead letters for a member at an address. The result is reported under
+    /// `number` in [`Effects::letters`].
     pub(crate) fn append_letters(
         &mut self,
         number: u64,
@@ -29,7 +29,8 @@ impl Partitions {
         }
     }
 
-    /// Returns whether the round waits for the write.
+    /// Appends a batch of dead letters to a partition. Returns whether the round waits for the
+    /// write.
     fn append_letters_to(
         &mut self,
         origin: Origin,

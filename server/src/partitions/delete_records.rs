@@ -110,7 +110,8 @@ impl Partitions {
             Ok(id) if asked.leader_epoch == 0 => {
                 (answer.leader_epoch, answer.end_offset) = (0, self.bounds(id).high_watermark);
             }
-            // No epoch precedes epoch 0; -1 means that there is none.
+            // As in Kafka, an epoch before epoch 0 ends where epoch 0 begins: at the log start. -1
+            // means no epoch, and has no end.
             Ok(id) if asked.leader_epoch < -1 => {
                 (answer.leader_epoch, answer.end_offset) =
                     (asked.leader_epoch, self.bounds(id).log_start);

@@ -43,7 +43,7 @@ pub struct Effects {
     pub(crate) record_reads: Vec<(Reader, RecordReadEnd)>,
     /// The results of [`Partitions::append_letters`](super::Partitions::append_letters), by number.
     pub(crate) letters: Vec<(u64, LettersEnd)>,
-    /// Partitions for which share partitions wait, and which have further records or are deleted.
+    /// Partitions that have further records or are deleted, and for which share partitions wait.
     pub(crate) grown: Vec<PartitionId>,
     /// The result of [`Partitions::sync_for_reports`](super::Partitions::sync_for_reports).
     pub(crate) reports: Option<OpenBySlot>,

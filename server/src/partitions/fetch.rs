@@ -265,7 +265,7 @@ pub(super) fn reads_committed(isolation_level: i8) -> bool {
     isolation_level == READ_COMMITTED
 }
 
-/// The answer for a partition that Kafka cannot read.
+/// The answer for a partition with an error, as Kafka makes it if a read of the log fails.
 pub(super) fn error_data(partition_index: i32, error: ErrorCode) -> PartitionData<'static> {
     let error_code = error.code();
     PartitionData {
@@ -287,7 +287,8 @@ fn diverging_data(partition_index: i32, bounds: Bounds) -> PartitionData<'static
     }
 }
 
-/// The answer for a partition that Kafka does not look up.
+/// The answer for a partition that Kafka refuses before it reads the log: unlike the answer to a
+/// failed read, it has an empty list of aborted transactions.
 fn unknown_data(asked: &FetchPartition, error: ErrorCode) -> PartitionData<'static> {
     let aborted_transactions = Some(Vec::new());
     PartitionData { aborted_transactions, ..error_data(asked.partition, error) }

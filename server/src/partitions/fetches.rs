@@ -141,7 +141,8 @@ impl Fetches {
         gauges.set(Limit::WaitingPartitions, self.partitions.total(), self.partitions_max);
     }
 
-    /// The difference between the shares of addresses and a count of all fetches, for checks.
+    /// The difference between the accounts of addresses and a recount of all fetches: 0 unless an
+    /// account is wrong. For checks.
     pub(super) fn miscounted_shares(&self) -> usize {
         let partitions = self.by_id.values().map(Fetch::partitions).sum();
         self.parked.total().abs_diff(self.deadlines.len())

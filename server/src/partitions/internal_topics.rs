@@ -62,8 +62,8 @@ impl InternalPartition {
         Bounds { log_start, high_watermark, stable }
     }
 
-    /// The approximate number of readable bytes, of all records or of committed ones; None outside
-    /// the log.
+    /// The approximate number of readable bytes from an offset on, of all records or of committed
+    /// ones; None if the log does not contain the offset.
     pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let end = if reads_committed { self.stable } else { self.high_watermark };
         let records = end.saturating_sub(offset).max(0).unsigned_abs();

@@ -69,7 +69,7 @@ pub(super) struct Scrubber {
     pub begun: Vec<Begun>,
     /// Whether a read is under way.
     pub is_waiting: bool,
-    /// The last segment of the pass, and the time when the pass began.
+    /// The last segment that the pass has read, and the time when the pass began.
     pub after: Option<(PartitionId, i64)>,
     pub began: i64,
     /// Places that a request or a compaction could not read.

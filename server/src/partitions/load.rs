@@ -338,9 +338,9 @@ fn end_of(header: &BatchHeader, marker: &EndTxnMarker) -> End {
     End { producer, outcome, version: 0, coordinator_epoch }
 }
 
-/// Clears the directories of topics that do not exist. If the deletion of the topic was noted but
-/// not finished, the directory is removed; otherwise it is moved to the trash. Most of these topics
-/// were deleted shortly before a stop.
+/// Clears the directories of partitions whose topics do not exist. Usually the topic was deleted
+/// shortly before a stop: then the image still records the deletion, and the directory is removed.
+/// The directory of an unknown topic is moved to the trash.
 pub(super) fn clear(
     gone: BTreeSet<PartitionId>,
     image: &ClusterImage,

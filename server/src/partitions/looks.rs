@@ -101,7 +101,7 @@ impl Partitions {
                 Some(format!("{path} is shorter than it was: {len} bytes of {bytes}"))
             }
             FileDone::Looked { .. } => None,
-            // The look has no result.
+            // The look failed: nothing is known of the file.
             FileDone::Written { .. }
             | FileDone::NoSpace { .. }
             | FileDone::Lost { .. }

@@ -60,7 +60,7 @@ struct Unwritten {
     address: Address,
 }
 
-/// A produce that waits for a batch to be written.
+/// A produce or a round that waits for a batch to be written.
 #[derive(Debug)]
 struct Awaiting {
     end_offset: i64,
@@ -149,12 +149,12 @@ impl Partition {
         self.log.set_config(log_config(config));
     }
 
-    /// Whether this produce has not named the partition before.
+    /// Notes that a produce names the partition. Returns whether this is the first time.
     pub(super) fn first_in_request(&mut self, produce: u64) -> bool {
         std::mem::replace(&mut self.last_produce, produce) != produce
     }
 
-    /// Whether a batch of a transaction may be appended.
+    /// Whether a transactional batch is appended, refused, or waits for its coordinator's verdict.
     pub(super) fn may_append(&self, producer: Producer) -> Append {
         if self.producers.has_newer(producer) {
             return Append::Refuse(ErrorCode::InvalidProducerEpoch);
@@ -274,7 +274,7 @@ impl Partition {
         Appended { base_offset, last_offset, log_append_time: timestamp, sync }
     }
 
-    /// Requests a sync if `flush.messages` records have gathered.
+    /// Requests a sync if `flush.messages` records have gathered. Returns whether it did.
     fn flush(&mut self, records: i64, io: &mut Io, out: &mut Effects) -> bool {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
@@ -383,7 +383,7 @@ impl Partition {
         Bounds { log_start, high_watermark, stable: self.stable().offset }
     }
 
-    /// The approximate size of readable records, all or committed ones; None outside the log.
+    /// The approximate size of (committed) records from an offset on; None outside of the log.
     pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let log = self.log.log_start_offset()..=self.log.log_end_offset();
         if !log.contains(&offset) {

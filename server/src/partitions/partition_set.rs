@@ -28,7 +28,7 @@ use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::{Path, PathBuf};
 
-/// The shard, and the parts of shared name spaces that its partitions use.
+/// The shard, and the ranges of file ids, tokens and numbers that are reserved for its partitions.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub shard: u32,

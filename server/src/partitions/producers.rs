@@ -158,8 +158,9 @@ impl Producers {
         self.by_id.get(&producer.id).is_some_and(|known| producer.epoch < known.epoch)
     }
 
-    /// Notes a batch that was appended at `place`, or found there at recovery. A transaction is
-    /// open `since` a verdict of its coordinator, which recovery does not know.
+    /// Notes a batch that was appended at `place`, or found there at recovery. `since` is the stamp
+    /// of the verdict that admitted the batch's transaction; None at recovery, which does not know
+    /// it.
     pub(super) fn appended(
         &mut self,
         origin: Origin,

@@ -52,7 +52,7 @@ pub(crate) enum RecordReadEnd {
 }
 
 impl Partitions {
-    /// The end of a partition's log; None if this shard does not have it.
+    /// The high watermark of a partition; None if this shard does not have the partition.
     pub(crate) fn share_end(&self, id: PartitionId) -> Option<i64> {
         self.partitions.get(&id).map(|partition| partition.bounds().high_watermark)
     }
@@ -67,7 +67,8 @@ impl Partitions {
         Ok((id, self.bounds(id)))
     }
 
-    /// The approximate number of readable bytes from an offset on; None outside the log.
+    /// The approximate number of readable bytes from an offset on; None if the log does not contain
+    /// the offset.
     pub(crate) fn share_bytes(
         &self,
         id: PartitionId,
@@ -78,14 +79,14 @@ impl Partitions {
         partition.available(partition.behind_damage(offset), reads_committed)
     }
 
-    /// Registers a partition for [`Effects::grown`], once it has further records or is gone.
+    /// Has a partition listed in [`Effects::grown`] as soon as it has further records or is gone.
     pub(crate) fn await_growth(&mut self, id: PartitionId) {
         self.awaited_by_shares.insert(id);
     }
 
-    /// Reads records into memory; [`Effects`] gets the result. A damaged part is skipped, like
-    /// offsets that compaction has removed: Kafka's consumers reject a batch that they cannot read,
-    /// so it would not be delivered again.
+    /// Reads records into memory; [`Effects::record_reads`] gets the result. A damaged part is
+    /// skipped, like offsets that compaction has removed. Sent to a share consumer, it would not be
+    /// delivered again either, because Kafka's consumers reject a batch that they cannot read.
     pub(crate) fn read_records(&mut self, mut read: RecordRead, out: &mut Effects) {
         if !self.io.has_read_budget() {
             return self.waiting_record_reads.push_back(read);

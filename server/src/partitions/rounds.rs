@@ -171,8 +171,8 @@ impl Partitions {
         marked != Err(ErrorCode::RequestTimedOut)
     }
 
-    /// Marks a partition. Returns whether writes of the partition are still under way, including
-    /// those of an earlier marker.
+    /// Appends a marker to a partition. Returns whether writes of the partition are still under
+    /// way, including the write of an earlier marker.
     fn mark_written(
         &mut self,
         wall: Wall,
@@ -325,7 +325,7 @@ impl Partitions {
     }
 
     /// The partitions that are served here, and the offline ones. Leaves out deleted partitions,
-    /// and those of groups, whose records are durable before they are visible.
+    /// and partitions of `__consumer_offsets`, whose records are durable before they are visible.
     fn located(&self, partitions: &PartitionSet) -> (Vec<PartitionId>, PartitionSet) {
         let (mut ids, mut missing) = (Vec::new(), PartitionSet::default());
         for (topic, index) in partitions.iter().filter(|(topic, _)| *topic != OFFSETS_TOPIC) {

@@ -85,7 +85,7 @@ fn a_list_of_a_broker_is_appended_to_or_subtracted_from_as_in_kafka() {
     assert_eq!(asked, 192);
 }
 
-/// As a broker of Kafka 4.4 with this file answers.
+/// A broker of Kafka 4.4 with the same `server.properties` gives these answers.
 #[test]
 fn a_list_begins_with_the_own_value_or_the_default_and_not_with_that_of_the_file() {
     const APPEND: i8 = 2;

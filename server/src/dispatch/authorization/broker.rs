@@ -1,4 +1,5 @@
-//! The remaining APIs that any broker answers.
+//! Authorization of the APIs of the role `broker`: Metadata, InitProducerId, telemetry, log
+//! directories and delegation tokens.
 
 use super::Verdict;
 use super::by::{By, take_denied};
@@ -33,7 +34,8 @@ pub(super) fn screen(request: &mut BrokerRequest<'_>, by: &By<'_>) -> Verdict {
         BrokerRequest::DescribeLogDirs(_) => Verdict::whole(by.cluster(Describe), |error| {
             DescribeLogDirsResponse { error_code: error.code(), ..Default::default() }
         }),
-        // As in Kafka, the first check is whether the client may use tokens at all.
+        // Passed on: as in Kafka, the handler first checks whether the client may use tokens at
+        // all.
         BrokerRequest::CreateDelegationToken(_)
         | BrokerRequest::RenewDelegationToken(_)
         | BrokerRequest::ExpireDelegationToken(_)

@@ -1,4 +1,4 @@
-//! The APIs that read the state of the cluster.
+//! Authorization of the APIs that read the state of the cluster.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -132,7 +132,8 @@ fn find_coordinator(body: &mut FindCoordinatorRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::of_parts(denied, body.coordinator_keys.is_empty())
 }
 
-/// An unknown resource type is refused by the handler, for all resources.
+/// Checks DescribeConfigs. A request with an unknown resource type is passed on to the handler,
+/// which refuses all of its resources.
 fn describe_configs(body: &mut DescribeConfigsRequest<'_>, by: &By<'_>) -> Verdict {
     if unknown_type(body).is_some() {
         return Verdict::Passed;

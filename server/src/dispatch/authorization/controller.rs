@@ -1,4 +1,4 @@
-//! The APIs that change the cluster.
+//! Authorization of the APIs that change the cluster.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -82,7 +82,9 @@ fn create_topics(body: &mut CreateTopicsRequest<'_>, by: &By<'_>) -> Verdict {
     if by.permissions.allow_on_cluster(Create) {
         return Verdict::Passed;
     }
-    // If a request with an expired timeout reaches the controller, it is refused for the timeout.
+    // As in Kafka, an expired timeout refuses the whole request, including denied topics, but only
+    // if a permitted topic is left: `QuorumController.createTopics` answers an empty request at
+    // once.
     if body.timeout_ms <= 0 && body.topics.iter().any(|it| by.topic(Create, &it.name)) {
         return Verdict::Passed;
     }

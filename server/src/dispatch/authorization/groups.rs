@@ -1,4 +1,4 @@
-//! The APIs of groups.
+//! Authorization of the APIs of groups.
 
 use super::Verdict;
 use super::by::{By, take_denied, words};
@@ -211,7 +211,8 @@ fn txn_commit(body: &mut TxnOffsetCommitRequest<'_>, by: &By<'_>) -> Verdict {
     })
 }
 
-/// Removes denied topics from a commit. `of` makes a request of them, and an empty response.
+/// Removes denied topics from a commit. `of` makes a request of the removed topics, which is then
+/// refused, and an empty response.
 fn take_commits<'r, T>(
     topics: &mut Vec<T>,
     is_allowed: impl Fn(&T) -> bool,

@@ -1,4 +1,4 @@
-//! The APIs of partitions.
+//! Authorization of the APIs of partitions.
 
 use super::Verdict;
 use super::by::By;

@@ -1,4 +1,4 @@
-//! The APIs of transactions.
+//! Authorization of the APIs of transactions.
 
 use super::Verdict;
 use super::by::{By, take_denied};
@@ -36,7 +36,9 @@ pub(super) fn screen(request: &mut TransactionRequest<'_>, by: &By<'_>) -> Verdi
     Verdict::whole(allowed, |error| refused(request, by.version, error))
 }
 
-/// If one topic is denied, no partitions of the other topics are added either.
+/// The answer to a request with a topic that the client may not write to; None if the client may
+/// write to all topics. As in Kafka, a single denied topic refuses the whole request: no partition
+/// is added to the transaction.
 fn denied_topics(
     body: &AddPartitionsToTxnRequest<'_>,
     by: &By<'_>,

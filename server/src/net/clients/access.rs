@@ -28,7 +28,8 @@ pub(super) struct Unauthenticated {
 /// `audit`).
 pub(crate) const NOT_AUTHENTICATED: &str = "its authentication failed";
 
-/// A client that is closed at a time.
+/// A client that failed to authenticate: at the time `at` its answer is sent and its connection is
+/// closed.
 #[derive(Debug)]
 struct Failed {
     at: i64,

@@ -80,7 +80,8 @@ impl Clients {
         Some(Input { id, bytes: std::mem::take(&mut connection.input) })
     }
 
-    /// Takes back input of which some bytes were handled. The slice may have been used up.
+    /// Takes back input of which `handled` bytes were handled. `is_slice_over`: whether the
+    /// connection has used up its slice.
     pub(crate) fn handled(
         &mut self,
         Input { id, mut bytes }: Input,
@@ -166,7 +167,8 @@ impl Clients {
         None
     }
 
-    /// Makes new input wait until the end of the turn, which has taken long enough.
+    /// Makes input that arrives in the rest of this turn wait in the queue, because the turn has
+    /// taken long enough.
     pub(crate) fn work_later(&mut self) {
         self.queue.be_late();
     }
@@ -181,7 +183,7 @@ impl Clients {
         self.queue.has_first()
     }
 
-    /// Whether there is waiting work that the clients permit now.
+    /// Whether work waits and may be done: none is done during a stop.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting() && !self.is_stopping
     }

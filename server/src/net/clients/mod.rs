@@ -245,7 +245,7 @@ impl Clients {
         self.end_if_answered(id, out);
     }
 
-    /// The files of the answer that a connection is sent.
+    /// The files with parts that the connection has still to be sent, once for each part.
     pub(crate) fn streamed_files(&self, id: ConnectionId) -> Vec<FileKey> {
         self.connections.get(id).map(|it| it.stream.files().collect()).unwrap_or_default()
     }
@@ -297,7 +297,7 @@ impl Clients {
         }
     }
 
-    /// Closes a connection without further input, once all its answers have left.
+    /// Closes a connection whose client has ended its input, if all its answers have left.
     fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         let max_bytes = self.request_bytes_max();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
@@ -341,7 +341,7 @@ impl Clients {
 
 /// Views for checks and metrics.
 impl Clients {
-    /// Copies of the numbers of the clients.
+    /// Copies of all counters, request times and gauges of the clients, for metrics.
     pub(crate) fn numbers(&self) -> Copies {
         vec![
             Box::new(self.connections.counters.clone()),
@@ -381,7 +381,8 @@ impl Clients {
         self.queue.len()
     }
 
-    /// The connections that wait for their turn, for each place in order. Some may be closed.
+    /// The connections whose input waits: those that come first, then the others, each in the order
+    /// of the queue. Some may be closed.
     pub(crate) fn run_queues(&self) -> [Vec<ConnectionId>; 2] {
         [Place::First, Place::Other].map(|place| self.queue.inputs(place).collect())
     }

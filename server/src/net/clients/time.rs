@@ -54,9 +54,9 @@ impl Clients {
         }
     }
 
-    /// Whether a connection waits for nothing, or for records that do not come. Kafka closes an
-    /// idle connection whatever it waits for; here a member that waits for its group keeps its
-    /// connection.
+    /// Whether a connection waits for no answer, or only for fetches of records that do not arrive.
+    /// Kafka closes an idle connection whatever it waits for; here a member that waits for its
+    /// group keeps its connection.
     fn is_idle(&self, id: ConnectionId, parked: impl Fn(u64) -> usize) -> bool {
         let in_flight = self.connections.get(id).map_or(0, |connection| connection.in_flight());
         in_flight == parked(id.0)
