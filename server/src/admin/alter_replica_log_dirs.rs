@@ -55,7 +55,8 @@ fn is_too_long(topic: &str, index: i32) -> bool {
     name.encode_utf16().count() + 32 + "-future".len() > 255
 }
 
-/// A partition that is named twice is answered once, for the later directory.
+/// The answer with the outcome for each partition. A partition that is named twice is answered
+/// once, for the later directory.
 fn answer(
     request: &AlterReplicaLogDirsRequest<'_>,
     outcome: impl Fn(&AlterReplicaLogDir<'_>, &AlterReplicaLogDirTopic<'_>, i32) -> ErrorCode,

@@ -1,4 +1,4 @@
-//! The numbers of a shard's files.
+//! The metrics of a shard's files.
 
 use muster_counters::counters;
 

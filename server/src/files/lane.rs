@@ -194,7 +194,8 @@ impl<F: Clone> Lane<F> {
 }
 
 impl Waiting {
-    /// Whether the id then belongs to another file or to none.
+    /// Whether the operation ends the file's use of its id: it closes the file, or opens another
+    /// one.
     fn ends_file(&self) -> bool {
         matches!(self, Self::Op { op: FileOp::Open { .. } | FileOp::Close { .. }, .. })
     }

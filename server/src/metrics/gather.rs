@@ -1,4 +1,4 @@
-//! Asks the shards for their numbers, and formats these as text.
+//! Asks the shards for the values of their metrics, and formats these as text.
 
 use super::family::{Families, Form, Type};
 use super::health::{self, ShardState, ShardStates, Verdict};

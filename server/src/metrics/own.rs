@@ -1,4 +1,4 @@
-//! The numbers of each shard under muster's own names: `muster_`, the part and the field.
+//! The metrics of each shard under muster's own names: `muster_`, the part and the field.
 
 use super::family::{Families, Labels, Type};
 use crate::report::Report;
@@ -7,7 +7,7 @@ use muster_counters::{Kind, Metric, Unit, Value, Walk};
 /// Microseconds in a second.
 const MICROS: f64 = 1_000_000.0;
 
-/// Adds the numbers of a shard.
+/// Adds the metrics of a shard.
 pub(super) fn add(families: &mut Families, report: &Report) {
     report.numbers.walk(&mut |metric, labels, value| {
         if !is_shown(metric) {

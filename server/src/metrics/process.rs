@@ -90,7 +90,7 @@ impl OwnFiles {
     }
 }
 
-/// The number behind `name` at the front of a line.
+/// The number that follows `name` in the first line that begins with `name`.
 fn first_number(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

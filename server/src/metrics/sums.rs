@@ -1,4 +1,4 @@
-//! The numbers of all shards summed up, and their recent change.
+//! The metrics of all shards summed up, and the recent change of these sums.
 
 use crate::report::Report;
 use muster_counters::{Histogram, Metric, Number, Value, Walk};
@@ -114,7 +114,7 @@ impl Windows {
         Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
     }
 
-    /// The change until now.
+    /// The sums now, with the sums of one to two windows ago to compare with.
     pub(super) fn recent<'s>(&'s mut self, now: Instant, sums: &'s Sums) -> Recent<'s> {
         if now.duration_since(self.newer.0) >= WINDOW {
             let newest = (now, sums.clone());

@@ -18,7 +18,7 @@ pub enum QuotaKey {
 }
 
 impl QuotaKey {
-    /// In the order of Kafka's answers.
+    /// All keys, in the order of Kafka's answers.
     pub const ALL: [Self; 5] = [
         Self::RequestPercentage,
         Self::ProducerByteRate,

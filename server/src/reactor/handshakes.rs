@@ -23,8 +23,7 @@ pub(crate) const SESSION_BYTES: usize = 8 << 10;
 pub(super) struct Handshakes {
     /// Connections with input to handle, in order. Some handshakes may have ended.
     waiting: VecDeque<ConnectionId>,
-    /// All handshakes with their deadlines, in the order in which they began. Some may have ended,
-    /// except the oldest.
+    /// All handshakes with their deadlines, in the order in which they began. Some may have ended.
     under_way: VecDeque<(i64, ConnectionId)>,
     open: usize,
     bytes: usize,

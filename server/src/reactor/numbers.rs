@@ -1,4 +1,4 @@
-//! The numbers of a shard, its files and its TLS sessions, for the admin side and the log.
+//! The metrics of a shard, its files and its TLS sessions, for the admin side and the log.
 
 use super::{Io, Reactor};
 use crate::report::{Report, Signs};
@@ -8,7 +8,7 @@ use muster_counters::{Copies, Totals};
 use tracing::debug;
 
 impl<I: Io> Reactor<I> {
-    /// A copy of all numbers of a shard.
+    /// Copies of all counters and gauges of a shard.
     fn numbers(&self, shard: &Shard) -> Copies {
         let mut numbers = shard.inspect().numbers();
         numbers.push(Box::new(self.files.counters()));
@@ -18,7 +18,8 @@ impl<I: Io> Reactor<I> {
         numbers
     }
 
-    /// Sends a copy of the shard's numbers to the admin side, which may have stopped waiting.
+    /// Sends copies of the shard's counters and gauges to the admin side, which may have stopped
+    /// waiting.
     pub(super) fn report(&self, shard: &Shard, to: &Sender<Report>) {
         let inspection = shard.inspect();
         let (stalled, stuck) = shard.stalls();
@@ -49,7 +50,7 @@ impl<I: Io> Reactor<I> {
         });
     }
 
-    /// Logs all numbers of a stopped shard.
+    /// Logs all counters and gauges of a stopped shard.
     pub(super) fn report_counters(&self, shard: &Shard) {
         let mut totals = Totals::default();
         totals.count(&self.numbers(shard));

@@ -62,7 +62,7 @@ impl Authenticator {
         }
     }
 
-    /// For a client that re-authenticates; its first request is a SaslHandshake.
+    /// An authenticator for a client that re-authenticates; its first request is a SaslHandshake.
     pub(crate) fn again(sasl: &Sasl, before: Before) -> Self {
         Self { state: State::Handshake, before: Some(before), ..Self::new(sasl) }
     }
@@ -135,7 +135,7 @@ impl Authenticator {
         self.receive_bytes_max
     }
 
-    /// ApiVersions was answered without an error.
+    /// Notes that ApiVersions was answered without an error.
     pub(crate) fn versions_answered(&mut self) {
         self.state = State::Handshake;
     }

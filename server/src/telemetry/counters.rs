@@ -1,4 +1,4 @@
-//! The numbers of what clients push to a shard.
+//! The metrics about what clients push to a shard.
 
 use muster_codec::ErrorCode;
 use muster_counters::counters;

@@ -14,7 +14,8 @@ use ureq::Agent;
 /// The time limit for sending one push.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The handle of the thread, with what is queued.
+/// The handle of the thread, with the bytes that are queued and the numbers of pushes that were
+/// forwarded or failed.
 pub(crate) struct Exporter {
     forwards: Sender<Vec<u8>>,
     ended: crossbeam_channel::Receiver<Ended>,

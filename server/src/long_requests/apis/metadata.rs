@@ -70,7 +70,8 @@ fn asked_topic<'i>(asked: &MetadataRequestTopic<'_>, image: &'i ClusterImage) ->
     }
 }
 
-/// Removes repeated topics. As in [`admin::metadata`], one id makes it a request by ids.
+/// Removes repeated topics. As in [`admin::metadata`], topics with only a name are ignored if at
+/// least one topic has an id.
 fn each_once(mut topics: Vec<MetadataRequestTopic<'static>>) -> Vec<MetadataRequestTopic<'static>> {
     if topics.iter().any(|topic| !topic.topic_id.is_zero()) {
         topics.retain(|topic| !topic.topic_id.is_zero());

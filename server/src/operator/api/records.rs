@@ -77,8 +77,8 @@ pub(super) fn answer(shards: &Shards, name: &str, query: &Query) -> Result<Value
     }))
 }
 
-/// Whether the ACLs allow it. The page has no login of its own: whoever has the token, or is on
-/// this machine, is one principal.
+/// Whether the ACLs allow the records of a topic to be shown. The page has no login of its own: all
+/// who have the token, or are on this machine, are one principal.
 fn may_read(config: &Config, image: &ClusterImage, topic: &str) -> bool {
     let config = config.with_dynamic(image, 0);
     if !config.has_authorizer() {
