@@ -90,7 +90,7 @@ pub enum Message {
     /// To the controller: shard `from` has removed the offsets of all topics that were deleted up
     /// to this version of the image.
     Forgotten { from: u32, version: i64 },
-    /// The offline partitions of shard `from`, all of them.
+    /// To all shards: all offline partitions of shard `from`.
     Offline { from: u32, partitions: OfflineList },
     /// Messages of the coordinators of transactions and the slots of shard `from`.
     Letters { from: u32, letters: Vec<Letter> },
@@ -114,7 +114,7 @@ pub enum Message {
     Pushed(Pushed),
     /// The current keys by which tokens are checked.
     TokenKeys(TokenKeys),
-    /// For the reactor: send a copy of the shard's numbers.
+    /// For the reactor: send copies of the shard's counters and gauges.
     Report(Sender<Report>),
     /// For the reactor, from the admin side: link the shard's files for a backup.
     BackUp(BackupOrder),
@@ -132,7 +132,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A shard that has ended needs no message: the process is ending.
+    /// Sends a message. If the shard has ended, the message is dropped: the process is ending.
     pub fn send(&self, message: Message) {
         if self.sender.send(message).is_ok() {
             self.waker.wake();

@@ -6,7 +6,7 @@ use std::fmt;
 /// A longer flush is reported, as clients wait for it.
 const FLUSHING_MS_MAX: u64 = 1_000;
 
-/// The numbers of a shard at one time, and its problems.
+/// The counters and gauges of a shard at one time, and its problems.
 pub struct Report {
     pub shard: u32,
     pub numbers: Copies,

@@ -56,7 +56,7 @@ pub enum Led {
     WithSlots,
 }
 
-/// In the order of [`InternalTopic`].
+/// The rows, in the order of [`InternalTopic`].
 const ROWS: &[TopicRow; 4] = &[
     TopicRow {
         topic: InternalTopic::Cluster,
@@ -240,7 +240,7 @@ impl Placement {
         }
     }
 
-    /// Whether there is a partition of this number.
+    /// Whether the partition's topic has a partition with this index.
     pub fn has(self, partition: LogPartition) -> bool {
         partition.index < (InternalTopic::of(partition).row().partitions)(self)
     }

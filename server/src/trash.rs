@@ -1,8 +1,9 @@
-//! The directory `trash/`: files that muster takes out of use without deleting them, under the date
-//! and their name. They are logs of another number of shards, directories of unknown topics, the
-//! segments of a damaged log that was rewritten, and files that `muster log recover` replaces.
-//! Bytes that will be overwritten are copied there, too: the torn end of a shard's log. Entries are
-//! removed after `trash.retention.ms`, and never if it is -1.
+//! The directory `trash/`: files that muster takes out of use without deleting them, each under the
+//! date and its former path. They are logs for another number of shards, directories of unknown
+//! topics, the segments of a damaged log that a running server has rewritten, and files that
+//! `muster log recover` removes. There are also copies of bytes that are lost from a file: the torn
+//! end of a shard's log, and parts that a repair cuts out of segments. Entries are removed after
+//! `trash.retention.ms`, and never if it is -1.
 
 use crate::calendar::{civil_date, days};
 use crate::clock::wall;
@@ -36,7 +37,8 @@ pub fn move_aside(data: &Path, path: &Path, now: i64) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Saves bytes that will be overwritten to the trash, durably. Returns the path.
+/// Copies bytes that will be overwritten, or cut out of a file, to an entry of the trash, durably.
+/// Returns the path of the entry.
 ///
 /// # Errors
 /// A file system operation failed.
@@ -59,7 +61,8 @@ pub(crate) fn place(what: &str, now: i64) -> PathBuf {
     Path::new(TRASH).join(format!("{}-{what}", date(now)))
 }
 
-/// Removes old entries now and regularly, on a thread that runs until the process ends.
+/// Removes old entries now and every hour, on a thread that runs until the process ends. A negative
+/// retention keeps all entries.
 pub(crate) fn keep_emptying(data: &Path, retention_ms: i64) -> io::Result<()> {
     if retention_ms < 0 {
         return Ok(());

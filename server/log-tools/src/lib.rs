@@ -1,9 +1,9 @@
-//! `muster log`: inspects, checks and repairs data directories, and exchanges logs with Kafka. The
-//! commands work on files that no server has open.
+//! `muster log`: inspects, checks and repairs data directories, and exchanges logs with Kafka. All
+//! commands except `dump` need a directory that no server has open.
 //!
 //! `dump` and `verify` only read. `export` and `import` write directories of their own. `recover`
 //! repairs a directory on request. The exit status is 0 if all is well, 1 if something is damaged
-//! (the output says where), and 2 if the command fails.
+//! or not found (the output says what), and 2 if the command fails.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]

@@ -48,7 +48,7 @@ pub struct Ring {
     /// The number of operations whose last completion was not copied yet.
     in_flight: usize,
     pub(crate) listeners: Vec<Listener>,
-    /// The connection budget that it shares with other rings.
+    /// The connection budget that this ring shares with other rings.
     pub(crate) budget: Option<ConnectionBudget>,
     /// The part of the budget that this ring holds.
     pub(crate) reserved: usize,

@@ -43,7 +43,7 @@ enum Sent {
 
 /// The next step of a slice.
 pub(crate) enum Next {
-    /// None: all bytes are sent, or the socket is full.
+    /// There is no further step: all bytes are sent, or the socket is full.
     End,
     /// The driver has to read the remaining parts; then the rest is sent.
     Ring,
@@ -140,7 +140,8 @@ impl Slice {
         self.reads.is_empty()
     }
 
-    /// Reads the next part of a file into its position in the buffer.
+    /// Reads the next part of a file into its position in the buffer. None if the part is not in
+    /// the page cache.
     fn read_at_once(&mut self) -> Option<Sent> {
         let Self { buf, reads, .. } = self;
         let SliceRead { file, offset, at, len } = reads.front()?;
@@ -148,7 +149,8 @@ impl Slice {
         at_once::read(file, *offset, place).then_some(Sent::All)
     }
 
-    /// Sends the next part of a file, after the bytes before it.
+    /// Sends the bytes before the next part of a file, then the part without a copy. None if the
+    /// part is not in the page cache, or a send failed: then the ring reads and sends it.
     fn send_uncopied(&mut self, socket: Socket) -> Option<Sent> {
         let SliceRead { file, offset, at, len } = self.reads.front()?;
         if self.sent < *at {

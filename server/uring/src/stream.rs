@@ -261,7 +261,8 @@ impl Ring {
         }
     }
 
-    /// A failed connection gets this event, too; its next send then fails.
+    /// Handles the end of a wait for space in the socket's buffer. A failed connection gets the
+    /// event, too; its next send then fails.
     pub(crate) fn writable(&mut self, tag: Tag) -> Option<Event> {
         let conn = ConnId { index: tag.index, generation: tag.generation };
         let slot = self.connections.get_mut(conn)?;

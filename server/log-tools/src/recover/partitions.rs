@@ -194,7 +194,8 @@ impl DamagedPartition {
         Some(from..first)
     }
 
-    /// Repairs the files and makes the result durable. Removed bytes are kept in the trash.
+    /// Repairs the files and makes the result durable. Removed segments go to the trash, and so do
+    /// copies of the parts that are cut out, up to [`KEPT_BYTES_MAX`] bytes of each.
     fn repair(&self, data: &Path, now: i64, out: &mut dyn Write) -> Result<(), Failure> {
         let relative = layout::directory(self.id);
         let directory = data.join(&relative);
@@ -236,7 +237,7 @@ fn segment(directory: &Path, base_offset: i64) -> io::Result<SegmentOnDisk> {
     SegmentOnDisk::open(&directory.join(segment_file_name(base_offset)))
 }
 
-/// Keeps bytes that are cut out of a segment in the trash.
+/// Copies bytes that are cut out of a segment to the trash, at most [`KEPT_BYTES_MAX`].
 fn keep(
     data: &Path,
     path: &Path,
