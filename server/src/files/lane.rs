@@ -12,7 +12,7 @@ pub(super) struct Lane<F> {
     /// The path of the file, for errors.
     path: PathBuf,
     queue: VecDeque<Waiting>,
-    /// How many waiting operations close the file or open another file under this id.
+    /// How many waiting operations close or truncate the file, or open another file under this id.
     turns: usize,
     /// How many slices wait for other files and need this file to stay open.
     users: usize,

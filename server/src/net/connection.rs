@@ -131,7 +131,7 @@ pub(super) struct Connection {
     /// Whether the connection is in the run queue.
     pub(super) waits: bool,
     pub(super) standing: Standing,
-    /// Whether the next request is a long one that waits until another long request is answered.
+    /// Whether the next request is a long one, which waits for its turn among the long requests.
     pub(super) waits_to_scan: bool,
     /// Whether the connection is listed in `Connections::dirty`.
     pub(super) dirty: bool,

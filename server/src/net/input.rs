@@ -1,10 +1,10 @@
 //! Input that is not handled yet, of all connections together (`queued.max.request.bytes`).
 //!
 //! When the input of all connections exceeds the limit, the server stops reading from connections
-//! with more than 16 KiB pending. One exception: the connection with the largest unfinished frame
-//! may continue until that frame is handled. So one frame can always be finished, and finished
-//! frames do not accumulate while a shard is slow. A connection that does not finish its frame in
-//! time is closed.
+//! with more than 16 KiB pending. Connections with a short or a finished frame may exceed the limit
+//! by [`SHORT_FRAMES_BYTES_MAX`] together. The connection that holds most of an unfinished frame
+//! may continue until this frame is handled, so that one frame can always be finished; if it does
+//! not finish the frame in time, it is closed.
 //!
 //! Before reading stops, the kernel may already have received more: for each connection as much as
 //! its socket held. If a shard is too slow for these bytes, the connection that sent the last bytes

@@ -1,6 +1,7 @@
 //! The requests that clients wait for: the time since which the oldest request of each API has made
-//! no progress. A look checks some connections at a time, because there may be many. A request
-//! costs nothing until it has waited for long.
+//! no progress. A look checks some connections at a time, because there may be many. It compares
+//! what the client of each connection waits for with the previous look, so that handling a request
+//! costs nothing more.
 
 use super::connections::Connections;
 use crate::event::ConnectionId;

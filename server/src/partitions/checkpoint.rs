@@ -1,5 +1,6 @@
-//! Writes the recovery points of all partitions to a file, at most once a minute and at a clean
-//! stop (Kafka's `log.flush.offset.recovery.checkpoint.interval.ms`).
+//! Writes the recovery points of all partitions to a file: at most once a minute (Kafka's
+//! `log.flush.offset.recovery.checkpoint.interval.ms`), at once if compaction waits for them, and
+//! at a clean stop.
 //!
 //! A new file is written beside the old one: some entries at a time, then the header. Then it is
 //! renamed; until then the old file stays valid. A full disk ends the attempt, not the server.

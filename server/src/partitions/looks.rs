@@ -51,7 +51,8 @@ impl Partitions {
         self.looks.lost.contains_key(&(id, base_offset))
     }
 
-    /// The time of the next looks; None while looks are under way.
+    /// The time of the next looks; None while looks are under way, or if there is nothing to look
+    /// at.
     pub(super) fn looks_deadline(&self) -> Option<i64> {
         let is_free = self.has_looks() && self.looks.under_way == 0;
         is_free.then_some(self.looks.next_at)

@@ -66,8 +66,8 @@ impl Clients {
         self.security.get(listener.0)?.sasl.as_ref()
     }
 
-    /// Limits the number of clients that are not authenticated: closes those that have waited
-    /// longest.
+    /// Counts a new client that is not authenticated. If there are too many, closes the client that
+    /// has waited longest.
     pub(super) fn limit_unauthenticated(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
         if !self.is_unauthenticated(id) {
             return;

@@ -17,7 +17,8 @@ pub(crate) const IDLE_SWEEP_MS: i64 = 10_000;
 pub(crate) const INPUT_ENDED_PATIENCE_MS: i64 = 30_000;
 
 impl Clients {
-    /// Begins the end of a turn: all input that arrived before `received_until` was received.
+    /// The first step at the end of a turn. All input that arrived before `received_until` was
+    /// received.
     pub(crate) fn begin_turn(&mut self, received_until: i64) {
         self.queue.begin_turn();
         self.connections.release_input();
@@ -31,8 +32,9 @@ impl Clients {
         self.handled_until
     }
 
-    /// Closes clients that are not authenticated in time, and from time to time idle connections.
-    /// `parked` has the number of a connection's requests that wait for records.
+    /// Closes clients that are not authenticated in time. From time to time also closes idle
+    /// connections, and connections whose clients ended their input long ago. `parked` returns the
+    /// number of a connection's requests that wait for records.
     pub(crate) fn sweep(&mut self, parked: impl Fn(u64) -> usize, out: &mut Vec<Command>) {
         self.sweep_unauthenticated(out);
         if self.next_idle_sweep > self.now {
