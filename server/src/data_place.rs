@@ -118,7 +118,8 @@ impl DataPlace {
     }
 
     /// Removes temporary directories that killed servers of this user have left. The directory of a
-    /// running server is locked, and that of a starting server has no stamp yet, so both stay.
+    /// running server is locked, and the directory of a starting server has no stamp yet, so both
+    /// stay.
     fn remove_left(&self, parent: &Path) -> io::Result<()> {
         let user = fs::metadata(&self.path)?.uid();
         for entry in fs::read_dir(parent)? {

@@ -33,8 +33,8 @@ pub enum Event<'e> {
         host: Arc<str>,
         port: u16,
     },
-    /// The handshake of a connection with TLS is done. The principal is that of the client's
-    /// certificate, if it has shown one.
+    /// The handshake of a connection with TLS is done. The principal is from the client's
+    /// certificate; None if the client has shown no certificate.
     Secured {
         connection: ConnectionId,
         principal: Option<Arc<str>>,

@@ -16,7 +16,7 @@ pub(crate) struct ListOverAll<L, K> {
 /// How far a list has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress<K> {
-    /// The coordinators after this one are left; all coordinators for None.
+    /// The coordinators with greater keys are left; all coordinators for None.
     After(Option<K>),
     End,
 }

@@ -186,7 +186,8 @@ mod tests {
         }
     }
 
-    /// The units that all shards lead, in order. Each shard leads its own, which ascend.
+    /// The numbers of all units that the shards lead, sorted. Checks that the units of each shard
+    /// ascend, and that the shard leads them.
     fn led(
         shards: u32,
         led_by: impl Fn(u32) -> Vec<u32>,

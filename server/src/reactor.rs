@@ -133,8 +133,8 @@ impl<I: Io> Reactor<I> {
     }
 
     /// Updates `received_until`. A connection that was accepted in the previous turn is first read
-    /// in this one. So input that arrived before the previous turn began to wait was read, or is in
-    /// the ring.
+    /// in this turn. So input that arrived before the previous turn began to wait was read, or is
+    /// in the ring.
     fn note_received(&mut self, io: &I) {
         let unread = io.unread_since().map_or(i64::MAX, |since| since - UNREAD_MARGIN_MS);
         self.received_until = self.received_until.max(self.began_before.min(unread));

@@ -81,8 +81,8 @@ fn refused(error: ErrorCode) -> ListConfigResourcesResponse<'static> {
     ListConfigResourcesResponse { error_code: error.code(), ..Default::default() }
 }
 
-/// The names of a type's resources in order, starting at `from`. (Brokers are few, so those before
-/// `from` are skipped one by one.)
+/// The names of a type's resources in order, starting at `from`. (Brokers are few, so brokers
+/// before `from` are skipped one by one.)
 fn names<'r>(
     view: &View<'r>,
     resource_type: i8,

@@ -35,7 +35,7 @@ impl Topic {
         u32::try_from(*slot).ok().map(Slot)
     }
 
-    /// The topic's slots followed by those of new partitions; empty if no partition has a slot.
+    /// The topic's slots followed by the slots of new partitions; empty if no partition has a slot.
     pub(super) fn slots_with(&self, added: Vec<i32>) -> Vec<i32> {
         let mut all = self.slots.to_vec();
         if !added.is_empty() {
@@ -167,7 +167,8 @@ impl ClusterImage {
         self.configs.get(resource_type, name)
     }
 
-    /// The names of the resources of a type whose configs differ from those in an earlier image.
+    /// The names of the resources of a type whose configs differ from their configs in an earlier
+    /// image.
     pub fn reconfigured<'i>(&'i self, before: &'i Self, resource_type: i8) -> Vec<&'i str> {
         self.configs.changed(&before.configs, resource_type)
     }
@@ -287,8 +288,9 @@ impl ClusterImage {
         self.access_version = position.cast_signed();
     }
 
-    /// Makes all versions newer than those of `before`, the image before shard 0 was loaded again.
-    /// Shards with the old image then treat all topics as new, and missing topics as deleted.
+    /// Makes all versions newer than the versions of `before`, the image before shard 0 was loaded
+    /// again. Shards with the old image then treat all topics as new, and missing topics as
+    /// deleted.
     pub(crate) fn changed_since(&mut self, before: &Self) {
         self.date_all(self.topics_version.max(before.topics_version + 1));
     }

@@ -173,7 +173,7 @@ impl Config {
     }
 
     /// The configs that a shard runs with: these configs, then the overrides for all brokers, then
-    /// those for this node id. Derived again for each image.
+    /// the overrides for this node id. Derived again for each image.
     pub fn with_dynamic(&self, altered: &impl Altered, node_id: u32) -> Self {
         let of = |resource: &str| altered.configs(BROKER_RESOURCE, resource);
         self.with_overrides([of(ALL_BROKERS), of(&node_id.to_string())].into_iter().flatten())

@@ -237,7 +237,7 @@ impl<'a> Describer<'a> {
     }
 }
 
-/// Makes a description whose value is that of the first synonym, else `value`.
+/// Makes a description. Its value is the value of the first synonym, or `value` without synonyms.
 fn described<C>(
     key: &Key<C>,
     synonyms: Vec<Synonym>,

@@ -6,8 +6,8 @@ use super::{Config, Key};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Lists all keys: those that muster obeys, with defaults and bounds; those without effect; and
-/// those that it refuses, with the reason.
+/// Lists all keys: keys that muster obeys, with defaults and bounds; keys without effect; and keys
+/// that muster refuses, with the reason.
 pub fn help() -> String {
     let mut out = String::from(
         "Keys that muster obeys. A key with a star can be altered while the server runs, for one\n\

@@ -137,8 +137,8 @@ impl Config {
         Ok(listeners)
     }
 
-    /// The listeners of a key, without those in `controller.listener.names`: muster's controller is
-    /// shard 0, which needs no listener of its own.
+    /// The listeners of a key, without the listeners in `controller.listener.names`: muster's
+    /// controller is shard 0, which needs no separate listener.
     fn listeners_of(&self, key: &str, texts: &[String]) -> Result<Vec<Listener>, String> {
         let controllers = self.controller_listener_names.as_deref().unwrap_or_default();
         let mut found = Vec::new();

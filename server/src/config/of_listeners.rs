@@ -60,7 +60,7 @@ pub(crate) struct ListenerKey {
     pub(crate) key: &'static Key<Config>,
 }
 
-/// The keys that a SASL mechanism may override, apart from those of tokens.
+/// The keys that a SASL mechanism may override, apart from the keys of tokens ([`OF_TOKENS`]).
 const OF_MECHANISM: [&str; 3] =
     ["connections.max.reauth.ms", "sasl.jaas.config", "sasl.server.callback.handler.class"];
 

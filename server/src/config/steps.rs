@@ -124,9 +124,9 @@ fn check_dedupe_buffer(before: &Config, after: &Config) -> Result<(), String> {
     Err("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.".to_owned())
 }
 
-/// Checks that a log's limits on local disks do not exceed those of the whole log, and that the lag
-/// of remote copies does not exceed the local limits. muster has no remote storage, but checks the
-/// values.
+/// Checks that a log's limits on local disks do not exceed the limits of the whole log, and that
+/// the lag of remote copies does not exceed the local limits. muster has no remote storage, but
+/// checks the values.
 fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
     for (unit, of) in [("ms", tiers_ms as fn(&Config) -> Tiers), ("bytes", tiers_bytes)] {
         let tiers = of(after);

@@ -41,7 +41,7 @@ impl Alterable {
     }
 }
 
-/// The keys of a broker that clients may alter in Kafka, without those of [`super::Config`] and
+/// The keys of a broker that clients may alter in Kafka, without the keys of [`super::Config`] and
 /// without keys that ask for a feature that is missing.
 const ALTERABLE: &[Alterable] = &[
     // The data directory takes all topics, so it cannot be left out.

@@ -3,7 +3,7 @@
 use muster_codec::record_batch::TimestampType;
 use std::fmt;
 
-/// Kafka's config types; the numbers are those of DescribeConfigs.
+/// Kafka's config types, with their numbers in DescribeConfigs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigType {

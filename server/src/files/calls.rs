@@ -101,8 +101,8 @@ impl<F: Descriptor> Calls<F> {
         self.begin(io, purpose, call, now);
     }
 
-    /// Truncates a file, ahead of waiting calls. The first of those may be an open of the same id,
-    /// which waits for the truncation.
+    /// Truncates a file, ahead of waiting calls. The first waiting call may be an open of the same
+    /// id, which waits for the truncation.
     pub(super) fn truncate<I: FileIo<File = F>>(
         &mut self,
         io: &mut I,

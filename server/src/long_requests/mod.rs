@@ -9,7 +9,7 @@
 //! - closed connections ([`LongRequests::connection_closed`]).
 //!
 //! Invariants:
-//! - All topics and configs in an answer are from one image, that of its first slice.
+//! - All topics and configs in an answer are from one image: the image of its first slice.
 //! - A partial answer and the rest of its request ([`LongRequests::held`] returns their size) fit
 //!   in the budget of one answer: elements beyond it become errors.
 //!

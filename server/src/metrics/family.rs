@@ -105,7 +105,7 @@ impl Families {
 }
 
 impl Family {
-    /// Adds a sample; that of a counter gets the suffix `_total`.
+    /// Adds a sample. The name of a counter's sample gets the suffix `_total`.
     pub(super) fn add(&mut self, labels: Labels, value: f64) {
         let suffix = if self.of_type == Type::Counter { "_total" } else { "" };
         self.samples.push(Sample { suffix, labels, value });

@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the shards. The numbers of slower shards are left out.
+/// How long to wait for the shards. The metrics of slower shards are left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Requests within this time share the same numbers, so that many requests cost the shards little.
@@ -37,7 +37,7 @@ pub(super) const SERVER_ROWS: &[(&str, &str)] = &[
     ("muster_disk_total_bytes", "All bytes of the data directory's file system."),
 ];
 
-/// The last known numbers of the shards.
+/// The last known metrics of the shards.
 #[derive(Debug)]
 pub(super) struct Gather {
     version: &'static str,

@@ -34,7 +34,7 @@ pub(super) const ROWS: &[(&str, &str, Type)] = &[
     ("process_virtual_memory_bytes", "Address space of the process.", Type::Gauge),
 ];
 
-/// Adds those metrics of the process that can be read.
+/// Adds the metrics of the process. Metrics that cannot be read are left out.
 pub(super) fn add(families: &mut Families) {
     let own = OwnFiles::read();
     for (name, help, of_type) in ROWS {

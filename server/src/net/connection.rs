@@ -98,7 +98,7 @@ pub(super) struct Connection {
     pub(super) input: Vec<u8>,
     /// The time when the socket last accepted output.
     pub(super) last_taken: i64,
-    /// The bytes that the account has counted for answers that may not leave yet, and for those
+    /// The bytes that the account has counted for answers that may not leave yet, and for answers
     /// that may.
     pub(super) counted_answers: (usize, usize),
     /// Whether the next request waits until the unread answers of all clients are below their

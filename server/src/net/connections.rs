@@ -260,7 +260,7 @@ impl Connections {
     }
 
     /// Holds later requests of a connection until this request is answered, because the size of its
-    /// answer is not known before. (Kafka does so for all requests.)
+    /// answer is not known before. (Kafka holds them for every request.)
     pub fn hold(&mut self, request: RequestId) {
         if let Some(connection) = self.get_mut(ConnectionId(request.connection)) {
             connection.hold(request.sequence);
@@ -365,8 +365,8 @@ impl Connections {
         }
     }
 
-    /// Notes that all positions of a slot up to this one are durable: answers that waited for them
-    /// may leave.
+    /// Notes that all positions of a partition up to `position` are durable: answers that waited
+    /// for these positions may leave.
     pub fn flushed(&mut self, partition: LogPartition, position: u64) {
         self.flushes.flushed(partition, position);
         while let Some(id) = self.flushes.next_released(partition) {

@@ -103,7 +103,7 @@ impl Flushes {
         }
     }
 
-    /// Notes that all positions of a partition up to this one are durable.
+    /// Notes that all positions of a partition up to `position` are durable.
     pub(super) fn flushed(&mut self, partition: LogPartition, position: u64) {
         let of_partition = self.of(partition);
         debug_assert!(position >= of_partition.flushed);

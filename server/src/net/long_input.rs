@@ -16,7 +16,8 @@ const LARGE_BYTES: usize = 1 << 20;
 /// that send much.
 const PART_BYTES: usize = 1 << 20;
 
-/// Appends received bytes to those of a frame, whose length is `length` if it is known.
+/// Appends received bytes to the input. `length` returns the length of the input's frame, if it is
+/// known.
 pub(super) fn append(
     input: &mut Vec<u8>,
     received: &[u8],

@@ -96,7 +96,7 @@ impl Stream {
         self.parts.is_empty()
     }
 
-    /// The number of bytes that have not left, including those of files.
+    /// The number of bytes that have not left, including bytes in files.
     pub(crate) fn len(&self) -> usize {
         self.bytes - self.sent + self.file_bytes
     }

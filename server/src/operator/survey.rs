@@ -1,8 +1,8 @@
 //! The lag of all groups. The ends of partitions are read before the commits, so the lag is never
 //! overstated; it is at least 0. The leaders of partitions have the state of share groups, and
-//! report their lag. A survey has a row for each group. Rows for single partitions are limited to
-//! those with the most lag, and those of groups that the config names. The commits are kept for the
-//! next survey ([`Kept`]), which then asks only for groups that have changed.
+//! report their lag. A survey has a row for each group. It has rows for single partitions only if
+//! they have the most lag, or if the config names their group. The commits are kept for the next
+//! survey ([`Kept`]), which then asks only for groups that have changed.
 
 mod kept;
 mod top;
@@ -45,7 +45,8 @@ pub(crate) struct Survey {
     pub(crate) groups: Vec<GroupLag>,
     /// Indexes of the groups in the list, ordered by lag, the most first.
     pub(crate) by_lag: Vec<u32>,
-    /// The partitions with the most lag, in this order; then those of groups that the config names.
+    /// The partitions with the most lag, ordered by lag; then the partitions of groups that the
+    /// config names.
     pub(crate) partitions: Vec<PartitionLag>,
     /// The number of groups by kind and state.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), usize>,
@@ -105,7 +106,7 @@ impl Limits {
 
 impl Survey {
     /// Makes a survey; None if a shard does not answer in time. `kept` has the groups of the last
-    /// survey, and is replaced by those of this one.
+    /// survey, and gets the groups of this survey.
     pub(super) fn make(
         shards: &Shards,
         limits: &Limits,

@@ -38,7 +38,8 @@ pub struct ClientQuotas(OrdMap<Entity, Bounds>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     pub bound: Bound,
-    /// The clients that share the quota. Under a default quota each name has its own share.
+    /// The clients that share the quota. Each name without a quota of its own has the default quota
+    /// for itself.
     pub of: Entity,
 }
 

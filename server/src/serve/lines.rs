@@ -80,8 +80,8 @@ pub(super) fn log_without_effect(config: &Config) {
     config.promises().for_each(|line| warn!("{line}"));
 }
 
-/// Warns of a limit on file sizes: segments of topics grow to `segment.bytes`, those of shards to
-/// their own size.
+/// Warns of a limit on file sizes: segments of topics grow to `segment.bytes`, segments of a
+/// shard's log to `offsets.topic.segment.bytes`.
 pub(super) fn log_file_size_limit() {
     if let Some(limit) = muster_uring::file_size_limit() {
         warn!(

@@ -66,7 +66,7 @@ impl Exporter {
         self.under_way += bytes;
     }
 
-    /// Updates a receiver's numbers of forwarded and failed pushes.
+    /// Sets in a receiver how many pushes were forwarded, and how many failed.
     pub(crate) fn report(&mut self, receiver: &mut Receiver) {
         self.count();
         receiver.exported(self.forwarded, self.failed);

@@ -56,7 +56,7 @@ impl Receiver {
         (self.series.as_ref().map_or(0, Series::count), SERIES_MAX)
     }
 
-    /// Sets the numbers of pushes that were forwarded, and that could not be forwarded.
+    /// Sets how many pushes were forwarded, and how many could not be forwarded.
     pub(super) fn exported(&mut self, forwarded: u64, failed: u64) {
         self.numbers = Numbers { forwarded, not_forwarded: failed + self.too_long };
     }

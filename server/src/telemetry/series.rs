@@ -88,7 +88,7 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// Replaces the values of a client by those of a push.
+    /// Replaces the values of a client by the values of a push.
     ///
     /// # Errors
     /// The push is malformed. The old values stay.

@@ -76,7 +76,7 @@ impl File {
         Self::new(None, file)
     }
 
-    /// Whether another clone, such as that of an operation in flight, keeps the file open.
+    /// Whether another clone, such as the clone of an operation in flight, keeps the file open.
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.inner) > 1
     }

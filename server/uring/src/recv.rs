@@ -78,7 +78,7 @@ impl Receiving {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     little: VecDeque<(ConnId, Instant)>,
-    /// Connections that send much: first those with priority, then the others.
+    /// Connections that send much: with priority, and without.
     bulk: [VecDeque<(ConnId, Instant)>; 2],
 }
 
@@ -91,7 +91,7 @@ impl Waiting {
         queue.push_back((conn, Instant::now()));
     }
 
-    /// The next connection that sends much, alternating between those with priority and the others.
+    /// The next connection that sends much, in turn with priority and without.
     fn next_bulk(&mut self, turn: u16) -> Option<ConnId> {
         let [first, others] = &mut self.bulk;
         let (one, other) = if turn.is_multiple_of(2) { (first, others) } else { (others, first) };

@@ -113,8 +113,8 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Like [`Self::new`], but creates a smaller ring if the kernel lacks the memory for this one.
-    /// (It is not known in advance how much memory other processes lock.)
+    /// Like [`Self::new`], but creates a smaller ring if the kernel lacks the memory for a ring of
+    /// these sizes. (It is not known in advance how much memory other processes lock.)
     ///
     /// # Errors
     /// The errors of [`Self::new`].

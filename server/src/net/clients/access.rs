@@ -194,7 +194,7 @@ impl Clients {
         }
     }
 
-    /// Closes clients that failed, and those that take too long.
+    /// Closes clients whose authentication failed some time ago, and clients that take too long.
     pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<Command>) {
         while self.unauthenticated.failed.front().is_some_and(|it| it.at <= self.now) {
             self.close_first_failed(out);

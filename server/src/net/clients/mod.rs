@@ -204,8 +204,8 @@ impl Clients {
         self.let_in(quotas);
     }
 
-    /// Notes that the connection is encrypted: its slices are shorter, because they are copied. The
-    /// principal is that of the client's certificate.
+    /// Notes that the connection is encrypted: its slices are shorter, because they are copied.
+    /// `principal` is from the client's certificate, if it has shown one.
     pub(crate) fn secured(&mut self, id: ConnectionId, principal: Option<Arc<str>>) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.slice_bytes = ENCRYPTED_SLICE_BYTES;

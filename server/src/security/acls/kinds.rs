@@ -34,7 +34,7 @@ kinds! {
         DelegationToken = 6,
         User = 7,
     }
-    /// Whether an ACL's name is that of one resource, or a prefix of several names.
+    /// Whether an ACL's name is the name of one resource, or a prefix of several names.
     PatternType {
         Literal = 3,
         Prefixed = 4,

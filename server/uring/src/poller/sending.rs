@@ -17,7 +17,7 @@ pub(super) struct Sending {
     queue: VecDeque<Vec<u8>>,
     /// The number of bytes of the first buffer that were already sent.
     sent: usize,
-    /// The number of unsent bytes in the queue, except those that callers have appended to the last
+    /// The number of unsent bytes in the queue, except bytes that callers have appended to the last
     /// buffer since it was counted.
     unsent: usize,
     /// The length of the last buffer when it was counted.
