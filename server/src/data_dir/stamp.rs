@@ -14,7 +14,7 @@ pub const STAMP_FILE_NAME: &str = "meta.properties";
 pub(crate) const STAMP_ASIDE_FILE_NAME: &str = "meta.properties.new";
 
 /// Version 2 is for equal numbers of partitions in both internal topics; earlier servers assume
-/// that. Version 3 is for different numbers, and earlier servers refuse it.
+/// equal numbers. Version 3 is for different numbers, and earlier servers refuse it.
 const VERSIONS: [&str; 2] = ["2", "3"];
 
 /// The contents of `meta.properties`.

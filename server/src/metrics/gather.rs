@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// How long to wait for the shards. The metrics of slower shards are left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Requests within this time share the same numbers, so that many requests cost the shards little.
+/// Requests within this time are answered with the same reports, so that many requests cost the
+/// shards little.
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The metrics about the server as a whole: name and help.
@@ -123,7 +124,7 @@ impl Gather {
         health::ready(&self.states, &self.reports, volume)
     }
 
-    /// The shards and their numbers, as JSON for the API.
+    /// The shards and their metrics, as JSON for the API.
     pub(super) fn shards(&mut self) -> Value {
         self.refresh();
         shards::all(self.version, &self.states, &self.reports)
@@ -178,7 +179,7 @@ impl Gather {
     }
 }
 
-/// Adds the metrics that clients push, and the numbers about them.
+/// Adds the metrics that clients push, and the server's own metrics about pushed metrics.
 fn add_clients(families: &mut Families, clients: &ClientsText) {
     for ((name, help, is_counter), number) in ROWS.iter().zip(&clients.numbers) {
         let of_type = if *is_counter { Type::Counter } else { Type::Gauge };
@@ -198,7 +199,7 @@ fn answer(pending: &mut Option<(Instant, Receiver<Report>)>, until: Instant) -> 
     match answer {
         Ok(report) => {
             *pending = None;
-            // A late answer has old numbers, so it is dropped. The next question gets new numbers.
+            // A late report has old values, so it is dropped. The next question gets a new report.
             (!is_late).then_some(report)
         }
         Err(is_lost) => {

@@ -5,7 +5,7 @@ use super::receiver::Numbers;
 use super::series::{Key, Number, OfClient, Series};
 use std::fmt::Write;
 
-/// The server's numbers about pushed metrics: name, help, and whether it is a counter.
+/// The server's own metrics about pushed metrics: name, help, and whether it is a counter.
 pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     (
         "muster_client_metrics_series",
@@ -28,7 +28,8 @@ pub(crate) const ROWS: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The text of the clients' families, and the server's numbers about them.
+/// The text of the metric families that clients push, and the values of the server's own metrics
+/// about pushed metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ClientsText {
     pub(crate) text: String,

@@ -52,7 +52,7 @@ pub(super) enum Ended {
 }
 
 pub(super) struct Workers {
-    /// Durable writes, such as those of logs.
+    /// Durable writes, such as writes to logs.
     durable: Sender<Job>,
     syncs: Sender<Job>,
     others: Sender<Job>,
