@@ -48,8 +48,8 @@ pub enum Event<'e> {
         connection: ConnectionId,
         unsent: usize,
     },
-    /// The slice under way was passed to the socket: this number of its bytes. With TLS, the socket
-    /// has yet to accept `unsent` encrypted bytes.
+    /// `sent` bytes of the slice under way were passed to the socket. With TLS, the socket has yet
+    /// to accept `unsent` encrypted bytes.
     Streamed {
         connection: ConnectionId,
         sent: usize,

@@ -98,7 +98,7 @@ pub(crate) struct ShareStart {
     pub(crate) start: Option<i64>,
     /// The end of the partition; None if it is not served.
     pub(crate) end: Option<i64>,
-    /// The records from the start on that are not done; None if their number is not known.
+    /// The number of records from the start on that are not done; None if it is not known.
     pub(crate) lag: Option<u64>,
 }
 

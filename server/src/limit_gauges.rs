@@ -10,8 +10,8 @@ pub(crate) enum Fairness {
     /// 7/8 of the limit. Beyond that, an address may hold at most as much as remains free for
     /// others.
     Held,
-    /// Half of the limit. Beyond that, each address may create a fixed number at once, and after
-    /// that one in each interval.
+    /// Half of the limit. Beyond this half, each address may create a fixed number at once, and
+    /// then one more in each interval.
     Created,
     /// The whole limit, but the address that holds most, or for longest, gives way.
     GivesWay,

@@ -245,7 +245,8 @@ impl Placement {
         partition.index < (InternalTopic::of(partition).row().partitions)(self)
     }
 
-    /// The partitions that a shard leads with its slots, which are in its log.
+    /// The partitions of internal topics that a shard leads with its slots. Their records are in
+    /// the shard's log.
     pub fn log_partitions_of(self, shard: u32) -> impl Iterator<Item = LogPartition> {
         let with_slots = ROWS.iter().filter(|row| row.led == Led::WithSlots);
         with_slots.flat_map(move |row| {

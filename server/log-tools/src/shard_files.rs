@@ -121,7 +121,8 @@ impl ShardFiles {
     }
 }
 
-/// The header, if its block size is valid and its sequence number is that of the file.
+/// The header of a segment, if its block size is valid and its sequence number is `sequence`, which
+/// the file's name has.
 fn usable_header(bytes: &[u8], sequence: u64) -> Option<SegmentHeader> {
     let (header, _) = SegmentHeader::read(bytes).ok()?;
     let sizes = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;

@@ -39,8 +39,9 @@ impl Loaded {
         }
     }
 
-    /// Loads the files again if they have changed. A file that is still being written may be
-    /// incomplete; the next check finds that it has changed again.
+    /// Loads the files again if they have changed, or if `is_asked`. Returns whether the loaded
+    /// certificate is now used. A file that is still being written may be incomplete; the next
+    /// check finds that it has changed again.
     pub(super) fn reload(&mut self, is_asked: bool, now: i64) -> bool {
         let files = states(&self.settings);
         if !is_asked && files == self.files {

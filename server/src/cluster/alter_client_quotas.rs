@@ -148,7 +148,7 @@ fn bound(key: Option<QuotaKey>, op: &QuotaOp<'_>) -> Result<Bound, Refused> {
     let Some(key) = key else {
         return Err(invalid(format!("Invalid configuration key {name}")));
     };
-    // Kafka accepts NaN, which no rate exceeds.
+    // NaN is refused, too. Kafka accepts it, and then limits nothing, as no rate exceeds NaN.
     let Some(bound) = Bound::new(value).filter(|_| value > 0.0) else {
         return Err(invalid(format!("Quota {name} must be greater than 0")));
     };

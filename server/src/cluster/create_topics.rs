@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Creates topics. A topic that is named twice is answered once, with an error. But if the request
-/// has timed out and names any topic only once, every entry gets REQUEST_TIMED_OUT.
+/// has timed out and names at least one topic exactly once, every entry gets REQUEST_TIMED_OUT.
 pub fn create_topics(
     view: &View<'_>,
     (ids, quota): (&mut dyn Ids, &mut MutationQuota<'_>),

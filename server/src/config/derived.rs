@@ -152,12 +152,14 @@ impl Config {
         self.group_coordinator_rebalance_protocols.iter().any(|protocol| protocol == name)
     }
 
-    /// Whether topics flush records by default.
+    /// Whether topics sync their records after a number of records by default
+    /// (`log.flush.interval.messages`).
     pub fn flushes_records(&self) -> bool {
         self.log_flush_interval_messages < i64::MAX
     }
 
-    /// The valid segment size of a shard's log that is nearest to `offsets.topic.segment.bytes`.
+    /// The segment size of a shard's log: `offsets.topic.segment.bytes`, rounded up to whole blocks
+    /// and limited to the sizes that a log supports.
     pub fn segment_bytes(&self) -> u32 {
         let wanted = self.offsets_topic_segment_bytes.unsigned_abs();
         wanted.next_multiple_of(BLOCK_BYTES_MAX).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)

@@ -11,9 +11,9 @@ struct Alterable {
     name: &'static str,
     config_type: ConfigType,
     valid: Valid,
-    /// Whether it is altered for one broker, and not for all.
+    /// Whether Kafka accepts the key only for one broker, and not for all brokers.
     of_one_broker: bool,
-    /// Kafka's default of a list, to which clients append.
+    /// Kafka's default value if the key is a list: a client may append items to it.
     default: &'static str,
 }
 

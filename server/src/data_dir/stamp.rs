@@ -24,7 +24,8 @@ pub struct Meta {
     pub cluster_id: String,
     /// `offsets.topic.num.partitions`. It determines the partition of each group and never changes.
     pub offsets_partitions: u32,
-    /// `transaction.state.log.num.partitions`, the same for transactional ids.
+    /// `transaction.state.log.num.partitions`. It determines the partition of each transactional id
+    /// and never changes.
     pub transactions_partitions: u32,
     /// How often the server has started.
     pub starts: u32,
@@ -35,8 +36,9 @@ pub struct Meta {
     pub logs: Vec<KnownLog>,
 }
 
-/// How often a shard may be loaded again between two starts, so that the numbers of its lives
-/// ascend. (The pauses between these loads grow to minutes.)
+/// How many numbers each start of the server reserves for loads of a shard, so that each load has a
+/// higher number than all earlier loads. (A failed shard is loaded again, but the pauses between
+/// its loads grow to minutes.)
 const LIVES_PER_RUN: u32 = 1_024;
 
 /// Whether the logs that the stamp names must exist.

@@ -68,7 +68,7 @@ pub(super) struct Awaited {
     /// A number that changes whenever the awaited work makes progress.
     mark: u64,
     pub(super) api: ApiKey,
-    /// None for an answer that is being sent.
+    /// The sequence number of the awaited request; None if its answer is being sent.
     pub(super) sequence: Option<u64>,
 }
 

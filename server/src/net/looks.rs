@@ -10,8 +10,8 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use std::collections::BTreeMap;
 
-/// The number of connections, open or not, that are checked in one turn. This takes some ten
-/// microseconds.
+/// The number of slots of connections, used or free, that are checked in one turn. This takes about
+/// ten microseconds.
 const LOOKED_AT_ONCE: usize = 1_024;
 
 /// A look at all connections.

@@ -29,7 +29,7 @@ pub(super) const SHARE: &str = "share";
 /// Which rows for single partitions a survey keeps.
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
-    /// How many groups, and how many partitions, with the most lag.
+    /// The number of partitions with the most lag to keep, and of groups with the most lag to show.
     top: usize,
     /// Group ids of which all rows are kept; `*` at the end matches any rest.
     chosen: Vec<String>,

@@ -17,7 +17,7 @@ use std::io;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Good {
     pub header: BatchHeader,
-    /// Whether the producer or the log sets the timestamps, and the newest timestamp.
+    /// Whether the producer or the log sets the timestamps. `max_timestamp` is the newest one.
     pub timestamp_type: TimestampType,
     pub max_timestamp: i64,
 }

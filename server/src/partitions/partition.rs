@@ -274,7 +274,7 @@ impl Partition {
         Appended { base_offset, last_offset, log_append_time: timestamp, sync }
     }
 
-    /// Requests a sync if `flush.messages` records have gathered. Returns whether it did.
+    /// Requests a sync, and returns true, if at least `flush.messages` records are not synced.
     fn flush(&mut self, records: i64, io: &mut Io, out: &mut Effects) -> bool {
         self.unsynced += records;
         let due = self.unsynced >= self.config.flush_messages;
@@ -383,7 +383,7 @@ impl Partition {
         Bounds { log_start, high_watermark, stable: self.stable().offset }
     }
 
-    /// The approximate size of (committed) records from an offset on; None outside of the log.
+    /// The approximate bytes of records that may be read from an offset on; None outside the log.
     pub(super) fn available(&self, offset: i64, reads_committed: bool) -> Option<u64> {
         let log = self.log.log_start_offset()..=self.log.log_end_offset();
         if !log.contains(&offset) {

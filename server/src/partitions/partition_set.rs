@@ -424,7 +424,7 @@ impl Partitions {
         self.io.is_quiet()
     }
 
-    /// The bounds of a partition that was located.
+    /// The readable offsets of a partition that this shard serves.
     pub(super) fn bounds(&self, id: PartitionId) -> Bounds {
         self.served_bounds(id).unwrap_or_default()
     }

@@ -47,7 +47,7 @@ pub(crate) enum RecordReadEnd {
     Nothing,
     /// The read failed; the reason is logged.
     Failed,
-    /// The first offset at or after a time; None if there is no such record.
+    /// The offset of the first record at or after a time; None if there is no such record.
     Offset(Option<i64>),
 }
 

@@ -193,7 +193,8 @@ impl Telemetry {
         self.instances.connection_closed(connection);
     }
 
-    /// Removes client instances that were silent for three intervals, and at least a minute.
+    /// Removes client instances that were silent for three of their push intervals, and for at
+    /// least a minute.
     pub(crate) fn expire(&mut self, now: i64) {
         self.instances.expire(now);
     }

@@ -242,7 +242,7 @@ pub(crate) fn is_scarce(errno: i32) -> bool {
 }
 
 /// After a minute without data the kernel sends keep-alive probes, at most six in the next minute.
-/// A connection also fails if its peer does not acknowledge output for this long.
+/// A connection also fails if its peer does not acknowledge output for two minutes.
 const KEEPALIVE_IDLE_S: libc::c_int = 60;
 const KEEPALIVE_INTERVAL_S: libc::c_int = 10;
 const KEEPALIVE_PROBES: libc::c_int = 6;

@@ -47,8 +47,8 @@ pub struct OpenFiles {
 
 impl OpenFiles {
     /// # Errors
-    /// The process may open fewer than `needed` files. The sentence has the remedy, and `or` as an
-    /// alternative, if given.
+    /// The process may open fewer than `needed` files. The message says how to raise the limit, and
+    /// offers `or` as an alternative, if given.
     pub fn require(&self, needed: u64, or: Option<&str>) -> Result<(), SetupError> {
         if self.soft >= needed {
             return Ok(());

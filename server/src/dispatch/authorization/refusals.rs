@@ -26,9 +26,10 @@ pub(super) fn take_refused<T: Refusable>(
     Some(denied.map(|topic| topic.refused(ErrorCode::TopicAuthorizationFailed)).collect())
 }
 
-/// Implements [`Refusable`]. A row names the type of the topic in the request and its field of
-/// partitions, the same for the answer, the field of the name, fields to copy and to leave at their
-/// default, and the answer for a partition.
+/// Implements [`Refusable`]. A row names the type of a topic in the request and its field of
+/// partitions, then the type of a topic in the answer and its field of partitions. In brackets are
+/// the field of the topic's name, a further field to copy, and after `;` a field that keeps its
+/// default. The closure returns the answer for a partition.
 macro_rules! refusals {
     ($($topic:ident . $partitions:ident => $refusal:ident . $refused:ident
         ($name:ident $(, $id:ident)? $(; $left:ident)?),

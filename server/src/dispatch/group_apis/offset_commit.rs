@@ -67,8 +67,8 @@ macro_rules! commits {
                 }
             )?
 
-            /// Removes topics without remaining partitions, too. A commit that contains nothing
-            /// else is answered at once, whichever group it names.
+            /// Removes topics without remaining partitions, too. A commit without remaining topics
+            /// is answered at once, whichever group it names.
             fn screen_topics(&mut self, version: i16, topics: &dyn Topics) -> ScreenedTopics {
                 let count = |topic: &$topic<'_>| {
                     if ApiKey::$api.has_topic_ids(version) {

@@ -13,8 +13,8 @@ use crate::event::{Command, ConnectionId};
 /// The number of closed connections that the queue may always have.
 const WAITING_GONE_MAX: usize = 64;
 
-/// A larger input buffer is released once its frame is handled. With more bytes of complete frames
-/// than this, receiving stops.
+/// An input buffer larger than this is released once its frame is handled. Receiving pauses while
+/// more input than this begins with a complete frame.
 const KEPT_INPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// The input of a connection, taken out to be handled.

@@ -9,8 +9,8 @@ const DECISIONS_MAX: usize = 8;
 /// Decisions about longer names are not cached.
 const NAME_BYTES_MAX: usize = 249;
 
-/// The cached decisions by what was asked. The lock is uncontended, as a client belongs to one
-/// thread.
+/// The cached decisions, each with operation, resource type and name. The lock is uncontended, as a
+/// client belongs to one thread.
 #[derive(Debug, Default)]
 pub(super) struct Decided(Mutex<Last>);
 
