@@ -1,4 +1,4 @@
-//! Writes the state of a shard that was loaded to an empty log, in place of the damaged one.
+//! Writes the loaded state of a shard to an empty log, which takes the place of the damaged log.
 
 use crate::Failure;
 use crate::groups::{ShareStates, TransactionCoordinators};

@@ -35,8 +35,8 @@ impl Config {
     }
 
     /// The number of partitions of `__share_group_state`, at least one for each slot. The default
-    /// of `share.coordinator.state.topic.num.partitions` may be lower than that; a value that was
-    /// set is not.
+    /// of `share.coordinator.state.topic.num.partitions` may be lower than the number of slots. A
+    /// value that was set is not lower, because the rules refuse a lower value.
     pub fn share_state_partitions(&self) -> i32 {
         self.share_coordinator_state_topic_num_partitions.max(self.offsets_topic_num_partitions)
     }

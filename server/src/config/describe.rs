@@ -80,14 +80,14 @@ impl<'a> Describer<'a> {
         &self.effective
     }
 
-    /// Describes a topic config; `overrides` are those of the topic.
+    /// Describes a topic config; `overrides` has the overrides of the topic.
     pub fn topic(&self, key: &Key<TopicConfig>, overrides: &Overrides) -> Described {
         let synonyms = self.overridden(key, Source::DynamicTopic, overrides);
         let described = described(key, synonyms, key.get(&self.topic_defaults), false);
         with_own_text(described, overrides)
     }
 
-    /// Describes a group config; `overrides` are those of the group.
+    /// Describes a group config; `overrides` has the overrides of the group.
     pub fn group(&self, key: &Key<GroupConfig>, overrides: &Overrides) -> Described {
         let mut synonyms = self.overridden(key, Source::DynamicGroup, overrides);
         let default = key.get(&self.group_defaults);

@@ -77,8 +77,8 @@ impl<C> Key<C> {
         printed.unwrap_or_else(|| text.to_owned())
     }
 
-    /// The items of a list without repetitions; a list of replicas keeps them. Empty items stay, so
-    /// that the rules refuse them.
+    /// The items of a list without repetitions; a list of replicas keeps its repetitions. Empty
+    /// items stay, so that the rules refuse them.
     fn items(&self, text: &str) -> Vec<String> {
         let mut items = words(trimmed(text));
         if !matches!(self.valid, Valid::ThrottledReplicas(_)) {

@@ -64,8 +64,8 @@ pub(super) struct Part {
 pub(super) struct Scrubber {
     /// The time of the pass's next read. The rate of the pass does not limit reads of suspects.
     pub next_at: i64,
-    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The last
-    /// scrub continues first.
+    /// The scrubs that were begun: at most one scrub of the pass, and one of a suspect. The scrub
+    /// that was begun last continues first.
     pub begun: Vec<Begun>,
     /// Whether a read is under way.
     pub is_waiting: bool,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(crate) struct Amendment {
     /// None without an authorizer, when the client may do everything.
     restriction: Option<(Arc<Permissions>, Arc<ClusterImage>)>,
-    /// Whether the client asked for the operations that it may perform on groups. The groups'
-    /// coordinator does not know them.
+    /// Whether the client asked for the operations that it may perform on groups. The amendment
+    /// adds these operations, as the groups' coordinator does not know the client's permissions.
     asks_for_operations: bool,
     /// The answer to the denied part of the request.
     refused: Option<Response<'static>>,
