@@ -87,7 +87,8 @@ macro_rules! limits {
 
 limits! {
     /// Connections that were let in; others wait, and with several listeners the connection that
-    /// was quiet for longest is closed. An address may have `max.connections.per.ip`.
+    /// was quiet for longest is closed. `max.connections.per.ip` bounds the connections of one
+    /// address.
     Connections = "max.connections", GivesWay;
     /// Bytes of requests that are incomplete or not handled yet; beyond the limit, large requests
     /// are received one at a time.

@@ -79,7 +79,8 @@ counters! {
         members_left_unpolled: u64 = Counter of Count,
         /// Members whose session has expired.
         members_expired: u64 = Counter of Count,
-        /// Members that did not revoke, join or sync in time.
+        /// Members that were removed because they did not give up partitions, join or sync within
+        /// the rebalance timeout.
         members_fenced: u64 = Counter of Count,
         /// Committed offsets.
         offsets_committed: u64 = Counter of Count,

@@ -151,7 +151,7 @@ named! {
         Left = "left",
         /// A session expired.
         Expired = "expired",
-        /// A member did not revoke, join or sync in time.
+        /// A member did not give up partitions, join or sync in time.
         Late = "late",
         /// A member changed its subscription.
         Subscribed = "subscribed",

@@ -36,7 +36,8 @@ pub(crate) struct SimShard {
     /// The shard's image of the cluster, and whether the image was shown to the judge.
     pub(super) image: Arc<ClusterImage>,
     pub(super) has_shown_image: bool,
-    /// Whether nothing was flushed since the shard was loaded, although something was recovered.
+    /// Whether the log has operations (recovered, or accepted since the load), and none of them is
+    /// flushed since the shard was loaded. Recovered operations are flushed by the first sync.
     pub(super) is_recovering: bool,
     pub(super) inbox: VecDeque<Inbound>,
     /// When the first of the waiting input arrived.
@@ -129,7 +130,8 @@ impl SimShard {
         self.fails.is_some()
     }
 
-    /// Whether nothing was flushed since the shard was loaded, although something was recovered.
+    /// Whether the log has operations (recovered, or accepted since the load), and none of them is
+    /// flushed since the shard was loaded. Recovered operations are flushed by the first sync.
     pub(crate) fn is_recovering(&self) -> bool {
         self.is_recovering
     }
@@ -178,6 +180,7 @@ impl Running {
     }
 }
 
+/// Whether the shard's log has operations, none of which is flushed since the shard was loaded.
 pub(super) fn is_recovering(shard: Inspection<'_>) -> bool {
     let progress = shard.progress();
     progress.flushed() == 0 && progress.accepted() > 0
