@@ -11,7 +11,8 @@ use rsasl::property::{AuthId, OAuthBearerKV, OAuthBearerToken, Password as Passw
 use super::channel::{CallError, Channel};
 use crate::security::{Bearer, Password, Sasl};
 
-/// The version for SaslAuthenticate. Version 0, with raw messages instead, ended with Kafka 1.0.
+/// The version of SaslHandshake after which SaslAuthenticate carries the messages, since Kafka
+/// 1.0. After version 0 the messages are sent without a header.
 const HANDSHAKE_VERSION: i16 = 1;
 /// The maximum number of exchanges. SCRAM takes three.
 const STEPS_MAX: usize = 8;

@@ -150,7 +150,7 @@ impl Seen {
         self as usize >= Self::ImageInWrite as usize
     }
 
-    /// Whether a thousand runs may miss the mark, because only one run in ten thousand reaches it.
+    /// Whether even 5,000 runs may miss the mark, because only one run in ten thousand reaches it.
     pub fn is_chance(self) -> bool {
         matches!(self, Self::HalfRebalance | Self::DiedWithDamage)
     }

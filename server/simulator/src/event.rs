@@ -41,7 +41,7 @@ pub(crate) enum MachineEvent {
     Fault,
     /// A file changes without a write.
     Rot,
-    /// The server process ends in this way.
+    /// The server process is killed, or the machine loses power.
     Crash { life: u32, how: Crash },
     /// A failed shard is loaded again.
     Reload { life: u32, shard: u32 },

@@ -30,8 +30,9 @@ const PASSING: &[ErrorCode] = &[
 ];
 /// The first version of OffsetFetch with a list of groups.
 const GROUPS_FROM: i16 = 8;
-/// The resource type of a group. Below it, the operation that sets a config.
+/// The resource type of a group, for IncrementalAlterConfigs.
 const GROUP_RESOURCE: i8 = 32;
+/// The operation that sets a config.
 const SET: i8 = 0;
 /// The key types of FindCoordinator.
 const GROUP: i8 = 0;

@@ -63,7 +63,7 @@ fn long(random: &mut Random) -> Vec<u8> {
         }
     };
     let mut body = Vec::new();
-    // These versions are served.
+    // An error is impossible: the server serves these versions, so the codec can write them.
     let _served = request.write(version, &mut body);
     frame(request.api_key() as i16, version, &body)
 }

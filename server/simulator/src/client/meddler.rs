@@ -90,8 +90,8 @@ impl Meddler {
         }
     }
 
-    /// A request for all topics completes a step. An answer to a request from before the end of
-    /// faults may belong to another step.
+    /// Goes from step `from` to step `to`, if the answer is about all `count` topics and each of
+    /// them is done. Ignores other answers: a request from before the end of faults is no step.
     fn come(
         &mut self,
         from: Restored,

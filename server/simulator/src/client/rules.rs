@@ -90,7 +90,8 @@ pub(crate) fn allow<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, right: Ri
     !rules.clone().any(|rule| rule.denies(right)) && rules.clone().any(|rule| rule.allows(right))
 }
 
-/// The existing ACLs, and the possible ACLs: a change of them was not answered.
+/// The ACLs that certainly exist, and the ACLs that may exist, because the request that creates or
+/// deletes them was not answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Book {
     pub(crate) certain: BTreeSet<Rule>,

@@ -58,7 +58,7 @@ pub(crate) struct Transactor {
     /// KIP-890. The group may still wait for the verdict on these offsets. A verdict that arrives
     /// after the abort must have no effect.
     gives_up: bool,
-    /// The committed offset is at least this one.
+    /// The highest offset that answers have shown to be committed. No later answer may show less.
     floor: i64,
     lost: u32,
     committed: u64,

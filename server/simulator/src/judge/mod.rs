@@ -250,12 +250,13 @@ impl Judge {
         self.books.set(now, book);
     }
 
-    /// The values that the quota at a place had on a shard since a time.
+    /// The values that the quota with index `at` in [`LIMITED`](crate::client::LIMITED) had on a
+    /// shard at `sent` or later.
     pub(crate) fn bounds(&self, shard: u32, at: usize, sent: u64) -> Vec<Option<u32>> {
         self.watched[shard as usize].bounds(at, sent)
     }
 
-    /// Like [`Judge::bounds`], of all shards.
+    /// The values of [`Judge::bounds`] on all shards together.
     pub(crate) fn bounds_of_all(&self, at: usize, sent: u64) -> Vec<Option<u32>> {
         self.watched.iter().flat_map(|it| it.bounds(at, sent)).collect()
     }

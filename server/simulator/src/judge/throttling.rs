@@ -13,10 +13,10 @@ const SECOND: u64 = 1_000_000;
 const WINDOW_MIN: f64 = 10.0;
 const WINDOW_MAX: f64 = 12.0;
 
-/// A request that is newer than this is in each window.
+/// A request that was sent within this time counts in each window.
 const SURELY_COUNTED: u64 = 9 * SECOND;
 
-/// Times are whole milliseconds.
+/// The tolerance for a throttle time, in seconds: the server rounds it to milliseconds.
 const ROUNDED: f64 = 0.002;
 
 /// No request waits for longer than this for its answer.
@@ -87,7 +87,8 @@ impl Used {
     }
 }
 
-/// The values that the quota at a place had from a time on.
+/// The values that the quota with index `at` in [`LIMITED`](crate::client::LIMITED) had at `sent`
+/// or later.
 pub(crate) fn bounds(quotas: &Since<Quotas>, at: usize, sent: u64) -> Vec<Option<u32>> {
     quotas.from(sent).map(|all| all[at]).collect()
 }

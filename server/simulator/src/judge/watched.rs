@@ -99,7 +99,8 @@ impl Watched {
         check(principal, findings, sent, (&self.rules, books))
     }
 
-    /// The values that the quota at a place had since a time.
+    /// The values that the quota with index `at` in [`LIMITED`](crate::client::LIMITED) had at
+    /// `sent` or later.
     pub(super) fn bounds(&self, at: usize, sent: u64) -> Vec<Option<u32>> {
         bounds(&self.quotas, at, sent)
     }

@@ -14,13 +14,14 @@ use std::sync::Arc;
 pub(crate) enum Fact {
     /// The shard decides on this image of the cluster.
     Image(Arc<ClusterImage>),
-    /// The shard received bytes of a connection, which had arrived at a time.
+    /// The shard received bytes of a connection. They arrived at the socket at `came_at`.
     Received { connection: ConnectionId, bytes: usize, came_at: i64 },
     /// The shard was notified that a connection has ended.
     Ended(ConnectionId),
-    /// The shard has this input before a slice.
+    /// The connections with unhandled input before a slice.
     SliceBegins(RunQueues),
-    /// The shard has this input after a slice, which was to handle a number of items.
+    /// The connections with unhandled input after a slice, which should have handled `things`
+    /// requests, or items of a long request.
     SliceEnds { queues: RunQueues, things: u64, has_long_request: bool },
     /// The shard has handled its input. These connections wait for the next turn.
     InputEnds(RunQueues),

@@ -34,7 +34,7 @@ impl Io for Node {
         Some(self.completion(inbound))
     }
 
-    /// Returns all completions in the order in which they occurred.
+    /// Always None: `next_completion` returns all completions, in the order in which they occurred.
     fn next_other(&mut self) -> Option<Completion<LinkId, Vec<u8>, Vec<u8>>> {
         None
     }

@@ -243,12 +243,13 @@ impl Node {
         self.process.hangs_until = time;
     }
 
-    /// How far the wall clock is ahead, in milliseconds.
+    /// How far faults have set the wall clock ahead, in milliseconds; negative if they have set it
+    /// back.
     pub(crate) fn wall_ahead_ms(&self) -> i64 {
         self.process.wall_ahead_ms
     }
 
-    /// Sets the wall clock.
+    /// Sets the wall clock to this number of milliseconds ahead of its undisturbed time.
     pub(crate) fn set_wall_ahead_ms(&mut self, ahead: i64) {
         self.process.wall_ahead_ms = ahead;
     }

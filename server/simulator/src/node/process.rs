@@ -30,7 +30,7 @@ pub(super) struct Process {
     pub(super) hangs_until: u64,
     /// Until this time the shards wait for the disk before their next turn: an injected fault.
     pub(super) blocked_until: u64,
-    /// How far the machine's wall clock is ahead.
+    /// How far faults have set the machine's wall clock ahead; negative if they have set it back.
     pub(super) wall_ahead_ms: i64,
     /// The directories that the shards were loaded from; their files may be mapped while shards
     /// run.

@@ -44,9 +44,9 @@ pub(crate) struct Sharer {
     /// Whether the run is at rest, without faults and new records: the member acknowledges
     /// everything until nothing is left.
     is_resting: bool,
-    /// The partitions that have no lag since then.
+    /// The partitions without a lag, as the member has found while the run is at rest.
     done: BTreeSet<i32>,
-    /// The partitions whose start offset is not decided yet.
+    /// The partitions that have no start offset yet, because nothing was acknowledged there.
     unstarted: BTreeSet<i32>,
     is_drained: bool,
     /// Whether a heartbeat was not answered. The lost answer may have had an assignment, which

@@ -170,7 +170,8 @@ impl World {
     }
 }
 
-/// State that should have been removed.
+/// The first trace of a deleted topic, in words: the topic is still noted as deleted, or a group
+/// has an offset of it.
 fn left_of_deleted_topics(records: &[RecordBytes], image: &ClusterImage) -> Option<String> {
     if let Some((id, topic)) = image.deleted().next() {
         return Some(format!("topic {} of id {id} is still noted as deleted", topic.name));

@@ -341,7 +341,7 @@ impl Machine for Loopback {
         world.plan_fault();
     }
 
-    /// A pause of the process continues.
+    /// Ends nothing: a pause of the process that is under way continues until its own end.
     fn calm(_: &mut World<Self>, _: u64) {}
 
     fn rests(_: &mut World<Self>) {}
