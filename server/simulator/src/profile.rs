@@ -197,7 +197,8 @@ impl Profile {
         }
     }
 
-    /// Share groups consume what transactors produce.
+    /// Draws the number of consumers of share groups, which consume what transactors produce, and
+    /// the configs of share groups.
     fn share(&mut self, random: &mut Random, length: Length) {
         let clients = &mut self.clients;
         if clients.transactors > 0 {
@@ -220,7 +221,8 @@ impl Profile {
         self.configs.extend(pairs.map(|(key, value)| format!("{key}={value}")));
     }
 
-    /// Adds streams groups. In half of all runs their topics are created, extended and deleted.
+    /// Draws the configs of streams groups, and whether a client creates, extends and deletes their
+    /// topics: in half of all runs.
     fn stream(&mut self, random: &mut Random) {
         let clients = &mut self.clients;
         clients.meddlers = random.pick(&[0, 1]);

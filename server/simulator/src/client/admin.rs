@@ -57,7 +57,7 @@ impl Admin {
         book
     }
 
-    /// Whether the cluster has one of the states that the client expects.
+    /// Checks that the cluster has one of the states that the client expects.
     ///
     /// # Errors
     /// The cluster contradicts earlier answers.

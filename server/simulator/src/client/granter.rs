@@ -63,7 +63,7 @@ impl Granter {
         [self.created, self.deleted]
     }
 
-    /// Whether the cluster has ACLs that the client expects.
+    /// Checks that the cluster has ACLs that the client expects.
     ///
     /// # Errors
     /// The ACLs contradict earlier answers.

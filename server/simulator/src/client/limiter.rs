@@ -65,7 +65,7 @@ impl Limiter {
         [self.set, self.removed]
     }
 
-    /// Whether the cluster has quotas that the client expects.
+    /// Checks that the cluster has quotas that the client expects.
     ///
     /// # Errors
     /// The quotas contradict earlier answers.

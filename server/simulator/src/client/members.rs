@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A member and its connections.
 pub(crate) struct SimMember {
     pub(crate) member: Member,
-    /// Counts the starts of the member. An answer to an earlier life is dropped.
+    /// Counts the starts and crashes of the member. An answer to an earlier life is dropped.
     pub(crate) life: u32,
     pub(crate) links: Vec<(Destination, LinkId)>,
     pub(crate) versions: Versions,

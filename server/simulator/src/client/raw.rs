@@ -132,7 +132,8 @@ impl Raw {
         }
     }
 
-    /// Whether the client has a connection to each shard, and not only a single connection.
+    /// Whether the client keeps a connection to each shard that it asks. Other clients have a
+    /// single connection.
     pub(crate) fn keeps_links(&self) -> bool {
         matches!(self, Self::Sharer(_))
     }

@@ -40,7 +40,7 @@ const LOST_MAX: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Transactor {
-    /// The transactional id, and the group.
+    /// The transactional id, which is also the id of the group.
     id: String,
     /// Whether the client has an epoch for each transaction, and adds no partitions by requests
     /// (KIP-890).

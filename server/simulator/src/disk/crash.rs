@@ -36,7 +36,8 @@ enum Fate {
 }
 
 impl Disk {
-    /// Ends all operations under way.
+    /// Decides by chance which changes that are not durable survive, and in which form. After a
+    /// power loss, also decides which names that are not durable survive.
     pub(crate) fn crash(
         &mut self,
         how: Crash,
@@ -172,7 +173,8 @@ fn fate(faults: &CrashFaults, random: &mut Random) -> Fate {
     if random.chance(0.5) { Fate::Kept } else { Fate::Lost }
 }
 
-/// The first, the last, all but one, or a random selection of the blocks.
+/// The write of some of its blocks: the first ones, the last ones, all but one, or a random
+/// selection.
 fn torn(offset: u64, data: &[u8], block: usize, random: &mut Random) -> Vec<What> {
     let count = data.len().div_ceil(block) as u64;
     let (kind, cut) = (random.below(4), random.below(count + 1));

@@ -72,9 +72,9 @@ impl Disk {
         Ok(contents)
     }
 
-    /// Adds the old files, and some of the new files, for a change of the number of shards that was
-    /// interrupted while the old logs were still valid. The new logs are for `shards` shards; some
-    /// are missing, and some are incomplete.
+    /// Replaces all files by the old files and some of the new files, as after a change of the
+    /// number of shards that was interrupted while the old logs were still valid. The new logs are
+    /// for `shards` shards; some are missing, and some are incomplete.
     pub(crate) fn keep_and_add_some(
         &mut self,
         old: Contents,

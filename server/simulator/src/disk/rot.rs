@@ -82,7 +82,7 @@ impl Disk {
         self.names.keys().filter(|path| path.ends_with(name)).cloned().collect()
     }
 
-    /// A directory is moved away, durably.
+    /// Moves a directory away, durably.
     pub(crate) fn move_away(&mut self, directory: &Path) {
         self.names.retain(|path, _| path.parent() != Some(directory));
         self.created.retain(|path| path.parent() != Some(directory));

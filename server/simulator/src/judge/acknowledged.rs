@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 const ACCEPT: i8 = 1;
 const REJECT: i8 = 3;
 
-/// The lowest delivery state of a finished record: acknowledged. The only higher state is archived.
+/// The lowest delivery state of a finished record: acknowledged. The higher states, archiving and
+/// archived, are finished, too.
 const DONE_FROM: i8 = RecordState::Acknowledged as i8;
 
 /// A partition of a topic, as requests and answers name it.

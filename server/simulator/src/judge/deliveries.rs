@@ -51,7 +51,8 @@ struct Record {
 const FIRST_GROUP: u32 = 1 << 16;
 
 impl Deliveries {
-    /// The groups, for the checker.
+    /// Expects share groups with these names from now on. Returns their descriptions for the
+    /// checker.
     pub(crate) fn expect_groups(
         &mut self,
         names: impl Iterator<Item = String>,

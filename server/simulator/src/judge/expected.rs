@@ -164,7 +164,7 @@ impl Expected {
         self.in_flight.as_ref().or(self.unsynced.as_ref())
     }
 
-    /// A hash of everything that is compared with a recovered shard.
+    /// A hash that changes whenever the state that a recovered shard must have changes.
     fn key(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(&self.position.to_le_bytes());

@@ -268,7 +268,7 @@ impl Judge {
         &mut all[shard as usize]
     }
 
-    /// Notes a turn of a shard, and runs the slow checks in some turns.
+    /// Counts a turn of a shard, and checks its flushed position.
     ///
     /// # Errors
     /// The flushed position of the shard decreased.

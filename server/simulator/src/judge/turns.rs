@@ -86,7 +86,8 @@ impl Turns {
         Ok(self.last.queues.iter().map(Vec::len).sum())
     }
 
-    /// Checks a slice that should have handled this number of items.
+    /// Checks a slice that consisted of this number of parts, each of at most [`AT_ONCE_MAX`]
+    /// requests or items.
     ///
     /// # Errors
     /// It handled too many items, or items that belong neither to the first connection nor to a

@@ -20,8 +20,8 @@ pub(crate) enum Fact {
     Ended(ConnectionId),
     /// The connections with unhandled input before a slice.
     SliceBegins(RunQueues),
-    /// The connections with unhandled input after a slice, which should have handled `things`
-    /// requests, or items of a long request.
+    /// The connections with unhandled input after a slice. The slice consisted of `things` parts:
+    /// after each part the shard asked whether the slice is over.
     SliceEnds { queues: RunQueues, things: u64, has_long_request: bool },
     /// The shard has handled its input. These connections wait for the next turn.
     InputEnds(RunQueues),

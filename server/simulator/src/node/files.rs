@@ -201,7 +201,8 @@ impl Node {
         }
     }
 
-    /// Applies an operation to the disk. Returns what was written, too.
+    /// Applies an operation to the disk. Returns its outcome, and the bytes of a write, even of a
+    /// failed one.
     fn take_effect(
         &mut self,
         file: &OpenFile,

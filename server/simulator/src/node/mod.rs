@@ -259,7 +259,7 @@ impl Node {
         self.process.set_disk_full(is_full);
     }
 
-    /// Whether the disk is full or hangs, so that operations on it do not end.
+    /// Whether the disk is full or hangs, so that operations on it fail or do not end.
     pub(crate) fn is_disk_stuck(&self) -> bool {
         self.process.disk_is_full || self.hangs_on().is_some()
     }

@@ -116,7 +116,8 @@ impl Operation {
 }
 
 impl Doing {
-    /// Whether the other takes effect after this one.
+    /// Whether both operations read or write common bytes, if they are on the same file. A sync
+    /// overlaps nothing.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let (Some((start, end)), Some((from, to))) = (self.range(), other.range()) else {
             return false;

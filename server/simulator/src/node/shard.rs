@@ -42,7 +42,7 @@ pub(crate) struct SimShard {
     pub(super) inbox: VecDeque<Inbound>,
     /// When the first of the waiting input arrived.
     pub(super) first_came_at: u64,
-    /// The files that completed calls have opened, in order.
+    /// The outcomes of completed calls of the file system, in order.
     pub(super) called: VecDeque<CallDone<OpenFile>>,
     /// Mail that is on its way, with the time when it arrives, in order.
     pub(super) mailbox: VecDeque<(u64, Message)>,
@@ -52,9 +52,9 @@ pub(crate) struct SimShard {
     pub(super) ready: VecDeque<Inbound>,
     /// When the last received bytes arrived.
     pub(super) came_at: i64,
-    /// The parts of files to send next; None if a part could not be read.
+    /// The gathered bytes to send next; None if a part of a file could not be read.
     pub(super) parts: Option<Vec<u8>>,
-    /// The files of these parts, which stay open until the slice has left.
+    /// The files with parts among these bytes. They stay open until the slice has left.
     pub(super) files_of_parts: Vec<OpenFile>,
     /// The time of the shard's next turn.
     pub(super) turn_at: Option<u64>,

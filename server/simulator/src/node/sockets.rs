@@ -145,7 +145,7 @@ impl Sockets {
     }
 
     /// Closes a connection now, and drops output that has not left. Returns whether the connection
-    /// existed.
+    /// was open or finishing.
     pub(super) fn close(&mut self, link: LinkId) -> bool {
         if self.is_open(link) {
             self.free_slot(link);

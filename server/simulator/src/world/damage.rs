@@ -20,7 +20,7 @@ const BLOCK_STEP: usize = 512;
 enum Damage {
     /// The log of a shard is missing.
     Missing,
-    /// The last block of the log is zeros.
+    /// The first 512 bytes of the last block of the log are zeros.
     LastBlockGone,
     /// The last block of the log has a flipped bit.
     LastBlockRotten,

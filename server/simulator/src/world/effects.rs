@@ -39,8 +39,8 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Checks answers that leave a shard, the last perhaps only in part. The facts that they report
-    /// must be durable now.
+    /// Passes output of a shard to the network. Checks each answer that this output completes: the
+    /// facts that the answer reports must be durable now.
     fn leave(&mut self, shard: u32, link: LinkId, bytes: &[u8]) {
         for frame in self.network.link_mut(link).leave(bytes) {
             self.answer_leaves(shard, link, frame);

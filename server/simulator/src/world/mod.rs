@@ -181,7 +181,7 @@ const START_MAX: u64 = 5 * SECOND;
 /// After faults have ended, raw clients do little more.
 const CALM_PAUSE_MAX: u64 = 2 * SECOND;
 
-/// From this number of members in stable groups on, a run counts as a crowd (a coverage mark).
+/// From this number of stable members on, a run counts as a crowd (a coverage mark).
 const CROWD_MEMBERS: usize = 1_000;
 
 const CHECK_EVERY: u64 = 200 * MS;

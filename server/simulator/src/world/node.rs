@@ -144,7 +144,8 @@ impl Machine for Node {
         world.end_cleanly();
     }
 
-    /// The disk has all writes of a turn. Their images are judged once all writes are noted.
+    /// Judges the crash images of the writes that were requested meanwhile, once all of these
+    /// writes are noted.
     fn acted(world: &mut World) {
         for (shard, path, number) in std::mem::take(&mut world.inside.written) {
             world.judge_images(shard, &path, Seen::ImageInWrite, Some(number));

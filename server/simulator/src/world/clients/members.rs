@@ -247,7 +247,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// The number of members whose groups are stable.
+    /// The number of members that have their target assignments.
     pub(crate) fn stable_members(&self) -> usize {
         self.clients.members.iter().filter(|sim| sim.member.state() == State::Stable).count()
     }
