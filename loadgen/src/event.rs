@@ -213,8 +213,8 @@ impl From<Written> for (Partition, i64, u32) {
     }
 }
 
-/// Records of a batch that a member consumed. `due` is when they were due to be written, if a
-/// producer of the run wrote them. Serialized as `[partition, first, last, due]`.
+/// Records of a batch that a member consumed. `due` is when a producer of the run began to write
+/// them; `None` for other records. Serialized as `[partition, first, last, due]`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(Partition, i64, i64, Option<Time>)", into = "(Partition, i64, i64, Option<Time>)")]
 pub struct ConsumedBatch {

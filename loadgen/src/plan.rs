@@ -131,7 +131,7 @@ pub struct ProducerPlan {
     pub record_size: u32,
     /// When the run began, as the time since 1970, for the timestamps of records.
     pub began: Duration,
-    /// Whether readers read its transactions. Its records are numbered then.
+    /// Whether readers or members read records of its topics. Its records are numbered then.
     pub is_read: bool,
 }
 

@@ -105,7 +105,8 @@ pub(super) fn certain_until(member: &Member, epoch: i32, facts: &Facts) -> Time 
     }
 }
 
-/// Clocks of two machines may differ in speed, and a coordinator may count in milliseconds.
+/// `timeout` after `from`, less a margin: clocks of two machines may differ in speed, and a
+/// coordinator may count in milliseconds.
 fn with_margin(from: Time, timeout: Duration) -> Time {
     let margin = Duration::from_millis(10) + timeout / 500;
     from + timeout.saturating_sub(margin)

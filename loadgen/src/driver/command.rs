@@ -23,8 +23,8 @@ pub struct Target {
     pub client_id: Arc<str>,
     pub security: Security,
     pub connect_timeout: Duration,
-    /// `request.timeout.ms`. For JoinGroup and SyncGroup the rebalance timeout is added, as in
-    /// clients.
+    /// `request.timeout.ms`. For JoinGroup and SyncGroup the rebalance timeout is added: a
+    /// broker answers them only after other members have joined, or the leader has synced.
     pub request_timeout: Duration,
     /// The CPUs of the cores: each core is pinned to one, if the system supports it.
     pub cores: Vec<usize>,
@@ -219,7 +219,7 @@ pub enum RoundTrip {
     /// ShareFetch, which waits for records.
     ShareFetch,
     ShareAcknowledge,
-    /// From the time when a record was due to be written to its first acquisition by a member.
+    /// From the time when its producer began to write a record to the record's first acquisition.
     Delivery,
     /// From the end of the member that held a record to its acquisition by another member.
     RedeliveryCrash,

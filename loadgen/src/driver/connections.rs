@@ -86,7 +86,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it was written to its socket. This fails if the connection could not be opened.
+    /// Whether it was written to its socket. False if the connection could not be opened.
     pub(super) fn was_sent(&self) -> bool {
         self.written.is_some()
     }
@@ -96,7 +96,7 @@ impl Waiting {
     }
 }
 
-/// The server for the next lookup, and the time of the earliest lookup.
+/// The server for the next lookup, and the earliest time of that lookup.
 struct Lookup {
     servers: Vec<NodeIndex>,
     next: usize,

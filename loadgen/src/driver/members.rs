@@ -1,4 +1,4 @@
-//! The members of a core. No other file calls their methods.
+//! The members of a core. Only this file calls methods that change a member.
 
 use super::command::Command;
 use super::connections::Waiting;

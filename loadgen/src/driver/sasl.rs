@@ -14,7 +14,8 @@ use crate::security::{Bearer, Password, Sasl};
 /// The version of SaslHandshake after which SaslAuthenticate carries the messages, since Kafka
 /// 1.0. After version 0 the messages are sent without a header.
 const HANDSHAKE_VERSION: i16 = 1;
-/// The maximum number of exchanges. SCRAM takes three.
+/// The maximum number of steps of a login. SCRAM takes three: two messages of the client, and the
+/// check of the server's last message.
 const STEPS_MAX: usize = 8;
 /// The maximum number of SCRAM iterations, which the server chooses and the client computes. Kafka
 /// allows 16384.

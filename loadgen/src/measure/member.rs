@@ -23,7 +23,7 @@ pub(super) struct Member {
 }
 
 /// The member to which a partition was last assigned. The member owns the partition unless `free`
-/// is set.
+/// is set or the member has another `life` by now.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
     pub(super) member: MemberIndex,

@@ -70,7 +70,8 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// A process that ended and was not waited for has no memory, and no such line.
+/// The resident memory that `/proc/PID/status` states, in KiB. A process that ended and was not
+/// waited for has no memory (0), and no such line.
 fn resident_kib(status: &str) -> Option<u64> {
     let Some(line) = status.lines().find_map(|line| line.strip_prefix("VmRSS:")) else {
         return status.starts_with("Name:").then_some(0);

@@ -300,7 +300,7 @@ impl Consuming {
     }
 }
 
-/// Whether the member knows its position in at least one partition.
+/// Whether the member has partitions, and knows its position in each.
 fn reads(core: &Core) -> bool {
     !core.owned.is_empty() && core.owned.is_ready()
 }

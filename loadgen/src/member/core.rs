@@ -36,7 +36,8 @@ pub(super) struct Core {
     pub(super) incarnation: u32,
     /// Whether the member reads records. If so, its positions are the offsets that it reads next.
     pub(super) consumes: bool,
-    /// The positions up to which the member has read partitions that it gave up, but not committed.
+    /// The positions in partitions that the member gave up in this turn. It commits them before it
+    /// reports the loss.
     pub(super) given_up: Vec<(Partition, i64)>,
     next_token: u32,
 }

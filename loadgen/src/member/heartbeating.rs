@@ -52,7 +52,7 @@ pub(super) trait Heartbeating {
         Ok((version, self.minimal_request(core)))
     }
 
-    /// If it is a member, sends the last heartbeat, with this epoch.
+    /// Sends the last heartbeat, with this epoch, if the process is a member.
     fn leave(&mut self, epoch: i32, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let Some(node) = self.membership_mut().begin_to_leave(epoch, core) else { return Ok(()) };
         let request = self.minimal_request(core);

@@ -29,7 +29,7 @@ impl Heartbeats {
         Self { interval: INTERVAL, next: Time::ZERO, retry: Retry::default() }
     }
 
-    /// The state after which the same member joins again.
+    /// The same interval and back-off, with a heartbeat due at once: the member joins again.
     pub(super) fn again(self) -> Self {
         Self { next: Time::ZERO, ..self }
     }

@@ -68,8 +68,8 @@ pub struct Span {
 pub enum SpanKind {
     /// From the first request of a transaction to the answer to EndTxn.
     Transaction,
-    /// From the time when a record was due to be written to its first acquisition by a member of a
-    /// share group.
+    /// From the time when its producer began to write a record to the record's first acquisition by
+    /// a member of a share group.
     Delivery,
     /// The time for which a member of a streams group had tasks, but was not allowed to process.
     Hold,
@@ -80,7 +80,7 @@ pub enum SpanKind {
 pub enum Destination {
     /// Any broker, for coordinator lookups. Its connections are shared by the members of a core.
     Any,
-    /// The member's own connection to this node.
+    /// The connection to this node that the member has, or shares with other members.
     Node(NodeIndex),
     /// A second connection to a node, for requests that wait for records. Requests to the
     /// coordinator do not queue after them.

@@ -11,7 +11,8 @@ use super::text::text;
 use crate::plan::Partition;
 use crate::time::Time;
 
-/// The node that leads each partition, by the partition's index in the plan.
+/// The node that leads each partition of a list, by the partition's index in the list. All calls of
+/// a lookup must pass the same list.
 #[derive(Debug)]
 pub(super) struct Leaders {
     nodes: Vec<Option<NodeIndex>>,
@@ -117,7 +118,7 @@ fn request(
     });
     MetadataRequest {
         topics: Some(named.collect()),
-        // Before version 4 a broker always creates missing topics.
+        // Before version 4 the field can only be true.
         allow_auto_topic_creation: version < 4,
         ..MetadataRequest::default()
     }

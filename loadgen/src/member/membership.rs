@@ -13,7 +13,8 @@ use super::io::{Destination, NodeIndex, Overdue, Regular, Request};
 use crate::event::EventKind;
 use crate::time::Time;
 
-/// The heartbeat state of a member, for all three kinds of groups.
+/// The heartbeats of a kind of group: their API, the lowest version to use, and the kind of regular
+/// request as which they count.
 pub(super) struct Beats {
     pub(super) api: ApiKey,
     pub(super) least_version: i16,
@@ -203,12 +204,13 @@ impl Membership {
         Ok(())
     }
 
-    /// Answers to the requests in flight will be ignored.
+    /// The answer to the heartbeat in flight will be ignored.
     pub(super) fn abandon(&mut self) {
         self.in_flight = None;
     }
 
-    /// Takes the answer to the heartbeat in flight; `None` if it is to another request.
+    /// Takes the answer to the heartbeat in flight. `beat` is `None` if there is no answer, or one to
+    /// another kind of request.
     pub(super) fn answered(
         &mut self,
         sent: Time,

@@ -119,8 +119,8 @@ impl Member {
         &self.core.plan
     }
 
-    /// Starts the process, for the first time or again. Only its plan survives from before. No
-    /// effect while it runs.
+    /// Starts the process, for the first time or again. Of an earlier process only the plan, the
+    /// workload and the counters are kept. No effect while the process runs.
     pub fn start(&mut self, context: &mut Context<'_>, output: &mut Output) {
         if matches!(self.lifecycle, Lifecycle::Up | Lifecycle::Stopping(_)) {
             return;

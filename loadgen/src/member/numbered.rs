@@ -6,11 +6,12 @@ use crate::plan::MemberIndex;
 
 const BYTES: usize = 16;
 
-/// A record of a transaction.
+/// A record of a producer: of a transaction, or of a round of batches outside transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Numbered {
     pub(super) producer: MemberIndex,
-    /// The number of the transaction. It is unique for its producer, and rises.
+    /// When the producer began the transaction or the round, in microseconds since the start of the
+    /// run. So it is unique for its producer, and rises.
     pub(super) number: u64,
     /// The index of the record in its batch.
     pub(super) place: u32,

@@ -129,7 +129,7 @@ impl Offsets {
         })
     }
 
-    /// Sends requests that are due. `identity` is the one to commit with, and must exist.
+    /// Sends requests that are due, as the member with this identity.
     pub(super) fn advance(
         &mut self,
         identity: Identity<'_>,

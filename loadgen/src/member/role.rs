@@ -186,7 +186,8 @@ impl Role {
         }
     }
 
-    /// The part of the offset loads that this role can have: a manual member has no heartbeats.
+    /// The part of the loads that this role can have. For example, a manual member sends no
+    /// heartbeats and reads no records.
     pub(super) fn workload(&self, workload: Workload) -> Workload {
         match self {
             Self::Manual => Workload { heartbeat: None, records: None, ..workload },

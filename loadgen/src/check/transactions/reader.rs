@@ -92,8 +92,9 @@ impl Reader {
         false
     }
 
-    /// Judges records of a transaction that has ended and that all readers have passed. If it was
-    /// committed, the reader has had its records already, so these are out of order.
+    /// Judges records of a transaction that has ended and that all readers have passed. If the
+    /// transaction was committed, this reader had its records before, and [`Self::follows`] has
+    /// refused these. So the transaction was aborted, or never asked to commit.
     pub(super) fn is_of_the_past(&self, event: &Event, record: &Returned, found: &mut Found) {
         let ignored = self.ignored.get(&record.producer).is_some_and(|it| record.number <= *it);
         if ignored || !self.is_of_committed() {

@@ -67,7 +67,7 @@ pub(super) async fn delete(
     Ok(())
 }
 
-/// Reads the committed offsets of these partitions, as events.
+/// Reads the committed offsets of these partitions, and reports them as events.
 ///
 /// # Errors
 /// The error is a sentence for the user.

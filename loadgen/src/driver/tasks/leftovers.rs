@@ -42,7 +42,8 @@ pub(super) async fn find(shared: &Shared, prefix: &Arc<str>) -> Result<Leftovers
     Ok(Leftovers { topics: topics.into_iter().collect(), groups: groups.into_iter().collect() })
 }
 
-/// Lists the groups of all brokers. Each broker knows only the groups that it coordinates.
+/// Adds the groups of this broker whose names have the prefix. A broker lists only the groups that
+/// it coordinates.
 async fn list_groups(
     shared: &Shared,
     broker: &mut Channel,

@@ -15,7 +15,7 @@ use crate::plan::{GroupIndex, Partition};
 
 const PARTITIONS_A_REQUEST: usize = 5_000;
 
-/// Reads the start offsets of these partitions, as events.
+/// Reads the start offsets of these partitions, and reports them as events.
 ///
 /// # Errors
 /// The error is a sentence for the user.

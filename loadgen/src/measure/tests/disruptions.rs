@@ -72,7 +72,7 @@ fn producers_have_no_pauses() {
     assert_eq!((measured.phases[0].pauses.count, measured.pauses.count), (0, 0));
 }
 
-/// Only first deliveries have times, which count from when the records were due to be written.
+/// Only first deliveries have times, which count from when the producer began to write the records.
 #[test]
 fn records_are_delivered_to_a_group_once_or_again() {
     let consumed = |at: u64, member, first, last, due: u64| {

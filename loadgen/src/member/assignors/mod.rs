@@ -95,7 +95,7 @@ struct Group<'a> {
     /// The topics sorted by name, as in Kafka.
     topics: Vec<SubscribedTopic>,
     /// For each [`TopicIndex`], its index in `topics`, or [`NOWHERE`] if no member subscribed to
-    /// it.
+    /// it, or it has no partitions.
     places: Vec<u32>,
     partitions: u32,
 }

@@ -72,7 +72,7 @@ fn put_record(out: &mut Vec<u8>, stamp: Stamp, at: u32, value: &[u8]) {
     put_varint(out, 0); // number of headers
 }
 
-/// The sequence number after that many records. 0 follows 2147483647.
+/// The sequence number that follows `records` records from `sequence` on. 0 follows 2147483647.
 pub(super) fn sequence_after(sequence: i32, records: u32) -> i32 {
     ((i64::from(sequence) + i64::from(records)) & i64::from(i32::MAX)) as i32
 }

@@ -132,7 +132,8 @@ impl Round {
         self.batches.iter().all(|batch| batch.state == BatchState::Done)
     }
 
-    /// The time from the beginning of the round to `ended`. `None` if no request was sent.
+    /// The span of the transaction, which ended at `ended`. It also began then, if no request of it
+    /// was answered.
     pub(super) fn span(&self, ended: Time, answered: bool) -> Span {
         let began = self.began.unwrap_or(ended);
         let delayed = self.delayed + self.delayed_now;

@@ -8,7 +8,7 @@ use crate::member::error::is_retriable;
 /// The reaction to an error.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Verdict {
-    /// An earlier request has already done the work.
+    /// The work is done: by this request, or by an earlier one.
     Done,
     /// Retry after the back-off: the previous transaction has not ended yet.
     Busy,

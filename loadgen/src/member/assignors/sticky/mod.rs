@@ -1,5 +1,7 @@
-//! `StickyAssignor` and `CooperativeStickyAssignor`: the loads are as even as possible, and among
-//! such assignments as few partitions as possible move.
+//! `StickyAssignor` and `CooperativeStickyAssignor`. If all members have equal topics, the loads are
+//! as even as possible, and among such assignments as few partitions as possible move ([`equal`]).
+//! Otherwise members keep their partitions at first, and single moves level the loads
+//! ([`general`]).
 
 use super::{Assignment, Group, Partition};
 
@@ -12,8 +14,8 @@ const NO_OWNER: u32 = u32::MAX;
 /// The claims of members to a partition.
 #[derive(Clone, Copy)]
 struct Claim {
-    /// The owner: the only claimant of the newest generation. `NO_OWNER` if several members claim
-    /// it.
+    /// The owner: the only member that claims the partition in the newest generation. `NO_OWNER`
+    /// if several members do.
     owner: u32,
     generation: i32,
     claimed: bool,
@@ -30,8 +32,8 @@ impl Claim {
         }
     }
 
-    /// Whether the partition must not go to this member yet, because another one has to give it up
-    /// first.
+    /// Whether the partition must not go to this member yet, because another member has to give
+    /// it up first.
     fn withholds_from(&self, rank: u32) -> bool {
         self.claimed && self.owner != rank
     }
