@@ -344,9 +344,9 @@ pub struct MemberPlan {
 /// The loads of a member. They run only while the member owns partitions.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
-    /// Commits the positions of all owned partitions. Each commit advances them by one.
+    /// Commits positions of owned partitions. Each commit advances its positions by one.
     pub commit: Option<Load>,
-    /// Fetches the committed offsets of all owned partitions.
+    /// Fetches committed offsets of owned partitions.
     pub fetch: Option<Load>,
     /// Consumes the records of all owned partitions. Commits then contain the offsets that were
     /// read.

@@ -1,5 +1,5 @@
 //! The thread that receives the reports of the cores, checks and measures them, conducts the run
-//! and shows its state. It wakes up a few times a second, and does no work per member.
+//! and shows its state. It wakes up every [`TICK`], and does no work per member.
 
 mod clients;
 mod signals;

@@ -141,7 +141,8 @@ impl<'a> Climb<'a> {
         Ok(None)
     }
 
-    /// Why a step of this size could exhaust the machine's memory.
+    /// Why a step of this size may be too large for the machine: it has too few file descriptors,
+    /// or too little memory. `None` if the step fits.
     fn too_large(&self, size: u64, named: &Named) -> Option<String> {
         let limits = run::limits(&self.wanted.cluster);
         let cores = self.wanted.cluster.cores.as_ref().map_or(1, |cores| cores.0.len());

@@ -16,7 +16,7 @@ use crate::plan::{
 use crate::time::Time;
 use crate::topics;
 
-/// The maximum number of members, connections and topics that a worker accepts.
+/// The maximum number of members, and of topics, that a worker accepts.
 const MEMBERS_MAX: u32 = 10_000_000;
 const TOPICS_MAX: usize = 1_000_000;
 const IN_FLIGHT_MAX: u32 = 1_000_000;

@@ -22,7 +22,7 @@ use crate::plan::{GroupIndex, GroupPlan};
 
 /// The maximum number of orders that wait. The other side waits if there are more.
 const ORDERS_MAX: usize = 4096;
-/// The maximum number of connections. Most of them have not sent an order yet.
+/// The maximum number of connections at a time. At most one of them has a run.
 const CLIENTS_MAX: usize = 16;
 /// The maximum time for which orders wait while there are no reports.
 const TURN: Duration = Duration::from_millis(5);
@@ -197,7 +197,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns whether the run came to its end, or was cut off.
+    /// Returns true if the run came to its end, and false if it was cut off.
     fn play(&mut self, orders: &Receiver<Order>, wire: &Wire) -> Result<bool, String> {
         while self.left > 0 {
             match orders.try_recv() {

@@ -209,8 +209,8 @@ impl Membership {
         self.in_flight = None;
     }
 
-    /// Takes the answer to the heartbeat in flight. `beat` is `None` if there is no answer, or one to
-    /// another kind of request.
+    /// Takes the answer to the heartbeat in flight. `beat` is `None` if there is no answer, or one
+    /// to another kind of request.
     pub(super) fn answered(
         &mut self,
         sent: Time,

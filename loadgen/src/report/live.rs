@@ -77,7 +77,7 @@ const STATES: [(State, &str); 7] = [
 /// The round trips of a kind since the last update (or in the last seconds).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LiveLoad {
-    /// The name in the report: `heartbeat`, `join`, `commit`, `fetch`.
+    /// The name in the report, such as `heartbeat` or `offset-fetch`.
     pub name: String,
     pub per_second: f64,
     /// In milliseconds.

@@ -71,8 +71,8 @@ impl Rule {
         matches!(self.metric, Metric::RoundTrip(..) | Metric::Rate(_))
     }
 
-    /// Whether the figures so far break the rule. Rules on counts and sums are judged only at the
-    /// end.
+    /// Whether the figures so far break the rule. Only rules on the times of requests and
+    /// rebalances, and on violations, are judged before the end.
     pub fn is_broken_early(&self, so_far: &Report) -> bool {
         let is_early = match &self.metric {
             Metric::RoundTrip(_, statistic)

@@ -12,7 +12,8 @@ use super::values::Amount;
 use crate::plan::{GroupIndex, GroupPlan, MemberIndex, Protocol, Subscription};
 use crate::topics::Topics;
 
-/// The new plans of a group's members that are up and have to change, in order.
+/// The new plans of a group's members that are up and have to change, in order: at most as many as
+/// the change is for.
 /// # Errors
 /// The cluster does not know a topic that was created.
 pub(super) fn planned(

@@ -1,7 +1,7 @@
 //! Conducts a run: takes its status, and returns orders. It has no I/O, clock or randomness of its
 //! own, so that a test can run a scenario in virtual time.
 //!
-//! [`Conductor::tick`] is called a few times a second. It first orders the creation of the
+//! [`Conductor::tick`] is called many times a second. It first orders the creation of the
 //! scenario's topics, and then plays one phase after the other. At the end, after
 //! [`Conductor::stop`], or when the time is over, it winds down until [`Conductor::is_over`].
 

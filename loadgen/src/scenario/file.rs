@@ -336,12 +336,12 @@ pub struct AddPartitions {
     pub by: Amount,
 }
 
-/// Repeats the scenario from a phase on, until the duration is over.
+/// Repeats the phases from this one on.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
     pub from: String,
-    /// The number of repetitions. If left out, the scenario repeats until the duration is over.
+    /// How often these phases run in total. If left out, they repeat until the duration is over.
     pub times: Option<u32>,
 }
 

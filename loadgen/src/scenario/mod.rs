@@ -98,7 +98,8 @@ const NEEDS: [(file::Protocol, ApiKey, &str, &str); 4] = [
 ];
 
 impl Named {
-    /// Leaves out optional groups whose protocol the cluster lacks. Returns a sentence on each.
+    /// Fits the scenario to the cluster: leaves out optional groups whose protocol the cluster
+    /// lacks, and chooses transaction versions. Returns a sentence on each protocol that it lacks.
     pub fn fit(&mut self, versions: &Versions) -> Result<Vec<String>, Problem> {
         let mut notes = Vec::new();
         for (protocol, api, offer, instead) in NEEDS {

@@ -376,8 +376,8 @@ fn group_plan(
     })
 }
 
-/// The servers' default of `group.share.heartbeat.interval.ms`, or the table's value if that is
-/// longer.
+/// The heartbeat interval of the members. For a share group this is the servers' default of
+/// `group.share.heartbeat.interval.ms`, or the table's value if that is longer.
 fn heartbeat_interval(table: &Group) -> Duration {
     match table.protocol {
         ProtocolTable::Share => table.heartbeat_interval.0.max(HEARTBEAT_INTERVAL),
@@ -419,7 +419,7 @@ fn protocol(
     })
 }
 
-/// The topics that readers or share groups read.
+/// The topics that readers, members that consume, or share groups read.
 fn topics_read(scenario: &Scenario, run: &str, by_table: &TopicsByTable<'_>) -> Vec<TopicIndex> {
     let consume = |phase: &Phase| phase.work.as_ref().is_some_and(|work| work.fetch.is_some());
     let later = scenario.phases.iter().any(consume);

@@ -1,5 +1,5 @@
-//! The topologies of streams groups: their validation, and the numbers of their tasks. The
-//! coordinator computes these numbers in the same way.
+//! The topologies of streams groups: their validation, and their task counts. The coordinator
+//! computes these counts in the same way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -242,7 +242,8 @@ fn share(latency: &Latency, value: f64) -> f64 {
     }
 }
 
-/// Three charts: requests of a stable group, requests in a rebalance, and requests of producers.
+/// Up to four charts: requests of a stable group, in a rebalance, and of producers, and the records
+/// of share groups.
 pub(super) fn latencies(report: &Report) -> String {
     let of = |kinds: &[RoundTrip]| {
         let chosen = kinds.iter().copied();

@@ -183,7 +183,7 @@ impl Scale {
     }
 }
 
-/// The step for 4 to 10 ticks.
+/// A round step between ticks, for about 5 ticks, or about 10 on an axis of time.
 fn step(unit: Unit, high: f64) -> f64 {
     const SECONDS: [f64; 17] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0,

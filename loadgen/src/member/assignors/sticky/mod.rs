@@ -1,6 +1,6 @@
-//! `StickyAssignor` and `CooperativeStickyAssignor`. If all members have equal topics, the loads are
-//! as even as possible, and among such assignments as few partitions as possible move ([`equal`]).
-//! Otherwise members keep their partitions at first, and single moves level the loads
+//! `StickyAssignor` and `CooperativeStickyAssignor`. If all members have equal topics, the loads
+//! are as even as possible, and among such assignments as few partitions as possible move
+//! ([`equal`]). Otherwise members keep their partitions at first, and single moves level the loads
 //! ([`general`]).
 
 use super::{Assignment, Group, Partition};
