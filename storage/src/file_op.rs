@@ -86,7 +86,8 @@ impl OpenMode {
 }
 
 /// One file operation. Overlapping operations on the same file take effect in the order in which
-/// they were requested. A failed write, sync, rename or removal ends the process.
+/// they were requested. A failed write, sync, rename or removal ends the process, unless it
+/// completes with [`FileDone::NoSpace`] or [`FileDone::Lost`].
 ///
 /// A `Close` may follow operations on its file that are still in progress; they are completed. A
 /// `Sync` covers the writes to its file that were requested before it.
@@ -173,7 +174,7 @@ pub enum FileOp {
 
 impl FileOp {
     /// The completion if the operation's file cannot be opened and its mode allows that
-    /// ([`OpenMode::may_be_lost`]); None for an operation without one.
+    /// ([`OpenMode::may_be_lost`]); None for an operation without a completion.
     pub fn without_file(&self, reason: &str) -> Option<FileDone> {
         let reason = || reason.to_owned();
         match *self {

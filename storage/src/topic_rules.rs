@@ -10,7 +10,7 @@ pub struct TopicRules(&'static [TopicRule]);
 pub struct TopicRule {
     /// The number of the topic in blocks.
     pub number: u8,
-    /// Whether an operation of the topic waits for further ones
+    /// Whether an operation of the topic waits for further operations before it is written
     /// ([`LogConfig::linger_ms`](crate::LogConfig)).
     pub lingers: bool,
     pub keys: KeyRule,

@@ -206,7 +206,8 @@ impl PartitionLog {
     }
 
     /// An upper bound of the offset after a range that begins with a batch. It is too high by at
-    /// most the offsets of one index entry.
+    /// most the offsets of one index entry. If the segment was dropped or compacted, returns the
+    /// segment's base offset.
     pub fn end_offset_of(&self, place: BatchPlace, len: u32) -> i64 {
         let segment = self.segment_at(place.segment, place.file);
         let Some(segment) = segment else { return place.segment };

@@ -86,8 +86,8 @@ impl RecoveredPartition {
         self.torn
     }
 
-    /// Segments that will be removed: those after a torn end, and empty segments that are not the
-    /// last.
+    /// The base offsets of the segments that will be removed: the segments after a torn end, and
+    /// empty segments that are not the last.
     pub fn removed(&self) -> &[i64] {
         &self.removed
     }
@@ -125,7 +125,7 @@ impl RecoveredPartition {
         self.point.map_or(start_offset, |point| point.log_start.max(start_offset))
     }
 
-    /// The offset from which on there are no gaps.
+    /// The offset from which on no offsets are missing between two segments.
     pub(super) fn whole_from(&self) -> i64 {
         let known = self.point.map_or(0, |point| point.whole_from);
         self.gaps.last().map_or(known, |gap| gap.end.max(known))

@@ -113,8 +113,8 @@ impl PartitionLog {
         Some(len)
     }
 
-    /// Takes the bytes that were read. Adds the damaged parts found in them to the log, and returns
-    /// these parts.
+    /// Takes the bytes that were read, and adds to the segment the damaged parts that end in them.
+    /// Returns the added parts. A part that overlaps one found by another scrub is not added.
     pub fn scrubbed(&mut self, scrub: &mut Scrub, data: &[u8]) -> Vec<DamagedPart> {
         let mut found = Vec::new();
         let Some(segment) = self.segment_at(scrub.segment, scrub.file) else { return found };
@@ -138,7 +138,8 @@ impl PartitionLog {
         (scrub.batch, scrub.bad, scrub.gap) = (None, None, None);
     }
 
-    /// Returns false if another scrub has already added the part.
+    /// Adds a damaged part to its segment. Returns false, and adds nothing, if the part overlaps
+    /// one that another scrub has added.
     fn add_damaged(&mut self, part: &DamagedPart) -> bool {
         self.forget_recent_in(part);
         let at = self.segment_of(part.segment);
@@ -287,8 +288,8 @@ impl Scrub {
         self.at = end.filter(|end| *end <= known).unwrap_or(known);
     }
 
-    /// If this batch has the offsets that were missing before the last one, the last one is
-    /// damaged.
+    /// Marks the last batch as damaged if the batch after it has the offsets that were missing
+    /// before the last batch.
     fn doubt_gap(&mut self, next: &BatchHeader) {
         let Some(Gap { at: start, from }) = self.gap.take() else { return };
         if (from..self.from).contains(&next.base_offset) {

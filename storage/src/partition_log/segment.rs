@@ -97,9 +97,9 @@ impl Segment {
         self.damaged.push(part);
     }
 
-    /// Adds a part that was found damaged while the segment is served. Returns false if some of it
-    /// was known already. Adjacent parts are merged, so that a reader which has skipped a part
-    /// always finds readable bytes.
+    /// Adds a part that was found damaged while the segment is served. Returns false, and adds
+    /// nothing, if some of it was known already. Adjacent parts are merged, so that a reader which
+    /// has skipped a part always finds readable bytes.
     pub(super) fn add_damaged(&mut self, mut part: DamagedPart) -> bool {
         let (start, end) = (part.bytes.start, part.bytes.end);
         assert!(start < end && end <= self.size && !part.offsets.is_empty());

@@ -230,7 +230,7 @@ impl Segments {
         self.placed_bytes
     }
 
-    /// The total size of the blocks in all segments.
+    /// The total size of all segments, each up to the end of its blocks.
     pub(crate) fn bytes(&self) -> u64 {
         self.list.values().map(|segment| u64::from(segment.end)).sum()
     }
@@ -305,7 +305,8 @@ impl Segments {
         false
     }
 
-    /// The file that was to be reused is gone. Another one is reused, or a new one made.
+    /// Notes that the file that was to be reused is gone. The next step reuses another file, or
+    /// creates one.
     pub(crate) fn spare_lost(&mut self) {
         assert!(self.is_running, "no step is under way");
         self.is_running = false;

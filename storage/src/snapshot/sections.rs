@@ -7,7 +7,7 @@ use muster_codec::wire::{Reader, Result};
 /// The size of a row in bytes.
 pub const SECTION_ROW_BYTES: usize = 40 + PART_BYTES;
 
-/// The place in a row of the position, length and checksum of the section.
+/// The index of the byte in a row at which the section's [`Part`] begins.
 pub const SECTION_PART_AT: usize = SECTION_ROW_BYTES - PART_BYTES;
 
 /// A row: a section of the state of one partition. A section without content has no row.

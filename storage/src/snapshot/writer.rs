@@ -26,7 +26,8 @@ pub enum SnapshotNews {
     NoSpace,
 }
 
-/// Writes one snapshot at a time, in single chunks: a flush of the log waits for one chunk at most.
+/// Writes one snapshot at a time, chunk by chunk, so that a flush of the log waits for at most one
+/// chunk.
 #[derive(Debug)]
 pub struct SnapshotWriter {
     config: WriterConfig,

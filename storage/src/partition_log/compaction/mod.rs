@@ -78,8 +78,8 @@ pub struct CompactionRules {
 pub enum Slice {
     /// The pass has more work to do.
     Pause,
-    /// The caller has to wait for a read, write or sync of this many bytes, and pass its completion
-    /// to [`Compaction::done`].
+    /// The caller has to wait for a file operation, and pass its completion to
+    /// [`Compaction::done`]. It reads or writes this many bytes; 0 for a sync or a rename.
     Wait {
         bytes: usize,
     },

@@ -90,7 +90,8 @@ pub enum CompactionNews {
     /// A new segment is gone before it has replaced others. The pass was abandoned; a later pass
     /// retries.
     Gone { reason: String },
-    /// A replaced file that was to be used again is gone. Another one is used, or a new one made.
+    /// The file of a replaced segment is gone before it was reused. Another such file is reused, or
+    /// a new file is created.
     SpareGone { reason: String },
     /// A rewrite is completed: the segments up to this position were replaced.
     Rewritten { position: u64 },
@@ -166,7 +167,7 @@ pub(super) struct Compaction {
     judged_by: i64,
 }
 
-/// If the wall clock falls back by less than this, it was slewed (NTP), not set.
+/// If the wall clock falls back by at most this, it counts as slewed (NTP), not as set.
 const SET_BACK_MS: i64 = 1_000;
 
 impl Compaction {

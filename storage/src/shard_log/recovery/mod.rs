@@ -123,7 +123,8 @@ impl Recovered {
         self.segments.values().map(|segment| segment.dropped_position).max().unwrap_or(0)
     }
 
-    /// The case that ended each segment: A, C, D, E, H or N. Empty for a new log (case K).
+    /// The case that ended each segment that was read: A, C, D, E, H or N. Successive segments
+    /// without a header have one H in all. Empty for a new log (case K).
     pub fn ends(&self) -> &[Case] {
         &self.ends
     }

@@ -1,5 +1,5 @@
-//! Handles damage that loses nothing: a snapshot has all operations up to a position, so the log is
-//! needed only after it. Since positions ascend, it is known which operations are missing.
+//! Skips damage if a snapshot has all operations up to a position after it, or if a loss is
+//! accepted. Since positions ascend, it is known which operations are missing.
 
 use super::blocks::{classify, later_block};
 use super::{Case, Corruption, NOT_A_BLOCK, Recovered, Recovery};
