@@ -2,7 +2,7 @@
 //! partitions a transaction has (`TransactionCoordinator.handleAddPartitionsToTransaction`,
 //! `handleVerifyPartitionsInTransaction`).
 //!
-//! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+//! - Before v2, the error is INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
 //! - AddPartitionsToTxn v4+ may name several transactions. Brokers send it, and it never waits.
 
 use crate::beginning::Beginning;
@@ -148,7 +148,8 @@ impl Coordinator {
         if own.is_some_and(|own| own.contains_all(partitions)) {
             return Ok(Done::Added);
         }
-        // The client must begin a new epoch with InitProducerId.
+        // A partition may lack the marker of the last transaction, and the next one would have the
+        // same epoch. So the client must first get a new epoch with InitProducerId.
         if own.is_none() && self.is_ambiguous(id, entry) {
             return Err(ErrorCode::InvalidProducerIdMapping.into());
         }

@@ -61,8 +61,9 @@ impl Coordinator {
         self.held.ids * ID_BYTES + self.held.id_bytes + self.open_bytes
     }
 
-    /// Compares the next loaded id after `id` with the state that its own record produces, and with
-    /// the indexes of ids. Returns the id, and whether all are equal. None after the last id.
+    /// Compares the next loaded id after `id` with the state that its own record produces, and
+    /// checks that `open` lists exactly the open ids. Returns the id, and whether both hold. An id
+    /// with more than [`AUDIT_PARTITIONS_MAX`] partitions is not checked. None after the last id.
     pub fn audit_after(&self, id: Option<&str>) -> Option<(Text, bool)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         let (id, entry) = self.ids.loaded_from(from).next()?;

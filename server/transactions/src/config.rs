@@ -15,8 +15,8 @@ pub struct Config {
     /// `transaction.two.phase.commit.enable`
     pub two_phase_commit_enable: bool,
     /// `add.partitions.to.txn.retry.backoff.max.ms`: how long a request whose epoch does not
-    /// identify its transaction waits for the end of one. Kafka's clients and brokers retry
-    /// instead.
+    /// identify its transaction waits for the end of the id's transaction. Kafka's clients and
+    /// brokers retry instead.
     pub retry_backoff_max_ms: i64,
 }
 

@@ -1,8 +1,8 @@
 //! The end of a transaction. The order of its steps keeps it atomic whatever crashes:
 //!
 //! 1. Everything on which a commit depends is synced to stable storage: the records of the
-//!    transaction, and the markers of the previous commit (`Phase::Syncing`). In version 1, also
-//!    the markers of a previous abort.
+//!    transaction, and the markers of the previous commit (`Phase::Syncing`). If the epoch does not
+//!    increase with each transaction (before KIP-890), also the markers of a previous abort.
 //! 2. Prepare is written. When it is durable, the client is answered and the markers are sent
 //!    (`Phase::Marking`).
 //! 3. When the partitions have all markers, Complete is written. Nothing waits for it.
@@ -288,7 +288,8 @@ impl Coordinator {
         self.open.insert(id.clone());
     }
 
-    /// Writes the record of a transaction that partitions joined before it had one.
+    /// Writes the record of a transaction that partitions joined before it had a record, unless the
+    /// outcome of the last transaction must still be kept.
     pub(crate) fn record_joined(&self, id: &Text, out: &mut Output) {
         let Some(entry) = self.ids.get(id) else { return };
         if self.keeps_outcome(entry) {
@@ -408,7 +409,7 @@ impl Coordinator {
     }
 }
 
-/// Groups partitions by slot: of one slot, or of all.
+/// Groups partitions by slot. If `only` is given, partitions of other slots are left out.
 fn by_slot(
     context: &Context<'_>,
     partitions: &PartitionSet,

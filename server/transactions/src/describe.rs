@@ -195,7 +195,7 @@ impl Listing {
         self.error != ErrorCode::None
     }
 
-    /// The bytes of the request's filters.
+    /// The bytes of the filters that may be long: producer ids, and names of unknown states.
     pub fn held(&self) -> usize {
         let unknown = self.unknown_states.iter().map(|name| size_of::<Str<'_>>() + name.len());
         size_of_val(&*self.producer_ids) + unknown.sum::<usize>()

@@ -1,6 +1,6 @@
 //! EndTxn (`TransactionCoordinator.endTransaction`, `endTransactionWithTV1`).
 //!
-//! - Before v2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+//! - Before v2, the error is INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
 //! - From v5 on, the client's epoch increases with each transaction. The answer has the producer id
 //!   and epoch of the next transaction, and a repeated request is recognized by its epoch.
 

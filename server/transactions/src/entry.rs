@@ -46,7 +46,8 @@ pub(crate) enum Phase {
     Syncing(Syncing),
     /// The decision is written, and markers are under way.
     Marking { sequence: u64, remaining: PartitionSet },
-    /// Markers are being synced. No operation waits for the syncs, and the id is idle after them.
+    /// The markers of the last commit are being synced; then the id is idle. Operations wait for
+    /// the syncs only if their record would erase the outcome.
     Settling { sequence: u64 },
 }
 
@@ -97,7 +98,7 @@ impl Entry {
         self.active.get_or_insert_default()
     }
 
-    /// Whether the transaction is ending, so that others must wait.
+    /// Whether the transaction is ending, so that other operations must wait.
     pub(crate) fn is_ending(&self) -> bool {
         self.durable.state.prepared().is_some() || matches!(self.phase(), Phase::Syncing(_))
     }

@@ -1,7 +1,7 @@
 //! InitProducerId: a producer starts to use a transactional id, which ends the open transaction of
 //! the previous producer (`TransactionCoordinator.handleInitProducerId`).
 //!
-//! - Before v4, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+//! - Before v4, the error is INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
 //! - If a transaction is open, Kafka aborts it, answers CONCURRENT_TRANSACTIONS, and the client
 //!   retries. Here the answer waits for the end of the abort.
 //! - A retry of the bump to the last epoch is answered. Kafka fails with UNKNOWN_SERVER_ERROR.

@@ -1,5 +1,6 @@
-//! The limits of a coordinator, which hold for all requests. Kafka has none of them. Beyond a limit
-//! a client gets the nearest error of the protocol.
+//! The limits of a coordinator, which hold for all requests. Kafka has none of them, except that a
+//! record must fit into `max.message.bytes`. Beyond a limit a client gets the nearest error of the
+//! protocol.
 
 /// Transactional ids of a coordinator. Beyond it, InitProducerId with a new id gets
 /// COORDINATOR_NOT_AVAILABLE. The caller has another limit for all coordinators of a shard
@@ -22,8 +23,8 @@ pub const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// How long a request with an epoch of its own transaction (Produce, TxnOffsetCommit, EndTxn) waits
 /// for the end of the previous transaction, whose markers may wait for the disk. An error would
-/// only add a back-off, and Kafka's clients wait for 30 s. Requests of other clients do not
-/// identify a transaction: after a long wait they might change the next one (KAFKA-17754).
+/// only add a back-off, and Kafka's clients wait for 30 s. A request whose epoch does not identify
+/// its transaction waits less: after a long wait it might change the next one (KAFKA-17754).
 pub const TRANSACTION_WAIT_MS: i64 = 10_000;
 
 /// The time after which an unanswered message is sent again. Channels between shards lose no

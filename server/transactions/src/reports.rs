@@ -44,9 +44,10 @@ impl Coordinator {
         }
     }
 
-    /// Handles a report. The first report of a slot counts only if this coordinator requested it:
-    /// others lack transactions that began since. Later reports must be of the same session or a
-    /// later one. A repeated report is answered again, because the answer may be lost.
+    /// Handles a report. The first report of a slot counts only if this coordinator requested it,
+    /// because an earlier report lacks transactions that began since. Later reports must be of the
+    /// same session or a later one. A repeated report is answered again, because the answer may be
+    /// lost.
     pub(crate) fn report(&mut self, context: &mut Context<'_>, report: &Report, out: &mut Output) {
         let is_fresh = match self.sessions.get(&report.slot) {
             Some(known) => *known <= report.session,

@@ -17,7 +17,7 @@ pub(crate) struct Unloaded {
     index: Index<IdRow>,
     /// The rows whose ids are unloaded.
     rows: BitSet,
-    /// The bytes of the records of open transactions.
+    /// The length of the records of open transactions, in bytes.
     open: usize,
     /// The position of the snapshot.
     position: u64,
@@ -97,7 +97,8 @@ impl Unloaded {
         self.index.row(self.find(id)?).map(|row| row.durable)
     }
 
-    /// Removes an unloaded id so that it can be loaded. None if it is not unloaded.
+    /// Removes an unloaded id so that it can be loaded. Returns its state and the position of the
+    /// snapshot; None if the id is not unloaded.
     pub(crate) fn take(&mut self, id: &str) -> Option<(Durable, u64)> {
         let number = self.find(id)?;
         let row = self.index.row(number)?;
