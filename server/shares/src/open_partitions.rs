@@ -25,7 +25,7 @@ pub struct OpenPartitions {
     unflushed: BTreeMap<LogNumber, VecDeque<(u64, SharePartitionKey)>>,
     /// The number of share partitions that were ever opened, for [`Self::opening`].
     opened: u64,
-    /// The number of share partitions that were opened for the members of each address.
+    /// The number of open share partitions, by the address of the member for which each was opened.
     holders: Holders,
 }
 

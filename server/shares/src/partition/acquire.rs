@@ -151,7 +151,7 @@ impl SharePartition {
 
     /// The first offset to acquire. A log batch may begin before the start offset, or inside a
     /// batch in flight. In the second case the batch in flight is acquired from its beginning.
-    /// Batches in flight that end before it are ignored.
+    /// Batches in flight that end before `base` are ignored.
     fn first_to_acquire(&self, base: i64) -> i64 {
         let base = base.max(self.start);
         let floor = self.floor(base).map(|at| &self.batches[at]);
@@ -220,8 +220,9 @@ impl SharePartition {
     }
 
     /// Archives acquired batches of aborted transactions. Other batches are not affected, even if
-    /// an aborted batch begins before the start offset. The next record includes the new count. In
-    /// Kafka these records count as lag until the group's next change.
+    /// an aborted batch begins before the start offset. The next record of state includes the new
+    /// delivery complete count. In Kafka the archived records count as lag until the group's next
+    /// change.
     fn archive_aborted(&mut self, aborted: &[LogBatch]) {
         for batch in aborted {
             self.has_unwritten |=

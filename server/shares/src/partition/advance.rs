@@ -46,8 +46,9 @@ impl SharePartition {
         self.next_lock = None;
     }
 
-    /// Whether the record at the start is done, or has no batch: it was compacted away, or is in a
-    /// hole, which is read first. Kafka's start offset then never moves again.
+    /// Whether the record at the start offset is done, or is in no batch in flight. In the latter
+    /// case it was compacted away, or is in a hole, which [`Self::last_done`] does not pass. In
+    /// this case Kafka's start offset never moves again.
     fn can_advance(&self) -> bool {
         let Some(batch) = self.floor(self.start).map(|at| &self.batches[at]) else { return true };
         batch.status_at(self.start).is_none_or(|it| it.is_final())

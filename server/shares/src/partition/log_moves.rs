@@ -61,8 +61,8 @@ impl SharePartition {
     }
 
     /// Archives the records from `first` to `last` whose status `which` accepts, at once and
-    /// without a record of state. Returns whether there were any. After a restart, they are found
-    /// to be removed again.
+    /// without a record of state. Returns whether there were any. After a restart, the next reads
+    /// find out again that these records are gone.
     pub(super) fn archive(
         &mut self,
         first: i64,

@@ -111,8 +111,8 @@ impl Sessions {
     }
 
     /// Whether the answer to a subsequent ShareFetch includes a partition: if it has records or
-    /// news, or was not answered in this session yet. A partition with records is fetched last the
-    /// next time.
+    /// news (an error, or the result of acknowledgements), or was not answered in this session yet.
+    /// A partition with records is fetched last the next time.
     pub fn is_answered(
         &mut self,
         key: &SessionKey,

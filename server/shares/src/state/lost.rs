@@ -27,8 +27,8 @@ impl States {
 }
 
 impl State {
-    /// The state without records at or after `end`; None if it has no such record. Nothing else
-    /// lowers the start offset.
+    /// The state without records at or after `end`; None if it has no such record. Apart from this,
+    /// only InitializeShareGroupState lowers the start offset.
     fn shortened(&self, end: i64, now: Wall) -> Option<ShareSnapshotValue> {
         let known_end = self.batches.last().map_or(0, |it| it.last.saturating_add(1));
         if self.start_offset.max(known_end) <= end {
