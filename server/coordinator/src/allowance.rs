@@ -20,7 +20,8 @@ pub(crate) struct Allowance {
     pub(crate) taken_by: Option<Address>,
 }
 
-/// The bytes that the client of a call holds, plus those that it would take over from others.
+/// The bytes that the client of a call holds, plus the bytes that it would take over from other
+/// clients.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OfCall {
     pub(crate) member_bytes: usize,

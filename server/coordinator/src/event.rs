@@ -36,7 +36,7 @@ pub enum EventBody {
     Refused(Rejection),
 }
 
-/// A rebalance. In a classic group it lasts from the first request for a JoinGroup until the
+/// A rebalance. In a classic group it lasts from the beginning of the join phase until the
 /// assignment is durable; in other groups, from a new group epoch until all members have their
 /// target. A rebalance that starts again before it ends counts as one.
 #[derive(Debug, Clone, PartialEq, Eq)]

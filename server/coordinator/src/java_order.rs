@@ -7,8 +7,8 @@ use core::cmp::Ordering;
 /// The number of buckets of a new `HashMap`.
 const BUCKETS: usize = 16;
 
-/// The number of buckets of a map. It doubles when the map is three quarters full, and never
-/// shrinks.
+/// The number of buckets of a map. It doubles when there are more than three entries for four
+/// buckets, and never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Buckets(usize);
 

@@ -1,6 +1,6 @@
 //! The limits of a shard, which hold for all requests. The coordinators of a shard share them by a
-//! [`crate::Budget`]. Kafka has only `group.max.size`. Beyond a limit a client gets the nearest
-//! error of the protocol.
+//! [`crate::Budget`]. Of these limits Kafka has only the maximum sizes of groups and of records.
+//! Beyond a limit a client gets the nearest error of the protocol.
 
 use muster_codec::limits::{ANSWER_BYTES_MAX, STRING_BYTES_MAX};
 use muster_fairness::ShareLimits;

@@ -40,7 +40,7 @@ pub struct GroupView {
     /// The generation or the group epoch. None if the group was not loaded since startup and its
     /// records are long.
     pub epoch: Option<i32>,
-    /// The epoch of the target assignment, for the newer kinds.
+    /// The epoch of the target assignment; None in a classic group.
     pub target_epoch: Option<i32>,
     pub members: usize,
     pub shown: Vec<MemberView>,
