@@ -14,7 +14,7 @@ pub const SLICE: usize = 150_000;
 /// The cost, in visits, of building the list of partitions of a member whose target changes.
 pub(super) const CHANGE_COST: usize = 32;
 
-/// Kafka's server-side assignors.
+/// Kafka's server-side assignors of consumer groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Assignor {
     /// Balanced over all topics, and sticky.

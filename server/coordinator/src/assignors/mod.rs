@@ -1,5 +1,6 @@
-//! Kafka's server-side assignors `uniform` and `range`. They place partitions as Kafka does, with
-//! compact state.
+//! Kafka's server-side assignors: `uniform` and `range` for consumer groups, `simple` for share
+//! groups, and `sticky` for the tasks of streams groups. They place partitions and tasks as Kafka
+//! does, with compact state. The rest of this text is about `uniform` and `range`.
 //!
 //! A group keeps one [`TargetAssignment`]: the subscriptions and the targets of its members.
 //!

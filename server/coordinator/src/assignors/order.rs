@@ -30,7 +30,7 @@ pub struct VisitOrder {
 struct Visit {
     bucket: u32,
     slot: u32,
-    /// The newest member of a slot comes first.
+    /// The member's sequence number. The newest member of a slot comes first.
     joined: Reverse<u64>,
     hash: u32,
     member: MemberIndex,

@@ -214,8 +214,9 @@ impl ConsumerGroup {
         self.own.regexes.resolving.is_none() && self.own.regexes.last().is_none_or(is_late)
     }
 
-    /// Whether a resolution is needed: there are new expressions or new topics, or the last
-    /// resolution is older than the refresh interval.
+    /// Whether a resolution is needed: there was none yet, there are new expressions or new topics,
+    /// the last one is older than the refresh interval, or it was loaded and was made from
+    /// another version of the topics.
     fn must_resolve(&self, turn: &Turn<'_, '_>, expressions: usize) -> bool {
         let Some(last) = self.own.regexes.last() else { return true };
         let refresh_ms = i64::from(turn.config.group_consumer_regex_refresh_interval_ms);

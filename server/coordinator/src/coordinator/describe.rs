@@ -1,4 +1,4 @@
-//! ListGroups, DescribeGroups, and the descriptions of the newer kinds of groups.
+//! ListGroups, DescribeGroups, and the descriptions of consumer, share and streams groups.
 //!
 //! - ListGroups: v4 filters by state, v5 by type.
 //! - DescribeGroups: before v6, a group that does not exist is described as Dead.

@@ -160,7 +160,7 @@ impl Coordinator {
         self.group_configs.set(group_id, overrides);
     }
 
-    /// Serves a request. JoinGroup and SyncGroup may be answered by a later call.
+    /// Serves a request. Some requests, such as JoinGroup, may be answered by a later call.
     pub fn handle<'r>(
         &mut self,
         context: &mut Context<'_>,
@@ -278,7 +278,7 @@ impl Coordinator {
     }
 
     /// Like [`Self::topics_deleted`], for a limited number of groups after `after`, fewer if they
-    /// have many offsets. Returns the last group; None if there are no more.
+    /// have many offsets. Returns the progress of the walk.
     pub fn topics_deleted_after(
         &mut self,
         context: &mut Context<'_>,

@@ -11,7 +11,7 @@ use crate::turn::Turn;
 
 impl Coordinator {
     /// Removes groups after `after`, with their members and offsets, up to the limit of one call.
-    /// Returns the last removed group.
+    /// Returns the progress of the walk.
     pub fn reset_after(
         &mut self,
         context: &mut Context<'_>,

@@ -154,7 +154,8 @@ impl Coordinator {
     }
 
     /// Rebuilds the group after `id` from its own records, and compares it with the live group.
-    /// Returns its id and the result. None after the last group.
+    /// A group with more than `AUDIT_ITEMS_MAX` items is not compared; its result is Ok.
+    /// Returns the group's id and the result; None after the last group.
     ///
     /// # Errors
     /// The live group differs from what its records produce.

@@ -179,7 +179,8 @@ impl ShownKey for TaskKey {
     }
 }
 
-/// Adds members of a newer kind of group. `profile` adds the fields of that kind.
+/// Adds members of a consumer, share or streams group to the page. `profile` sets the fields that
+/// only this kind of group has.
 fn view_members<K: ModernKind<Key: ShownKey>>(
     group: &modern::Group<K>,
     from: usize,

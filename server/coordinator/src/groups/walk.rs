@@ -106,7 +106,7 @@ impl SnapshotWalk {
         self.index.len = (self.entries.len() + self.names.len()) as u64;
     }
 
-    /// Appends the next `bytes` of the index, or fewer. Returns true with the last ones.
+    /// Appends the next `bytes` of the index, or fewer. Returns true if these are the last.
     fn give(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let entries = self.entries.len();
         let slice = match self.given.checked_sub(entries) {

@@ -3,7 +3,8 @@
 //!
 //! [`parse`](parse) turns an expression into a [`program`](program) without recursion, so only the
 //! program's size limits nesting. [`Matcher`] runs all threads side by side, one byte of the name
-//! at a time, so the time is at most name times program.
+//! at a time, so the time is at most proportional to the length of the name times the size of the
+//! program.
 //!
 //! Topic names are ASCII. A character beyond ASCII is accepted in an expression, and matches
 //! nothing. No expression matches a name beyond ASCII.

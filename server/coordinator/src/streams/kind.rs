@@ -38,7 +38,7 @@ use super::member::Current;
 
 /// A heartbeat. `tasks` are the reported tasks, if the member sends all three lists.
 pub(crate) struct Beat<'r> {
-    /// Version 1 has more statuses.
+    /// The version of the request. Answers of version 1 have more statuses.
     pub(crate) api_version: i16,
     pub(crate) request: StreamsGroupHeartbeatRequest<'r>,
     pub(crate) tasks: Option<Owned<TaskKey>>,

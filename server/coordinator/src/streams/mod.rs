@@ -1,6 +1,6 @@
 //! Streams groups (KIP-1071): each thread of a Kafka Streams application heartbeats with the
-//! topology, and the server assigns tasks to it. A task is a partition of a subtopology, active or
-//! standby.
+//! topology, and the server assigns tasks to it. A task is a partition of a subtopology, in one of
+//! three roles: active, standby or warm-up.
 //!
 //! [`crate::modern`] has the steps of a heartbeat, which all newer kinds share; [`kind`](kind)
 //! implements them for streams groups. Streams groups also have: a topology
