@@ -8,7 +8,7 @@ pub struct TopicRules(&'static [TopicRule]);
 /// The rule of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicRule {
-    /// The number of the topic in blocks.
+    /// The number by which blocks name the topic.
     pub number: u8,
     /// Whether an operation of the topic waits for further operations before it is written
     /// ([`LogConfig::linger_ms`](crate::LogConfig)).

@@ -37,7 +37,7 @@ impl Audiences {
         this
     }
 
-    /// The topics with subscribers, each with the index of its list.
+    /// The topics with subscribers, each with the index of its list of subscribers in `lists`.
     pub(super) fn topics(&self) -> &[(TopicIndex, usize)] {
         &self.by_topic
     }

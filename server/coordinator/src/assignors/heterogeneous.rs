@@ -55,12 +55,14 @@ struct Topic {
     free: Vec<u32>,
 }
 
-/// The pass, with the index of the next topic in `topics`; in `Conclude`, with the place of the
-/// next member.
+/// The pass under way. A number is the index of the next topic in `topics`; in `Conclude`, the
+/// place of the next member.
 #[derive(Debug, Clone, Copy)]
 enum Pass {
     Scan(usize),
     Assign(usize),
+    /// `last_moved` is the topic of the last moves, or the first topic if nothing was moved yet. The
+    /// pass ends when it is reached again without further moves.
     Balance { round: usize, next: usize, last_moved: Option<usize> },
     Mark,
     Gather(usize),
