@@ -62,7 +62,7 @@ fn read_client_id<'a>(reader: &mut Reader<'a>) -> Result<Option<Str<'a>>> {
 /// Reads the header of a response and returns its correlation id.
 ///
 /// # Errors
-/// `reader` ends within the header.
+/// `reader` does not begin with a whole header.
 pub fn read_response_header(api: ApiKey, version: i16, reader: &mut Reader<'_>) -> Result<i32> {
     let correlation_id = reader.i32()?;
     if api.flexible_response_header(version) {

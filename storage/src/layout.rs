@@ -237,7 +237,7 @@ impl<'a> Block<'a> {
     /// Reads the block at the start of `bytes`.
     ///
     /// # Errors
-    /// The block is incomplete, or does not match its checksum.
+    /// The bytes are not a block, or the block is incomplete or does not match its checksum.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (header, crc) = BlockHeader::read(bytes)?;
         let length = header.length as usize;

@@ -33,7 +33,7 @@ impl Waits {
     /// Parks an operation.
     ///
     /// # Errors
-    /// The operation, if its deadline has passed or too many are parked.
+    /// The operation, if its deadline has passed, or if too many operations or bytes are parked.
     pub(crate) fn park(
         &mut self,
         mut operation: Operation,

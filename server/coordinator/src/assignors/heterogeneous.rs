@@ -61,8 +61,8 @@ struct Topic {
 enum Pass {
     Scan(usize),
     Assign(usize),
-    /// `last_moved` is the topic of the last moves, or the first topic if nothing was moved yet. The
-    /// pass ends when it is reached again without further moves.
+    /// `last_moved` is the topic of the last moves, or the first topic if nothing was moved yet.
+    /// The pass ends when it is reached again without further moves.
     Balance { round: usize, next: usize, last_moved: Option<usize> },
     Mark,
     Gather(usize),

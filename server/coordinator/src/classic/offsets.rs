@@ -71,7 +71,7 @@ impl ClassicGroup {
     /// Checks whether the group may be deleted.
     ///
     /// # Errors
-    /// NON_EMPTY_GROUP.
+    /// NON_EMPTY_GROUP. GROUP_ID_NOT_FOUND for a dead group.
     pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
         match self.state {
             State::Empty => Ok(()),

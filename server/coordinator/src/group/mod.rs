@@ -313,7 +313,7 @@ impl Group {
     /// Checks whether the group may be deleted.
     ///
     /// # Errors
-    /// NON_EMPTY_GROUP.
+    /// NON_EMPTY_GROUP. GROUP_ID_NOT_FOUND for a dead classic group.
     pub(crate) fn validate_delete(&self) -> Result<(), ErrorCode> {
         match self {
             Self::Classic(group) => group.validate_delete(),

@@ -19,7 +19,8 @@ use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtoc
 ///
 /// # Errors
 /// GROUP_ID_NOT_FOUND if the policy, or the kind or size of the group, forbids it, or if the
-/// metadata of a member is not a consumer's. UNKNOWN_SERVER_ERROR in the group's first rebalance.
+/// metadata of a member is not a consumer's. UNKNOWN_SERVER_ERROR in the group's first rebalance,
+/// and if two members own the same partition.
 pub(crate) fn upgrade(
     turn: &mut Turn<'_, '_>,
     draft: &mut Draft<'_>,

@@ -69,8 +69,8 @@ impl<K: Kind> Group<K> {
     /// Answers a member that joins or stays. Adds its records to `draft`.
     ///
     /// # Errors
-    /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and the errors of [`Kind::existing`] and
-    /// [`Kind::effect`].
+    /// GROUP_MAX_SIZE_REACHED, FENCED_MEMBER_EPOCH, and the errors of [`Kind::existing`],
+    /// [`Kind::refuse_if_large`] and [`Kind::effect`].
     pub(crate) fn heartbeat<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,

@@ -86,7 +86,8 @@ impl Unloaded {
     /// Opens the index of a snapshot.
     ///
     /// # Errors
-    /// The checksum of the index is not `crc`, or the index contradicts itself or the file.
+    /// The checksum of the index is not `crc`, the index contradicts itself or the file, or it has
+    /// more than [`GROUPS_MAX`] groups.
     pub(crate) fn open(
         bytes: SnapshotBytes,
         index: Range<usize>,

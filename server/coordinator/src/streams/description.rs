@@ -50,7 +50,8 @@ pub(crate) struct Asking {
 
 impl Asking {
     /// Whether it is time to request the description. If so, the next wait begins: about twice as
-    /// long as the last one, within limits, and varied by `hash`, the Java hash code of the group id.
+    /// long as the last one, within limits, and varied by `hash`, the Java hash code of the group
+    /// id.
     pub(super) fn is_due(&mut self, now: i64, hash: u32) -> bool {
         if self.wait_ms > 0 && now < self.until {
             return false;

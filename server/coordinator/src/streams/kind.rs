@@ -75,8 +75,9 @@ impl StreamsGroup {
     /// Answers a member that joins or stays. Adds its records to `draft`.
     ///
     /// # Errors
-    /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, INVALID_REQUEST,
-    /// STREAMS_INVALID_TOPOLOGY.
+    /// GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+    /// UNRELEASED_INSTANCE_ID, INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY. The errors of a profile
+    /// that is too large.
     pub(crate) fn beat<'r>(
         &mut self,
         turn: &mut Turn<'_, 'r>,

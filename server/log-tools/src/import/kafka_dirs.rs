@@ -26,7 +26,8 @@ impl KafkaDirs {
     /// Lists the directories.
     ///
     /// # Errors
-    /// A directory is not Kafka's, or Kafka was not stopped cleanly.
+    /// A directory is not Kafka's or belongs to another cluster than the first, Kafka was not
+    /// stopped cleanly, or there are no partitions.
     pub(super) fn find(directories: &[PathBuf], unclean: bool) -> Result<Self, Failure> {
         let mut found =
             Self { cluster_id: None, partitions: BTreeMap::new(), may_be_torn: unclean };

@@ -20,7 +20,7 @@ impl KafkaPartition {
     /// Lists the segments of a directory.
     ///
     /// # Errors
-    /// Kafka has to recover the directory first, at its next startup.
+    /// The directory cannot be read, or Kafka has to recover it first, at its next startup.
     pub(super) fn open(directory: &Path, may_be_torn: bool) -> Result<Self, Failure> {
         let names = names(directory)?;
         if let Some(swap) = names.iter().find(|name| name.ends_with(".swap")) {

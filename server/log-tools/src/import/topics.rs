@@ -65,7 +65,8 @@ impl Topics {
     /// Reads the topics.
     ///
     /// # Errors
-    /// Partitions are missing, or topic ids contradict each other.
+    /// Partitions are missing or too many, a topic's name or id is not valid, a topic of the
+    /// arguments does not exist, or Kafka's files are damaged or have an open transaction.
     pub(super) fn read(kafka: &KafkaDirs, arguments: &Import) -> Result<Self, Failure> {
         let mut topics = Vec::new();
         let mut ids = BTreeSet::new();

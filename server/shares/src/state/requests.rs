@@ -75,7 +75,8 @@ impl States {
     /// no record is written, because messages and requests are repeated (Kafka after 4.4).
     ///
     /// # Errors
-    /// The state epoch is too old, or the partition does not exist.
+    /// The partition or the epoch is negative, the epoch is too old, or the partition does not
+    /// exist.
     pub fn initialize(
         &self,
         key: &SharePartitionKey,
@@ -100,7 +101,8 @@ impl States {
     /// The state for a reader. A new leader epoch is written to a record, and fences older ones.
     ///
     /// # Errors
-    /// The state is not initialized, the leader epoch is too old, or the partition does not exist.
+    /// The partition or the epoch is negative, the state is not initialized, the epoch is too old,
+    /// or the partition does not exist.
     pub fn read(
         &self,
         key: &SharePartitionKey,
@@ -121,7 +123,8 @@ impl States {
     /// Writes changes of records.
     ///
     /// # Errors
-    /// The state is not initialized, an epoch is too old, or the partition does not exist.
+    /// The partition or an epoch is negative, the state is not initialized, an epoch is too old,
+    /// the partition does not exist, or the state would have too many batches ([`Self::fits`]).
     pub fn write(
         &self,
         key: &SharePartitionKey,
@@ -162,7 +165,7 @@ impl States {
     /// Deletes the state. Without a state, no record is written.
     ///
     /// # Errors
-    /// The partition does not exist.
+    /// The partition is negative or does not exist.
     pub fn delete(
         &self,
         key: &SharePartitionKey,
@@ -176,7 +179,7 @@ impl States {
     /// The summary of a state, for administrators.
     ///
     /// # Errors
-    /// The partition does not exist.
+    /// The partition is negative or does not exist.
     pub fn summary(
         &self,
         key: &SharePartitionKey,

@@ -34,7 +34,8 @@ impl Unloaded {
     /// whose checksum is `crc`.
     ///
     /// # Errors
-    /// The index contradicts itself or the file.
+    /// The checksum is not `crc`, the index contradicts itself or the file, or it has more than
+    /// [`IDS_MAX`] ids.
     pub(crate) fn open(
         bytes: SnapshotBytes,
         place: Range<usize>,

@@ -144,7 +144,8 @@ impl Pass {
     /// Runs one slice.
     ///
     /// # Errors
-    /// The contents of a source have changed since they were written.
+    /// The contents of a source have changed since they were written, or a batch is longer than
+    /// `COMPACTION_BATCH_BYTES_MAX`.
     pub(super) fn work(&mut self) -> Result<Work> {
         let mut slice = Slice::default();
         loop {
