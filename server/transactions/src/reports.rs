@@ -145,9 +145,9 @@ impl Coordinator {
 #[derive(Default)]
 struct Found {
     known: Vec<(Producer, Known)>,
-    /// Partitions that have joined a transaction, and that its record does not name.
+    /// For each id, partitions that have joined its transaction and that its record does not name.
     joined: Vec<(Text, PartitionSet)>,
-    /// Partitions whose marker must be synced before the next decision.
+    /// Partitions whose marker must be synced before the next decision: id, topic, partition.
     unsynced: Vec<(Text, Text, i32)>,
     /// Ids for which a partition lacked the marker of a commit.
     marked_again: Vec<Text>,

@@ -32,7 +32,7 @@ pub struct SectionRow {
 }
 
 impl SectionRow {
-    /// The key by which rows are sorted.
+    /// The key by which rows are sorted: topic, index of the partition, section.
     pub fn key(&self) -> (u8, u32, u8) {
         (self.topic, self.index, self.section)
     }

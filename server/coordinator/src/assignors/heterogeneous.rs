@@ -63,7 +63,11 @@ enum Pass {
     Assign(usize),
     /// `last_moved` is the topic of the last moves, or the first topic if nothing was moved yet.
     /// The pass ends when it is reached again without further moves.
-    Balance { round: usize, next: usize, last_moved: Option<usize> },
+    Balance {
+        round: usize,
+        next: usize,
+        last_moved: Option<usize>,
+    },
     Mark,
     Gather(usize),
     Conclude(usize),
@@ -200,7 +204,7 @@ impl Heterogeneous {
     }
 
     /// Moves partitions of a topic from the most to the least loaded subscribers. Returns the
-    /// number of moves and their cost.
+    /// number of moves, and the cost in visits.
     fn balance_topic(&mut self, number: usize) -> (usize, usize) {
         let topic = &mut self.topics[number];
         if self.even_at[topic.audience] == Some(self.moves) {
@@ -277,7 +281,7 @@ impl Heterogeneous {
     }
 }
 
-/// The next partition that the most loaded member gives up, with that member.
+/// The most loaded member that can give up a partition, and that partition.
 fn next_given(levels: &mut Levels, holdings: &mut Holdings, loads: &Loads) -> Option<(u32, u32)> {
     loop {
         let giver = levels.next_most(loads)?;

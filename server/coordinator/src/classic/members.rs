@@ -13,7 +13,8 @@ use muster_codec::messages::JoinGroupRequestProtocol;
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     members: HashMap<Text, Member>,
-    /// The members in Kafka's order of iteration.
+    /// The member ids in Kafka's order of iteration: by bucket of the hash table, then by the
+    /// sequence number of the insertion.
     order: BTreeMap<(usize, u64), Text>,
     buckets: Buckets,
     inserted: u64,

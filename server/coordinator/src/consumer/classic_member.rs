@@ -138,7 +138,8 @@ impl ConsumerGroup {
         self.own.classic_members - classic == self.members.len() - going.len()
     }
 
-    /// The classic member that sent a request, with the number of its slot.
+    /// The classic member that sent a request: the number of its slot, the member, and its
+    /// properties of the classic protocol.
     ///
     /// # Errors
     /// UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another member has the instance id.
@@ -284,7 +285,8 @@ impl ConsumerGroup {
     }
 }
 
-/// A stable member that owns its partitions since `generation`, which becomes its member epoch.
+/// A stable member that owns its partitions since `generation`, which becomes its member epoch:
+/// its id, the member, and the partitions.
 fn settled(member: MigratingMember, generation: i32) -> (Text, Member, Partitions) {
     let current = Current {
         epoch: generation,

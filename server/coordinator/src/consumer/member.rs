@@ -41,7 +41,7 @@ pub(crate) struct Profile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Classic {
     pub(crate) session_timeout_ms: i32,
-    /// The protocols in the order of the member's preference.
+    /// The names and metadata of the protocols, in the order of the member's preference.
     pub(crate) protocols: Vec<(Text, Blob)>,
 }
 

@@ -101,8 +101,8 @@ impl<K: Kind> Group<K> {
         Ok(K::answer(self, turn, heartbeat, after, outcome))
     }
 
-    /// The fast path: the member, if neither its heartbeat nor its group changes anything for it.
-    /// None for other heartbeats.
+    /// The fast path: the member and the number of its slot, if neither its heartbeat nor its group
+    /// changes anything for it. None for other heartbeats.
     fn steady(
         &self,
         turn: &Turn<'_, '_>,

@@ -163,7 +163,8 @@ impl<K: Kind> Group<K> {
         self.subscriptions.contains(topic)
     }
 
-    /// The members in the order of Kafka's hash table, without the members in `going`.
+    /// The members in the order of Kafka's hash table, without the members in `going`: the number
+    /// of the slot, the id, the member.
     pub(crate) fn members_without(
         &self,
         going: &[u32],

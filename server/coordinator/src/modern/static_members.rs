@@ -186,7 +186,7 @@ impl<K: HasStatic> Group<K> {
         }
     }
 
-    /// The member with an instance id.
+    /// The member with an instance id, and its member id.
     pub(crate) fn static_member(&self, instance_id: &str) -> Option<(&Text, &MemberOf<K>)> {
         let member_id = self.own.static_members().member_id(instance_id)?;
         Some((member_id, self.members.get(member_id)?))

@@ -175,7 +175,8 @@ impl Sessions {
         Some(Ended { member_id: key.member_id.clone(), partitions })
     }
 
-    /// The limit that refused a session or partitions since the last call.
+    /// The last refusal of a session or of partitions since the last call: the limit, and whether
+    /// the limit itself or the share of an address was used up.
     pub fn take_refused(&mut self) -> Option<(SessionLimit, Exceeded)> {
         self.refused.take()
     }

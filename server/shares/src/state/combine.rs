@@ -89,7 +89,7 @@ fn continues(before: StateBatch, next: StateBatch) -> bool {
     before.last.checked_add(1) == Some(next.first) && rank(before) == rank(next)
 }
 
-/// The rank of a batch. The batch with the greater rank wins.
+/// The rank of a batch: by delivery count, then by state. The batch with the greater rank wins.
 fn rank(batch: StateBatch) -> (i16, i8) {
     (batch.delivery_count, batch.delivery_state)
 }

@@ -104,7 +104,8 @@ pub enum CompactionEnd {
     Lost {
         reason: String,
     },
-    /// A segment could not be read, or its contents have changed since they were written.
+    /// A segment could not be read, its contents have changed since they were written, or a batch
+    /// is too long to be compacted.
     Damaged {
         /// The position of an unreadable batch, or a position near it.
         suspect: Suspect,

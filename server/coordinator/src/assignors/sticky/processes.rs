@@ -84,7 +84,7 @@ impl Processes {
     }
 }
 
-/// The processes with their numbers of members, and the number of the process of each member.
+/// The processes, each with its count of members, and the index of each member's process.
 fn counted(members: &[StickyMember<'_>]) -> (Vec<Process>, Vec<u32>) {
     let mut all = Vec::<Process>::new();
     let mut of_members = Vec::with_capacity(members.len());
