@@ -93,7 +93,7 @@ counters! {
     }
 }
 
-/// All numbers of a coordinator.
+/// All gauges and counters of a coordinator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub gauges: Gauges,

@@ -22,7 +22,7 @@ fn config(meta: &Meta) -> Result<Config, Failure> {
 /// The state that all shards of a server would share.
 ///
 /// # Errors
-/// No config allows these numbers of partitions.
+/// No config allows the partition counts of internal topics in `meta`.
 pub fn common(meta: &Meta) -> Result<Common, Failure> {
     Ok(Common {
         config: Arc::new(config(meta)?),

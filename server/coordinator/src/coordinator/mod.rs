@@ -482,7 +482,7 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// The numbers of the coordinator, for metrics.
+    /// The gauges and counters of the coordinator, for metrics.
     pub fn counters(&self) -> Counters {
         let Counters { gauges, events } = self.counters;
         Counters { gauges: gauges + self.groups.unloaded.gauges(), events }

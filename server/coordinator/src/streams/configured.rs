@@ -1,4 +1,4 @@
-//! A configured topology: the numbers of partitions of its internal topics, the number of tasks,
+//! A configured topology: the partition count of each internal topic, the number of tasks,
 //! and the missing topics. It follows from the topology and the existing topics
 //! (`InternalTopicManager` in Kafka), and is volatile.
 
@@ -35,7 +35,7 @@ pub(crate) struct Configured {
 pub(crate) struct Ready {
     /// The subtopologies, sorted by id.
     pub(crate) subtopologies: Vec<SubtopologyTasks>,
-    /// The numbers of partitions of internal topics.
+    /// The partition counts of internal topics.
     pub(crate) counts: BTreeMap<Text, i32>,
 }
 

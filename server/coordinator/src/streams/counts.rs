@@ -1,4 +1,4 @@
-//! Decides the numbers of partitions of internal topics, in Kafka's order (`RepartitionTopics`,
+//! Decides the partition counts of internal topics, in Kafka's order (`RepartitionTopics`,
 //! `CopartitionedTopicsEnforcer` and `ChangelogTopics` in Kafka).
 
 use super::configured::{Failure, mispartitioned};
@@ -116,8 +116,8 @@ impl<'t> PartitionCounts<'t> {
                 .collect()
         };
         let (fixed, flexible) = (names(fixed), names(flexible));
-        // Kafka compares the numbers of the whole topology. The decisions below do not change that
-        // result.
+        // Kafka compares the partition counts of the whole topology. The decisions below do not
+        // change the result of the comparison.
         let same = self.same_of(&fixed);
         for of in topology.in_hash_order() {
             for indexes in &of.copartition_groups {
@@ -202,7 +202,7 @@ fn largest(counts: &BTreeMap<Text, i32>) -> Result<i32, Failure> {
     largest.ok_or(Failure::Invalid(NO_COUNT))
 }
 
-/// The failure that topics of a copartition group have different numbers of partitions.
+/// The failure that topics of a copartition group have different partition counts.
 fn unequal(counts: &BTreeMap<Text, i32>) -> Failure {
     let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name}={count}")).collect();
     mispartitioned(format!(

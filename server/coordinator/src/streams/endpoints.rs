@@ -49,7 +49,7 @@ impl Endpoints {
         self.encoded = None;
     }
 
-    /// Called when topics have changed, and so perhaps their numbers of partitions.
+    /// Called when topics have changed, and so perhaps their partition counts.
     pub(super) fn topics_changed(&mut self) {
         self.encoded = None;
     }

@@ -182,7 +182,7 @@ pub(super) fn key_values(tags: &[(Text, Text)]) -> Vec<StreamsGroupKeyValue<'sta
     tags.iter().map(of).collect()
 }
 
-/// The numbers of states in records of streams groups.
+/// The states of members, each with the number that records of streams groups have for it.
 const STATES: [(i8, MemberState); 3] = [
     (1, MemberState::Stable),
     (2, MemberState::UnrevokedPartitions),

@@ -19,7 +19,7 @@ use std::path::Path;
 const ABORT: i16 = 0;
 const COMMIT: i16 = 1;
 
-/// The numbers of imported and skipped records.
+/// Counts of the imported groups and records, and of what is left out.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: usize,

@@ -17,7 +17,7 @@ use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
 use std::path::Path;
 
-/// The numbers of imported and skipped share partitions.
+/// Counts of imported share partitions and of those that are left out.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     pub(super) imported: usize,
