@@ -32,7 +32,7 @@ const CLUSTER_ID: &str = "CLUSTER_ID";
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) cluster_id: Option<String>,
-    /// The configs of the variables, with their keys.
+    /// The variables that set configs, each with the key of its config.
     variables: Vec<Variable>,
 }
 

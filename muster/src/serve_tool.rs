@@ -99,7 +99,8 @@ const DEV_CONFIGS: &[(&str, &str)] =
 const PASSING_DATA_CONFIGS: &[(&str, &str)] =
     &[("admin.records", "true"), ("admin.reset.enable", "true"), ("disk.reserve.bytes", "0")];
 
-/// With fewer cores, clients and server share the cores, and one shard serves on one port.
+/// The fewest usable cores with which each core gets a shard by default. With fewer cores there is
+/// one shard: clients and server share the cores, and only one port has to be reachable.
 const CORES_FOR_SHARDS: u32 = 4;
 
 pub(crate) fn run(kind: Kind, arguments: Serve) -> ExitCode {
@@ -253,7 +254,8 @@ fn check_config(file: &Path, words: &[String]) -> ExitCode {
     }
 }
 
-/// One shard for each usable core, but none without work. If few cores are usable, one shard.
+/// The default number of shards: one for each usable core, but not more than there are partitions
+/// of `__consumer_offsets`, as a further shard would have no groups. If few cores are usable, one.
 pub(crate) fn default_shards(config: &Config) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let shards = if cores < CORES_FOR_SHARDS { 1 } else { cores };

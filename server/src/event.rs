@@ -8,7 +8,7 @@ use crate::telemetry::Push;
 use muster_storage::{FileDone, FileId, FileOp};
 use std::sync::Arc;
 
-/// The id of a connection; never used twice. The lower half is its slot.
+/// The id of a connection; never used twice. The lower half is its index ([`Self::slot`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
@@ -17,7 +17,8 @@ impl ConnectionId {
         Self(u64::from(serial) << 32 | u64::from(slot))
     }
 
-    /// A small number that no other open connection has.
+    /// The index of the connection in tables of connections: a small number, which no other open
+    /// connection has.
     pub fn slot(self) -> usize {
         self.0 as u32 as usize
     }
@@ -123,8 +124,8 @@ pub enum Command {
 /// An order of a shard to the thread that loads certificates.
 #[derive(Debug)]
 pub enum CertificateOrder {
-    /// Check whether these can be used: the answer is [`Message::CertificatesChecked`], with this
-    /// number, to the controller.
+    /// Check whether these replacements can be used. The controller gets the answer:
+    /// [`Message::CertificatesChecked`] with this number.
     Check { number: u64, replacements: Vec<ShardTls> },
     /// From now on these listeners of a shard use these TLS settings, and its other listeners use
     /// the settings of the server's configs.

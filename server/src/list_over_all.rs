@@ -41,7 +41,8 @@ impl<L, K: Copy + PartialEq> ListOverAll<L, K> {
         self.progress == Progress::End
     }
 
-    /// The positions that the list waits for, since the last call.
+    /// The log positions that must be durable before the list is answered, without those that an
+    /// earlier call returned.
     pub(crate) fn visible_at(&mut self) -> VisibleAt {
         std::mem::take(&mut self.visible_at)
     }

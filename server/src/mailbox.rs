@@ -140,7 +140,8 @@ impl Peer {
     }
 }
 
-/// A message between a coordinator, by its partition of `__transaction_state`, and a slot.
+/// A message between a coordinator of transactions and a slot. `coordinator` is the coordinator's
+/// partition of `__transaction_state`.
 #[derive(Debug)]
 pub enum Letter {
     ToSlot { coordinator: u32, message: ToSlot },
@@ -150,7 +151,7 @@ pub enum Letter {
 /// A request of the coordinator of a share group, for the leader of some of its partitions.
 #[derive(Debug)]
 pub struct StateQuestion {
-    /// The shard of the coordinator, and its number there.
+    /// The shard of the coordinator, and the number of this question there.
     pub(crate) from: u32,
     pub(crate) number: u64,
     pub(crate) group_id: Arc<str>,
@@ -170,7 +171,7 @@ pub struct StateAnswer {
 /// A batch of dead letters for the leader of a partition of their queue.
 #[derive(Debug)]
 pub struct DeadLetters {
-    /// The shard of the share partition, and its number there.
+    /// The shard of the share partition, and the number of this batch there.
     pub(crate) from: u32,
     pub(crate) number: u64,
     /// The address of the member whose share of limits the batch uses.

@@ -62,7 +62,7 @@ const FINISH_PATIENCE_MS: i64 = 3_000;
 /// Runs a shard's turns.
 pub struct Reactor<I: Io> {
     files: Files<I::Files>,
-    /// Open connections by slot.
+    /// Open connections by index ([`ConnectionId::slot`]).
     connections: Vec<Option<Open<I::Conn>>>,
     sessions: Sessions,
     /// How many connections there have been.

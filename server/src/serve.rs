@@ -310,8 +310,9 @@ fn start(beginning: &Beginning<'_>, directory: &DataDir) -> Result<Vec<RunningSh
     Ok(running.map(|(peer, thread)| RunningShard { peer, thread }).collect())
 }
 
-/// The thread of a shard. A failure after the start, or a panic, ends the process: acknowledged
-/// records are durable, and other shards must not continue without this one.
+/// The thread of a shard. A failure after the start, or a panic, ends the process, because the
+/// other shards must not continue without this one. Nothing that was acknowledged is lost: the
+/// kernel has the records of user topics, and all else is durable.
 fn run(start: Start) -> Stopped {
     match start.driver.start(start.number) {
         Ok(Driver::Ring(ring)) => run_on(ring, start),

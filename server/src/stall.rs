@@ -25,7 +25,7 @@ pub const STALLED_MS: i64 = 10_000;
 /// The time between two checks.
 pub(crate) const LOOK_MS: i64 = 2_000;
 
-/// After a longer time between checks, the shard had no turns.
+/// If more time than this passes between two checks, the shard had no turns in it.
 const PAUSE_MS: i64 = 2 * LOOK_MS;
 
 /// The disk is slow if a file operation takes longer than this.
@@ -123,7 +123,8 @@ struct Stalled {
     answered_at: i64,
 }
 
-/// Stalled work that began or ended, for the log.
+/// Work that stalled, or whose stall ended, for the log. The number is the time since the work made
+/// progress before the stall, in ms.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Began(Work, i64),
@@ -220,7 +221,8 @@ impl Stalls {
         self.stalled.iter().map(words).collect()
     }
 
-    /// Descriptions of the stuck work. `answered` is as in [`Self::look`], with present numbers.
+    /// Descriptions of the stuck work. `answered` returns how many requests of an API are answered
+    /// by now.
     pub(crate) fn stuck(&self, now: i64, answered: impl Fn(ApiKey) -> u32) -> Vec<String> {
         let is_stuck = |(work, stalled): &(&Work, &Stalled)| {
             let is_answered = work.answered(&answered) != stalled.answered;
@@ -242,7 +244,7 @@ impl Stalls {
         StallGauges { stalled: self.stalled.len() as u64, oldest_micros }
     }
 
-    /// The time from which missing progress counts.
+    /// The time from which missing progress counts: not before the last pause in turns.
     fn counted(&self, since: i64) -> i64 {
         since.max(self.resumed)
     }

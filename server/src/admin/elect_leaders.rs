@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-/// A request for all partitions is answered with the partitions that have no leader, by topic.
+/// The outcome of the election for each partition that the request names. If it asks for all
+/// partitions, only those without a leader are answered, by topic.
 pub fn elect_leaders(
     view: &View<'_>,
     request: &ElectLeadersRequest<'_>,

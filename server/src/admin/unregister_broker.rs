@@ -1,5 +1,5 @@
-//! UnregisterBroker. All shards are registered while the server runs, and there are no other
-//! brokers.
+//! UnregisterBroker, which is always refused: each shard is a broker while the server runs, and no
+//! other broker is registered.
 
 use super::{View, nodes};
 use muster_codec::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};

@@ -1,4 +1,5 @@
-//! UnregisterController. Shard 0 is the controller while the server runs, and there is no other.
+//! UnregisterController, which is always refused: shard 0 is the controller while the server runs,
+//! and no other controller is registered.
 
 use crate::placement::CONTROLLER;
 use muster_codec::messages::{UnregisterControllerRequest, UnregisterControllerResponse};

@@ -131,7 +131,8 @@ pub fn delete_acls(
     Change { records: records.collect(), response }
 }
 
-/// The remaining limits of one request.
+/// The number of ACLs that the filters of a request may still compare, and that they may still
+/// match.
 struct Left {
     to_look_at: usize,
     to_answer: usize,

@@ -22,7 +22,7 @@ const NUMBERS: &[(&str, RangeInclusive<i64>, &str)] = &[
     ("transaction.state.log.replication.factor", SEVERAL, ONE_REPLICA),
 ];
 const SEVERAL: RangeInclusive<i64> = 2..=i64::MAX;
-/// Kafka's default is the highest number, and stands for no interval.
+/// All numbers except the highest one, which is Kafka's default and stands for no interval.
 const INTERVAL: RangeInclusive<i64> = i64::MIN..=i64::MAX - 1;
 
 /// Keys that promise something with any value, and what muster does instead.

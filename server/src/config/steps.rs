@@ -137,7 +137,7 @@ fn check_tiers(before: &Config, after: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// Limits of time or size; -1 means no limit.
+/// Limits of time in ms, or of size in bytes; -1 means no limit.
 #[derive(PartialEq)]
 struct Tiers {
     retention: i64,

@@ -258,7 +258,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     KEYS.iter().chain(FOREIGN).map(|(name, ..)| *name)
 }
 
-/// Whether Kafka 4.4 takes a key as a name that it does not know.
+/// Whether the key is in `FOREIGN`: a known key, but an unknown name to Kafka 4.4.
 pub(super) fn is_foreign(name: &str) -> bool {
     row(FOREIGN, name).is_some()
 }

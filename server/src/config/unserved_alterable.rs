@@ -49,7 +49,7 @@ const ALTERABLE: &[Alterable] = &[
     Alterable::new("follower.fetch.last.tiered.offset.enable", ConfigType::Boolean, Valid::Any),
     Alterable::new("follower.replication.throttled.rate", ConfigType::Long, at_least(0)),
     Alterable::new("leader.replication.throttled.rate", ConfigType::Long, at_least(0)),
-    // The reporter that Kafka has; muster loads no class.
+    // Only Kafka's own reporter is accepted, because muster loads no other class.
     Alterable {
         default: JMX_REPORTER,
         ..Alterable::new("metric.reporters", ConfigType::List, Valid::EachOneOf(&[JMX_REPORTER]))

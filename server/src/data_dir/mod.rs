@@ -133,8 +133,9 @@ impl DataDir {
         self.meta.write(&self.path)
     }
 
-    /// Records the durable end of each shard's log: recovery refuses a log that is shorter. All
-    /// that was written is on stable storage; `is_settled` if no transaction lost writes before.
+    /// Records the durable end of each shard's log: recovery refuses a log that is shorter. Call
+    /// this when everything that was written is on stable storage. `is_settled`: whether it is
+    /// certain that no transaction lost writes at an earlier reboot.
     ///
     /// # Errors
     /// The file system refuses.

@@ -117,7 +117,10 @@ pub(super) const TIMES: &[Time] = &[
 pub(super) const QUANTILES: &[(&str, f64)] =
     &[("max", 1.0), ("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
-/// Requests to a group coordinator that do not wait for other members.
+/// The requests that the times of group coordinators cover: those of classic and consumer groups
+/// for heartbeats, leaving and offsets. JoinGroup and SyncGroup would distort the times, because
+/// their answers wait for other members. Requests of share and streams groups are not covered, and
+/// neither are those that describe, list or delete groups.
 const OF_GROUPS: &[ApiKey] = &[
     ApiKey::Heartbeat,
     ApiKey::LeaveGroup,

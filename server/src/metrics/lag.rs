@@ -33,8 +33,8 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
     ),
     (
         "muster_group_lag_left_out",
-        "Samples that are left out: the group id is longer than 1 KiB, or all names of a metric \
-         than 4 MiB.",
+        "Samples that are left out: the group id is longer than 1 KiB, or the names in the samples \
+         of the metric exceed 4 MiB.",
         "",
     ),
 ];

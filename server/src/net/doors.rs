@@ -214,7 +214,7 @@ mod tests {
         DoorLimits { connections, new_connections: rate.map(Bound::from), is_spared }
     }
 
-    /// The connections that are let in at a time, by their slots.
+    /// The connections that may enter at the time `now`, in order, each by its index.
     fn let_in(doors: &mut Doors, limits: &Limits, now: i64) -> Vec<usize> {
         std::iter::from_fn(|| doors.let_in(limits, now)).map(|(_, id)| id.slot()).collect()
     }

@@ -10,14 +10,14 @@ use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use std::collections::BTreeMap;
 
-/// The number of slots of connections, used or free, that are checked in one turn. This takes about
-/// ten microseconds.
+/// The number of entries of the table of connections, used or free, that are checked in one turn.
+/// This takes about ten microseconds.
 const LOOKED_AT_ONCE: usize = 1_024;
 
 /// A look at all connections.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// The slot of the next connection.
+    /// The index of the next entry in the table of connections.
     next: usize,
     found: LookedAt,
 }

@@ -4,7 +4,7 @@
 //! - the time, first of all in each event and turn;
 //! - events of connections, and received bytes. It takes frames out of them
 //!   ([`Clients::next_frame`]), in turns that are fair to all ([`Clients::next_work`]);
-//! - requests and their answers ([`Clients::answers`]), each with the positions of slots that it
+//! - requests and their answers ([`Clients::answers`]), each with the positions in the log that it
 //!   waits for, and the positions that became durable;
 //! - the end of a turn ([`Clients::begin_turn`], [`Clients::sweep`], [`Clients::resume`],
 //!   [`Clients::end_turn`]).

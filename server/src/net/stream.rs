@@ -1,4 +1,4 @@
-//! The output of a connection from the first answer with parts of files on. It is a queue of parts,
+//! The output of a connection, once an answer has contained parts of files. It is a queue of parts,
 //! from which the next slice is taken whenever the socket accepts output.
 
 use muster_codec::header;
@@ -6,8 +6,8 @@ use muster_codec::{Response, wire};
 use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 
-/// A complete answer: its bytes, and the parts of files that belong between them, each with the
-/// number of bytes before it.
+/// A complete answer: its bytes in memory, and the parts of files that are sent between them, each
+/// with its index in `bytes`.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,

@@ -62,7 +62,8 @@ pub(crate) enum Used {
     Fetched,
 }
 
-/// The number of waits that are kept even if their connections are closed or wait for longer.
+/// The number of waits that may be kept although they no longer count, because their connections
+/// are closed or a later wait has replaced them.
 const WAITING_GONE_MAX: usize = 64;
 
 /// Nanoseconds of a core's time in one percent of a second.
@@ -123,8 +124,8 @@ impl Throttle {
         }
     }
 
-    /// Charges the bytes of an answer to Fetch, or no bytes if the client has to wait, perhaps for
-    /// another quota.
+    /// Charges the bytes of an answer to Fetch, or no bytes if the client has to wait. Returns how
+    /// long it has to wait, in ms: at least `at_least`, which another quota requires.
     fn fetch(&mut self, limit: &Limit, bytes: usize, at_least: i64) -> i64 {
         let key = QuotaKey::ConsumerByteRate;
         let delay = self.add(key, limit, bytes).max(at_least);

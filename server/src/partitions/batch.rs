@@ -33,22 +33,22 @@ pub(super) struct Refusal {
     pub before_log: bool,
 }
 
-/// Kafka sends a message only with errors of single records.
+// Refusals without a message: Kafka sends a message only with errors of single records.
 const INVALID_RECORD: Refusal = Refusal::of(ErrorCode::InvalidRecord);
 const CORRUPT: Refusal = Refusal::of(ErrorCode::CorruptMessage);
 
 type Result<T> = std::result::Result<T, Refusal>;
 
-/// A transactional batch in a request without a transactional id.
+/// The refusal of a transactional batch in a request without a transactional id.
 pub(super) const NOT_TRANSACTIONAL: Refusal =
     Refusal::of(ErrorCode::TransactionalIdAuthorizationFailed);
 
-/// A batch of a new producer while there are too many producers. The producer sends it again, as
-/// when the budget of writes is used up.
+/// The refusal of a new producer's batch while there are too many producers. The producer sends the
+/// batch again, as when the budget of writes is used up.
 pub(super) const TOO_MANY_PRODUCERS: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
-/// A compressed batch that does not fit into the part of the limit that the other batches of its
-/// request have left. The producer sends it again.
+/// The refusal of a compressed batch that exceeds what the other batches of its request have left
+/// of [`DECOMPRESSED_BYTES_MAX`]. The producer sends the batch again.
 const DECOMPRESSED_TOO_MUCH: Refusal = Refusal::of(ErrorCode::RequestTimedOut);
 
 /// The first version of Produce that allows zstd (KIP-110).

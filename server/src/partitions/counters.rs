@@ -136,7 +136,7 @@ impl Partitions {
         self.damaged_parts = parts.sum();
     }
 
-    /// 1 while batches are refused because the disk has too little free space.
+    /// Whether batches are refused because the disk has too little free space.
     pub(crate) fn is_disk_short(&self) -> bool {
         self.identity.space.is_short()
     }

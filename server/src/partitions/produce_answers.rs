@@ -34,7 +34,7 @@ pub(super) fn failed(index: i32, refusal: Refusal) -> PartitionProduceResponse<'
     }
 }
 
-/// The answer for a partition in the response; None if it is an error.
+/// The answer for a partition in the response; None if this answer already is an error.
 pub(super) fn place_of<'r>(
     response: &'r mut ProduceResponse<'static>,
     (topic_id, index): (Uuid, i32),

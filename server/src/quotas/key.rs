@@ -11,7 +11,7 @@ pub enum QuotaKey {
     ProducerByteRate,
     /// Bytes of Fetch answers per second.
     ConsumerByteRate,
-    /// Partitions and topics created, added and deleted per second.
+    /// Partitions per second that are created or deleted, alone or with their topics.
     ControllerMutationRate,
     /// New connections from an address per second.
     ConnectionCreationRate,

@@ -23,7 +23,7 @@ impl Window {
         i64::from(self.samples).saturating_mul(self.sample_ms)
     }
 
-    /// The value above which a single record certainly causes a delay (Kafka's
+    /// The amount above which a single use of the quota certainly causes a delay (Kafka's
     /// `ClientQuotaManager.getMaxValueInQuotaWindow`).
     pub fn largest(self, bound: f64) -> f64 {
         bound * f64::from(self.samples - 1) * seconds(self.sample_ms)

@@ -19,8 +19,9 @@ impl StopBound {
         Self { max: Duration::from_millis(config.stop_max_ms.unsigned_abs()), states }
     }
 
-    /// Ends the process after the limit, if it has not ended by then. This is safe, as acknowledged
-    /// records are always durable.
+    /// Ends the process with status 1 after the limit, if it has not ended by then. Nothing that
+    /// was acknowledged is lost: the kernel has the records of user topics, and all else is
+    /// durable.
     pub(super) fn begin(&self) {
         let bound = self.clone();
         let begun = thread::Builder::new().name("stop-bound".to_owned()).spawn(move || bound.end());

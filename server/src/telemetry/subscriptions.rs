@@ -49,7 +49,7 @@ impl Subscriptions {
         places.filter(|((_, it), _)| it.match_all(of)).map(|(_, place)| place).collect()
     }
 
-    /// The shortest interval, at most the default.
+    /// The shortest interval of the matched subscriptions in ms, at most the default.
     pub(super) fn interval_ms(&self, matched: &[u16]) -> i32 {
         let intervals = self.those(matched).map(|it| it.interval_ms);
         intervals.chain([PUSH_INTERVAL_MS_DEFAULT]).min().unwrap_or(PUSH_INTERVAL_MS_DEFAULT)

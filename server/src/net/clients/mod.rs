@@ -62,8 +62,8 @@ pub(crate) struct Clients {
     gone: Gone,
 }
 
-/// Closed connections since the last call of [`Clients::take_gone`], and parts of files whose
-/// answers have left or never will: once for each hold.
+/// Connections that were closed since the last call of [`Clients::take_gone`], and files of which a
+/// part was sent or never will be: each file occurs once for each of these parts.
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     pub(crate) connections: Vec<ConnectionId>,

@@ -30,7 +30,7 @@ impl Clients {
                 Used::Fetched
             }
             Routed::Share(ShareRequest::ShareFetch(_)) => Used::Fetched,
-            // In Kafka only brokers send this request.
+            // In Kafka only brokers send this request, and it is exempt from quotas.
             Routed::Partition(PartitionRequest::WriteTxnMarkers(_)) => return,
             Routed::Partition(_)
             | Routed::Share(_)
