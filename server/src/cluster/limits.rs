@@ -61,7 +61,7 @@ pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
 pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;
 pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
 
-/// The share of an address: 1,000 topics and groups at once, then one a minute.
+/// The share of an address: 1,000 topics or groups with configs at once, then one more in a minute.
 pub const CREATOR_SHARE: ShareLimits = ShareLimits { burst: 1_000, every_ms: 60_000 };
 
 /// Characters of a topic name (Kafka's `Topic.MAX_NAME_LENGTH`). Followed by a hyphen and five

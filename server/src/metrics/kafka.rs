@@ -69,7 +69,7 @@ pub(super) const METERS: &[Meter] = &[
     ),
 ];
 
-/// The distribution of a time in ms: quantiles of the last minute.
+/// The distribution of a time in ms: quantiles of the last 30 to 60 s.
 pub(super) struct Time {
     /// The name of the metric without the quantile.
     pub(super) name: &'static str,

@@ -5,8 +5,8 @@ use muster_counters::{Histogram, Metric, Number, Value, Walk};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Rates and quantiles cover the last one to two of these windows. Kafka's metrics work alike, with
-/// two samples of `metrics.sample.window.ms`.
+/// Rates and quantiles cover the last one to two of these windows, if the metrics are read at least
+/// as often. Kafka's metrics work alike, with two samples of `metrics.sample.window.ms`.
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
 
 /// A sum over shards, or a histogram of all values.
@@ -103,7 +103,8 @@ impl Recent<'_> {
 /// Earlier sums, against which the current ones are compared.
 #[derive(Debug)]
 pub(super) struct Windows {
-    /// The sums of one to two windows ago, and the sums of less than one window ago.
+    /// Sums of at least one window ago, and newer sums, which replace them. If the metrics are read
+    /// often, the older sums are at most two windows old.
     older: (Instant, Sums),
     newer: (Instant, Sums),
 }
@@ -114,7 +115,8 @@ impl Windows {
         Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
     }
 
-    /// The sums now, with the sums of one to two windows ago to compare with.
+    /// The sums now, with older sums to compare with: of one to two windows ago, or of the second
+    /// last call if the calls are further apart.
     pub(super) fn recent<'s>(&'s mut self, now: Instant, sums: &'s Sums) -> Recent<'s> {
         if now.duration_since(self.newer.0) >= WINDOW {
             let newest = (now, sums.clone());

@@ -25,8 +25,8 @@ pub(super) struct Looks {
 /// The findings of a look at all connections.
 #[derive(Debug, Default)]
 pub(crate) struct LookedAt {
-    /// The time since which the oldest request of an API has made no progress, if this time is
-    /// long.
+    /// The time since which the oldest request of an API has made no progress, if this is at least
+    /// [`STALLED_MS`] ago.
     pub(crate) oldest: BTreeMap<ApiKey, i64>,
     /// Whether any client waits for something.
     pub(crate) is_awaited: bool,

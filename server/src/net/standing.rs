@@ -3,11 +3,12 @@
 //! for clients with long requests, or for clients that the shard does not know yet: while it waits,
 //! these have at most one slice in five (`run_queue.rs`).
 
-/// The number of modest requests in a row after which a connection comes first.
+/// The number of modest inputs in a row after which a connection comes first. An input is what was
+/// handled at once: usually one request.
 const MODEST_MIN: u8 = 8;
 
-/// The maximum number of bytes of a modest request, and of the answers that wait to be sent after
-/// it.
+/// The maximum number of bytes of a modest input, of the bytes that are left after it, and of the
+/// answers that wait to be sent.
 const MODEST_BYTES_MAX: usize = 16 << 10;
 
 /// The part of a connection's input that was handled at once.
@@ -22,7 +23,7 @@ pub(super) struct Handled {
     pub(super) is_slice_over: bool,
 }
 
-/// The number of modest requests in a row.
+/// The number of modest inputs in a row, up to [`MODEST_MIN`].
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     modest: u8,

@@ -161,7 +161,8 @@ impl Partitions {
         (len > 0).then_some((at, data))
     }
 
-    /// The recovery points of all partitions, offline ones included, by id.
+    /// The recovery points of the partitions that follow `after` (all partitions for None), by id.
+    /// Offline partitions are included.
     fn points_after(
         &self,
         after: Option<PartitionId>,

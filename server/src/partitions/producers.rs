@@ -2,7 +2,8 @@
 //!
 //! The rules are those of Kafka's `ProducerStateManager` and `ProducerAppendInfo`. The state
 //! changes when a batch is accepted, not when its write is done, so that pipelined batches are
-//! checked against it. This is safe because a write that fails ends the process.
+//! checked against it. This is safe: after a failed write the process ends, and after a write that
+//! found no file the partition takes no further batch before the next start.
 
 use super::asked::Asked;
 use super::limits::{PRODUCER_ACTIVE_MS, PRODUCERS_LOADED_MAX};

@@ -27,7 +27,7 @@ pub(super) struct Fetch {
     pub response: FetchResponse<'static>,
     pub wants: Vec<Want>,
     pub deadline: i64,
-    /// The smaller of the client's `max_bytes` and `fetch.max.bytes`.
+    /// The smallest of the client's `max_bytes`, `fetch.max.bytes` and [`FETCH_BYTES_MAX`].
     max_bytes: usize,
     min_bytes: u64,
     reads_committed: bool,

@@ -25,7 +25,7 @@ pub(crate) type OpenBySlot = BTreeMap<u32, Vec<OpenIn>>;
 /// The work under way for coordinators.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// The rounds by number. They share the sequence of numbers with the requests of producers.
+    /// The rounds by number. Rounds and requests of producers are numbered in one sequence.
     all: BTreeMap<u64, Round>,
     /// The partitions that have to be synced, and the partitions whose sync is under way.
     to_sync: BTreeSet<PartitionId>,
@@ -233,8 +233,9 @@ impl Partitions {
         true
     }
 
-    /// Ends a round in which a partition has lost writes. Returns false if there is no round with
-    /// this number. A coordinator gets no answer, and sends its message again; dead letters fail.
+    /// Handles the loss of writes in a partition of a round. A coordinator gets no answer, and
+    /// sends its message again; a report does not wait for the partition; dead letters fail.
+    /// Returns false if there is no round with this number.
     pub(super) fn round_lost(&mut self, number: u64, out: &mut Effects) -> bool {
         match self.rounds.all.get(&number).map(|round| &round.kind) {
             Some(Kind::Message { .. }) => self.rounds.all.remove(&number).is_some(),

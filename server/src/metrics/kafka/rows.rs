@@ -364,7 +364,7 @@ fn load(recent: &Recent<'_>) -> f64 {
     recent.now.number("shard_load_micros") / recent.now.number("shard_count").max(1.0) / 1_000.0
 }
 
-/// The fraction of the last minute in which the shards were not in a turn.
+/// The fraction of the last 30 to 60 s in which the shards were not in a turn.
 fn idle(recent: &Recent<'_>) -> f64 {
     let busy = recent.histogram("shard_turn_micros", |_| true).sum() as f64 / 1e6;
     let shards = recent.now.number("shard_count").max(1.0);
