@@ -285,7 +285,8 @@ impl Taking<'_> {
         }
         self.untaken.remove(&*name);
         let (source, target) = (from.join(path), self.target.join(path));
-        // Only closed segments of partitions are certain never to be written in place.
+        // Only two kinds of files are never written in place: closed segments of partitions, and
+        // all other files but the start offset.
         let is_written = if is_segment {
             is_last || !path.starts_with(TOPICS)
         } else {

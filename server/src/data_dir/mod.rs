@@ -1,6 +1,6 @@
 //! The data directory: locked by one process, with a stamp of the facts that its contents depend
-//! on. The server creates a data directory only in an empty directory, and refuses a data directory
-//! in which something is missing.
+//! on. The server makes a data directory only of a directory without traces of use, and refuses a
+//! data directory in which something is missing.
 
 mod contents;
 mod error;
@@ -37,8 +37,8 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens and locks the directory. If it does not exist, or is empty, it becomes a new data
-    /// directory with the logs of all shards.
+    /// Opens and locks the directory. If it does not exist, or has no traces of use, it becomes a
+    /// new data directory with the logs of all shards.
     ///
     /// # Errors
     /// The directory is held by another process, damaged, has lost its stamp, or was written with

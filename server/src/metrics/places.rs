@@ -118,7 +118,8 @@ impl Place {
         self.places.lock().set(self.number, Work::Health).map(|()| Working(self))
     }
 
-    /// Begins to answer another request; None if too many are being answered.
+    /// Begins to answer another request; None if too many are being answered, or if the connection
+    /// was closed to make way for another.
     pub(super) fn request(&self) -> Option<Working<'_>> {
         let mut taken = self.places.lock();
         let requests = taken.connections.iter().filter(|it| it.work == Work::Request).count();

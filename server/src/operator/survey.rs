@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use top::Top;
 
-/// The most rows for groups that the config names: for partitions, and again for groups.
+/// The most rows for single partitions of groups that the config names.
 const CHOSEN_ROWS_MAX: usize = 10_000;
 
 /// The kind of share groups.
@@ -45,8 +45,8 @@ pub(crate) struct Survey {
     pub(crate) groups: Vec<GroupLag>,
     /// Indexes of the groups in the list, ordered by lag, the most first.
     pub(crate) by_lag: Vec<u32>,
-    /// The partitions with the most lag, ordered by lag; then the partitions of groups that the
-    /// config names.
+    /// The partitions with the most lag of groups that the config does not name, ordered by lag;
+    /// then partitions of the groups that it names.
     pub(crate) partitions: Vec<PartitionLag>,
     /// The number of groups by kind and state.
     pub(crate) counts: BTreeMap<(&'static str, &'static str), usize>,

@@ -367,7 +367,7 @@ impl Partition {
         self.log.synced(end);
     }
 
-    /// Takes the produces whose batches are written, and the rounds whose ends are synced.
+    /// Takes the produces and rounds whose batches are written, or synced if they wait for that.
     pub(super) fn take_done(&mut self) -> Vec<u64> {
         let done = self.awaiting.iter().take_while(|awaiting| self.is_done(awaiting)).count();
         let mut done: Vec<_> = self.awaiting.drain(..done).map(|it| it.produce).collect();
