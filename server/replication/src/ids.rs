@@ -102,7 +102,7 @@ pub struct BlockNumber(pub u64);
 
 /// The number of a node's process: a process that starts later has another one. A new process may
 /// have lost what the older one acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 
 #[cfg(test)]

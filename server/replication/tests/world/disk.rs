@@ -1,0 +1,113 @@
+//! The log of a node: blocks, and what recovery finds in them.
+
+use muster_replication::{
+    Base, BlockNumber, Entry, Group, Index, Record, RecoveredGroup, ReplicaId, Term,
+};
+use std::collections::BTreeMap;
+
+/// A record on the disk, with the commit index that the header of an entry has.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Written {
+    Record(Record, Index),
+    /// A row of a snapshot: the entries up to it are merged.
+    Row(Base),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub(crate) number: BlockNumber,
+    pub(crate) records: Vec<(Group, Written)>,
+}
+
+/// One group as the records of a log say, in their order. Entries that became void are not in it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct View {
+    pub(crate) replica: Option<ReplicaId>,
+    pub(crate) base: Base,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) term: Term,
+    pub(crate) vote: Option<ReplicaId>,
+    pub(crate) commit: Index,
+}
+
+impl View {
+    pub(crate) fn last(&self) -> Index {
+        Index(self.base.index.0 + self.entries.len() as u64)
+    }
+
+    pub(crate) fn entry(&self, index: Index) -> Option<&Entry> {
+        self.entries.get(index.0.checked_sub(self.base.index.0 + 1)? as usize)
+    }
+
+    pub(crate) fn term_of(&self, index: Index) -> Option<Term> {
+        if index == self.base.index {
+            return Some(self.base.term);
+        }
+        self.entry(index).map(|it| it.term)
+    }
+
+    pub(crate) fn take(&mut self, written: &Written) {
+        match written {
+            Written::Record(Record::Born(replica), _) => {
+                *self = Self { replica: Some(*replica), ..Self::default() };
+            }
+            Written::Record(Record::Installed(base), _) => {
+                self.entries.clear();
+                self.commit = self.commit.max(base.index);
+                self.base = base.clone();
+            }
+            Written::Record(Record::Vote(term, vote), _) => {
+                assert!(*term >= self.term, "terms fall on the disk");
+                (self.term, self.vote) = (*term, *vote);
+            }
+            Written::Record(Record::Entry(entry), commit) => self.append(entry, *commit),
+            Written::Row(base) => self.compact(base),
+        }
+    }
+
+    fn append(&mut self, entry: &Entry, commit: Index) {
+        self.commit = self.commit.max(commit);
+        let kept = entry.index.0.checked_sub(self.base.index.0 + 1);
+        let kept = kept.expect("no entry takes the place of the base") as usize;
+        self.entries.truncate(kept);
+        assert_eq!(entry.index, self.last().next(), "a hole in the log");
+        self.entries.push(entry.clone());
+    }
+
+    fn compact(&mut self, base: &Base) {
+        if base.index > self.base.index {
+            let merged = (base.index.0 - self.base.index.0) as usize;
+            self.entries.drain(..merged.min(self.entries.len()));
+            self.commit = self.commit.max(base.index);
+            self.base = base.clone();
+        }
+    }
+
+    pub(crate) fn recovered(&self, group: Group, known: Vec<ReplicaId>) -> RecoveredGroup {
+        RecoveredGroup {
+            group,
+            replica: self.replica.expect("a log begins with a marker"),
+            base: self.base.clone(),
+            term: self.term,
+            vote: self.vote,
+            commit: self.commit,
+            tail: self.entries.iter().map(Entry::head).collect(),
+            known,
+        }
+    }
+}
+
+pub(crate) type Views = BTreeMap<Group, View>;
+
+pub(crate) fn take(views: &mut Views, block: &[(Group, Written)]) {
+    for (group, written) in block {
+        views.entry(*group).or_default().take(written);
+    }
+}
+
+/// The groups that recovery finds in the blocks of a log.
+pub(crate) fn recover(blocks: &[Block]) -> Views {
+    let mut views = Views::new();
+    blocks.iter().for_each(|it| take(&mut views, &it.records));
+    views
+}

@@ -1,0 +1,175 @@
+//! Single stories.
+
+use crate::world::{Defect, E, World, groups};
+use muster_replication::{Group, NodeId};
+
+#[test]
+fn each_group_gets_a_leader_within_two_election_timeouts() {
+    let mut world = World::new(1);
+    world.run(2 * E);
+    for group in groups() {
+        assert!(world.leader(group).is_some(), "{group:?}");
+    }
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+    assert_eq!(world.lies, []);
+}
+
+/// The leader's own disk hangs, and the two others commit what it has sent.
+#[test]
+fn a_leader_whose_disk_hangs_commits_one_entry() {
+    let mut world = World::new(2);
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    world.machines.get_mut(&leader).unwrap().hangs = u64::MAX;
+    let before = world.judge.top(group);
+    for _ in 0..10 {
+        world.propose(leader, group, b"records");
+        world.run(10);
+    }
+    assert!(world.judge.top(group) > before);
+    assert!(world.judge.early_commits > 0);
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+/// The open entry, which no block takes, is given up: otherwise the hand-over would wait for it.
+#[test]
+fn a_leader_whose_disk_hangs_hands_over() {
+    let mut world = World::new(4);
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    world.machines.get_mut(&leader).unwrap().hangs = u64::MAX;
+    for _ in 0..10 {
+        world.propose(leader, group, b"records");
+        world.run(10);
+    }
+    let to = world.others(leader)[0];
+    world.with(leader, |it, judge| {
+        it.groups.get_mut(&group).unwrap().open.clear();
+        it.call(judge, |replicas, out| replicas.transfer(group, to, out)).unwrap();
+    });
+    world.run(50);
+    assert_eq!(world.leader(group), Some(to));
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+/// Two leaders at the same time: the old one steps down within 2E, and confirms no read.
+#[test]
+fn a_leader_that_is_cut_off_confirms_nothing() {
+    let mut world = World::new(5);
+    world.run(2 * E);
+    let group = Group(1);
+    let old = world.leader(group).unwrap();
+    world.isolate(old, true);
+    let confirmed = world.confirmed;
+    let cut = world.now;
+    while world.node(old).unwrap().groups[&group].role.leads().is_some() {
+        world.read(old, group);
+        world.run(20);
+        let others = world.others(old);
+        others.into_iter().for_each(|it| world.propose(it, group, b"records"));
+        assert!(world.now - cut <= 2 * E + 20, "it steps down");
+    }
+    assert_eq!(world.confirmed, confirmed);
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+/// A follower's disk has lost its last blocks: entries that it had acknowledged.
+fn loses_blocks(world: &mut World, node: NodeId, blocks: usize) {
+    world.crash(node, true);
+    let disk = &mut world.machines.get_mut(&node).unwrap().disk;
+    disk.truncate(disk.len() - blocks);
+    let views = crate::disk::recover(disk);
+    world.judge.disks.insert(node, views);
+    world.start(node);
+}
+
+/// The leader counts nothing of the older process, so it finds where the log ends now.
+#[test]
+fn a_follower_that_lost_committed_entries_gets_them_again() {
+    let mut world = World::new(6);
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    for _ in 0..20 {
+        world.propose(leader, group, b"records");
+        world.run(20);
+    }
+    let follower = world.others(leader)[0];
+    loses_blocks(&mut world, follower, 6);
+    world.run(E);
+    assert_eq!(world.lies, []);
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+/// The leader's own flush must not commit an entry that the follower had and has lost.
+fn acknowledged_and_lost(defect: Option<Defect>) -> World {
+    let mut world = World::with_defect(7, defect);
+    world.run(2 * E);
+    let group = Group(1);
+    let leader = world.leader(group).unwrap();
+    let [lost, absent] = world.others(leader)[..] else { panic!("three nodes") };
+    world.cut(leader, absent, true);
+    world.cut(absent, leader, true);
+    world.run(20);
+    world.machines.get_mut(&leader).unwrap().hangs = world.now + 200;
+    let before = world.judge.top(group);
+    world.propose(leader, group, b"records");
+    world.run(30);
+    assert_eq!(world.judge.top(group), before, "two disks are needed");
+    loses_blocks(&mut world, lost, 1);
+    world.cut(leader, lost, true);
+    world.run(300);
+    world
+}
+
+#[test]
+fn entries_that_a_follower_lost_do_not_count() {
+    let mut world = acknowledged_and_lost(None);
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+}
+
+#[test]
+fn a_session_that_is_used_again_is_found() {
+    let world = acknowledged_and_lost(Some(Defect::KeptSession));
+    assert!(world.judge.faults[0].contains("committed on 1 disks"), "{:?}", world.judge.faults);
+}
+
+/// A leader that is cut off applies records that are not committed, and undoes them.
+#[test]
+fn a_deposed_leader_undoes_and_leads_again() {
+    let mut world = World::new(3);
+    world.run(2 * E);
+    let group = Group(1);
+    let old = world.leader(group).unwrap();
+    world.isolate(old, true);
+    for number in 0..64_u8 {
+        world.propose(old, group, &[number; 1_024]);
+        world.run(2);
+    }
+    world.run(3 * E);
+    let new = world.leader(group).unwrap();
+    assert_ne!(new, old);
+    world.propose(new, group, b"records");
+    world.run(20);
+    world.settle();
+    let to = old;
+    world.with(new, |it, judge| {
+        it.call(judge, |replicas, out| replicas.transfer(group, to, out)).unwrap();
+    });
+    world.run(50);
+    assert_eq!(world.leader(group), Some(old));
+    world.propose(old, group, b"again");
+    world.run(50);
+    world.crash(old, true);
+    world.settle();
+    assert_eq!(world.judge.faults, [] as [&str; 0]);
+    assert_eq!(world.node(NodeId(1)).unwrap().groups.len(), 3);
+}

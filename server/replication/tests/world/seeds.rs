@@ -1,0 +1,192 @@
+//! Random worlds.
+
+use crate::world::{Defect, World, groups};
+use muster_replication::{Group, NodeId};
+use std::collections::BTreeMap;
+
+/// The number of seeds, unless the environment says otherwise.
+const SEEDS: u64 = 6;
+
+/// The simulated time of a seed, in milliseconds, before its faults end.
+const TIME: u64 = 10_000;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |it| it.parse().unwrap())
+}
+
+/// The faults of a seed that end by themselves.
+struct Faults {
+    world: World,
+    payload: u64,
+    up_at: BTreeMap<NodeId, u64>,
+    healed_at: BTreeMap<(NodeId, NodeId), u64>,
+}
+
+impl Faults {
+    fn new(seed: u64, defect: Option<Defect>) -> Self {
+        let world = World::with_defect(seed, defect);
+        let (up_at, healed_at) = (BTreeMap::new(), BTreeMap::new());
+        Self { world, payload: 0, up_at, healed_at }
+    }
+
+    fn one_in(&mut self, number: u64) -> bool {
+        self.world.random.u64(..number) == 0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.world.now + self.world.random.u64(..limit)
+    }
+
+    fn any_node(&mut self) -> NodeId {
+        NodeId(self.world.random.u16(1..=3))
+    }
+
+    fn any_group(&mut self) -> Group {
+        let groups: Vec<Group> = groups().collect();
+        groups[self.world.random.usize(..groups.len())]
+    }
+
+    fn step(&mut self) {
+        self.world.step();
+        self.load();
+        if self.one_in(400) {
+            let node = self.any_node();
+            let limit = if self.one_in(8) { 3_000 } else { 200 };
+            let until = self.below(limit);
+            self.world.machines.get_mut(&node).unwrap().hangs = until;
+        }
+        if self.one_in(1_200) {
+            let (node, kept) = (self.any_node(), self.one_in(2));
+            if self.world.node(node).is_some() {
+                self.world.crash(node, kept);
+                let at = self.below(1_500) + 10;
+                self.up_at.insert(node, at);
+            }
+        }
+        self.break_links();
+        self.hand_over();
+        self.heal();
+    }
+
+    /// Records, reads, and snapshots of the nodes.
+    fn load(&mut self) {
+        for _ in 0..2 {
+            let (node, group) = (self.any_node(), self.any_group());
+            if self.one_in(4) {
+                self.payload += 1;
+                self.world.propose(node, group, &self.payload.to_le_bytes());
+            }
+        }
+        let (node, group) = (self.any_node(), self.any_group());
+        if self.one_in(30) {
+            self.world.read(node, group);
+        }
+        if self.one_in(500) {
+            self.world.with(node, |it, judge| it.compact(group, judge));
+        }
+    }
+
+    fn break_links(&mut self) {
+        let (from, to) = (self.any_node(), self.any_node());
+        if from != to && self.one_in(300) {
+            self.world.reset(from, to);
+        }
+        if from != to && self.one_in(600) {
+            self.world.cut(from, to, true);
+            let at = self.below(3_000);
+            self.healed_at.insert((from, to), at);
+        }
+        if self.one_in(2_500) {
+            self.world.isolate(from, true);
+            let at = self.below(3_000) + 1_000;
+            for other in self.world.others(from) {
+                self.healed_at.insert((from, other), at);
+                self.healed_at.insert((other, from), at);
+            }
+        }
+    }
+
+    fn hand_over(&mut self) {
+        let (group, to) = (self.any_group(), self.any_node());
+        let leader = self.world.leader(group);
+        if let Some(leader) = leader.filter(|_| self.one_in(500)) {
+            self.world.with(leader, |it, judge| {
+                it.propose(group, judge);
+                // It is refused now and then: the replica may not be in step.
+                let _ = it.call(judge, |replicas, out| replicas.transfer(group, to, out));
+            });
+        }
+    }
+
+    fn heal(&mut self) {
+        let now = self.world.now;
+        let is_due = |at: &mut u64| *at <= now;
+        let up: Vec<_> = self.up_at.extract_if(.., |_, at| is_due(at)).collect();
+        up.into_iter().for_each(|(node, _)| self.world.start(node));
+        let healed: Vec<_> = self.healed_at.extract_if(.., |_, at| is_due(at)).collect();
+        healed.into_iter().for_each(|((from, to), _)| self.world.cut(from, to, false));
+    }
+}
+
+/// Runs a seed. The faults that the judge found, or the message of a panic.
+fn run(seed: u64, defect: Option<Defect>) -> Result<World, String> {
+    let run = || {
+        let mut faults = Faults::new(seed, defect);
+        for _ in 0..TIME {
+            faults.step();
+            if !faults.world.judge.faults.is_empty() {
+                return faults.world;
+            }
+        }
+        faults.world.settle();
+        faults.world
+    };
+    let world = std::panic::catch_unwind(run).map_err(|panic| {
+        panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic".to_owned())
+    })?;
+    match (world.judge.faults.first(), world.lies.first()) {
+        (Some(fault), _) => Err(fault.clone()),
+        (None, Some(lie)) => Err(format!("an honest message was refused: {lie:?}")),
+        (None, None) => Ok(world),
+    }
+}
+
+#[test]
+fn random_worlds_keep_what_is_committed() {
+    let first = number("MUSTER_REPLICATION_SEED", 0);
+    let (mut committed, mut early, mut confirmed) = (0, 0, 0);
+    for seed in first..first + number("MUSTER_REPLICATION_SEEDS", SEEDS) {
+        let world = run(seed, None)
+            .unwrap_or_else(|fault| panic!("MUSTER_REPLICATION_SEED={seed}: {fault}"));
+        committed += groups().map(|it| world.judge.top(it).0).sum::<u64>();
+        early += world.judge.early_commits;
+        confirmed += world.confirmed;
+    }
+    println!(
+        "{committed} commits, {early} before the leader's flush; {confirmed} confirmed rounds"
+    );
+    assert!(committed > 1_000 && early > 0 && confirmed > 0, "the worlds are too quiet");
+}
+
+/// The seeds, from 0 on, until one finds the defect.
+fn seeds_to_find(defect: Defect) -> Option<u64> {
+    (0..1_000).find(|seed| run(*seed, Some(defect)).is_err())
+}
+
+#[test]
+fn defects_are_found() {
+    for defect in [Defect::EarlyFlush, Defect::NoUndo, Defect::LostTerms] {
+        let seed = seeds_to_find(defect);
+        println!("{defect:?} is found by seed {seed:?}");
+        assert!(seed.is_some(), "{defect:?}");
+    }
+}
+
+/// Two candidates in a term, and a crash of the voter between them, are rare.
+#[test]
+#[ignore = "takes minutes: cargo test --release -p muster-replication --test world -- --ignored"]
+fn lost_votes_are_found() {
+    let seed = seeds_to_find(Defect::LostVotes);
+    println!("lost votes are found by seed {seed:?}");
+    assert!(seed.is_some());
+}
