@@ -24,8 +24,8 @@ pub struct Event {
 /// adds partitions.
 pub const OBSERVER: MemberIndex = MemberIndex(u32::MAX);
 
-/// The events. "Epoch" is the generation in a classic group, and the member epoch in a consumer
-/// group.
+/// The events. "Epoch" is the generation in a classic group, and the member epoch in all other
+/// groups.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum EventKind {
@@ -34,10 +34,10 @@ pub enum EventKind {
     /// The member sent a request to join (JoinGroup, or a heartbeat with epoch 0), with the
     /// partitions that it still owns.
     Joining,
-    /// The coordinator accepted the member. This is the answer to JoinGroup, or the first answer of
-    /// a consumer group.
+    /// The coordinator accepted the member. This is the answer to JoinGroup, or in other groups to
+    /// the first heartbeat.
     Joined { member_id: Arc<str>, epoch: i32 },
-    /// The member epoch in a consumer group's heartbeat answer changed.
+    /// The member epoch in the answers to heartbeats changed. Not in classic groups.
     Epoch { epoch: i32 },
     /// A heartbeat, join or sync that was sent at `sent` was answered without error. It renewed the
     /// session at some time between `sent` and now. After the coordinator was looked up again,
@@ -51,8 +51,8 @@ pub enum EventKind {
     /// member owns them from now on.
     Assigned { epoch: i32, partitions: Arc<[Partition]> },
     /// The answer to a request that was sent at `sent` said that a rebalance is under way (classic
-    /// group), or that the member has to give up partitions (consumer group). So the rebalance
-    /// timeout began at `sent` or later.
+    /// group), or that the member has to give up partitions or tasks (consumer or streams group).
+    /// So the rebalance timeout began at `sent` or later.
     MustRebalance { sent: Time },
     /// The member gave up these partitions, and is about to report this to the coordinator.
     Revoked { partitions: Arc<[Partition]> },

@@ -56,12 +56,13 @@ pub struct GroupPlan {
     pub id: Arc<str>,
     pub protocol: Protocol,
     pub subscription: Subscription,
-    /// `session.timeout.ms` of classic members. For consumer groups the server chooses the timeout.
-    /// If it did not report one before the start, this is the value that the checks assume.
+    /// `session.timeout.ms` of classic members. For all other groups the server chooses the
+    /// timeout. If it did not report one before the start, this is the value that the checks
+    /// assume.
     pub session_timeout: Duration,
-    /// `heartbeat.interval.ms` of classic members. Members of consumer groups receive theirs with
-    /// each heartbeat. For them this value says how long it takes until all members have learned of
-    /// a change.
+    /// `heartbeat.interval.ms` of classic members. Members of all other groups receive theirs in
+    /// the answer to each heartbeat. For them this value says how long it takes until all members
+    /// have learned of a change.
     pub heartbeat_interval: Duration,
     /// `max.poll.interval.ms`, the rebalance timeout that members send.
     pub rebalance_timeout: Duration,

@@ -28,7 +28,7 @@ pub(super) struct Facts {
     pub(super) generations: Generations,
     /// The epochs that the group as a whole has reached.
     pub(super) epochs: Epochs,
-    /// The number of members that the coordinator has accepted.
+    /// The number of members that the coordinator has accepted, and that have not left since.
     joined: u32,
     /// The number of times that all members had left. The coordinator may then remove the group,
     /// and its epochs begin again.

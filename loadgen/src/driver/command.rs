@@ -187,10 +187,11 @@ pub enum RoundTrip {
     Heartbeat,
     /// ConsumerGroupHeartbeat of a member that joins, changes or leaves.
     ConsumerJoin,
-    /// ConsumerGroupHeartbeat that only keeps the member alive, or acknowledges.
+    /// ConsumerGroupHeartbeat that only keeps the member alive, or acknowledges an assignment.
     ConsumerHeartbeat,
     LeaveGroup,
     Commit,
+    /// OffsetFetch. (Fetches of records are `Read` and `ShareFetch`.)
     Fetch,
     Metadata,
     InitProducerId,
@@ -212,7 +213,7 @@ pub enum RoundTrip {
     ShareHeartbeat,
     /// StreamsGroupHeartbeat of a member that joins, changes or leaves.
     StreamsJoin,
-    /// StreamsGroupHeartbeat that only keeps the member alive, or acknowledges.
+    /// StreamsGroupHeartbeat that only keeps the member alive, or acknowledges an assignment.
     StreamsHeartbeat,
     /// How long a member of a streams group had tasks, but was not allowed to process.
     Hold,
@@ -221,7 +222,8 @@ pub enum RoundTrip {
     ShareAcknowledge,
     /// From the time when its producer began to write a record to the record's first acquisition.
     Delivery,
-    /// From the end of the member that held a record to its acquisition by another member.
+    /// From the crash of the member that held a record, or the loss of its session, to the record's
+    /// next acquisition.
     RedeliveryCrash,
     /// From the release of a record to its next acquisition.
     RedeliveryRelease,

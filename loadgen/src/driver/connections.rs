@@ -43,12 +43,13 @@ pub(super) struct Connections {
 /// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Link {
-    /// Coordinator lookups of the members with this slot modulo [`LOOKUPS`].
+    /// Coordinator lookups of the members whose slot modulo [`LOOKUPS`] is this number. A member's
+    /// slot is its place on its core: its index divided by the number of cores.
     Lookup(u32),
-    /// Requests to this node from a bundle of `members_per_connection` members. The number is that
-    /// of the bundle.
+    /// Requests of a bundle to this node. A bundle has `members_per_connection` members, and its
+    /// number is their slot divided by that.
     Members(NodeIndex, u32),
-    /// Requests of a bundle to this node that wait for records.
+    /// Requests of the bundle with this number to this node that wait for records.
     Records(NodeIndex, u32),
 }
 

@@ -17,7 +17,8 @@ const MEMBERS_MAX: u32 = 1 << 24;
 /// How long to wait before checking again whether a member that will be restarted has stopped.
 const RESTART_AFTER: Duration = Duration::from_millis(10);
 
-/// The members of a core by slot, which is their index divided by the number of cores.
+/// The members of a core by slot. A member's slot is its index divided by the number of cores,
+/// because the cores get the members round-robin.
 #[derive(Default)]
 pub(super) struct Members {
     slots: Vec<Option<Box<Entry>>>,

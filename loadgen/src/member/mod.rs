@@ -1,14 +1,16 @@
 //! A simulated member: it behaves like a real client that is in a group, commits and fetches
 //! offsets, or produces, but does no I/O. Start here.
 //!
-//! The owner of a [`Member`] calls it in four ways:
+//! The owner of a [`Member`] calls:
 //!
 //! - [`Member::start`] and [`Member::stop`]: the simulated process begins and ends;
 //! - [`Member::answered`]: exactly once for each request of its output, with the answer or the
 //!   failure;
 //! - [`Member::wake`]: when the time of [`Member::deadline`] has come. A spurious call does no
 //!   harm;
-//! - [`Member::topics_changed`]: when partitions were added to topics.
+//! - [`Member::topics_changed`]: when partitions were added to topics;
+//! - [`Member::set_workload`] and [`Member::subscribe`]: its loads or its subscription change;
+//! - [`Member::fail`]: it cannot continue, for a reason that only the owner knows.
 //!
 //! Each call adds requests and events to an [`Output`]. Time never goes back. A member does not
 //! depend on the order of a hash map, and has no random numbers of its own. So a run can be

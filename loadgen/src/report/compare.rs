@@ -318,8 +318,8 @@ const PAUSE: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |
 const STEADY: [Statistic; 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("p99.9", |l| l.p999)];
 const REBALANCE: [Statistic; 2] = [("p50", |l| l.p50), ("p99", |l| l.p99)];
 
-/// All except connections, lookups, and fetches that wait for records. These say little about a
-/// coordinator.
+/// All except connections, lookups (of coordinators, metadata and start offsets), and fetches that
+/// wait for records. These say little about a coordinator.
 const ROUND_TRIPS: [(RoundTrip, Question, &[Statistic]); 26] = [
     (RoundTrip::Heartbeat, Question::Heartbeats, &STEADY),
     (RoundTrip::ConsumerHeartbeat, Question::Heartbeats, &STEADY),

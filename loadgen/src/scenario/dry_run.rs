@@ -7,7 +7,8 @@ use super::file::{Group, Phase, Scenario, Start, Stopping};
 use super::values::Words;
 
 /// # Errors
-/// The first action that never has a member to act on, as a sentence for the user.
+/// A group that no phase starts, or the first action that never has a member to act on. The error
+/// is a sentence for the user.
 pub(super) fn validate(scenario: &Scenario) -> Result<(), String> {
     let phases = &scenario.phases;
     if let Some(group) = scenario.groups.iter().find(|group| !is_started(group, phases)) {
@@ -42,8 +43,8 @@ fn means(groups: &Words, group: &Group) -> bool {
 
 struct DryRun<'a> {
     scenario: &'a Scenario,
-    /// For each group table, the maximum number of members that are up. Absent before their first
-    /// start.
+    /// For each group table, the maximum number of members that are up. Absent before the first
+    /// action that starts or stops its members.
     up: BTreeMap<&'a str, u32>,
     /// For each action, by phase number and name, whether it has members in any round.
     seen: BTreeMap<(usize, &'static str), bool>,
@@ -100,8 +101,8 @@ impl<'a> DryRun<'a> {
         });
     }
 
-    /// Members that return count as up. So do those that close, because only static members can
-    /// close.
+    /// Members that return count as up. Closed members count as up, too: `close` stops only static
+    /// members, and the dry run does not know how many of the members that are up are static.
     fn stop(&mut self, what: &str, stopping: &Stopping) {
         if stopping.return_after.is_none() && what != "close" {
             self.change(&stopping.groups, |group, up| {

@@ -111,8 +111,8 @@ pub struct Group {
     /// The racks, which are assigned to the members in turn.
     #[serde(default)]
     pub racks: Words,
-    /// For consumer groups the server decides this value and `heartbeat_interval`. If the server
-    /// does not report its session timeout, the checks use this one.
+    /// For consumer and streams groups the server decides this value and `heartbeat_interval`. If
+    /// it does not report its session timeout, the checks use this one.
     #[serde(default = "forty_five_seconds")]
     pub session_timeout: Span,
     #[serde(default = "three_seconds")]

@@ -67,7 +67,7 @@ impl Members {
         self.presence[member.0 as usize] == Presence::Up
     }
 
-    /// Whether no member of the group is up or about to start.
+    /// Whether no member of the group is up, about to start, or about to end.
     pub(super) fn is_down(&self, plan: &RunPlan, group: GroupIndex) -> bool {
         let mut members = plan.members(group).map(|member| self.presence[member as usize]);
         members.all(|presence| matches!(presence, Presence::Down | Presence::Failed))
@@ -151,7 +151,7 @@ impl Members {
         &self.changes
     }
 
-    /// The topics of the members that are up or about to start.
+    /// The topics of the members that are up, about to start, or about to end.
     pub(super) fn topics(&self, plan: &RunPlan, group: GroupIndex) -> BTreeSet<TopicIndex> {
         let members = plan.members(group).map(MemberIndex);
         let are_there = members.filter(|member| {

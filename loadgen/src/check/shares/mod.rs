@@ -44,7 +44,7 @@ use crate::time::Time;
 /// Why a record could be delivered again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Freed {
-    /// The member that held it crashed, or lost its session.
+    /// The member that held it crashed or lost its session, or the partition's leader changed.
     Crash,
     /// The member released it, or its session was closed.
     Release,

@@ -12,12 +12,12 @@ use crate::time::Time;
 
 /// Time after which muster-load has noticed a connection that the broker has given up.
 const BROKEN_BY: Duration = Duration::from_secs(60);
-/// The number of suspected violations that may wait for their proof. If more wait, there are enough
-/// confirmed ones.
+/// The maximum number of suspected violations of a kind that wait for their proof. Further ones are
+/// not noted.
 const WAITING_MAX: usize = 10_000;
 
-/// A record was acquired while a session had it locked. It is a violation if that session stayed
-/// alive.
+/// A record was acquired while another session (`holder`, `session`) had it locked. This is a
+/// violation if that session stayed alive.
 pub(super) struct Contest {
     pub(super) holder: MemberIndex,
     pub(super) session: u32,
@@ -31,15 +31,18 @@ pub(super) struct Contest {
 /// A delivery count that is too high, unless a lost fetch has acquired the record.
 pub(super) struct Jump {
     partition: Partition,
+    /// A fetch that was lost at this time or later explains the count.
     from: Time,
+    /// When the count is judged. By then all fetches that may explain it are known to be lost.
     until: Time,
+    /// The count before.
     was: i16,
     event: Event,
 }
 
 impl Sharing {
-    /// Judges an acquired batch. `before` is the state of some of its records before the
-    /// acquisition.
+    /// Judges some records of an acquired batch. `before` has these records, with their state
+    /// before the acquisition.
     pub(super) fn judge(
         &mut self,
         fetch: &Fetch<'_>,
@@ -71,8 +74,8 @@ impl Sharing {
         });
     }
 
-    /// Notes two acquisitions of a record by different sessions if the lock of the earlier one,
-    /// whichever that is, was certainly in force at the later one.
+    /// Notes a suspected violation if two sessions acquired the records while the lock of the first
+    /// acquisition was certainly in force. Which of the two came first does not matter.
     fn judge_lock(&mut self, fetch: &Fetch<'_>, now: &AcquiredBatch, before: &Part) {
         let Some(hold) = before.of.held() else { return };
         let margin = Duration::from_millis(10) + hold.lock / 500;
@@ -165,8 +168,8 @@ impl Sharing {
         }
     }
 
-    /// A request of this session that was sent at `sent` was answered, so the session still has its
-    /// locks.
+    /// A request of this session that was sent at `sent` was answered, so the session was still
+    /// alive then. Reports the suspected violations that this proves.
     pub(super) fn confirm(
         &mut self,
         member: MemberIndex,
@@ -242,7 +245,7 @@ impl Sharing {
         }
     }
 
-    /// A request that was sent at `sent` has read the start offset.
+    /// Judges a start offset that a request sent at `sent` has read, and keeps it.
     pub(super) fn starts_at(
         &mut self,
         event: &Event,

@@ -1,5 +1,6 @@
-//! Requests of muster-load itself to the cluster, about topics, groups and committed offsets. As by
-//! any client, they are sent to the controller or to the group's coordinator.
+//! Requests of muster-load itself to the cluster, about topics, groups and committed offsets. They
+//! are sent where any client sends them: to the controller, to the group's coordinator, to each
+//! broker (ListGroups), or to any server (Metadata).
 
 mod groups;
 mod leftovers;

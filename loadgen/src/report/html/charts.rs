@@ -20,7 +20,7 @@ const STATES: [(&str, &str); 8] = [
     ("down", "not started, stopped or crashed"),
 ];
 
-/// Requests that a stable group sends.
+/// Requests that members of a stable classic or consumer group send.
 const STEADY: [RoundTrip; 4] =
     [RoundTrip::Heartbeat, RoundTrip::ConsumerHeartbeat, RoundTrip::Commit, RoundTrip::Fetch];
 

@@ -15,7 +15,7 @@ const NO_OWNER: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Claim {
     /// The owner: the only member that claims the partition in the newest generation. `NO_OWNER`
-    /// if several members do.
+    /// if several members do, or none.
     owner: u32,
     generation: i32,
     claimed: bool,
