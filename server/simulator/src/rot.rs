@@ -44,8 +44,8 @@ pub(crate) const DIRECTORY_CHANCE: f64 = 0.3;
 /// not cover them, so a flip in these bytes damages nothing.
 const UNREAD: Range<usize> = 4..8;
 
-/// The first byte of a batch after its base offset, length and magic, which a reader needs to find
-/// the next batch.
+/// The position in a batch after its base offset, length, leader epoch and magic. A reader needs
+/// these to find the next batch, so they are not damaged.
 pub(crate) const FRAMED_FROM: usize = 17;
 
 /// The maximum times until damage is found, then until a snapshot is written, and then until the
@@ -81,7 +81,8 @@ pub(crate) struct LostName {
 pub(crate) struct DamagedBatch {
     pub(crate) path: PathBuf,
     pub(crate) inode: Inode,
-    /// The place of the batch, its present bytes, and the damaged byte.
+    /// The position of the batch in the file, its bytes after the damage, and the position of the
+    /// damaged byte in the file.
     pub(crate) start: usize,
     pub(crate) bytes: Vec<u8>,
     pub(crate) at: usize,

@@ -22,9 +22,9 @@ const DELETE: i8 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct Admin {
     number: u32,
-    /// The numbers of partitions that each topic may have; None if it may not exist.
+    /// The numbers of partitions that each topic may have; None stands for a missing topic.
     topics: [BTreeSet<Option<i32>>; TOPICS],
-    /// The configs that each group may have.
+    /// The values that a config of each group may have; None means that it is not set.
     configs: [BTreeSet<Option<String>>; GROUPS],
     doing: Doing,
 }

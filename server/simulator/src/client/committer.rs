@@ -26,7 +26,7 @@ const METADATA_BYTES_MAX: u64 = 40_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Committer {
     group: String,
-    /// Topics with their numbers of partitions.
+    /// The topics, each with its number of partitions.
     topics: Vec<(String, i32)>,
     next: i64,
     /// The states that the server may hold.

@@ -58,12 +58,13 @@ impl Granter {
         &self.book
     }
 
-    /// The numbers of answered requests that created ACLs, and of those that deleted ACLs.
+    /// How many answered requests created ACLs, and how many deleted ACLs.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.created, self.deleted]
     }
 
-    /// Checks that the cluster has ACLs that the client expects.
+    /// Checks that the cluster has all ACLs that certainly exist, and no others than those that may
+    /// exist.
     ///
     /// # Errors
     /// The ACLs contradict earlier answers.

@@ -33,11 +33,12 @@ pub(crate) fn garbage(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// How often a client sends more requests at once than a connection may have in flight. Rare,
-/// because such a burst takes as long as everything else together.
+/// The probability that a client sends up to 1,200 requests at once, which may be more than a
+/// connection may have in flight. It is low, because such a burst takes as long as everything else
+/// together.
 const BURST_CHANCE: f64 = 0.02;
 
-/// How often a client requests an answer that takes many slices.
+/// The probability that a client requests an answer that takes many slices.
 const LONG_CHANCE: f64 = 0.05;
 
 /// A request that names many items.

@@ -60,12 +60,12 @@ impl Limiter {
         Self { possible, doing: None, set: 0, removed: 0 }
     }
 
-    /// The numbers of answered requests that set a quota, and of those that removed one.
+    /// How many answered requests set a quota, and how many removed one.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.set, self.removed]
     }
 
-    /// Checks that the cluster has quotas that the client expects.
+    /// Checks that each quota of the cluster has one of the values that it may have.
     ///
     /// # Errors
     /// The quotas contradict earlier answers.

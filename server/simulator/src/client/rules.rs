@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     pub(crate) permission: i8,
 }
 
-/// An operation on a resource that a client asked for.
+/// An operation on a resource, which a client has requested.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Right<'r> {
     pub(crate) principal: &'r str,
@@ -90,8 +90,8 @@ pub(crate) fn allow<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, right: Ri
     !rules.clone().any(|rule| rule.denies(right)) && rules.clone().any(|rule| rule.allows(right))
 }
 
-/// The ACLs that certainly exist, and the ACLs that may exist, because the request that creates or
-/// deletes them was not answered.
+/// The ACLs that certainly exist, and further ACLs that may exist, because the request that creates
+/// or deletes them was not answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Book {
     pub(crate) certain: BTreeSet<Rule>,
@@ -99,7 +99,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Whether an answer may grant, or refuse, this right.
+    /// Whether an answer may grant this right (if `is_granted`), or may refuse it (if not).
     pub(crate) fn permits(&self, right: Right<'_>, is_granted: bool) -> bool {
         let wanted = if is_granted { ALLOW } else { DENY };
         let helpful = self.possible.iter().filter(|rule| rule.permission == wanted);

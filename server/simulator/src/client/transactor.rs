@@ -116,8 +116,8 @@ impl Transactor {
         }
     }
 
-    /// The numbers of committed transactions, of aborted transactions, and of reads of all
-    /// partitions.
+    /// How many transactions were committed, how many were aborted, and how often all partitions
+    /// were read.
     pub(crate) fn counts(&self) -> [u64; 3] {
         [self.committed, self.aborted, self.looks]
     }

@@ -14,7 +14,7 @@ pub(crate) enum Crash {
     PowerLoss,
 }
 
-/// The probabilities of the worst outcomes of a write in a crash.
+/// The probabilities of the worst outcomes of a write in a crash, and whether writes are direct.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CrashFaults {
     /// Only some blocks of the write reach the disk.

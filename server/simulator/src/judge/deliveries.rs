@@ -34,9 +34,9 @@ pub(crate) struct Deliveries {
 #[derive(Debug)]
 struct Group {
     index: GroupIndex,
-    /// The records that were delivered, by partition.
+    /// The records that were delivered, by partition and number.
     records: BTreeMap<(i32, Number), Record>,
-    /// The fetches that were not answered, by partition.
+    /// The number of fetches that were not answered, by partition.
     lost: BTreeMap<i32, i64>,
 }
 

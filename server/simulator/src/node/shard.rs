@@ -27,7 +27,8 @@ pub(crate) struct SimShard {
     pub(super) host: Host,
     /// None while the shard takes its turn.
     pub(super) running: Option<Box<Running>>,
-    /// The injected failure, whether it is due or has occurred.
+    /// The injected failure. It stays set after it has occurred, until the shard is loaded again or
+    /// faults end.
     pub(super) fails: Option<Failing>,
     /// Whether the shard has failed, and will be loaded again.
     pub(super) is_leaving: bool,

@@ -134,7 +134,8 @@ pub(crate) trait Machine: Sized {
     fn loaded_at(&self, shard: u32) -> u64;
     /// The topics that all shards know; None if they differ.
     fn topics(&self) -> Option<Vec<Topic>>;
-    /// The numbers of partitions of topics; None if no shard runs.
+    /// A function that returns a topic's number of partitions, or None if the topic does not exist.
+    /// None if no shard runs.
     fn partitions(&self) -> Option<impl Fn(&str) -> Option<i32>>;
     /// The random numbers for faults.
     fn faults(&mut self) -> &mut Random;

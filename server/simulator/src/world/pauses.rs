@@ -4,8 +4,8 @@ use super::World;
 use crate::coverage::Seen;
 use crate::profile::MS;
 
-/// The largest difference of the wall clock, in both directions. State that is kept for days does
-/// not expire by it.
+/// The most by which faults set the wall clock ahead or back, in ms. It is too short for state to
+/// expire that is kept for days.
 const WALL_AHEAD_MS_MAX: u64 = 48 * 3_600_000;
 
 impl World {

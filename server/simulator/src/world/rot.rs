@@ -22,7 +22,9 @@ impl World {
         }
     }
 
-    /// Damages a log, unless its shard may have less in memory than was acknowledged.
+    /// Plans the next damage, and damages a user topic, the new segments of compactions, or the log
+    /// of a shard. A log is spared if its shard may have less in memory than was acknowledged, or
+    /// if earlier damage of the log is not repaired.
     pub(crate) fn rot(&mut self) {
         if !self.is_chaos() {
             return;
@@ -64,8 +66,8 @@ impl World {
         self.inside.rot.logs.insert(number, log);
     }
 
-    /// Flips a bit of a batch of a topic that ordinary producers write to, or takes the names of
-    /// segments.
+    /// Damages a topic to which ordinary producers write: flips a bit of a batch, removes the names
+    /// of segments, or moves the directory of a partition away.
     fn damage_batch(&mut self) {
         let ids: Vec<String> =
             self.clients.topics().iter().map(|(_, it)| it.id.to_string()).collect();
@@ -90,7 +92,7 @@ impl World {
         self.inside.rot.batches.push(DamagedBatch { path, inode, start, bytes, at, until });
     }
 
-    /// Removes the names of the files that compaction writes.
+    /// Removes the names of the new segments that compactions of shards' logs are writing.
     fn lose_new_segments(&mut self) {
         for path in self.node.disk().named(ASIDE_FILE_NAME) {
             self.node.disk_mut().lose(&path);
@@ -99,7 +101,8 @@ impl World {
         }
     }
 
-    /// Removes the names of some of the segments with batches.
+    /// Removes the names of some of the wanted segments that have batches, or moves the directory
+    /// of one of them away.
     fn lose_names(&mut self, is_wanted: impl Fn(&Path) -> bool) {
         let mut paths: Vec<_> =
             self.node.disk().batches(is_wanted).into_iter().map(|it| it.0).collect();
@@ -205,7 +208,8 @@ impl World {
         self.inside.rot.process_ended();
     }
 
-    /// Damages a file of a shard's log, at a place with a block.
+    /// Damages a segment of a shard's log: flips a bit of a block, cuts the file off within a
+    /// block, or removes its name. Returns the damage, with the path and the inode of the file.
     fn damage_log(&mut self, number: u32) -> Option<(Damage, PathBuf, Inode)> {
         let random = &mut self.inside.rot.random;
         let segments =

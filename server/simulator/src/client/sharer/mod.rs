@@ -32,7 +32,8 @@ pub(crate) struct Sharer {
     sessions: BTreeMap<u32, Session>,
     last_session: u32,
     last_acknowledgement: u32,
-    /// The held offsets with their partitions; None if an offset has no record.
+    /// The number of the record at each held offset, by partition and offset. None if there is no
+    /// record at the offset.
     held: BTreeMap<(i32, i64), Option<Number>>,
     /// The partitions of which the member may have acquired records without knowing. They stay in
     /// their session, because the end of the session releases their records.
