@@ -128,7 +128,7 @@ impl Seeds {
         }
     }
 
-    /// A file with the length of a snapshot header.
+    /// A file that is longer than the header of a snapshot.
     fn snapshots(&mut self) {
         self.write("snapshot_file", &[1; 200]);
     }

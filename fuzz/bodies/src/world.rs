@@ -57,13 +57,14 @@ pub(crate) struct Connection {
     pub(crate) received: Vec<u8>,
     pub(crate) expected: VecDeque<(ApiKey, i16, i32)>,
     unsent: usize,
-    /// The number of bytes of files that the socket still accepts. None if the client reads.
+    /// The number of bytes of slices that the socket still accepts. None if the client reads, so
+    /// that there is no limit.
     window: Option<usize>,
 }
 
 impl Connection {
-    /// Sends bytes to the client. The socket accepts half of them (all if they are few), as long as
-    /// it has space.
+    /// Sends the bytes of a slice to the client. The socket accepts half of them (all if they are
+    /// at most 100), as long as it has space. Returns the number of accepted bytes.
     fn take(&mut self, parts: &[u8]) -> usize {
         let half = if parts.len() > 100 { parts.len() / 2 } else { parts.len() };
         let sent = half.min(self.window.unwrap_or(usize::MAX));
@@ -155,7 +156,7 @@ impl World {
         }
     }
 
-    /// The client stops reading. Its socket accepts `window` more bytes of files.
+    /// The client stops reading. Its socket accepts `window` more bytes of slices.
     pub(crate) fn stop_reading(&mut self, slot: u32, window: usize) {
         self.connections.get_mut(&slot).expect("an open connection").window = Some(window);
     }
