@@ -25,7 +25,7 @@ impl Outage {
         Self { give_up, answered: now, is_noted: false }
     }
 
-    /// A broker answered a request of a member.
+    /// Notes that a broker answered a request of a member.
     pub(crate) fn answered(&mut self, now: Instant) {
         (self.answered, self.is_noted) = (now, false);
     }

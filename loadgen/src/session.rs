@@ -223,8 +223,8 @@ impl Session {
         self.measure.redelivered(&self.checker.take_redelivered());
     }
 
-    /// The first signal winds the run down, the second ends it at once, and the third ends the
-    /// process.
+    /// Handles new signals. The first one winds the run down, the second ends it at once, and the
+    /// third ends the process.
     fn handle_signals(&mut self) {
         let before = self.interrupts;
         self.interrupts += self.signals.pending().count() as u32;

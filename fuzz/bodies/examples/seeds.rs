@@ -44,7 +44,7 @@ impl Seeds {
         self.count += 1;
     }
 
-    /// A body for each API and version. Requests are also written as frames.
+    /// Writes a body for each API and version. Requests are written as frames, too.
     fn messages(&mut self) {
         let mut text = String::new();
         let file = File::open(repository("codec/tests/data/message-vectors.tsv.gz")).unwrap();
@@ -94,7 +94,7 @@ impl Seeds {
         self.write("replay", &log);
     }
 
-    /// Batches of one to five records.
+    /// Writes batches of one to five records.
     fn batches(&mut self) {
         for count in 1..=5 {
             let mut builder = BatchBuilder::default();
@@ -128,12 +128,12 @@ impl Seeds {
         }
     }
 
-    /// A file that is longer than the header of a snapshot.
+    /// Writes a file that is longer than the header of a snapshot.
     fn snapshots(&mut self) {
         self.write("snapshot_file", &[1; 200]);
     }
 
-    /// The segments of a small log.
+    /// Writes the segments of a small log.
     fn segments(&mut self) {
         let (mut disk, config) = (Disk::default(), compacting_config());
         let mut log = ShardLog::new(config.clone(), Recovered::default());

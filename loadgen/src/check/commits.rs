@@ -130,7 +130,7 @@ impl Commits {
         }
     }
 
-    /// The member ended: outstanding answers will never arrive.
+    /// Called when the member has ended: its commits in flight will never be answered.
     pub(super) fn ended(&mut self, member: MemberIndex) {
         let ids: Vec<u32> = self
             .in_flight

@@ -229,8 +229,8 @@ impl GroupState {
         self.judge_owners(event.member, event.at, found);
     }
 
-    /// A consumer that joins (epoch 0) owns nothing. A classic member may keep its partitions, and
-    /// stays a member while it joins again.
+    /// Called when a member begins to join. A consumer that joins (epoch 0) owns nothing. A classic
+    /// member may keep its partitions, and stays a member while it joins again.
     fn joining(&mut self, event: &Event, found: &mut Found) {
         if matches!(self.facts.group.protocol, Kind::Consumer | Kind::Streams) {
             self.gone(event, found);
@@ -282,7 +282,7 @@ impl GroupState {
         self.out(event.member);
     }
 
-    /// The member has lost all that it owned.
+    /// Ends all claims of a member, which has lost all that it owned.
     fn gone(&mut self, event: &Event, found: &mut Found) {
         self.judge_owners(event.member, event.at, found);
         self.out(event.member);
@@ -337,7 +337,7 @@ impl GroupState {
         });
     }
 
-    /// The client printed a line: its claims are certain at least until now.
+    /// Called when a real client has printed a line: its claims are certain at least until now.
     fn client_heard(&mut self, index: MemberIndex, at: Time, found: &mut Found) {
         if let Some(client) = &mut self.member(index).client {
             client.heard(at);
@@ -379,8 +379,8 @@ impl Facts {
     }
 }
 
-/// A group is deleted only if it has no members, so no earlier member can be in the group that
-/// follows.
+/// Reports a member of a deleted group that the coordinator still accepts. A group is deleted only
+/// if it has no members, so no earlier member can be in the group that follows.
 fn judge_deleted(event: &Event, alive: Alive, facts: &Facts, found: &mut Found) {
     let Some((sent, at)) = facts.deleted else { return };
     found.add("deleted-group-came-back", event.at, &facts.group.id, || {

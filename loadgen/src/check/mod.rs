@@ -65,13 +65,14 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Must be called before the first event of the group. Events of unknown groups are not
-    /// checked.
+    /// Expects events of a group. Must be called before its first event. Events of unknown groups
+    /// are not checked.
     pub fn expect_group(&mut self, group: Group) {
         self.groups.entry(group.index).or_insert_with(|| GroupState::new(group));
     }
 
-    /// The coordinator was restarted by the scenario: it may lose state that need not be durable.
+    /// Notes that the scenario restarted the coordinator, which may lose state that need not be
+    /// durable.
     pub fn coordinator_restarted(&mut self, at: Time) {
         for group in self.groups.values_mut() {
             group.shaken(at);

@@ -127,7 +127,7 @@ impl Owners {
         }
     }
 
-    /// The member has lost all its partitions.
+    /// Forgets the contested places of a member, which has lost all its partitions.
     pub(super) fn gone(&mut self, member: MemberIndex) {
         self.contested.remove(&member);
     }

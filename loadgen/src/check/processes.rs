@@ -55,7 +55,7 @@ impl Processes {
         self.owners.assigned(event, epoch, places, members);
     }
 
-    /// From now on the member has these standby tasks, and no others.
+    /// Notes that a member has these standby tasks from now on, and no others.
     pub(super) fn standbys(
         &mut self,
         event: &Event,
@@ -84,7 +84,7 @@ impl Processes {
         self.owners.released(member, places(tasks.process, partitions.iter().copied()));
     }
 
-    /// The member has lost all its tasks.
+    /// Notes that a member has lost all its tasks.
     pub(super) fn gone(&mut self, member: MemberIndex) {
         if let Some(tasks) = self.members.get_mut(&member) {
             *tasks = Tasks { process: tasks.process, ..Tasks::default() };

@@ -84,7 +84,7 @@ impl Register {
         }
     }
 
-    /// The request failed, and certainly had no effect.
+    /// Removes a write whose request failed, and certainly had no effect.
     pub(super) fn refused(&mut self, member: MemberIndex, id: u32) {
         if let Some(at) = self.writes.iter().rposition(|write| write.of.is(member, id)) {
             self.writes.remove(at);
@@ -106,7 +106,7 @@ impl Register {
         }
     }
 
-    /// A write that proves this read wrong, if there is one.
+    /// Judges a read. Returns a write that proves it wrong, if there is one.
     pub(super) fn read(&self, value: i64, sent: Time, at: Time) -> Option<Write> {
         if sent <= self.known_from
             || self.forgotten.is_some_and(|(low, high)| (low..=high).contains(&value))

@@ -156,7 +156,8 @@ impl Connection {
 }
 
 impl Lookup {
-    /// A connection failed. Connections that fail together count as one failure.
+    /// Notes that a connection failed: the next server is asked, after a back-off. Connections that
+    /// fail together count as one failure.
     fn failed(&mut self, now: Time) {
         if now < self.not_before {
             return;
@@ -278,7 +279,7 @@ impl Core {
         }
     }
 
-    /// An attempt to open a connection succeeded or failed.
+    /// Called when an attempt to open a connection has succeeded (`made`) or failed.
     fn connect_ended(&mut self, number: usize, made: bool) {
         self.connections.connecting -= 1;
         self.connect_next();
@@ -317,7 +318,7 @@ impl Core {
         }
     }
 
-    /// The task of a connection has ended, so its number may be reused.
+    /// Removes a connection whose task has ended, and fails its requests. Its number may be reused.
     fn closed(&mut self, number: usize, failure: Failure) {
         let unanswered = self.connections.end(number, End::Close);
         let connection = self.connections.all.remove(number);
@@ -336,7 +337,8 @@ impl Core {
         }
     }
 
-    /// The timer that was armed for `at` fired: closes the connection if a request has timed out.
+    /// Called when the timer that was armed for `at` fires. Closes the connection if a request has
+    /// timed out.
     pub(super) fn check_patience(&mut self, number: usize, at: Time) {
         let now = self.clock.now();
         let Some(connection) = self.connections.all.get_mut(number) else { return };
@@ -370,7 +372,8 @@ impl Core {
         self.answer(waiting, Err(Failure::Disconnected));
     }
 
-    /// A member vanishes, so its own connections break. Shared connections stay for the others.
+    /// Breaks the connections of a member that vanishes. Connections that it shares with other
+    /// members stay.
     pub(super) fn break_connections(&mut self, slot: u32) {
         if self.target.members_per_connection <= 1 {
             self.end_connections(slot, End::Abort);

@@ -219,7 +219,7 @@ impl Core {
         turn
     }
 
-    /// A turn of the main loop or of a connection's task has ended.
+    /// Counts a turn of the main loop or of a connection's task, which has ended.
     pub(super) fn count_turn(&mut self, began: Time) {
         self.meter.turn(self.clock.now().since(began));
     }
@@ -278,8 +278,8 @@ impl Core {
         true
     }
 
-    /// A command with a time waits until then. Commands with equal times run in the order of
-    /// arrival.
+    /// Executes a command, or keeps it until its time if it has one. Commands with equal times run
+    /// in the order of arrival.
     pub(super) fn schedule(&mut self, command: Command) {
         match &command {
             Command::Start { at, .. }

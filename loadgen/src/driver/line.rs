@@ -52,10 +52,11 @@ pub(super) trait Owner {
 
     fn now(&self) -> Time;
 
-    /// All queued bytes were passed to the system, with a last write that began at `began`.
+    /// Called when all queued bytes of a connection were passed to the system. The last write began
+    /// at `began`.
     fn written(&mut self, at: usize, began: Time);
 
-    /// A turn of a connection's task has ended. It began at `began`.
+    /// Called when a turn of a connection's task, which began at `began`, has ended.
     fn turn_ended(&mut self, began: Time);
 
     /// Handles a frame, which is passed without its length.

@@ -199,8 +199,8 @@ impl Core {
         }
     }
 
-    /// Called exactly once for each request of a member. Drops the answer if the member was
-    /// restarted.
+    /// Passes the outcome of a request to its member. Called exactly once for each request. Drops
+    /// the outcome if the member was restarted.
     pub(super) fn answer(&mut self, waiting: Waiting, outcome: Result<Response<'_>, Failure>) {
         let now = self.clock.now();
         self.answer_at(now, Duration::ZERO, waiting, outcome);
@@ -227,7 +227,8 @@ impl Core {
         });
     }
 
-    /// An answer ends the wait for lost requests. A request that was lost is owed from now on.
+    /// Keeps a request that was lost as owed. If the request was answered, records the owed
+    /// requests whose wait this answer ends.
     fn settle(&mut self, waiting: &Waiting, is_answered: bool) {
         let (now, owed) = (self.clock.now(), Owed::by(waiting));
         let needs = |entry: &&mut Entry| entry.life == waiting.life && !entry.member.is_done();

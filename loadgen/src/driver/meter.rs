@@ -181,12 +181,12 @@ impl Meter {
         (self.writing, self.reading) = (sample.pace.writing, sample.pace.reading);
     }
 
-    /// A timer of the core fired this late.
+    /// Records how late a timer of the core fired.
     pub(super) fn late(&mut self, by: Duration) {
         record(&mut self.late, by);
     }
 
-    /// A turn of the core took this long.
+    /// Records how long a turn of the core took.
     pub(super) fn turn(&mut self, took: Duration) {
         record(&mut self.turns, took);
     }

@@ -110,7 +110,7 @@ impl Owed {
 }
 
 impl Core {
-    /// This request will not be answered. Its latency is at least its age.
+    /// Records a request that will not be answered. Its latency is at least its age.
     pub(super) fn never_answered(&mut self, owed: Owed) {
         let now = self.clock.now();
         self.meter.unanswered(owed.kind);

@@ -21,7 +21,7 @@ struct Known {
 }
 
 impl Clients {
-    /// `group` is the group's id.
+    /// Takes an event of a client in the group with the id `group`.
     pub(super) fn observe(&mut self, event: &Event, group: &str) {
         if let EventKind::ClientStarted { name } = &event.kind {
             self.all.entry(event.member).or_insert_with(|| Known::new(name, group, event.at));

@@ -29,7 +29,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// `group` is the group's id.
+    /// Counts an event of the group with the id `group`.
     pub(super) fn observe(&mut self, event: &Event, group: &str) {
         let members = &mut self.members;
         match &event.kind {

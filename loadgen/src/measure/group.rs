@@ -320,20 +320,22 @@ impl GroupMeasure {
         }
     }
 
-    /// The group is stable: members that have no partitions now were not meant to have any.
+    /// Ends the waits of members when the group is stable: members that have no partitions then
+    /// were not meant to have any.
     fn wait_no_more(&mut self) {
         for index in std::mem::take(&mut self.waiting) {
             self.member(index).waits = None;
         }
     }
 
-    /// A member saw this epoch. It is also a sign that the coordinator has noticed a crash.
+    /// Notes that a member saw this epoch. It is also a sign that the coordinator has noticed a
+    /// crash.
     fn reached_at(&mut self, epoch: i32, at: Time) {
         self.reached(epoch);
         self.detected(at);
     }
 
-    /// The event that opened a rebalance belongs to it.
+    /// Counts the event that opened a rebalance among the events of this rebalance.
     fn change_of_open(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Stopped { how } => self.crashed(*how),
@@ -407,7 +409,7 @@ impl GroupMeasure {
         }
     }
 
-    /// A group without members may begin with the first epoch again.
+    /// Forgets the epochs, because a group without members may begin with the first epoch again.
     fn start_over(&mut self) {
         (self.epoch, self.settled) = (0, 0);
         self.members.values_mut().for_each(|member| member.settled = None);

@@ -148,13 +148,13 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// Must be called before the first event of the group.
+    /// Expects events of a group. Must be called before its first event.
     pub fn expect_group(&mut self, group: Group) {
         self.groups.entry(group.index).or_insert_with(|| GroupMeasure::new(group));
     }
 
-    /// An action at `at` makes the group rebalance. The rebalance begins then, even if earlier
-    /// events are observed later. It closes a rebalance that is still open.
+    /// Notes that an action at `at` makes the group rebalance. The rebalance begins then, even if
+    /// earlier events are observed later. It closes a rebalance that is still open.
     pub fn trigger(&mut self, group: GroupIndex, label: &str, at: Time) {
         if let Some(state) = self.groups.get_mut(&group) {
             state.trigger(at, label);
@@ -240,8 +240,8 @@ impl Measure {
         }
     }
 
-    /// All events and samples before `until` were taken. Triggers before it take effect, and steps
-    /// of the series end.
+    /// Called when all events and samples before `until` were taken. Triggers before `until` take
+    /// effect, and steps of the series end.
     pub fn advance(&mut self, until: Time) {
         let (pauses, rebalances) = (&mut self.pauses, &mut self.rebalances);
         let shared = &mut Shared { pauses, rebalances };

@@ -33,7 +33,7 @@ impl Open {
         Self { trigger, prompted, populated, began, crashed, detected, moved, revoked }
     }
 
-    /// A sign that the coordinator has noticed a crash, if there was one.
+    /// Notes a sign that the coordinator has noticed the crash, if the rebalance has one.
     pub(super) fn detected(&mut self, at: Time) {
         if self.crashed {
             self.detected.get_or_insert(at);
@@ -83,7 +83,7 @@ impl Open {
 }
 
 impl Shared<'_> {
-    /// A member was without partitions for this long.
+    /// Adds a pause: a member was without partitions for this long.
     pub(super) fn pause(&mut self, pause: Duration) {
         self.pauses.add(pause);
     }

@@ -27,8 +27,8 @@ impl Retry {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A failure after which real clients retry at once, without limit. Here the second failure in
-    /// a row waits, so that a coordinator that always refuses is not flooded.
+    /// Notes a failure after which real clients retry at once, without limit. Here the second
+    /// failure in a row waits, so that a coordinator that always refuses is not flooded.
     pub(super) fn failed_once(&mut self, now: Time, backoff: &Backoff, random: &mut fastrand::Rng) {
         match self.failures {
             0 => *self = Self { failures: 1, until: now },
@@ -40,7 +40,7 @@ impl Retry {
         *self = Self::default();
     }
 
-    /// A success after which the next request still waits for the back-off.
+    /// Notes a success after which the next request still waits for the back-off.
     pub(super) fn succeeded_with_pause(
         &mut self,
         now: Time,
@@ -50,7 +50,7 @@ impl Retry {
         *self = Self { failures: 0, until: now + delay(0, backoff, random) };
     }
 
-    /// A failure after which clients wait for a fixed time.
+    /// Notes a failure after which clients wait for a fixed time, until `until`.
     pub(super) fn pause(&mut self, until: Time) {
         self.until = self.until.max(until);
     }

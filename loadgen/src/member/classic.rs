@@ -290,7 +290,8 @@ impl Classic {
         }
     }
 
-    /// The answer to a request that was sent at `sent` said that a rebalance is under way.
+    /// Makes the member join again, because the answer to a request that was sent at `sent` said
+    /// that a rebalance is under way.
     pub(super) fn must_rejoin(&mut self, sent: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let joins = matches!(self.phase, Phase::Revoking(_, Then::Join));
         if self.is_member() && !joins && !self.rejoin {
@@ -299,8 +300,9 @@ impl Classic {
         }
     }
 
-    /// The coordinator refuses the member or its generation, so its partitions are lost. After
-    /// ILLEGAL_GENERATION its id stays valid. FENCED_INSTANCE_ID is fatal.
+    /// Handles an error by which the coordinator refuses the member or its generation: the
+    /// partitions are lost. After ILLEGAL_GENERATION the member's id stays valid.
+    /// FENCED_INSTANCE_ID is fatal.
     pub(super) fn fence(
         &mut self,
         api: ApiKey,

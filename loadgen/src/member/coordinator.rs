@@ -56,7 +56,7 @@ impl Lookup {
         self.confirmed = false;
     }
 
-    /// An answer shows that the coordinator has loaded the group.
+    /// Notes that an answer has shown that the coordinator has loaded the group.
     pub(super) fn confirm(&mut self) {
         self.confirmed = true;
     }
@@ -68,14 +68,14 @@ impl Lookup {
         self.confirmed
     }
 
-    /// The coordinator is no longer at the known node. A lookup in flight continues.
+    /// Forgets the known node, where the coordinator no longer is. A lookup in flight continues.
     pub(super) fn forget(&mut self) {
         if let Found::At(_) = self.found {
             self.found = Found::Nowhere;
         }
     }
 
-    /// The lookup failed.
+    /// Notes that the lookup failed.
     pub(super) fn failed(&mut self) {
         self.found = Found::Nowhere;
     }

@@ -202,7 +202,8 @@ impl Core {
         Ok(())
     }
 
-    /// A request to the coordinator failed. The coordinator is looked up again, as by real clients.
+    /// Called when a request to the coordinator has failed. The coordinator is looked up again, as
+    /// by real clients.
     pub(super) fn broke(&mut self, turn: &mut Turn<'_, '_>) {
         if self.lookup.node().is_some() {
             self.emit(turn, EventKind::Disconnected);

@@ -35,7 +35,8 @@ pub(super) struct Membership {
     full: bool,
     /// The next heartbeat reports what the member owns, and is sent at once.
     acknowledge: bool,
-    /// The member has given something up, and the coordinator has not answered the report of it.
+    /// The member has given up partitions or tasks, and the coordinator has not answered the
+    /// heartbeat that reports this.
     unconfirmed: bool,
     /// The epoch or the assignment changed since the member was last settled.
     unsettled: bool,
@@ -204,7 +205,7 @@ impl Membership {
         Ok(())
     }
 
-    /// The answer to the heartbeat in flight will be ignored.
+    /// Gives up the heartbeat in flight: its answer will be ignored.
     pub(super) fn abandon(&mut self) {
         self.in_flight = None;
     }
@@ -250,25 +251,26 @@ impl Membership {
         }
     }
 
-    /// An extra heartbeat or its answer was lost. The answer may have contained a new assignment,
-    /// which the coordinator sends only once.
+    /// Called when an extra heartbeat or its answer was lost. The answer may have contained a new
+    /// assignment, which the coordinator sends only once. So the next heartbeat has all fields, and
+    /// the coordinator sends the assignment again.
     pub(super) fn extra_failed(&mut self) {
         self.full = true;
     }
 
-    /// The next heartbeat reports what the member owns now.
+    /// Makes the next heartbeat report what the member owns now.
     pub(super) fn acknowledge(&mut self) {
         self.acknowledge = true;
     }
 
-    /// The member's subscription changed. The next heartbeat describes the member again, and is
-    /// sent when it is due, as by Kafka's client.
+    /// Called when the member's subscription has changed. The next heartbeat describes the member
+    /// again, and is sent when it is due, as by Kafka's client.
     pub(super) fn describe_again(&mut self) {
         self.full = true;
     }
 
-    /// The member gave something up. It is settled only once the coordinator has answered the
-    /// report of it.
+    /// Notes that the member gave up partitions or tasks. It is settled only once the coordinator
+    /// has answered the heartbeat that reports this.
     pub(super) fn gave_up(&mut self) {
         self.unconfirmed = true;
     }
@@ -388,15 +390,16 @@ impl Membership {
         Err(fatal(api, &core.group().id, error, beat.said))
     }
 
-    /// The heartbeat failed: the next one follows after the back-off, with all fields.
+    /// Called when a heartbeat has failed. The next one follows after the back-off, with all
+    /// fields.
     fn failed(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) {
         self.full = true;
         self.heartbeats.next = turn.now();
         core.failed(&mut self.heartbeats.retry, turn);
     }
 
-    /// The coordinator does not know the member. The member loses all that it owned, and joins
-    /// again with its own id.
+    /// Makes the member join again with the same id, because the coordinator does not know it or
+    /// its epoch. The member loses all that it owned.
     fn rejoin(&mut self, error: i16, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.emit(turn, EventKind::Fenced { error });
         core.lose_all(turn);

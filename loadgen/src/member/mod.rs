@@ -174,14 +174,14 @@ impl Member {
         self.conclude(step, turn);
     }
 
-    /// The time of [`Member::deadline`] has come.
+    /// Called when the time of [`Member::deadline`] has come.
     pub fn wake(&mut self, context: &mut Context<'_>, output: &mut Output) {
         let turn = &mut Turn { context, output };
         let step = self.advance(turn);
         self.conclude(step, turn);
     }
 
-    /// [`Context::topics`] differ from those of the previous call.
+    /// Called when [`Context::topics`] differ from those of the previous call.
     pub fn topics_changed(&mut self, context: &mut Context<'_>, output: &mut Output) {
         self.wake(context, output);
     }

@@ -85,7 +85,8 @@ impl Offsets {
         self.heartbeat = begin(workload.heartbeat, |purpose| purpose == Purpose::Heartbeat);
     }
 
-    /// A new process starts: it has no requests in flight, and the ids of commits continue.
+    /// Called when a new process starts. It has no requests in flight, and the ids of commits
+    /// continue.
     pub(super) fn restart(&mut self, workload: Workload, turn: &mut Turn<'_, '_>) {
         *self = Self { next_commit: self.next_commit, paused: true, ..Self::default() };
         self.set_workload(workload, turn);
@@ -214,12 +215,13 @@ impl Offsets {
         }
     }
 
-    /// An extra heartbeat failed.
+    /// Called when an extra heartbeat has failed: loads wait for the back-off.
     pub(super) fn heartbeat_failed(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         core.failed(&mut self.retry, turn);
     }
 
-    /// Outstanding answers will be ignored, so the results of the commits are unknown.
+    /// Gives up all requests in flight: their answers will be ignored, so the results of their
+    /// commits are unknown.
     pub(super) fn abandon(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         for in_flight in std::mem::take(&mut self.in_flight) {
             if let Purpose::Commit { id } | Purpose::LastCommit { id } = in_flight.purpose {
@@ -232,8 +234,9 @@ impl Offsets {
         self.in_flight.iter().any(|one| matches!(one.purpose, Purpose::FirstFetch { .. }))
     }
 
-    /// No request is due while the process is not a member, for example while it waits for a
-    /// rebalance. While the coordinator is unreachable, requests are due and late instead.
+    /// Pauses the loads: no request is due while the process is not a member, for example while it
+    /// waits for a rebalance. While the coordinator is unreachable, requests are due and late
+    /// instead.
     pub(super) fn hold(&mut self) {
         self.paused = true;
     }

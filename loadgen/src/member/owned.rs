@@ -121,7 +121,8 @@ impl Owned {
         each.filter(|(_, position)| *position != UNKNOWN).collect()
     }
 
-    /// The member has read up to the offset `to` of a partition whose position is known.
+    /// Sets the position in a partition to `to`, if the position is known. The member has read up
+    /// to there.
     pub(super) fn moved(&mut self, partition: &Partition, to: i64) {
         if let Ok(at) = self.partitions.binary_search(partition)
             && self.positions[at] != UNKNOWN

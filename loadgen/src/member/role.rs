@@ -119,7 +119,7 @@ impl Role {
         }
     }
 
-    /// Outstanding answers will be ignored.
+    /// Gives up the requests in flight of the role: their answers will be ignored.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         match self {
             Self::Producer(producer) => producer.abandon(turn),
@@ -311,7 +311,7 @@ impl Role {
         }
     }
 
-    /// An extra heartbeat or its answer was lost.
+    /// Called when an extra heartbeat or its answer was lost.
     pub(super) fn extra_failed(&mut self) {
         match self {
             Self::Consumer(consumer) => consumer.membership.extra_failed(),
@@ -340,7 +340,7 @@ impl Role {
         }
     }
 
-    /// The subscription changed. A classic member notices this itself.
+    /// Called when the subscription has changed. A classic member notices this itself.
     pub(super) fn describe_again(&mut self) {
         match self {
             Self::Consumer(consumer) => consumer.membership.describe_again(),
@@ -358,8 +358,8 @@ impl Role {
         matches!(self, Self::Streams(streams) if streams.is_to_end())
     }
 
-    /// A commit with the current identity was refused. A member of a classic group acts on it. A
-    /// member of a consumer group waits for the answer to its next heartbeat.
+    /// Called when a commit with the current identity was refused. A member of a classic group acts
+    /// on the error. A member of a consumer group waits for the answer to its next heartbeat.
     pub(super) fn commit_refused(
         &mut self,
         error: ErrorCode,

@@ -70,7 +70,7 @@ fn longest(state: &LiveState) -> f64 {
     state.waiting_longest.as_secs_f64()
 }
 
-/// The requests since the last update, as in the live view.
+/// Adds the requests since the last update, as in the live view.
 fn requests(state: &LiveState, text: &mut Exposition) {
     let rates: Vec<_> =
         state.loads.iter().map(|load| ([("request", &*load.name)], load.per_second)).collect();

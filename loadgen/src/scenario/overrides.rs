@@ -39,7 +39,8 @@ impl Overrides {
         *self == Self::default()
     }
 
-    /// An error is one sentence about the option that can't be applied.
+    /// Applies the overrides to a scenario file. An error is one sentence about the option that
+    /// can't be applied.
     pub(super) fn apply(&self, file: &mut Table) -> Result<(), String> {
         if let Some(protocol) = &self.protocol {
             each(file, "group", &with_members, "--protocol", |group| {

@@ -109,7 +109,7 @@ impl Running {
         }
     }
 
-    /// In each group, one member requests the end of all members.
+    /// Makes one member of each group request the end of all its members.
     fn begin_shut_down(&mut self, of: &Of, now: Time, state: &mut RunState) {
         self.ending = state.plan.groups_named(&of.groups.0);
         let mut some = false;

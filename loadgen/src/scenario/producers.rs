@@ -24,7 +24,8 @@ pub(super) fn validate_backoff(backoff: Span, max: Span) -> Result<(), String> {
     })
 }
 
-/// A producer waits for the answers to one transaction before it begins the next.
+/// Validates the load of a producer. A producer waits for the answers to one transaction before it
+/// begins the next.
 pub(super) fn validate_load(load: Option<Load>) -> Result<(), String> {
     validate_any("produce", load)?;
     require(load.is_none_or(|load| load.in_flight == 1), || {

@@ -14,7 +14,7 @@ const SUBTOPOLOGIES: usize = 1_000;
 const STANDBYS: u32 = 100;
 const PARTITIONS: u32 = 100_000;
 
-/// An error is one sentence about the first mistake.
+/// Validates a streams group. An error is one sentence about the first mistake.
 pub(super) fn validate(group: &Group, topics: &[Topic]) -> Result<(), String> {
     let plain = group.static_members.is_none() && group.assignor.0.is_empty() && !group.regex;
     require(plain, || "a streams group has no static, assignor or regex".into())?;

@@ -47,7 +47,7 @@ impl Part {
 }
 
 impl Log {
-    /// Records were acquired. Returns the previous state of each of them.
+    /// Notes that records were acquired. Returns them in parts, with their state before.
     pub(super) fn acquired(
         &mut self,
         fetch: &Fetch<'_>,
@@ -74,7 +74,7 @@ impl Log {
         parts
     }
 
-    /// An acknowledgement was sent. From now on the lock may be released.
+    /// Notes that an acknowledgement was sent. From now on the lock may be released.
     pub(super) fn acknowledging(&mut self, event: &Event, batch: &AcknowledgedBatch) {
         for part in self.take(batch.first, batch.last) {
             let of = part.of.acknowledging(event.member, batch.how, event.at);
@@ -104,7 +104,7 @@ impl Log {
         stolen
     }
 
-    /// The member's locks of this session, or of all its sessions, have ended.
+    /// Ends the member's locks of this session, or of all its sessions.
     pub(super) fn free(&mut self, member: MemberIndex, session: Option<u32>, why: Freed, at: Time) {
         for run in self.runs.values_mut() {
             let its = |hold: &Hold| {
@@ -121,7 +121,7 @@ impl Log {
         self.lost_count += 1;
     }
 
-    /// The partition may have a new leader, which knows only durable state.
+    /// Ends all locks: the partition may have a new leader, which knows only durable state.
     pub(super) fn reloaded(&mut self, at: Time) {
         self.reloaded = at;
         self.fetch_lost(at);

@@ -209,7 +209,7 @@ impl Sharing {
         }
     }
 
-    /// A request of the session that was sent at `sent` was answered.
+    /// Notes that a request of the session, sent at `sent`, was answered at `arrived`.
     fn session_lives(
         &mut self,
         member: MemberIndex,

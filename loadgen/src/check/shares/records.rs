@@ -57,7 +57,7 @@ impl Records {
         Self { freed: self.freed.or(is_its.then_some((Freed::Release, at))), ..self }
     }
 
-    /// The last delivery has ended.
+    /// Notes that the last delivery has ended, unless it had ended before.
     pub(super) fn free(&mut self, why: Freed, at: Time) {
         if self.done.is_none() {
             self.freed.get_or_insert((why, at));

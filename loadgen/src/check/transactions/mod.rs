@@ -157,7 +157,7 @@ impl Transactions {
         }
     }
 
-    /// A reader got records of a transaction.
+    /// Judges records of a transaction that a reader got.
     fn returned(&mut self, event: &Event, record: &Returned, found: &mut Found) {
         let Some(reader) = self.readers.get_mut(&event.member) else { return };
         if !reader.follows(event, record, found) {
@@ -174,7 +174,7 @@ impl Transactions {
         }
     }
 
-    /// A reader has read a partition up to this offset.
+    /// Judges the transactions whose batches a reader passed when it read up to this offset.
     fn passed(&mut self, event: &Event, (partition, to): (Partition, i64), found: &mut Found) {
         let Some(reader) = self.readers.get_mut(&event.member) else { return };
         let from = reader.moved(partition, to);
@@ -187,8 +187,8 @@ impl Transactions {
         }
     }
 
-    /// The producer ended. It will not commit its open transactions, and its outstanding EndTxn
-    /// will not be answered.
+    /// Called when a producer has ended. It will not commit its open transactions, and its
+    /// outstanding EndTxn will not be answered.
     fn producer_ended(&mut self, event: &Event, found: &mut Found) {
         let of_producer = (event.member, 0)..=(event.member, u64::MAX);
         let ids: Vec<Id> = self.open.range(of_producer).map(|(id, _)| *id).collect();

@@ -90,7 +90,8 @@ impl Transaction {
         }
     }
 
-    /// EndTxn was called at `at`. From now on this reader must read the whole transaction.
+    /// Expects that this reader reads the whole transaction, because EndTxn was called at `at`.
+    /// Reports the transaction if the reader got records of it before.
     pub(super) fn expect(
         &mut self,
         member: MemberIndex,

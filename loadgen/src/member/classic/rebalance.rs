@@ -90,8 +90,8 @@ impl Classic {
         Ok(())
     }
 
-    /// The assignments by the leader. Empty for other members, and for a static leader that
-    /// returned and need not assign (KIP-814).
+    /// The assignments that this member makes as the leader. Empty if it is not the leader, or is a
+    /// static leader that returned and need not assign (KIP-814).
     fn assignments(
         &mut self,
         response: &JoinGroupResponse<'_>,

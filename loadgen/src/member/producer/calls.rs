@@ -111,7 +111,8 @@ impl Producer {
         Ok(())
     }
 
-    /// EndTxn is about to be sent, for the first time or again.
+    /// Called before EndTxn is sent. Reports the end of a transaction that readers read, unless the
+    /// same end was reported before.
     fn ending(&mut self, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = self.round.as_mut().filter(|_| self.plan.is_read) else { return };
         let (number, committed) = (round.number, !round.aborts);
@@ -227,8 +228,8 @@ impl Producer {
         }
     }
 
-    /// From now on the transaction can only be aborted. If the coordinator cannot know of the
-    /// transaction, there is nothing to abort, and the round ends at once.
+    /// Gives up the transaction, which can only be aborted from now on. If the coordinator cannot
+    /// know of the transaction, there is nothing to abort, and the round ends at once.
     fn abort(&mut self, arrived: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let (plan, now) = (self.transactions().copied(), turn.now());
         let (Some(round), Some(plan)) = (&mut self.round, plan) else { return };
@@ -240,7 +241,7 @@ impl Producer {
         }
     }
 
-    /// The epoch has to be raised before the next round begins.
+    /// Makes the producer request its id, with a raised epoch, before the next round begins.
     pub(super) fn forget_identity(&mut self) {
         if let Identity::Known(by) = self.identity {
             let former = self.transactions().map(|_| by);
@@ -292,7 +293,8 @@ impl Producer {
         }
     }
 
-    /// There will be no answer. The request is sent again once its destination is known.
+    /// Called when the request of a stage will not be answered. It is sent again once its
+    /// destination is known.
     pub(super) fn lost(&mut self, stage: Stage, core: &mut Core, turn: &mut Turn<'_, '_>) {
         core.failed(&mut self.retry, turn);
         match stage {

@@ -134,7 +134,8 @@ impl Producer {
         }
     }
 
-    /// Outstanding answers will be ignored. An open transaction counts as one without an end.
+    /// Gives up all requests in flight: their answers will be ignored. An open transaction counts
+    /// as one without an end.
     pub(super) fn abandon(&mut self, turn: &mut Turn<'_, '_>) {
         let round = self.round.take().filter(|_| self.transactions().is_some());
         turn.output.spans.extend(round.map(|round| round.span(turn.context.now, false)));
@@ -279,7 +280,7 @@ impl Producer {
         }
     }
 
-    /// The round has ended.
+    /// Ends the round, and reports its transaction if it was one.
     fn end(&mut self, ended: Time, core: &Core, turn: &mut Turn<'_, '_>) {
         let Some(round) = self.round.take() else { return };
         if let Some(schedule) = &mut self.schedule {

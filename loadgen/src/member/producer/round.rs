@@ -106,7 +106,7 @@ impl Round {
         self.delayed_now = self.delayed_now.max(answer.delayed);
     }
 
-    /// The stage ended with an answer that arrived at `arrived`. The next stage begins.
+    /// Begins the next stage. The previous stage ended with an answer that arrived at `arrived`.
     pub(super) fn next(&mut self, plan: &TransactionPlan, arrived: Time, now: Time) {
         self.delayed += std::mem::take(&mut self.delayed_now) + now.since(arrived);
         self.stage = match self.stage {
@@ -119,7 +119,7 @@ impl Round {
         };
     }
 
-    /// The transaction can only be aborted from now on.
+    /// Notes that the transaction can only be aborted from now on.
     pub(super) fn fail(&mut self) {
         (self.failed, self.aborts) = (true, true);
     }

@@ -238,7 +238,7 @@ impl Share {
         }
     }
 
-    /// The session was lost before it was closed. The next one begins after a back-off.
+    /// Ends a session that was lost before it was closed. The next one begins after a back-off.
     fn lost(&mut self, at: usize, core: &Core, turn: &mut Turn<'_, '_>) {
         self.ended(at, false, core, turn);
         core.failed(&mut self.sessions[at].retry, turn);

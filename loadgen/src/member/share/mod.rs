@@ -156,7 +156,8 @@ impl Share {
         }
     }
 
-    /// A leader refused these partitions: another node may lead them.
+    /// Called when a leader has refused these partitions. Another node may lead them, so the
+    /// leaders are looked up again.
     fn led_elsewhere(&mut self, partitions: &[Partition], core: &Core, turn: &mut Turn<'_, '_>) {
         self.leaders.forget();
         core.emit(turn, EventKind::LeaderLost { partitions: partitions.into() });

@@ -183,7 +183,7 @@ impl Streams {
         Tasks { active, standby: self.standby.clone(), warmup: self.warmup.clone() }
     }
 
-    /// The member has lost all its tasks.
+    /// Forgets the assignment and all tasks, which the member has lost.
     fn lose(&mut self) {
         (self.target, self.reconciling) = (None, Reconciling::nothing());
         (self.standby, self.warmup) = (Vec::new(), Vec::new());
