@@ -185,7 +185,8 @@ impl Profile {
         profile
     }
 
-    /// Half of all runs have an authorizer. All clients except users are then super users.
+    /// Draws the number of users. Half of all runs have users and thus an authorizer; all other
+    /// clients are then super users.
     fn restrict(&mut self, random: &mut Random) {
         self.clients.users = random.pick(&[0, 0, 2, 4]);
         if self.clients.users > 0 {

@@ -271,7 +271,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Called before a deletion of the group is requested.
+    /// Notes that a deletion of the group is about to be requested.
     pub(super) fn begin_deletion(&mut self) {
         self.doing = Doing::DeleteGroup;
     }

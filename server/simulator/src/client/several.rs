@@ -161,7 +161,7 @@ impl Several {
         }
     }
 
-    /// Each group of the shard is listed once, unless it may be gone.
+    /// Checks that each group of the shard is listed once, or not at all if it may be gone.
     fn listed(&self, listed: &[&str]) -> Result<(), String> {
         for book in self.books.iter().filter(|it| self.of_shard.iter().any(|of| of == it.group())) {
             let count = listed.iter().filter(|group| **group == book.group()).count();

@@ -226,7 +226,8 @@ impl Findings {
         self.0.push(Finding { operation, resource, name, is_granted });
     }
 
-    /// Kafka checks the topics only if the group is granted.
+    /// Notes whether the group, and whether each topic, is granted. Kafka checks the topics only if
+    /// the group is granted.
     fn of_group_and_topics<'p>(
         &mut self,
         group: &str,
@@ -253,8 +254,8 @@ fn group(of: usize) -> String {
     format!("user-group-{of}")
 }
 
-/// The answer for a topic that the client may not describe is the same whether the topic exists or
-/// not.
+/// Checks the answer for a topic that the client may not describe: it must be the same whether the
+/// topic exists or not.
 fn is_silent(topic: &MetadataResponseTopic<'_>) -> Result<(), String> {
     let says_nothing =
         topic.topic_id.is_zero() && topic.partitions.is_empty() && !topic.is_internal;

@@ -79,7 +79,8 @@ impl Disk {
         }
     }
 
-    /// A write of the process survives the kill, unless it was under way.
+    /// Applies a kill to a change. A change whose end the process was notified of survives. Other
+    /// changes survive in whole, in part, or not at all.
     fn survive_kill(
         &mut self,
         at: usize,

@@ -184,7 +184,7 @@ impl Judge {
         events.iter().for_each(|event| self.checker.observe(event));
     }
 
-    /// From now on only shards with these versions of their images run.
+    /// Notes that from now on only new shards run, with these versions of their images.
     pub(crate) fn watch_all(&mut self, image_versions: impl Iterator<Item = i64>) {
         self.watched = image_versions.map(Watched::new).collect();
     }

@@ -274,7 +274,7 @@ impl Node {
         disk.crash.misdirected = 0.0;
     }
 
-    /// From this time on no verdict arrives after the marker of its producer.
+    /// Sets the time from which no verdict arrives after the marker of its producer.
     pub(crate) fn end_late_verdicts(&mut self, time: u64) {
         self.verdicts_late_until = time;
     }

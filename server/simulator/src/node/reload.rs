@@ -78,7 +78,7 @@ impl Node {
         Ok(())
     }
 
-    /// Leaves messages in the mailbox for the new shard.
+    /// Handles the input of a failed shard, except messages: they wait for the new shard.
     fn drain_inbox(&mut self, running: &mut Running) -> Result<(), FileError> {
         let shard = self.turning();
         let inbox = std::mem::take(&mut shard.inbox).into_iter();

@@ -113,7 +113,7 @@ pub(crate) trait Machine: Sized {
     fn judge_last_start(world: &mut World<Self>) -> bool;
     /// Whether all effects of faults are over.
     fn has_recovered(world: &World<Self>) -> bool;
-    /// The states of share groups, for a violation.
+    /// The states of share groups, as text for a violation.
     fn share_states(world: &World<Self>) -> String;
 
     /// Whether the process runs and serves.

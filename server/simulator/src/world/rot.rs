@@ -134,7 +134,7 @@ impl World {
         self.inside.rot.directories.push(directory);
     }
 
-    /// Checks, now and then, that the shards have noticed the lost names.
+    /// Checks that the shards have noticed the lost names in time.
     pub(crate) fn judge_lost_names(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Checks, now and then, that the damaged batches are refused in time.
+    /// Checks that the damaged batches are refused in time.
     pub(crate) fn judge_damaged_batches(&mut self) {
         let now = self.sim.now();
         let waits = self.node.is_disk_stuck();

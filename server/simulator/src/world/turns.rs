@@ -62,8 +62,8 @@ impl World {
         }
     }
 
-    /// Called after a failed operation. The reactor ends the process if a write fails. Only the
-    /// disk knows what became of the write.
+    /// Called when the reactor ends the process because of a failed operation. If this was a write
+    /// or sync that must not fail, the process crashes. Any other error is a violation.
     pub(super) fn operation_failed(&mut self, number: u32, error: &FileError) {
         if self.node.take_failed_write() {
             self.sim.note(format_args!("shard {number} ends the process: {error}"));

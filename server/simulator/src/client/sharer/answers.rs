@@ -104,7 +104,8 @@ impl Sharer {
         Ok(())
     }
 
-    /// At rest, the group has finished if no partition has a lag.
+    /// Notes which partitions have no lag, and which have no start offset yet. At rest, the group
+    /// has finished if no partition has a lag.
     pub(super) fn described(
         &mut self,
         body: &DescribeShareGroupOffsetsResponse<'_>,

@@ -191,7 +191,8 @@ impl Sharer {
         self.assigned.clear();
     }
 
-    /// Notes that the held records of a session's partitions may be released.
+    /// Ends the session with a shard: reports this, and forgets the held records of the session's
+    /// partitions, which the end releases.
     fn end_session(&mut self, shard: u32, closed: bool) {
         let Some(session) = self.sessions.remove(&shard) else { return };
         self.reports.push(Delivery::SessionEnded { session: session.number, closed });
@@ -201,7 +202,7 @@ impl Sharer {
         }
     }
 
-    /// The member is slow: some locks end before it acknowledges.
+    /// Forgets some held offsets, like a slow member whose locks end before it acknowledges.
     fn forget_some(&mut self, random: &mut Random) {
         let forgotten = self.held.extract_if(.., |_, _| random.chance(0.5));
         self.forgotten.extend(forgotten.map(|((partition, _), _)| partition));

@@ -137,7 +137,7 @@ impl<M: Machine> World<M> {
 }
 
 impl World {
-    /// Like [`World::judge_rest`], for the last startup.
+    /// Like [`World::judge_rest`], for the state that the last startup has found.
     pub(in crate::world) fn judge_found(&mut self) {
         let images = self.node.shards().iter().map(|it| it.inspect().image().clone());
         let (records, images) = (self.node.found().to_vec(), Vec::from_iter(images));

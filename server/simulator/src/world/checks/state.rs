@@ -81,7 +81,7 @@ impl World {
         self.judge_restarted();
     }
 
-    /// Called after a clean stop.
+    /// Called after a clean stop. Checks that all operations of each shard are flushed.
     pub(crate) fn judge_clean_stop(&mut self) {
         for number in 0..self.node.shard_count() {
             let progress = self.node.shard(number).inspect().progress();

@@ -211,7 +211,7 @@ impl World<Loopback> {
         self.signal(Signal::STOP);
     }
 
-    /// Only time in which the process runs counts for a clean stop.
+    /// Fails the run if a clean stop takes too long. Only time in which the process runs counts.
     fn stop_overdue(&mut self, life: u32) {
         let overdue = self.node.paused_until + STOP_MAX;
         if self.node.process.life() != life || !self.node.is_stopping {
@@ -350,8 +350,8 @@ impl Machine for Loopback {
         match fact {}
     }
 
-    /// No client has a quota. Only a kill shows whether the changes that answers report are
-    /// durable.
+    /// Checks that no answer has a throttle time, because no client has a quota. Only a kill shows
+    /// whether the changes that answers report are durable.
     fn judge_answer(world: &mut World<Self>, _: u32, _: LinkId, asked: &Asked, frame: &[u8]) {
         let Ok(mut response) = read_response(asked.api, asked.version, frame) else { return };
         let is_throttled = response.throttle_time_ms().is_some_and(|ms| *ms > 0);
