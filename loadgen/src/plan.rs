@@ -352,7 +352,7 @@ pub struct Workload {
     /// Consumes the records of all owned partitions. Commits then contain the offsets that were
     /// read.
     pub records: Option<Fetching>,
-    /// Sends heartbeats beside those that keep the membership alive.
+    /// Sends heartbeats in addition to those that keep the membership alive.
     pub heartbeat: Option<Load>,
     /// Writes transactions, or for a producer without transactions, single requests.
     pub produce: Option<Load>,

@@ -336,7 +336,7 @@ impl Session {
     }
 
     /// Closes the rebalances of groups that have been stable for long enough. At the end it closes
-    /// those of all stable groups, and of groups without members.
+    /// the rebalances of all stable groups, and of groups without members.
     fn close_rebalances(&mut self, now: Time, ending: bool) {
         let Some(plan) = self.tools.conductor.plan() else { return };
         for &group in &self.groups {

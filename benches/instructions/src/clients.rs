@@ -14,7 +14,7 @@ pub(crate) const COUNT: u32 = 64;
 /// The wall clock at startup, in ms since the epoch.
 const BEGINNING_MS: i64 = 1_750_000_000_000;
 
-/// The time between two turns, in microseconds: that of a server under some load.
+/// The time between two turns in microseconds, as on a server under some load.
 const TURN_MICROS: u64 = 100;
 
 /// The limit of turns in which a request must be answered.

@@ -37,7 +37,7 @@ pub struct Target {
 /// A command to one core. `Driver::core_of` chooses the core.
 #[derive(Debug)]
 pub enum Command {
-    /// Creates the member and starts it at `at`, or restarts one that has stopped.
+    /// Creates the member and starts it at `at`, or restarts a member that has stopped.
     Start {
         at: Time,
         member: MemberPlan,

@@ -229,7 +229,8 @@ impl Owner for Echo {
     }
 }
 
-/// Whether `frame` is the one that was sent: API key and version, correlation id, and the rest.
+/// Whether `frame` equals the frame that was sent: API key and version, correlation id, and the
+/// rest.
 fn is_echo(frame: &[u8], sent: &[u8], correlation: i32) -> bool {
     frame.len() == sent.len()
         && frame[..4] == sent[..4]

@@ -23,7 +23,7 @@ pub(super) struct GroupMeasure {
     group: Group,
     members: HashMap<MemberIndex, Member>,
     partitions: HashMap<Partition, Holder>,
-    /// For share groups: the members that own each partition. `partitions` then stays empty.
+    /// For share groups: how many members own each partition. `partitions` then stays empty.
     sharing: Sharing,
     /// Members without partitions that had some, or may get some.
     waiting: BTreeSet<MemberIndex>,

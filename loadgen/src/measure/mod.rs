@@ -17,8 +17,8 @@
 //!   a member that ended before. At the end of the run, unfinished pauses count with their length
 //!   so far. A member that gives up some partitions and keeps others continues to consume, so it
 //!   does not pause.
-//! - **Partition-seconds without an owner** count while the group has members, including those of
-//!   crashed members.
+//! - **Partition-seconds without an owner** count while the group has members. The partitions of a
+//!   crashed member have no owner.
 
 mod clients;
 mod consumed;

@@ -119,8 +119,8 @@ impl Classic {
         }
     }
 
-    /// Sends SyncGroup a second time, if this member is one of those that repeat it. The repetition
-    /// must have no effect.
+    /// Sends SyncGroup a second time, if this member has to repeat it ([`super::repeat`]). The
+    /// repetition must have no effect.
     fn repeat(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         let ready = matches!(self.phase, Phase::Stable) && self.in_flight.is_none();
         let Some(node) = core.lookup.node().filter(|_| ready && self.repeat.is_due()) else {
@@ -204,7 +204,7 @@ impl Classic {
         self.is_member().then_some((&self.member_id, self.generation))
     }
 
-    /// A heartbeat that the load sends beside the regular ones.
+    /// A heartbeat that the load sends in addition to the regular heartbeats, with its version.
     pub(super) fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         messages::heartbeat(self, core, turn)
     }

@@ -282,7 +282,8 @@ impl Consuming {
         Ok(())
     }
 
-    /// Handles an error: one that clients retry is counted, any other ends the member.
+    /// Handles an error. If clients retry after it, the error is counted. Any other error ends the
+    /// member.
     fn refused(
         &mut self,
         error: ErrorCode,

@@ -46,7 +46,8 @@ pub(super) trait Heartbeating {
         Ok(())
     }
 
-    /// A heartbeat that only keeps the member alive, beside the regular heartbeats.
+    /// A heartbeat that the load sends in addition to the regular heartbeats, with its version. It
+    /// only keeps the member alive.
     fn extra_heartbeat(&self, core: &Core, turn: &Turn<'_, '_>) -> Step<(i16, Request)> {
         let version = self.membership().version(core, turn)?;
         Ok((version, self.minimal_request(core)))

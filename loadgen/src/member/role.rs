@@ -245,7 +245,8 @@ impl Role {
         Some(Identity { member_id, epoch })
     }
 
-    /// A heartbeat beside the regular ones, with its version.
+    /// A heartbeat that the load sends in addition to the regular heartbeats, with its version.
+    /// `None` if the role has none.
     pub(super) fn extra_heartbeat(
         &self,
         core: &Core,

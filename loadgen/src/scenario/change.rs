@@ -143,8 +143,8 @@ pub(super) fn validate(
     })
 }
 
-/// Checks an assignor. If the change names no protocol, members keep that of the table or of an
-/// earlier change.
+/// Checks an assignor. If the change names no protocol, members keep the protocol of the table or
+/// of an earlier change.
 fn validate_assignor(change: &Change, group: &Group) -> Result<(), String> {
     if change.assignor.0.is_empty() {
         return Ok(());

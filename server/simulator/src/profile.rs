@@ -246,7 +246,7 @@ impl Profile {
     }
 
     /// The time within which all groups have to settle without faults: a multiple of the sum of the
-    /// timeouts for which members may wait one after the other.
+    /// timeouts for which members may wait one after the other, and a minute.
     pub(crate) fn patience(&self) -> u64 {
         let ClientProfile { session_timeout, rebalance_timeout, request_timeout, .. } =
             self.clients;

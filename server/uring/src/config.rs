@@ -52,8 +52,8 @@ pub(crate) const SPARE_BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// The most spare slice buffers that are kept for reuse, and the size with which they are created.
 pub(crate) const SPARE_SLICES_MAX: usize = 32;
 pub const SPARE_SLICE_BYTES_MAX: usize = 256 * 1024;
-/// The bytes that are read ahead after a part of a file that was not in the page cache. The size is
-/// that of a slice, and twice the kernel's default.
+/// The number of bytes that are read ahead after a part of a file that was not in the page cache:
+/// as many as a slice has, and twice the kernel's default.
 pub(crate) const READ_AHEAD_BYTES: u32 = 256 * 1024;
 /// A turn starts no more slices after it has started this many bytes, which take some 200
 /// microseconds.

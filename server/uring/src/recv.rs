@@ -74,7 +74,7 @@ impl Receiving {
     }
 }
 
-/// Connections that are queued for a receive, each with the time since when.
+/// Connections that are queued for a receive, each with the time since which it has been queued.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     little: VecDeque<(ConnId, Instant)>,

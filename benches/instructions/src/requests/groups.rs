@@ -136,7 +136,7 @@ pub(super) struct Modern<P> {
     protocol: PhantomData<P>,
 }
 
-/// A protocol whose members use heartbeats only: that of consumer, share and streams groups.
+/// A protocol whose members use heartbeats only, as in consumer, share and streams groups.
 pub(super) trait Protocol {
     /// The version of the heartbeat request.
     const VERSION: i16;

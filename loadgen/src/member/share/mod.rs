@@ -110,7 +110,7 @@ impl Share {
         self.membership.is_idle() && self.sessions.is_empty()
     }
 
-    /// Whether this member is one of those that process slowly.
+    /// Whether this member is slow to process records.
     fn is_slow(&self, member: MemberIndex) -> bool {
         // Neighbours are in the same group, so each group gets its part of the slow members.
         const MILLION: u64 = 1_000_000;

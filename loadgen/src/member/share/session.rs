@@ -14,7 +14,7 @@ use crate::plan::{AcknowledgeBy, Acquire, Partition};
 use crate::time::Time;
 use muster_codec::ApiKey;
 
-/// The session epochs of a request that opens a session, and of one that closes it.
+/// The session epochs of the requests that open and that close a session.
 pub(super) const OPEN: i32 = 0;
 const CLOSE: i32 = -1;
 

@@ -13,7 +13,7 @@ const POINTS: usize = 400;
 /// If there are more marks than this, they are combined by phase and kind.
 const MARKS: usize = 12;
 
-/// At most [`POINTS`] points. Each has the worst values of those that it replaces: the fewest
+/// At most [`POINTS`] points. Each has the worst values of the points that it replaces: the fewest
 /// stable members, the most partitions without an owner, the highest p99. For rates it has the
 /// mean.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {

@@ -64,8 +64,8 @@ impl Share {
         }
     }
 
-    /// The configs of the group: those that are named here, and one that makes members read from
-    /// the first record on.
+    /// The configs to set for the group: the configs of this table, and `share.auto.offset.reset`,
+    /// so that members read from the first record on.
     pub(in crate::scenario) fn configs(&self) -> Vec<(String, String)> {
         let configs = [
             ("share.auto.offset.reset", "earliest".to_owned()),

@@ -63,8 +63,8 @@ impl Granter {
         [self.created, self.deleted]
     }
 
-    /// Checks that the cluster has all ACLs that certainly exist, and no others than those that may
-    /// exist.
+    /// Checks the ACLs of the cluster: the ACLs that certainly exist are there, and all that are
+    /// there may exist.
     ///
     /// # Errors
     /// The ACLs contradict earlier answers.

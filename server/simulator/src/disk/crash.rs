@@ -63,7 +63,7 @@ impl Disk {
         }
     }
 
-    /// Loses some new names, and brings some removed ones back.
+    /// Loses some new names, and brings some removed names back.
     fn forget_names(&mut self, random: &mut Random, coverage: &mut Coverage) {
         for path in std::mem::take(&mut self.created) {
             if random.chance(0.5) {
@@ -174,8 +174,8 @@ fn fate(faults: &CrashFaults, random: &mut Random) -> Fate {
     if random.chance(0.5) { Fate::Kept } else { Fate::Lost }
 }
 
-/// The write of some of its blocks: the first ones, the last ones, all but one, or a random
-/// selection.
+/// The parts of a torn write that reach the disk: the first blocks, the last blocks, all blocks but
+/// one, or a random selection.
 fn torn(offset: u64, data: &[u8], block: usize, random: &mut Random) -> Vec<What> {
     let count = data.len().div_ceil(block) as u64;
     let (kind, cut) = (random.below(4), random.below(count + 1));
