@@ -54,7 +54,7 @@ impl Rolling {
         self.waiting.is_empty() && self.batch.is_empty()
     }
 
-    /// Batches follow at this interval, whether the group is stable or not.
+    /// Plans all batches now, one per `every`, whether the group is stable between them or not.
     pub(super) fn in_step(mut self, every: Duration, now: Time, state: &mut RunState) {
         let mut at = now;
         while !self.waiting.is_empty() {

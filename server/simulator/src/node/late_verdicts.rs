@@ -58,7 +58,7 @@ fn mail((from, letter): LateVerdict) -> Message {
     Message::Letters { from, letters: vec![letter] }
 }
 
-/// The producer of a verdict.
+/// The producer whose verdict `letter` carries. `None` for any other letter.
 fn asking_producer(letter: &Letter) -> Option<i64> {
     match letter {
         Letter::ToSlot { message, .. } => match &message.body {
@@ -69,7 +69,7 @@ fn asking_producer(letter: &Letter) -> Option<i64> {
     }
 }
 
-/// The producer of a marker.
+/// The producer whose transaction is ended by the marker in `letter`. `None` for any other letter.
 fn ended_producer(letter: &Letter) -> Option<i64> {
     match letter {
         Letter::ToSlot { message, .. } => match &message.body {

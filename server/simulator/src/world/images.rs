@@ -25,7 +25,7 @@ impl World {
         if !file.starts_with(&directory) || !self.inside.images.is_wanted() {
             return;
         }
-        // If a write to the log was misdirected, startup may refuse the log.
+        // Startup may refuse the log if a write to it was misdirected, or if damage is outstanding.
         let is_damaged = self.inside.rot.is_outstanding();
         let is_misdirected = self.node.coverage().count(Seen::MisdirectedWrite) > 0;
         if is_misdirected || self.sim.is_violated() || is_damaged {
