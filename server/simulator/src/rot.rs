@@ -62,9 +62,10 @@ pub(crate) struct Rot {
     pub(crate) every: u64,
     /// The damaged logs, by shard.
     pub(crate) logs: BTreeMap<u32, DamagedLog>,
-    /// The damaged batches of partitions that are not refused yet.
+    /// The damaged batches of user topics that no shard has refused yet.
     pub(crate) batches: Vec<DamagedBatch>,
-    /// The segments of partitions that have lost their names while this process runs.
+    /// The segments of user topics that lost their names while this process runs, until a shard
+    /// notices the loss.
     pub(crate) names: Vec<LostName>,
     /// The directories of partitions that were moved away while this process runs.
     pub(crate) directories: Vec<PathBuf>,
@@ -148,12 +149,12 @@ impl Rot {
         }
     }
 
-    /// Whether a log is damaged, and not rewritten.
+    /// Whether the log of a shard is damaged, and the damage is not repaired yet.
     pub(crate) fn is_outstanding(&self) -> bool {
         !self.logs.is_empty()
     }
 
-    /// Whether all damage was found.
+    /// Whether no damage is left that the shards have to find or repair.
     pub(crate) fn is_over(&self) -> bool {
         self.logs.is_empty() && self.batches.is_empty() && self.names.is_empty()
     }

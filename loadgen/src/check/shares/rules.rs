@@ -245,7 +245,7 @@ impl Sharing {
         }
     }
 
-    /// Judges a start offset that a request sent at `sent` has read, and keeps it.
+    /// Judges the start offset that a request sent at `sent` has read, and keeps it.
     pub(super) fn starts_at(
         &mut self,
         event: &Event,

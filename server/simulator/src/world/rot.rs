@@ -23,8 +23,9 @@ impl World {
     }
 
     /// Plans the next damage, and damages a user topic, the new segments of compactions, or the log
-    /// of a shard. A log is spared if its shard may have less in memory than was acknowledged, or
-    /// if earlier damage of the log is not repaired.
+    /// of a shard. A log is spared if its shard may have less in memory than was acknowledged, if
+    /// earlier damage of the log is not repaired, or if any snapshot that the last startup read may
+    /// be damaged.
     pub(crate) fn rot(&mut self) {
         if !self.is_chaos() {
             return;
@@ -158,7 +159,8 @@ impl World {
         }
     }
 
-    /// Checks a file that a shard has created: its name must not be a lost one.
+    /// Checks a file that a shard has created: it must not have the name of a lost file whose loss
+    /// no shard has noticed, nor be in a directory that was moved away.
     pub(super) fn judge_new_file(&mut self, path: &Path) {
         if self.inside.rot.names.iter().any(|lost| lost.path == path) {
             let path = path.display();
@@ -243,7 +245,7 @@ impl World {
         let is_in_place =
             self.node.disk().look(&log.path).is_some_and(|(inode, _)| inode == log.inode);
         log.is_gone = !is_in_place;
-        // Compaction has replaced the file.
+        // Compaction has replaced the damaged file before the damage was found.
         let is_replaced = log.damage != Damage::LostName && !is_in_place && !log.is_found;
         if log.is_over() || is_replaced {
             self.sim.add(Seen::LogRewritten, u64::from(log.is_rewritten));
