@@ -182,7 +182,7 @@ impl EventKind {
 #[serde(from = "(Partition, i64, u32)", into = "(Partition, i64, u32)")]
 pub struct Written {
     pub partition: Partition,
-    /// The offset of its first record. -1 if the broker did not return it.
+    /// The offset of the first record. -1 if the broker did not return it.
     pub offset: i64,
     pub records: u32,
 }

@@ -27,7 +27,7 @@ pub(super) const SLACK: Duration = Duration::from_secs(8);
 /// A real client process beside the simulated members.
 pub(super) struct Client {
     pub(super) name: Arc<str>,
-    /// When its last line was read.
+    /// The time when the last line that the client printed was read.
     heard: Time,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Write {
     pub(super) of: Source,
     pub(super) value: i64,
     pub(super) sent: Time,
-    /// When it was answered; [`Time::MAX`] until then.
+    /// The time when the write was answered; [`Time::MAX`] until then.
     pub(super) at: Time,
     /// The next commit that the same member sent after this one was answered. It is often sent in
     /// the same moment, so times alone do not show which was first.

@@ -126,7 +126,8 @@ impl Clients {
         !self.running.is_empty()
     }
 
-    /// Takes the lines and the ends of clients. `now` is the time of the run.
+    /// Handles lines that clients have printed, at most [`LINES`] of them, and the ends of clients.
+    /// Returns their events, ordered by time. `now` is the time of the run.
     pub fn news(&mut self, now: Time, topics: &Topics) -> News {
         let mut news = News::default();
         self.announce(now, &mut news);
@@ -239,7 +240,7 @@ impl Running {
         }
     }
 
-    /// Whether its end is known and was announced.
+    /// Whether the client has ended. If so, adds its end to `news`.
     fn has_ended(&mut self, now: Time, news: &mut News) -> bool {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             self.process.signal(true);

@@ -72,10 +72,11 @@ pub(super) struct Waiting {
     pub(super) slot: u32,
     pub(super) life: u32,
     pub(super) token: u32,
-    /// When it was queued. `written` is when it was written to its socket.
+    /// The time when the request was queued. `written` is the time when it was written to its
+    /// socket.
     pub(super) sent: Time,
     written: Option<Time>,
-    /// How late the load machine queued it.
+    /// How much later than planned the load machine queued the request.
     late: Duration,
     pub(super) due: Time,
     pub(super) every: Option<Duration>,
@@ -87,7 +88,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Whether it was written to its socket. False if the connection could not be opened.
+    /// Whether the request was written to its socket. False if the connection could not be opened.
     pub(super) fn was_sent(&self) -> bool {
         self.written.is_some()
     }

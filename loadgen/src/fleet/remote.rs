@@ -37,7 +37,7 @@ pub struct Worker {
     pub address: String,
     pub host: String,
     pub cores: usize,
-    /// The maximum error of its clock's difference.
+    /// The maximum error of the known difference between the worker's clock and this machine's.
     pub clock_error: Duration,
 }
 
@@ -57,7 +57,7 @@ struct Remote {
     first: usize,
     stream: TcpStream,
     alignment: Arc<Mutex<Alignment>>,
-    /// The groups that were sent to it.
+    /// The groups whose plans were sent to the worker.
     groups: HashMap<GroupIndex, Arc<GroupPlan>>,
     asked: Instant,
     loss: Loss,

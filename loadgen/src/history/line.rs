@@ -70,7 +70,7 @@ pub struct Group {
     pub session_timeout: Duration,
     #[serde(rename = "rebalance_timeout_ms", with = "milliseconds")]
     pub rebalance_timeout: Duration,
-    /// The number of partitions of its topics. All of them should have an owner.
+    /// The number of partitions of the group's topics. Each of them should have an owner.
     pub partitions: u32,
     /// The maximum error of times of events of different members. Above zero if members ran on
     /// several machines.

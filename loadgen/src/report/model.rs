@@ -204,7 +204,7 @@ pub struct Worker {
     pub address: String,
     pub host: String,
     pub cores: u32,
-    /// The maximum error of the times of its events.
+    /// The maximum error of the times of the worker's events, in milliseconds.
     pub clock_error: f64,
 }
 
@@ -291,11 +291,11 @@ pub struct Client {
     /// The rebalance callbacks of the client. The first of them are kept in full.
     pub callbacks: Vec<Callback>,
     pub callbacks_count: u64,
-    /// The number of its partitions now.
+    /// The number of partitions that the client has now.
     pub partitions: u32,
-    /// The highest number of partitions that it had.
+    /// The highest number of partitions that the client had at one time.
     pub partitions_max: u32,
-    /// When it ended. `None` if its end was not seen.
+    /// The time when the client ended. `None` if its end was not seen.
     pub ended: Option<f64>,
     /// How the client ended, such as `exit status 0` or `signal 9`.
     pub how: Option<String>,

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     pub name: &'static str,
-    /// The text of its file.
+    /// The text of the scenario's file.
     pub toml: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub fn built_in(name: &str) -> Option<&'static BuiltIn> {
 }
 
 impl BuiltIn {
-    /// The description in its file, one line.
+    /// The description that the scenario's file contains, one line.
     pub fn description(&self) -> String {
         let file = toml::from_str::<super::Scenario>(self.toml);
         file.map_or_else(|error| error.to_string(), |scenario| scenario.description)

@@ -32,7 +32,8 @@ pub(super) struct Running {
     ending: Vec<GroupIndex>,
     /// When this phase was last busy. Groups count as stable from then at the earliest.
     last_news: Time,
-    /// When its last planned action is due. Its limit counts from then.
+    /// The time when the last planned action of the phase is due. The phase's limit counts from
+    /// then.
     planned: Time,
     /// A sentence on each action that had no members to act on.
     warnings: Vec<String>,

@@ -30,7 +30,7 @@ pub struct Outcome {
     /// disk from which the server need not start.
     pub refused: bool,
     pub coverage: Coverage,
-    /// The counters of all shards at the ends of their processes.
+    /// The sums of the counters of all shards in processes that have ended.
     pub counters: Totals,
 }
 

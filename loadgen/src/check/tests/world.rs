@@ -39,7 +39,7 @@ struct Slot<B> {
     behaviour: B,
     is_static: bool,
     up: bool,
-    /// The number of its starts.
+    /// The number of times that the member has started.
     life: u32,
     connection: u32,
     /// Whether the connection loses all requests and answers from now on.

@@ -46,9 +46,9 @@ pub(super) struct Progress {
     records: Vec<(Partition, u32)>,
     /// The first event in which the reader got records of the transaction.
     first: Option<Event>,
-    /// The time when its last records arrived.
+    /// The time when the last of these records arrived.
     arrived: Time,
-    /// Whether it was counted as visible.
+    /// Whether the transaction was counted as visible to the reader.
     is_counted: bool,
 }
 

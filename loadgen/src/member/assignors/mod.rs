@@ -34,7 +34,7 @@ pub struct MemberSubscription {
     /// The partitions that the member claims to own (with the sticky assignor: to have owned), in
     /// any order. They are not trusted.
     pub owned: Vec<Partition>,
-    /// The generation in which these partitions were assigned to it, or [`NO_GENERATION`].
+    /// The generation in which `owned` was assigned to the member, or [`NO_GENERATION`].
     pub generation: i32,
 }
 
@@ -108,7 +108,7 @@ struct Member<'a> {
 
 struct SubscribedTopic {
     index: TopicIndex,
-    /// The index of its first partition among all partitions of the group.
+    /// The index of the topic's first partition among all partitions of the group.
     first: u32,
     partitions: u32,
 }

@@ -47,7 +47,7 @@ pub(super) enum Stage {
 pub(super) struct Batch {
     pub(super) place: usize,
     pub(super) state: BatchState,
-    /// The offset of its first record; -1 while it is unknown.
+    /// The offset of the first record; -1 while it is unknown.
     pub(super) offset: i64,
 }
 

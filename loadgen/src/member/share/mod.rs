@@ -62,7 +62,8 @@ impl Share {
         self.send(core, turn)
     }
 
-    /// Closes its sessions. The last requests acknowledge the records that it has processed.
+    /// Closes all sessions of the member. The last request of each session acknowledges the records
+    /// that the member has processed.
     pub(super) fn finish(&mut self, core: &mut Core, turn: &mut Turn<'_, '_>) -> Step {
         self.closing = true;
         self.send(core, turn)

@@ -28,13 +28,13 @@ pub struct Streams {
 pub struct Subtopology {
     /// Names of topic tables.
     pub sources: Words,
-    /// The names of the repartition topics that it writes to.
+    /// The names of the repartition topics that the subtopology writes to.
     pub sinks: Words,
-    /// The names of the repartition topics that it reads.
+    /// The names of the repartition topics that the subtopology reads.
     pub repartitions: Words,
-    /// The partition count of the repartition topics that it reads. 0 leaves it to the coordinator.
+    /// The partition count of each topic in `repartitions`. 0 lets the coordinator choose it.
     pub partitions: u32,
-    /// The names of its stores. Each store has a changelog topic.
+    /// The names of the subtopology's stores. Each store has a changelog topic.
     pub stores: Words,
     /// Whether all topics that the subtopology reads must have equal partition counts, as for a
     /// join.

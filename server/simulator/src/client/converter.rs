@@ -11,7 +11,7 @@ use muster_codec::messages::{
 };
 use muster_codec::{Bytes, ErrorCode, Request, Response};
 
-/// Bytes that the classic member adds to its subscription, at most.
+/// The maximum number of bytes of user data that the classic member adds to its subscription.
 const USER_DATA_MAX: u64 = 2_000;
 
 const SESSION_MS: i32 = 6_000;

@@ -66,7 +66,7 @@ impl SimClient {
 }
 
 impl Raw {
-    /// The books of its groups.
+    /// The books of the client's groups.
     pub(crate) fn books(&self) -> &[Committer] {
         match self {
             Self::Committer(committer) => std::slice::from_ref(committer),

@@ -75,7 +75,7 @@ fn kind(number: Option<Number>, is_chaos: bool, random: &mut Random) -> Kind {
     }
 }
 
-/// Consecutive offsets become one batch, with a type for each offset if the types differ.
+/// Puts consecutive offsets into one batch, with a type for each offset if the types differ.
 fn in_batches(chosen: &[Acknowledgement]) -> Vec<AcknowledgementBatch> {
     let runs = chosen.chunk_by(|a, b| b.offset == a.offset + 1);
     let batch = |run: &[Acknowledgement]| {
