@@ -357,7 +357,7 @@ pub struct GroupTimes {
 }
 
 impl GroupTimes {
-    /// The values that are safe for both.
+    /// The values that are safe for both brokers: the shorter session, and the longer interval.
     pub fn and(self, other: Option<Self>) -> Self {
         let other = other.unwrap_or(self);
         Self {

@@ -46,8 +46,8 @@ enum Link {
     /// Coordinator lookups of the members whose slot modulo [`LOOKUPS`] is this number. A member's
     /// slot is its place on its core: its index divided by the number of cores.
     Lookup(u32),
-    /// Requests of a bundle to this node. A bundle has `members_per_connection` members, and its
-    /// number is their slot divided by that.
+    /// Requests of a bundle to this node. A bundle has `members_per_connection` members. Its number
+    /// is the slot of any of them, divided by `members_per_connection`.
     Members(NodeIndex, u32),
     /// Requests of the bundle with this number to this node that wait for records.
     Records(NodeIndex, u32),

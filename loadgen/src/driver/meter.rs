@@ -38,11 +38,11 @@ pub(super) struct Meter {
 pub(super) struct Moments {
     pub(super) queued: Time,
     pub(super) written: Time,
-    /// When its answer arrived, or when it was read if the arrival is not known.
+    /// The time when the answer arrived, or when it was read if the arrival is not known.
     pub(super) arrived: Time,
-    /// How long its answer waited to be read, if known.
+    /// How long the answer waited to be read, if known.
     pub(super) waited: Option<Duration>,
-    /// How late the load machine wrote it.
+    /// How much later than planned the load machine wrote the request.
     pub(super) delayed: Duration,
 }
 

@@ -325,7 +325,8 @@ impl Role {
         }
     }
 
-    /// Requests the end of all members of its application. Returns whether the role can do so.
+    /// Asks the coordinator to end all members of the streams application. Returns false for a role
+    /// that has no application.
     pub(super) fn ask_for_shutdown(&mut self) -> bool {
         match self {
             Self::Streams(streams) => {
@@ -354,7 +355,7 @@ impl Role {
         }
     }
 
-    /// Whether the coordinator asks all members of its application to end.
+    /// Whether the coordinator asks all members of the streams application to end.
     pub(super) fn is_to_end(&self) -> bool {
         matches!(self, Self::Streams(streams) if streams.is_to_end())
     }

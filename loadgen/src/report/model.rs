@@ -376,7 +376,7 @@ pub struct Violation {
     pub group: String,
     /// The violation in one sentence.
     pub what: String,
-    /// The lines of the history that prove it, oldest first.
+    /// The lines of the history that prove the violation, oldest first.
     pub events: Vec<serde_json::Value>,
 }
 

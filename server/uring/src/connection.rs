@@ -38,7 +38,7 @@ impl Connection {
     }
 }
 
-/// Slots, and a list of the free ones.
+/// Slots of connections, and the indexes of the free slots.
 pub(crate) struct Table {
     slots: Vec<Connection>,
     free: Vec<u32>,

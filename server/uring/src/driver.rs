@@ -36,7 +36,8 @@ pub trait Driver {
     /// The next event with priority over all others.
     fn next_first(&mut self) -> Option<Event<Self::Data>>;
 
-    /// The next of the other events. Events that are not taken remain for the next turn.
+    /// The next event that [`Self::next_first`] does not return. Events that are not taken
+    /// remain for the next turn.
     fn next_other(&mut self) -> Option<Event<Self::Data>>;
 
     /// Whether [`Self::next_other`] may have an event.

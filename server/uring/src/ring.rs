@@ -161,7 +161,8 @@ impl Ring {
         }
     }
 
-    /// The next of the other events. Events that are not taken remain for the next turn.
+    /// The next event that [`Self::next_first`] does not return. Events that are not taken
+    /// remain for the next turn.
     pub fn next_other(&mut self) -> Option<Event> {
         loop {
             let Some((completion, _)) = self.later.pop_front() else {

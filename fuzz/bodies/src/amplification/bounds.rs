@@ -6,10 +6,10 @@ use muster_codec::ApiKey;
 /// The bound for one request of an API.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bound {
-    /// The bytes of memory and of the answer that any request may take.
+    /// The memory that any request may take, and the size of its answer, apart from `factor`.
     pub memory_bytes: usize,
     pub answer_bytes: usize,
-    /// Additional bytes of both for each byte of the request.
+    /// The bytes that each byte of the request adds to both bounds.
     pub factor: usize,
 }
 

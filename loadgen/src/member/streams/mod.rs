@@ -96,8 +96,8 @@ impl Streams {
         self.asks_for_shutdown = true;
     }
 
-    /// Takes the statuses of an answer. Returns true if the member may process now and could not
-    /// before, or the other way round.
+    /// Takes the statuses of an answer. Returns whether they allow processing that was forbidden,
+    /// or forbid processing that was allowed.
     fn hold(
         &mut self,
         statuses: &[StreamsGroupStatus<'_>],

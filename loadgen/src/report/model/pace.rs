@@ -8,11 +8,11 @@ use super::Latency;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Pace {
     /// How late the timers of all cores fired. The requests of a late timer were sent late, and
-    /// their latency includes that.
+    /// their latency includes this delay.
     pub late: Latency,
     /// How long the turns of all cores took. Answers that arrived during a turn had to wait.
     pub turns: Latency,
-    /// How long requests waited to be written. Their latency includes that.
+    /// How long requests waited to be written. Their latency includes this wait.
     #[serde(default)]
     pub writing: Latency,
     /// How long answers waited to be read. Latencies do not include this: they end when the kernel

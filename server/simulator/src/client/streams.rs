@@ -5,7 +5,7 @@ use loadgen::plan::{InternalTopic, StreamsPlan, Subtopology, Topology};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The sources of all topologies.
+/// The source topics of all topologies.
 pub(crate) const SOURCES: [&str; 2] = ["streamed-0", "streamed-1"];
 
 /// The state of a group's topics.
@@ -15,7 +15,7 @@ pub(crate) enum Readiness {
     Ready(u32),
     /// Internal topics are missing, and the server creates them.
     Lacking,
-    /// A source is missing, or an internal topic has the wrong number of partitions.
+    /// A source topic is missing, or an internal topic has the wrong number of partitions.
     Hindered,
 }
 

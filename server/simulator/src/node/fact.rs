@@ -60,7 +60,7 @@ pub(crate) struct Write {
 /// The connections of a shard that wait for a turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunQueues {
-    /// The connections that come first, and the others, in their order.
+    /// The connections that have priority, and all others, each in the order of their turns.
     pub(crate) queues: [Vec<ConnectionId>; 2],
     /// The number of requests that the shard has handled.
     pub(crate) handled: u64,

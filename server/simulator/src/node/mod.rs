@@ -145,7 +145,7 @@ impl Node {
         self.effects.pop_front()
     }
 
-    /// The times of both clocks.
+    /// The times of the monotonic clock and of the wall clock.
     pub(crate) fn clocks(&self) -> Times {
         let (now, micros) = (self.now_ms(), self.now);
         Times { now, wall: Wall(now + self.process.wall_ahead_ms), micros, jumped_ms: 0 }

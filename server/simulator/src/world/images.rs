@@ -77,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Counts the images by the other work that was under way.
+    /// Counts the images that were tried during a recovery, compaction or snapshot of the shard.
     fn count_images_in(&mut self, shard: u32, directory: &Path, tried: u64) {
         let is_recovering = self.node.shard(shard).is_recovering();
         let has = |name| self.node.disk().has(&directory.join(name));

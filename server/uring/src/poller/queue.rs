@@ -30,7 +30,7 @@ pub(super) struct Queue {
     first: VecDeque<Entry>,
     much: VecDeque<(Entry, Instant)>,
     other: VecDeque<(Entry, Instant)>,
-    /// Whether the last entry of the others came from `much`.
+    /// Whether the entry that was last taken from `much` or `other` came from `much`.
     was_much: bool,
     /// Connections with more bytes than a receive took. They have to wait for the next turn.
     left: VecDeque<(ConnId, Instant)>,
@@ -107,7 +107,7 @@ impl Queue {
         self.left.len()
     }
 
-    /// The time of the oldest entry among the others and the deferred connections.
+    /// The time of the oldest entry in `much`, `other` and `left`.
     pub(super) fn since(&self) -> Option<Instant> {
         let others = [self.much.front(), self.other.front()].into_iter().flatten();
         let left = self.left.front().map(|(_, since)| *since);
