@@ -5,7 +5,7 @@ use muster_codec::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtoc
 
 const GRANTED_PER_BYTE: usize = 32;
 
-/// The newest version. Later versions are read as this one.
+/// The newest version of subscriptions and assignments. Later versions are read as this version.
 const NEWEST: i16 = 3;
 
 pub fn run(input: &[u8]) {

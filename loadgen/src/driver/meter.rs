@@ -252,8 +252,8 @@ fn share_heartbeat(request: &ShareGroupHeartbeatRequest<'_>) -> RoundTrip {
     }
 }
 
-/// A member joins with epoch 0 and leaves with -1 or -2. It sends its subscription when that
-/// changes.
+/// Joins (epoch 0), leaves (-1 or -2) and heartbeats that change the subscription count as
+/// [`RoundTrip::ConsumerJoin`].
 fn consumer_heartbeat(request: &ConsumerGroupHeartbeatRequest<'_>) -> RoundTrip {
     let changes =
         request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();

@@ -13,7 +13,7 @@ use crate::time::Time;
 
 /// The maximum number of lost requests that are kept per member.
 const LOST_MAX: usize = 64;
-/// A younger request counts as in flight, not as unanswered.
+/// The minimum age of a request that counts as unanswered. A younger one counts as in flight.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
 /// A request that was due and has no answer.

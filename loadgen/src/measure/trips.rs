@@ -26,7 +26,7 @@ pub(super) struct Trips {
 /// The core number of round trips that involve several cores.
 pub(super) const OF_NO_CORE: usize = usize::MAX;
 
-/// A younger transaction counts as in flight.
+/// The minimum age of a transaction that counts as unread. A younger one counts as in flight.
 const WAITING_LEAST: Duration = Duration::from_secs(1);
 
 /// The transactions that became visible, or did not, in the form of a core's sample.

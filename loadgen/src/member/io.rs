@@ -145,7 +145,8 @@ impl Nodes {
         self.leaders.insert(partition, by);
     }
 
-    /// This node no longer leads the partition, so its leader must be looked up.
+    /// Notes that the node that was known as the partition's leader no longer leads it, so that the
+    /// leader must be looked up.
     pub(super) fn not_led(&mut self, partition: Partition) {
         self.leaders.remove(&partition);
     }

@@ -217,7 +217,7 @@ impl DamagedLog {
         self.is_rewritten && (self.is_gone || self.damage == Damage::LostName)
     }
 
-    /// Notes the shard's counts.
+    /// Notes the shard's counts of found damage and of rewrites.
     pub(crate) fn observe(&mut self, (found, rewritten): (u64, u64), now: u64) {
         if !self.is_found && found > self.before.0 {
             (self.is_found, self.until) = (true, now + SAVED_MAX.max(REWRITTEN_MAX));

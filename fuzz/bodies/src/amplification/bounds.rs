@@ -23,7 +23,7 @@ pub(super) const PIPELINED_BYTES_MAX: usize = 32 * MIB;
 pub(super) fn bound(api: ApiKey) -> Bound {
     let of = |memory_bytes, answer_bytes, factor| Bound { memory_bytes, answer_bytes, factor };
     match api {
-        // The size of these answers depends on the request.
+        // Most of these answers grow with the request.
         ApiKey::Produce => of(4 * MIB, 64 * KIB, 64),
         ApiKey::OffsetCommit => of(4 * MIB, 64 * KIB, 64),
         ApiKey::TxnOffsetCommit => of(4 * MIB, 64 * KIB, 64),
@@ -64,7 +64,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::AddPartitionsToTxn => of(4 * MIB, 64 * KIB, 64),
         ApiKey::DescribeTransactions => of(64 * MIB, 64 * MIB, 64),
         ApiKey::ListTransactions => of(64 * MIB, 64 * MIB, 64),
-        // The size of these answers is constant.
+        // Most of these answers are small and of constant size.
         ApiKey::AddOffsetsToTxn => of(256 * KIB, KIB, 16),
         ApiKey::EndTxn => of(256 * KIB, KIB, 16),
         // The metrics of all subscriptions together have at most 64 KiB.
@@ -87,7 +87,7 @@ pub(super) fn bound(api: ApiKey) -> Bound {
         ApiKey::SaslAuthenticate => of(256 * KIB, KIB, 16),
         ApiKey::AlterUserScramCredentials => of(MIB, 64 * KIB, 256),
         ApiKey::DescribeUserScramCredentials => of(4 * MIB, 4 * MIB, 256),
-        // The size of these answers depends on the state.
+        // These answers grow with the state of the shard.
         ApiKey::Fetch => of(128 * MIB, 64 * MIB, 64),
         ApiKey::Metadata => of(64 * MIB, 32 * MIB, 64),
         ApiKey::OffsetFetch => of(192 * MIB, 64 * MIB, 64),

@@ -35,7 +35,7 @@ pub(super) struct Jump {
     from: Time,
     /// When the count is judged. By then all fetches that may explain it are known to be lost.
     until: Time,
-    /// The count before.
+    /// The delivery count before the acquisition that is suspected.
     was: i16,
     event: Event,
 }

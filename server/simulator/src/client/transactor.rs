@@ -12,7 +12,7 @@ use muster_codec::record_batch::{BatchBuilder, BatchHeader};
 use muster_codec::{Bytes, ErrorCode, Response};
 use std::collections::BTreeSet;
 
-/// The topic of all of these clients, and its partitions.
+/// The topic to which all of these clients write, and its number of partitions.
 pub(crate) const TRANSACTED: &str = "transacted";
 pub(crate) const PARTITIONS: i32 = 3;
 

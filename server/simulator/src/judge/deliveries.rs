@@ -110,8 +110,8 @@ impl Deliveries {
         self.groups.values().map(event).collect()
     }
 
-    /// Checks that each group has finished the committed numbers of a transactor up to `end` in all
-    /// partitions.
+    /// Checks that each group has finished the committed numbers of a transactor that are below
+    /// `end`, in all partitions.
     ///
     /// # Errors
     /// A group has not finished a number.

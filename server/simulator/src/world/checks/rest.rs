@@ -48,7 +48,7 @@ impl<M: Machine> World<M> {
         self.clients.are_answered() && self.node.is_up()
     }
 
-    /// Whether the server runs, no raw client waits, and all damage was found.
+    /// Whether the server runs, no raw client waits, and no damage is left to find or repair.
     pub(in crate::world) fn is_at_rest(&self) -> bool {
         self.is_answered() && M::has_recovered(self)
     }
