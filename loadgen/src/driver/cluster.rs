@@ -83,7 +83,7 @@ async fn reach(dialer: Rc<Dialer>, mut cluster: Cluster) -> Result<Cluster, Stri
     }
 }
 
-/// The configs of a broker. Empty if it does not answer.
+/// The configs of a broker. Empty if the broker does not report them.
 async fn configs_of(
     dialer: &Dialer,
     channel: &mut Channel,

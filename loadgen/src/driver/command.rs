@@ -339,7 +339,7 @@ pub struct Cluster {
     pub versions: crate::member::Versions,
     /// For each broker that cannot be reached at its advertised address, one sentence.
     pub warnings: Vec<String>,
-    /// `None` if no broker answered.
+    /// `None` if the cluster has no consumer groups, or no broker reported the two configs.
     pub consumer_times: Option<GroupTimes>,
     pub streams_times: Option<GroupTimes>,
     /// The configs that results depend on, if the brokers report them.

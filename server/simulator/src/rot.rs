@@ -48,9 +48,9 @@ const UNREAD: Range<usize> = 4..8;
 /// these to find the next batch, so they are not damaged.
 pub(crate) const FRAMED_FROM: usize = 17;
 
-/// The maximum times until damage is found, then until a snapshot is written, and then until the
-/// log is rewritten. Times in which the disk hangs or is full, or the process is paused, do not
-/// count.
+/// The maximum time until damage is found. From then on, the maximum times until a snapshot is
+/// written, and until the log is rewritten. Times in which the disk hangs or is full, or the
+/// process is paused, do not count.
 pub(crate) const FOUND_MAX: u64 = 300 * SECOND;
 const SAVED_MAX: u64 = 60 * SECOND;
 const REWRITTEN_MAX: u64 = 120 * SECOND;

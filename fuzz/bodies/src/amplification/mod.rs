@@ -41,7 +41,7 @@ const RUNS_MAX: usize = 1_000;
 /// state have other slots.
 const SLOT: u32 = 1_000;
 
-/// The maximum number of pipelined requests, and the maximum of their bytes.
+/// The maximum number of pipelined requests, and their maximum size together.
 const PIPELINED: usize = 30;
 const PIPELINE_BYTES_MAX: usize = 4 << 20;
 

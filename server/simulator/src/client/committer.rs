@@ -125,7 +125,7 @@ impl Committer {
         self.expiring.retain(|expiring| *expiring == state);
     }
 
-    /// The topics and partitions that it commits to, in order.
+    /// The topics and partitions for which the client commits offsets, in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&str, i32)> {
         self.topics
             .iter()

@@ -26,8 +26,8 @@ const FETCH_EVERY: u64 = 4;
 /// Topics may have fewer partitions: some requests name one that does not exist.
 const PARTITIONS: u64 = 4;
 
-/// Days before the beginning of a run, so that the timestamp is never in the future, even if the
-/// wall clock is set back.
+/// A timestamp in ms, some days before the beginning of a run. So it is never in the future, even
+/// if the wall clock is set back.
 const TIMESTAMP: i64 = 1_749_700_000_000;
 
 impl Producer {
