@@ -154,7 +154,7 @@ pub struct SharePlan {
     pub takes: Duration,
     /// How many members in a million are slow.
     pub slow: u32,
-    /// How long a slow member takes.
+    /// How long a slow member takes, instead of `takes`.
     pub slow_takes: Duration,
     pub poison: Option<Poison>,
     /// `share.delivery.count.limit` of the group.

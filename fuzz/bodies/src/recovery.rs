@@ -93,7 +93,7 @@ enum Edit {
         block: u8,
         count: u8,
     },
-    /// Like a misdirected write, or an old block in place of a new one.
+    /// The effect of a misdirected write, or an old block in place of a new one.
     CopyBlock {
         from: u8,
         from_block: u8,

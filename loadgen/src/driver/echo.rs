@@ -210,10 +210,10 @@ impl Owner for Echo {
         self.clock.now()
     }
 
-    /// Not needed: the round trips of the echo begin when a heartbeat is queued.
+    /// Does nothing: the round trips of the echo begin when a heartbeat is queued.
     fn written(&mut self, _at: usize, _began: Time) {}
 
-    /// Not needed: the turns of the echo are themselves the measured load.
+    /// Does nothing: the turns of the echo are themselves the measured load.
     fn turn_ended(&mut self, _began: Time) {}
 
     fn frame(&mut self, at: usize, frame: &[u8], _read: ReadAt) -> Result<(), Malformed> {

@@ -44,7 +44,7 @@ pub enum Header {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
     pub format: u32,
-    /// For example `muster-load 0.1.0`.
+    /// The program and its version, such as `muster-load 0.1.0`.
     pub tool: String,
     pub scenario: String,
     pub seed: u64,

@@ -34,7 +34,7 @@ pub struct Totals {
 pub struct LoadNow {
     pub of: RoundTrip,
     pub per_second: f64,
-    /// In milliseconds.
+    /// The median of the round trips in milliseconds; then their p99.
     pub p50: f64,
     pub p99: f64,
 }

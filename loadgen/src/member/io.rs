@@ -57,7 +57,7 @@ pub struct Span {
     /// When the first request was sent, and below, when the last answer arrived.
     pub began: Time,
     pub ended: Time,
-    /// How much longer it took because the load machine was late.
+    /// How much longer the work took because the load machine was late.
     pub delayed: Duration,
     pub answered: bool,
     /// The number of spans that ended at once.

@@ -80,7 +80,7 @@ pub struct LiveLoad {
     /// The name in the report, such as `heartbeat` or `offset-fetch`.
     pub name: String,
     pub per_second: f64,
-    /// In milliseconds.
+    /// The median of the round trips in milliseconds; then their p99.
     pub p50: f64,
     pub p99: f64,
 }
@@ -212,7 +212,7 @@ fn title(state: &LiveState, paint: Paint) -> String {
     format!("muster-load  {}{}", paint.bold(&scenario), paint.dim(&format!("{elapsed:>gap$}")))
 }
 
-/// For example `phase 2/4   restart ━━━━━━━━━━━───────── 18 s of 40 s`.
+/// The line of the phase, such as `phase 2/4   restart ━━━━━━━━━━━───────── 18 s of 40 s`.
 fn phase(phase: &LivePhase, paint: Paint) -> String {
     let label = format!("phase {}/{}", phase.number, phase.of);
     let name = shortened(&plain(&phase.name), 24);
@@ -316,7 +316,8 @@ fn verdict(state: &LiveState, paint: Paint) -> String {
     format!("{:LABEL$} {violations}  {errors}  {connections}{waiting}", "checks")
 }
 
-/// For example `250 unanswered for up to 12 s`.
+/// The requests without an answer, such as `250 unanswered for up to 12 s`. `None` if there are
+/// none.
 fn waiting(state: &LiveState) -> Option<String> {
     let longest = clock(state.waiting_longest.as_secs_f64());
     (state.waiting > 0).then(|| format!("{} unanswered for up to {longest}", count(state.waiting)))

@@ -163,10 +163,10 @@ fn rename_fetch<V>(figures: &mut BTreeMap<String, V>) {
 
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// For example `muster-load 0.1.0`.
+    /// The program and its version, such as `muster-load 0.1.0`.
     pub tool: String,
     pub command: Vec<String>,
-    /// In UTC, in the format of RFC 3339.
+    /// The time of the start in UTC, in the format of RFC 3339.
     pub started_at: String,
     pub duration_seconds: f64,
     /// Set if Ctrl-C, or `--duration`, ended the run before the end of the scenario.
@@ -211,10 +211,11 @@ pub struct Worker {
 /// Configs of a group that its members choose. In consumer groups: those that the server chooses.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct GroupConfigs {
-    /// The name in the scenario. The ids of its groups end with this name.
+    /// The name of the group table in the scenario. The ids of its groups end with this name, or
+    /// with this name and a number.
     pub name: String,
     pub protocol: String,
-    /// If empty, the default of the protocol.
+    /// The assignors by name, the preferred one first. If empty, the default of the protocol.
     pub assignors: Vec<String>,
     pub session_timeout: f64,
     pub heartbeat_interval: f64,

@@ -10,7 +10,7 @@ const COLUMNS: usize = 100;
 /// The minimum number of columns. A narrower terminal wraps the lines itself.
 const COLUMNS_MIN: usize = 60;
 
-/// With separators, as in `12,345`.
+/// The number with separators, as in `12,345`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -23,12 +23,12 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// For example `1 error` or `12 errors`.
+/// The number with its noun, such as `1 error` or `12 errors`.
 pub(super) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// For example `100 members in 2 groups, 4 producers`.
+/// The size of the run in words, such as `100 members in 2 groups, 4 producers`.
 pub(super) fn members_in_words(run: &Run) -> String {
     let members = (run.groups > 0 || run.producers == 0).then(|| {
         let groups = counted(run.groups.into(), "group");
@@ -83,7 +83,7 @@ pub(super) fn clock(seconds: f64) -> String {
     }
 }
 
-/// For example `512 B` or `1.5 MiB`.
+/// A number of bytes with its unit, such as `512 B` or `1.5 MiB`.
 pub(super) fn bytes(value: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = value as f64;

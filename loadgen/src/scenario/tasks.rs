@@ -12,7 +12,7 @@ pub(super) struct Tasks {
     next: u64,
     waiting: VecDeque<Task>,
     under_way: BTreeMap<u64, Task>,
-    /// The reasons why tasks have failed since the last call.
+    /// The reasons why tasks have failed, until the conductor takes them.
     failures: Vec<String>,
 }
 

@@ -24,7 +24,7 @@ pub struct Endpoint {
 #[derive(Deserialize)]
 struct Granted {
     access_token: String,
-    /// In seconds.
+    /// How long the token is valid, in seconds.
     expires_in: Option<f64>,
 }
 

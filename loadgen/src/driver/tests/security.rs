@@ -14,7 +14,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use super::*;
 use crate::security::{Bearer, Mechanism, Password, Pem, Sasl, Source, Tls, Tokens, Verify};
 
-/// Longer than a TLS record, and than a read.
+/// The length of an assignment that needs several TLS records, and several reads.
 const LONG: usize = 300_000;
 
 /// A file of the self-signed certificate for localhost and 127.0.0.1, valid for a hundred years.

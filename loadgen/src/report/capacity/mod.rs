@@ -13,10 +13,10 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Capacity {
     pub format: u32,
-    /// For example `muster-load 0.1.0`.
+    /// The program and its version, such as `muster-load 0.1.0`.
     pub tool: String,
     pub command: Vec<String>,
-    /// In UTC, in the format of RFC 3339.
+    /// The time of the start in UTC, in the format of RFC 3339.
     pub started_at: String,
     pub bootstrap: String,
     pub host: String,

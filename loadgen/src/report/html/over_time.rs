@@ -13,9 +13,9 @@ const POINTS: usize = 400;
 /// If there are more marks than this, they are combined by phase and kind.
 const MARKS: usize = 12;
 
-/// At most [`POINTS`] points. Each has the worst values of the points that it replaces: the fewest
-/// stable members, the most partitions without an owner, the highest p99. For rates it has the
-/// mean.
+/// The run in at most [`POINTS`] points. Each has the worst values of the points that it replaces:
+/// the fewest stable members, the most partitions without an owner, the highest p99. For rates it
+/// has the mean.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     let each = points.len().div_ceil(POINTS).max(1);
     points.chunks(each).map(worst).collect()

@@ -106,7 +106,7 @@ pub(super) fn rebalances(report: &Report) -> String {
     card("Rebalances", explanation, &table)
 }
 
-/// The costs of each phase for its members.
+/// The table with the costs of each phase for the members.
 pub(super) fn cost_of_phases(report: &Report) -> String {
     if report.phases.is_empty() {
         return String::new();

@@ -16,7 +16,7 @@ pub struct Share {
     pub max_records: u32,
     /// How long a member takes to process the records of a fetch.
     pub takes: Option<Span>,
-    /// The share of members that are slow. `slow_takes` is how long these take.
+    /// The share of members that are slow. They take `slow_takes`, instead of `takes`.
     pub slow: Option<Amount>,
     pub slow_takes: Option<Span>,
     /// One of every `poison` records cannot be processed. With 0 all records can be processed.
