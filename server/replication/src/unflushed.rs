@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(crate) struct Unflushed {
-    /// The blocks in their order. The log of the shard has few blocks that are not durable: usually
-    /// two.
+    /// The blocks in their order. Few blocks of a shard's log are not durable: usually two.
     blocks: VecDeque<Waiting>,
 }
 

@@ -111,10 +111,14 @@ fn check_base(base: &Base, receiver: ReplicaId, of_message: Term) -> Verdict {
     let Members { voters, outgoing, learners } = &base.members;
     // A single voter would lead at once, and raft asserts that the log of a leader is durable.
     expect(voters.len() > 1, "a snapshot with fewer than two voters")?;
-    expect(outgoing.is_empty(), "a snapshot of a joint configuration")?;
-    let distinct: BTreeSet<_> = base.members.all().collect();
-    expect(distinct.len() == voters.len() + learners.len(), "a snapshot has a member twice")?;
-    expect(distinct.contains(&receiver), "a snapshot without its receiver")
+    expect(outgoing.len() != 1, "a snapshot with fewer than two voters")?;
+    // A replica may be a voter before and after the change, but no learner beside that.
+    for voters in [voters, outgoing] {
+        let distinct: BTreeSet<_> = voters.iter().chain(learners).collect();
+        let is_distinct = distinct.len() == voters.len() + learners.len();
+        expect(is_distinct, "a snapshot has a member twice")?;
+    }
+    expect(base.members.contains(receiver), "a snapshot without its receiver")
 }
 
 /// The checks against the receiver's state, for messages of its term or a later one.

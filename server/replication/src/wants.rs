@@ -64,11 +64,11 @@ impl Wants {
     }
 
     /// The receiver has this snapshot. A row that does not name it is of no use: its raft would
-    /// ignore the message, and raft would wait for ever. So is a joint one, as the receiver would
-    /// begin in the middle of a change.
+    /// ignore the message, and raft would wait for ever. A joint row is of use: without it, a group
+    /// whose log was cut during a change of members could wait for its end for ever.
     pub(crate) fn offer(&mut self, to: ReplicaId, base: Base) {
         self.snapshots.remove(&to);
-        if base.members.contains(to) && !base.members.is_joint() {
+        if base.members.contains(to) {
             self.offers.insert(to, base);
         }
     }

@@ -117,6 +117,12 @@ impl Replica {
         progress.is_some_and(|it| it.recent_active && it.matched == last)
     }
 
+    /// The last entry that another replica has acknowledged. None if this one does not lead.
+    pub(crate) fn acknowledged(&self, by: ReplicaId) -> Option<Index> {
+        self.role.leads()?;
+        self.raft.raft.prs().get(by.raw()).map(|it| Index(it.matched))
+    }
+
     fn ready_leader(&self) -> Result<(), NotNow> {
         match self.role {
             Role::Leader { ready: true, .. } if self.state == State::Running => Ok(()),

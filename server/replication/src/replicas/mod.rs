@@ -78,7 +78,7 @@ impl Replicas {
     }
 
     /// Group 0 has placed a new replica here. `known` has all replicas of the group that it has
-    /// placed. An older replica of the group is dropped.
+    /// placed. An older replica of the group is dropped. A replica that is there stays as it is.
     pub fn create(
         &mut self,
         group: Group,
@@ -86,8 +86,10 @@ impl Replicas {
         known: &[ReplicaId],
         out: &mut Output,
     ) -> Result<(), StillVoter> {
-        if let Some(old) = self.replicas.get(&group).filter(|it| it.is_voter()) {
-            return Err(StillVoter(old.id()));
+        match self.replicas.get(&group) {
+            Some(old) if old.id() == replica => return Ok(()),
+            Some(old) if old.is_voter() => return Err(StillVoter(old.id())),
+            Some(_) | None => {}
         }
         let turn = &mut Turn { open: self.open, out };
         let born = Replica::born(self.config.slots, group, replica, known, turn);
@@ -245,6 +247,12 @@ impl Replicas {
     ) -> Result<Index, NotNow> {
         let proposed = self.of(group, out, |replica, turn| replica.change(change, turn));
         proposed.unwrap_or(Err(NotNow::NotLeader))
+    }
+
+    /// The last entry that another replica of the group has acknowledged to this leader. None if
+    /// this one does not lead, or the other is no member.
+    pub fn acknowledged(&self, group: Group, by: ReplicaId) -> Option<Index> {
+        self.replicas.get(&group)?.acknowledged(by)
     }
 
     /// None if there is no replica of the group.

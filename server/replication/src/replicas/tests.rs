@@ -203,6 +203,9 @@ fn a_new_replica_does_not_replace_a_voter() {
     assert_eq!(replicas.role(Group(1)), None);
     assert_eq!(replicas.create(Group(1), new, &[], &mut out), Ok(()));
     assert_eq!(out.log, [(Group(1), Record::Born(new))]);
+    // The placement may be reported again. A replica is born once.
+    assert_eq!(replicas.create(Group(1), new, &[], &mut out), Ok(()));
+    assert_eq!(out.log.len(), 1);
 }
 
 /// Records leave memory in their order, but not before they are durable.

@@ -102,7 +102,9 @@ fn members() -> Vec<Case> {
     let mut learner_too = at(&[1, 2]);
     learner_too.members.learners.push(replica(1));
     let mut joint = at(&[1, 2]);
-    joint.members.outgoing = vec![replica(3)];
+    joint.members.outgoing = vec![replica(3), replica(3)];
+    let mut alone = at(&[1, 2]);
+    alone.members.outgoing = vec![replica(1)];
     let twice = "a snapshot has a member twice";
     let zero = base(0, 0, &[1, 2]);
     let limit = "the index is out of range";
@@ -112,7 +114,13 @@ fn members() -> Vec<Case> {
         case("one voter", snapshot(at(&[1])), Accepted, "a snapshot with fewer than two voters"),
         case("a voter twice", snapshot(at(&[1, 1, 2])), Accepted, twice),
         case("a voter that is a learner", snapshot(learner_too), Panics, twice),
-        case("a joint snapshot", snapshot(joint), Accepted, "a snapshot of a joint configuration"),
+        case("an outgoing voter twice", snapshot(joint), Accepted, twice),
+        case(
+            "one outgoing voter",
+            snapshot(alone),
+            Accepted,
+            "a snapshot with fewer than two voters",
+        ),
         case(
             "not its receiver",
             snapshot(at(&[2, 3])),
@@ -372,4 +380,14 @@ fn an_older_term_is_answered() {
     bench.hear(3, Term(1), Body::Heartbeat { commit: Index(1 << 40), round: None });
     bench.flush();
     assert_eq!(bench.sent_to(3), [Body::Appended { last: Index(0) }]);
+}
+
+/// A group whose log was cut during a change of members needs such a snapshot to end the change.
+#[test]
+fn a_snapshot_may_be_joint() {
+    let mut bench = Bench::follower();
+    let mut joint = base(17, 2, &[1, 2, 4]);
+    joint.members.outgoing = vec![replica(1), replica(2), replica(3)];
+    assert_eq!(bench.step(snapshot(joint.clone())), Ok(()));
+    assert_eq!(bench.out.log, [(GROUP, crate::Record::Installed(joint))]);
 }

@@ -9,7 +9,7 @@ pub(crate) type Digest = u64;
 
 #[derive(Default)]
 pub(crate) struct Judge {
-    /// The durable part of the log of each node.
+    /// The durable log of each node.
     pub(crate) disks: BTreeMap<NodeId, Views>,
     /// The committed entries, with the digest after each.
     committed: BTreeMap<Group, BTreeMap<Index, (Term, Digest)>>,

@@ -3,12 +3,13 @@
 //!
 //! `node` performs the outputs of the crate, and has a toy machine for each group. `disk` is the
 //! log of a node, and what recovery finds in it. `judge` decides from the disks what is committed.
-//! `scripts` has single stories, and `seeds` random ones.
+//! `moves` replaces replicas. `scripts` has single stories, and `seeds` random ones.
 
 #![allow(clippy::unwrap_used)]
 
 mod disk;
 mod judge;
+mod moves;
 mod node;
 mod scripts;
 mod seeds;

@@ -2,6 +2,7 @@
 
 use crate::disk::{Block, View, Views, Written, recover, take};
 use crate::judge::{Digest, Judge, Witness, digest};
+use crate::moves::Placements;
 use crate::world::Defect;
 use bytes::Bytes;
 use muster_replication::{
@@ -73,12 +74,15 @@ impl Node {
         id: NodeId,
         session: Session,
         durable: Vec<Block>,
+        placed: &Placements,
         defect: Option<Defect>,
         judge: &mut Judge,
     ) -> Self {
         let log = recover(&durable);
-        let known = |it: &View| it.base.members.all().collect();
-        let groups = log.iter().map(|(group, it)| it.recovered(*group, known(it))).collect();
+        let mine = |(group, it): &(&Group, &View)| placed.has(**group, it.replica.unwrap());
+        let known = |group: &Group| placed.of(*group);
+        let groups = log.iter().filter(mine);
+        let groups = groups.map(|(group, it)| it.recovered(*group, known(group))).collect();
         let mut out = Output::default();
         let config = Config { slots: SLOTS, cache_bytes: CACHE_BYTES };
         let replicas = Replicas::new(config, groups, &mut out);
@@ -87,7 +91,7 @@ impl Node {
             let state = State { committed: view.commit, ..State::at(&view.base, judge, *group) };
             (*group, state)
         };
-        let groups = log.iter().map(state).collect();
+        let groups = log.iter().filter(mine).map(state).collect();
         let mut node = Self {
             id,
             session,

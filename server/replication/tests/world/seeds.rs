@@ -1,5 +1,6 @@
 //! Random worlds.
 
+use crate::moves::Moves;
 use crate::world::{Defect, World, groups};
 use muster_replication::{Group, NodeId};
 use std::collections::BTreeMap;
@@ -14,19 +15,26 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |it| it.parse().unwrap())
 }
 
+/// A single seed may be quiet.
+fn is_replay() -> bool {
+    std::env::var_os("MUSTER_REPLICATION_SEED").is_some()
+}
+
 /// The faults of a seed that end by themselves.
 struct Faults {
     world: World,
+    moves: Option<Moves>,
     payload: u64,
     up_at: BTreeMap<NodeId, u64>,
     healed_at: BTreeMap<(NodeId, NodeId), u64>,
 }
 
 impl Faults {
-    fn new(seed: u64, defect: Option<Defect>) -> Self {
-        let world = World::with_defect(seed, defect);
+    fn new(seed: u64, defect: Option<Defect>, moves: bool) -> Self {
+        let world = World::of(seed, if moves { 4 } else { 3 }, defect);
+        let moves = moves.then(Moves::default);
         let (up_at, healed_at) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, payload: 0, up_at, healed_at }
+        Self { world, moves, payload: 0, up_at, healed_at }
     }
 
     fn one_in(&mut self, number: u64) -> bool {
@@ -38,7 +46,8 @@ impl Faults {
     }
 
     fn any_node(&mut self) -> NodeId {
-        NodeId(self.world.random.u16(1..=3))
+        let nodes = self.world.nodes();
+        nodes[self.world.random.usize(..nodes.len())]
     }
 
     fn any_group(&mut self) -> Group {
@@ -66,6 +75,29 @@ impl Faults {
         self.break_links();
         self.hand_over();
         self.heal();
+        self.drive(true);
+    }
+
+    fn drive(&mut self, begins: bool) {
+        if let Some(moves) = self.moves.as_mut().filter(|_| self.world.now.is_multiple_of(10)) {
+            moves.drive(&mut self.world, begins);
+        }
+    }
+
+    /// The faults end, then the moves, and then all replicas are in step.
+    fn settle(&mut self) {
+        self.world.end_faults();
+        for _ in 0..10_000 {
+            if self.moves.as_ref().is_none_or(Moves::is_idle) {
+                break;
+            }
+            self.world.step();
+            self.drive(false);
+        }
+        if let Some(moves) = self.moves.as_ref().filter(|it| !it.is_idle()) {
+            self.world.judge.faults.push(format!("left over: {}", moves.describe(&self.world)));
+        }
+        self.world.settle();
     }
 
     /// Records, reads, and snapshots of the nodes.
@@ -129,48 +161,72 @@ impl Faults {
 }
 
 /// Runs a seed. The faults that the judge found, or the message of a panic.
-fn run(seed: u64, defect: Option<Defect>) -> Result<World, String> {
+fn run(seed: u64, defect: Option<Defect>, moves: bool) -> Result<(World, Moves), String> {
     let run = || {
-        let mut faults = Faults::new(seed, defect);
+        let mut faults = Faults::new(seed, defect, moves);
         for _ in 0..TIME {
             faults.step();
             if !faults.world.judge.faults.is_empty() {
-                return faults.world;
+                return (faults.world, Moves::default());
             }
         }
-        faults.world.settle();
-        faults.world
+        faults.settle();
+        (faults.world, faults.moves.unwrap_or_default())
     };
-    let world = std::panic::catch_unwind(run).map_err(|panic| {
+    let (world, moves) = std::panic::catch_unwind(run).map_err(|panic| {
         panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic".to_owned())
     })?;
     match (world.judge.faults.first(), world.lies.first()) {
         (Some(fault), _) => Err(fault.clone()),
         (None, Some(lie)) => Err(format!("an honest message was refused: {lie:?}")),
-        (None, None) => Ok(world),
+        (None, None) => Ok((world, moves)),
     }
+}
+
+/// Runs the seeds that the environment names, and sums up what happened in them.
+fn run_seeds(moves: bool) -> Sums {
+    let first = number("MUSTER_REPLICATION_SEED", 0);
+    let mut sums = Sums::default();
+    for seed in first..first + number("MUSTER_REPLICATION_SEEDS", SEEDS) {
+        let (world, moves) = run(seed, None, moves)
+            .unwrap_or_else(|fault| panic!("MUSTER_REPLICATION_SEED={seed}: {fault}"));
+        sums.commits += groups().map(|it| world.judge.top(it).0).sum::<u64>();
+        sums.early_commits += world.judge.early_commits;
+        sums.confirmed += world.confirmed;
+        sums.moves += moves.finished;
+        sums.cancelled += moves.cancelled;
+    }
+    println!("{sums:?}");
+    sums
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    commits: u64,
+    /// The commits before the leader's own flush.
+    early_commits: u64,
+    confirmed: u64,
+    moves: u64,
+    cancelled: u64,
 }
 
 #[test]
 fn random_worlds_keep_what_is_committed() {
-    let first = number("MUSTER_REPLICATION_SEED", 0);
-    let (mut committed, mut early, mut confirmed) = (0, 0, 0);
-    for seed in first..first + number("MUSTER_REPLICATION_SEEDS", SEEDS) {
-        let world = run(seed, None)
-            .unwrap_or_else(|fault| panic!("MUSTER_REPLICATION_SEED={seed}: {fault}"));
-        committed += groups().map(|it| world.judge.top(it).0).sum::<u64>();
-        early += world.judge.early_commits;
-        confirmed += world.confirmed;
-    }
-    println!(
-        "{committed} commits, {early} before the leader's flush; {confirmed} confirmed rounds"
-    );
-    assert!(committed > 1_000 && early > 0 && confirmed > 0, "the worlds are too quiet");
+    let sums = run_seeds(false);
+    let is_busy = sums.commits > 1_000 && sums.early_commits > 0 && sums.confirmed > 0;
+    assert!(is_busy || is_replay(), "{sums:?}");
+}
+
+#[test]
+fn random_worlds_move_replicas() {
+    let sums = run_seeds(true);
+    let is_busy = sums.commits > 1_000 && sums.moves > 0 && sums.cancelled > 0;
+    assert!(is_busy || is_replay(), "{sums:?}");
 }
 
 /// The seeds, from 0 on, until one finds the defect.
 fn seeds_to_find(defect: Defect) -> Option<u64> {
-    (0..1_000).find(|seed| run(*seed, Some(defect)).is_err())
+    (0..1_000).find(|seed| run(*seed, Some(defect), false).is_err())
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::disk::{Block, Written};
 use crate::judge::Judge;
+use crate::moves::Placements;
 use crate::node::{Node, SLOTS};
 use muster_replication::{
     Base, BlockNumber, Group, Index, Lie, Members, NodeId, PeerMessage, Record, ReplicaId, Round,
@@ -64,6 +65,7 @@ pub(crate) struct World {
     pub(crate) machines: BTreeMap<NodeId, Machine>,
     links: BTreeMap<(NodeId, NodeId), Link>,
     pub(crate) judge: Judge,
+    pub(crate) placed: Placements,
     defect: Option<Defect>,
     restores: Vec<(u64, NodeId, Group, ReplicaId)>,
     /// The reads in progress: whether the reader had the last committed entry when it evaluated.
@@ -87,25 +89,31 @@ impl World {
     }
 
     pub(crate) fn with_defect(seed: u64, defect: Option<Defect>) -> Self {
+        Self::of(seed, 3, defect)
+    }
+
+    /// A cluster of three nodes. Any further nodes have no replica.
+    pub(crate) fn of(seed: u64, nodes: u16, defect: Option<Defect>) -> Self {
         let mut world = Self {
             now: 0,
             random: fastrand::Rng::with_seed(seed),
             machines: BTreeMap::new(),
             links: BTreeMap::new(),
             judge: Judge::default(),
+            placed: Placements::formed(),
             defect,
             restores: Vec::new(),
             reads: BTreeMap::new(),
             confirmed: 0,
             lies: Vec::new(),
         };
-        for node in (1..=3).map(NodeId) {
+        for node in (1..=nodes).map(NodeId) {
             world.machines.insert(node, Machine::formed(node, &mut world.judge));
-            (1..=3).map(NodeId).filter(|it| *it != node).for_each(|other| {
+            for other in (1..=nodes).map(NodeId).filter(|it| *it != node) {
                 world.links.insert((node, other), Link::default());
-            });
+            }
         }
-        (1..=3).for_each(|it| world.start(NodeId(it)));
+        (1..=nodes).for_each(|it| world.start(NodeId(it)));
         world
     }
 
@@ -160,13 +168,13 @@ impl World {
     /// A read: it is answered if the replica led when the round began, and later.
     pub(crate) fn read(&mut self, node: NodeId, group: Group) {
         let begun = self.with(node, |it, judge| {
+            let round = it.call(judge, |replicas, out| replicas.confirm(group, out))?;
             let (log, top) = (&it.log[&group], judge.top(group));
             let had_all = log.base.index >= top
                 || log.term_of(top).is_some_and(|it| judge.committed_term(group, top) == Some(it));
-            let round = it.call(judge, |replicas, out| replicas.confirm(group, out));
-            (it.session, round, had_all)
+            Some((it.session, round, had_all))
         });
-        if let Some((session, Some(round), had_all)) = begun {
+        if let Some((session, round, had_all)) = begun.flatten() {
             self.reads.insert((node, session, group, round), had_all);
         }
     }
@@ -239,7 +247,9 @@ impl World {
         let disk = std::mem::take(&mut machine.disk);
         let views = crate::disk::recover(&disk);
         assert_eq!(self.judge.disks[&node], views, "recovery finds what became durable");
-        machine.node = Some(Node::start(node, session, disk, self.defect, &mut self.judge));
+        let placed = &self.placed;
+        let started = Node::start(node, session, disk, placed, self.defect, &mut self.judge);
+        self.machine(node).node = Some(started);
         for other in self.others(node) {
             let there = self.node(other).map(|it| it.session);
             if let Some(there) = there {
@@ -325,8 +335,8 @@ impl World {
         (0..milliseconds).for_each(|_| self.step());
     }
 
-    /// Ends all faults, and waits until all replicas have all entries.
-    pub(crate) fn settle(&mut self) {
+    /// All nodes are up and connected.
+    pub(crate) fn end_faults(&mut self) {
         for node in self.nodes() {
             self.machine(node).hangs = 0;
             if self.node(node).is_none() {
@@ -334,6 +344,11 @@ impl World {
             }
             self.isolate(node, false);
         }
+    }
+
+    /// Ends all faults, and waits until all replicas have all entries.
+    pub(crate) fn settle(&mut self) {
+        self.end_faults();
         for _ in 0..10 {
             self.run(1_000);
             if groups().all(|it| self.is_in_step(it)) {
@@ -350,14 +365,15 @@ impl World {
         let members = &self.node(leader).unwrap().groups[&group].members;
         members.voters.iter().all(|it| {
             let node = self.node(it.node()).unwrap();
-            node.groups.get(&group).is_some_and(|it| it.committed >= top)
+            let has_all = node.groups.get(&group).is_some_and(|it| it.committed >= top);
+            has_all && node.log[&group].replica == Some(*it)
         })
     }
 
-    fn describe(&self, group: Group) -> String {
+    pub(crate) fn describe(&self, group: Group) -> String {
         let of = |node: NodeId| {
             let state = self.node(node).and_then(|it| it.groups.get(&group));
-            state.map(|it| format!("{node:?} {:?} {:?}", it.role, it.committed))
+            state.map(|it| format!("{node:?} {:?} {:?} {:?}", it.role, it.committed, it.members))
         };
         let states: Vec<String> = self.nodes().into_iter().filter_map(of).collect();
         format!("{group:?} {:?}: {}", self.judge.top(group), states.join(", "))
@@ -370,7 +386,8 @@ impl Machine {
         let members = Members::of_voters((1..=3).map(|it| replica(1, it)).collect());
         let base = Base { index: Index(1), term: Term(1), members };
         let write = |record| Written::Record(record, Index(1));
-        let records = groups().flat_map(|group| {
+        let formed = groups().filter(|_| node.0 <= 3);
+        let records = formed.flat_map(|group| {
             let born = write(Record::Born(replica(1, node.0)));
             let installed = write(Record::Installed(base.clone()));
             let term = write(Record::Vote(Term(1), None));

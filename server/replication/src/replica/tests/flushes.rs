@@ -9,6 +9,8 @@ fn a_leader_counts_itself_when_its_block_is_durable() {
     let index = bench.propose();
     assert!(matches!(bench.sent_to(2)[..], [Body::Append { .. }]), "it leaves before the flush");
     bench.hear(2, Term(3), Body::Appended { last: index });
+    let acknowledged = [2, 3, 4].map(|it| bench.replica.acknowledged(replica(it)));
+    assert_eq!(acknowledged, [Some(index), Some(LAST.next()), None]);
     assert_eq!(bench.out.committed, []);
     bench.flush();
     assert_eq!(bench.out.committed, [(GROUP, index)]);

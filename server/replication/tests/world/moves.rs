@@ -1,0 +1,186 @@
+//! Replicas that replace others, as group 0 would have it: it has the placements, and each leader
+//! does the next step of a move.
+
+use crate::world::{World, groups, replica};
+use muster_replication::{Change, Group, Index, Members, NodeId, NotNow, ReplicaId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The placements of group 0. A generation is never assigned twice.
+pub(crate) struct Placements {
+    generation: u64,
+    placed: BTreeSet<(Group, ReplicaId)>,
+}
+
+impl Placements {
+    pub(crate) fn formed() -> Self {
+        let replicas = |group| (1..=3).map(move |node| (group, replica(1, node)));
+        Self { generation: 1, placed: groups().flat_map(replicas).collect() }
+    }
+
+    pub(crate) fn has(&self, group: Group, replica: ReplicaId) -> bool {
+        self.placed.contains(&(group, replica))
+    }
+
+    pub(crate) fn of(&self, group: Group) -> Vec<ReplicaId> {
+        self.placed.iter().filter(|it| it.0 == group).map(|it| it.1).collect()
+    }
+
+    fn add(&mut self, group: Group, node: NodeId) -> ReplicaId {
+        self.generation += 1;
+        let replica = ReplicaId::new(self.generation, node);
+        self.placed.insert((group, replica));
+        replica
+    }
+}
+
+/// A move in progress.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    old: ReplicaId,
+    new: ReplicaId,
+    is_cancelled: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Moves {
+    in_progress: BTreeMap<Group, Move>,
+    pub(crate) finished: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Moves {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_progress.is_empty()
+    }
+
+    pub(crate) fn describe(&self, world: &World) -> String {
+        let of = |(group, it): (&Group, &Move)| format!("{it:?}: {}", world.describe(*group));
+        self.in_progress.iter().map(of).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The next step of each move. `begins`: new ones begin, and some are cancelled.
+    pub(crate) fn drive(&mut self, world: &mut World, begins: bool) {
+        for group in groups() {
+            let leader = world.leader(group).filter(|it| is_newest(world, group, *it));
+            let Some(leader) = leader else { continue };
+            let members = world.node(leader).unwrap().groups[&group].members.clone();
+            match self.in_progress.get(&group).copied() {
+                None if begins && world.random.u8(..100) == 0 => self.begin(world, group, &members),
+                None => {}
+                Some(mut it) => {
+                    it.is_cancelled |= begins && world.random.u16(..300) == 0;
+                    self.in_progress.insert(group, it);
+                    self.advance(world, group, leader, &members, it);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, world: &mut World, group: Group, members: &Members) {
+        let placed = world.placed.of(group);
+        let mut nodes = world.nodes().into_iter();
+        let free = nodes.find(|node| placed.iter().all(|it| it.node() != *node));
+        // Another leader may have this configuration: group 0 knows the members of its placements.
+        let is_current = placed.len() == 3 && placed.iter().all(|it| members.voters.contains(it));
+        if let Some(free) = free.filter(|_| is_current) {
+            let old = placed[world.random.usize(..3)];
+            let new = world.placed.add(group, free);
+            self.in_progress.insert(group, Move { old, new, is_cancelled: false });
+        }
+    }
+
+    fn advance(
+        &mut self,
+        world: &mut World,
+        group: Group,
+        leader: NodeId,
+        members: &Members,
+        Move { old, new, is_cancelled }: Move,
+    ) {
+        place(world, group, new);
+        let (is_voter, is_learner) =
+            (members.voters.contains(&new), members.learners.contains(&new));
+        let change = if members.is_joint() {
+            Change::Leave
+        } else if is_voter && !members.voters.contains(&old) {
+            self.end(world, group, old);
+            self.finished += 1;
+            return;
+        } else if is_cancelled && !is_voter {
+            Change::RemoveLearner(new)
+        } else if !is_learner {
+            Change::AddLearner(new)
+        } else if old.node() == leader {
+            hand_over(world, group, leader, members);
+            return;
+        } else if is_close(world, group, leader, new) {
+            Change::Replace { old, new }
+        } else {
+            return;
+        };
+        let proposed = world.with(leader, |it, judge| {
+            it.propose(group, judge);
+            it.call(judge, |replicas, out| replicas.change(group, change, out))
+        });
+        // The learner is none, and no change that adds it is in progress.
+        if change == Change::RemoveLearner(new) && proposed == Some(Err(NotNow::Members)) {
+            self.end(world, group, new);
+            self.cancelled += 1;
+        }
+    }
+
+    /// A replica is not placed any more.
+    fn end(&mut self, world: &mut World, group: Group, gone: ReplicaId) {
+        self.in_progress.remove(&group);
+        world.placed.placed.remove(&(group, gone));
+        world.with(gone.node(), |it, _| {
+            if it.log.get(&group).is_some_and(|it| it.replica == Some(gone)) {
+                it.replicas.remove(group);
+                it.groups.remove(&group);
+            }
+        });
+    }
+}
+
+/// Whether no later term has begun anywhere. The decisions of an older leader do not count.
+fn is_newest(world: &World, group: Group, leader: NodeId) -> bool {
+    let term = world.node(leader).and_then(|it| it.groups[&group].role.leads());
+    let of = |node: NodeId| world.node(node).and_then(|it| it.log.get(&group)).map(|it| it.term);
+    let running = world.nodes().into_iter().filter_map(of);
+    let disks = world.judge.disks.values().filter_map(|it| it.get(&group)).map(|it| it.term);
+    running.chain(disks).max() <= term
+}
+
+/// The node creates its replica, unless it has it already.
+fn place(world: &mut World, group: Group, new: ReplicaId) {
+    let known = world.placed.of(group);
+    for node in world.nodes() {
+        world.with(node, |it, _| it.replicas.place(group, &known));
+    }
+    world.with(new.node(), |it, judge| {
+        if it.log.get(&group).is_none_or(|it| it.replica != Some(new)) {
+            it.call(judge, |replicas, out| replicas.create(group, new, &known, out)).unwrap();
+        }
+    });
+}
+
+/// A leader that is replaced hands over before.
+fn hand_over(world: &mut World, group: Group, leader: NodeId, members: &Members) {
+    let others: Vec<ReplicaId> =
+        members.voters.iter().copied().filter(|it| it.node() != leader).collect();
+    let to = others[world.random.usize(..others.len())].node();
+    world.read(leader, group);
+    world.with(leader, |it, judge| {
+        it.propose(group, judge);
+        // It is refused until a round is confirmed, and while the other lacks entries.
+        let _ = it.call(judge, |replicas, out| replicas.transfer(group, to, out));
+    });
+}
+
+/// Whether the learner is at most 64 entries behind.
+fn is_close(world: &mut World, group: Group, leader: NodeId, new: ReplicaId) -> bool {
+    let node = world.node(leader).unwrap();
+    let last = node.log[&group].last();
+    let acknowledged = node.replicas.acknowledged(group, new);
+    acknowledged.is_some_and(|it| it > Index(0) && it.0 + 64 >= last.0)
+}
