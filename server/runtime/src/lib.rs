@@ -6,6 +6,7 @@
 mod counters;
 mod damage;
 mod flush_clock;
+mod load;
 mod machine;
 mod replayed;
 mod runtime;
@@ -16,10 +17,11 @@ mod topic;
 
 pub use counters::{LogCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
+pub use load::{Load, Replayed};
 pub use machine::{Machine, Transactional, Unlimited};
 pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use section::{Opened, SectionAt, SectionWalk, part_of};
 pub use slots::Slots;
-pub use snapshot::{SnapshotTurn, Snapshots, SnapshotsDue, open_sections};
+pub use snapshot::{SnapshotTurn, Snapshots, SnapshotsDue};
 pub use topic::{Topic, TopicSet};

@@ -17,6 +17,9 @@ pub trait Machine: 'static {
     /// of a section on the disk is its place here.
     const SECTIONS: &'static [&'static str];
 
+    /// Whether read-only calls may find damage in a snapshot.
+    const READS_FIND_DAMAGE: bool = false;
+
     /// A record of the topic.
     type Record<'r>: WriteRecord;
 

@@ -183,16 +183,16 @@ impl<M: Machine> Slots<M> {
         &mut self.shared
     }
 
-    /// The first damage that a call found. Damage that a machine finds in a read-only call is noted
-    /// only in the machine's next call.
-    pub fn damage(&self) -> Option<&Damage> {
-        self.damage.as_ref()
-    }
-
-    /// Like [`Self::damage`], but asks all machines that can be damaged, for topics with read-only
-    /// calls that find damage.
-    pub fn damage_of_all(&self) -> Option<Damage> {
-        self.opened.iter().find_map(|index| self.of(*index).damage())
+    /// The first damage that a call found. If read-only calls find damage, asks all machines that
+    /// can be damaged.
+    pub fn damage(&self) -> Option<Damage> {
+        match &self.damage {
+            Some(damage) => Some(damage.clone()),
+            None if M::READS_FIND_DAMAGE => {
+                self.opened.iter().find_map(|index| self.of(*index).damage())
+            }
+            None => None,
+        }
     }
 
     /// Calls the machine of a partition to open a section of a snapshot. None if another shard

@@ -1,6 +1,9 @@
 //! A topic without the type of its machines.
 
 use crate::{Damage, Machine, Opened, SectionAt, SectionWalk, Slots};
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use muster_storage::TopicRules;
 use muster_storage::snapshot::Part;
 
 /// The machines of one topic on a shard. The functions with the name of one of [`Machine`] call the
@@ -11,6 +14,17 @@ pub trait Topic {
 
     /// The partition that follows another one of the shard's; the first for None.
     fn next(&self, after: Option<u32>) -> Option<u32>;
+
+    /// None if another shard leads the partition.
+    fn replay(
+        &mut self,
+        index: u32,
+        batch: &Batch<'_>,
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>>;
+
+    /// The first damage that was found: see [`Machine::damage`].
+    fn damage(&self) -> Option<Damage>;
 
     /// Calls [`Machine::begin_after`] of all machines.
     fn begin_after(&mut self, position: u64);
@@ -39,8 +53,27 @@ pub trait Topic {
 
 /// The topics of a shard.
 pub trait TopicSet {
+    /// The rules of the topics whose records the shard's log may contain.
+    fn rules(&self) -> TopicRules;
+
     /// The topic with a number; None if the shard leads no partition of it.
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic>;
+
+    /// Calls all topics, in the order of their numbers.
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        let (rules, mut next) = (self.rules(), self.rules().next(None));
+        while let Some(number) = next {
+            self.get(number).into_iter().for_each(&mut *act);
+            next = rules.next(Some(number));
+        }
+    }
+
+    /// The first damage that was found in any topic.
+    fn damage(&mut self) -> Option<Damage> {
+        let mut found = None;
+        self.each(&mut |topic| found = found.take().or_else(|| topic.damage()));
+        found
+    }
 }
 
 impl<M: Machine> Topic for Slots<M> {
@@ -50,6 +83,19 @@ impl<M: Machine> Topic for Slots<M> {
 
     fn next(&self, after: Option<u32>) -> Option<u32> {
         Self::next(self, after)
+    }
+
+    fn replay(
+        &mut self,
+        index: u32,
+        batch: &Batch<'_>,
+        position: u64,
+    ) -> Option<Result<bool, DecodeError>> {
+        Self::replay(self, index, batch, position)
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        Self::damage(self)
     }
 
     fn begin_after(&mut self, position: u64) {

@@ -98,7 +98,7 @@ fn the_first_damage_that_a_call_finds_is_known() {
     assert_eq!(slots.damage(), None);
     add(&mut slots, 4, 2_000);
     add(&mut slots, 1, 1);
-    assert_eq!(slots.damage(), Some(&Damage("a sum of 2000".to_owned())));
+    assert_eq!(slots.damage(), Some(Damage("a sum of 2000".to_owned())));
 }
 
 #[test]

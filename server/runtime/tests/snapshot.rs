@@ -5,22 +5,24 @@
 
 mod toys;
 
+use muster_codec::record_batch::{Batch, BatchBuilder};
 use muster_runtime::{
-    Machine, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet, damaged, open_sections,
+    Load, Machine, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet, damaged,
 };
 use muster_snapshot_index::SnapshotBytes;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::snapshot::{
-    SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME, SectionRow, Snapshot, WriterConfig,
+    Part, SNAPSHOT_ASIDE_FILE_NAME, SNAPSHOT_FILE_NAME, SNAPSHOT_HEADER_BYTES, SectionRow,
+    Snapshot, WriterConfig,
 };
 use muster_storage::{
-    FileId, FileOp, FileToken, LogConfig, Recovered, RecoveredBatch, Recovery, ShardLog,
+    FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered, RecoveredBatch, ShardLog,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use test_disk::Disk;
-use toys::{PARTITIONS, Sum, TOPICS, Tally, Toys, record};
+use toys::{PARTITIONS, Sum, TOPICS, Toys, record};
 
 const DIRECTORY: &str = "shard-0";
 
@@ -107,8 +109,8 @@ impl World {
         runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
     }
 
-    fn snapshot(&self) -> Option<(Snapshot, SnapshotBytes)> {
-        snapshot(&self.disk)
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::open((*file(&self.disk).unwrap()).as_ref()).unwrap()
     }
 
     /// The numbers of snapshots that were written and given up.
@@ -118,30 +120,32 @@ impl World {
     }
 }
 
-fn snapshot(disk: &Disk) -> Option<(Snapshot, SnapshotBytes)> {
-    let bytes = disk.live.get(&Path::new(DIRECTORY).join(SNAPSHOT_FILE_NAME))?.clone();
-    Some((Snapshot::open(&bytes).unwrap(), Arc::new(bytes)))
+fn file(disk: &Disk) -> Option<SnapshotBytes> {
+    Some(Arc::new(disk.live.get(&Path::new(DIRECTORY).join(SNAPSHOT_FILE_NAME))?.clone()))
 }
 
-/// The machines with a snapshot, if there is one, and the log after it. Also returns how many
-/// batches the sections had.
-fn loaded(disk: &Disk, snapshot: Option<(Snapshot, SnapshotBytes)>) -> (State, u64) {
-    let mut toys = Toys::new();
-    if let Some((snapshot, file)) = &snapshot {
-        open_sections(&mut toys, TOPICS, snapshot, file).unwrap();
-    }
+/// The machines with the snapshot, if it is used, and the log after it. Also returns the number of
+/// records that the sections had.
+fn loaded(disk: &Disk, with_snapshot: bool) -> (State, u64) {
+    let file = file(disk).filter(|_| with_snapshot);
+    let mut load = match &file {
+        Some(file) => Load::with_snapshot(Toys::new(), file).unwrap(),
+        None => Load::new(Toys::new()),
+    };
+    let (mut recovery, mut records) = (load.recovery(), 0);
     let files = disk.dir(Path::new(DIRECTORY));
-    let (mut recovery, mut last, mut skipped) = (Recovery::new(TOPICS), 0, 0);
     for (sequence, name) in segment_files(files.keys().cloned()) {
         let replay = |found: RecoveredBatch<'_>| {
-            last = found.position;
-            skipped += u64::from(!toys.replay(&found).unwrap().unwrap());
+            records += u64::from(found.batch.header.records_count.unsigned_abs());
+            load.replay(found).unwrap();
         };
         recovery.segment(sequence, files[&name], replay).unwrap();
     }
-    let newest = snapshot.map_or(0, |(snapshot, _)| snapshot.header.newest);
+    let recovered = recovery.finish();
+    assert_eq!(load.refusal(&recovered), None);
+    let (newest, last) = (load.snapshot().map_or(0, |it| it.newest), recovered.position());
     assert!(newest <= last, "the log has all that the snapshot has: {newest} of {last}");
-    (state(&toys), skipped)
+    (state(&load.topics), records - load.replayed().records)
 }
 
 fn state(Toys { sums, tallies }: &Toys) -> State {
@@ -159,11 +163,11 @@ fn sections_are_in_the_order_of_topic_partition_and_section_without_the_empty_on
     let mut world = World::new(u64::MAX);
     world.add(2, 7);
     world.write(&[], &mut |_, _| {});
-    let (snapshot, _) = world.snapshot().unwrap();
+    let snapshot = world.snapshot();
     assert_eq!(keys(&snapshot.sections), [(0, 2, 0), (1, 2, 0), (1, 2, 1)]);
     world.add(1, 9);
     world.write(&[], &mut |_, _| {});
-    let (snapshot, _) = world.snapshot().unwrap();
+    let snapshot = world.snapshot();
     let all = [(0, 1, 0), (0, 2, 0), (1, 1, 0), (1, 1, 1), (1, 2, 0), (1, 2, 1)];
     assert_eq!(keys(&snapshot.sections), all);
     let end = world.runtime.log().progress().accepted();
@@ -171,7 +175,7 @@ fn sections_are_in_the_order_of_topic_partition_and_section_without_the_empty_on
         assert_eq!((row.from, row.newest, row.log_end, row.term), (end, end, 1, 0));
     }
     assert_eq!(world.counted(), (2, 0));
-    let (found, skipped) = loaded(&world.disk, world.snapshot());
+    let (found, skipped) = loaded(&world.disk, true);
     assert_eq!((found, skipped), (state(&world.toys), 4), "nothing is replayed");
 }
 
@@ -180,7 +184,7 @@ fn each_section_of_a_partition_has_its_own_position_and_the_log_continues_it() {
     let mut world = World::new(u64::MAX);
     (0..8).for_each(|_| world.add(1, 44));
     world.write(&[(1, 3), (2, 5)], &mut |_, _| {});
-    let (snapshot, file) = world.snapshot().unwrap();
+    let snapshot = world.snapshot();
     let of = |section| *snapshot.sections_of(Sum::RULE.number, section).next().unwrap();
     let (sum, records) = (of(0), of(1));
     assert!(sum.from < sum.newest && sum.newest <= records.from, "{sum:?} {records:?}");
@@ -188,10 +192,10 @@ fn each_section_of_a_partition_has_its_own_position_and_the_log_continues_it() {
     assert!(snapshot.header.from <= sum.from && records.newest <= snapshot.header.newest);
     world.add(1, 2);
     world.turn(&mut |_, _| {});
-    let (found, skipped) = loaded(&world.disk, Some((snapshot, file)));
+    let (found, skipped) = loaded(&world.disk, true);
     assert!(skipped > 0);
     assert_eq!(found, state(&world.toys));
-    assert_eq!(found, loaded(&world.disk, None).0);
+    assert_eq!(found, loaded(&world.disk, false).0);
 }
 
 /// A slice also ends after a number of steps. The large section, and the partition whose sum is
@@ -204,10 +208,10 @@ fn a_section_is_of_the_position_at_which_its_slice_begins_it() {
         (1..=PARTITIONS).for_each(|index| world.add(index, usize::from(index != 8)));
         let adds: Vec<_> = (1..=PARTITIONS).map(|index| (index, 0)).collect();
         world.write(&adds, &mut |_, _| {});
-        let (found, skipped) = loaded(&world.disk, world.snapshot());
+        let (found, skipped) = loaded(&world.disk, true);
         assert!(skipped > 0);
         assert_eq!(found, state(&world.toys), "{large}");
-        assert_eq!(found, loaded(&world.disk, None).0);
+        assert_eq!(found, loaded(&world.disk, false).0);
     }
 }
 
@@ -223,11 +227,10 @@ fn after_a_crash_at_any_point_snapshot_and_log_make_what_the_log_makes() {
             let mut crashed = disk.clone();
             crashed.tear(op, 512, keeps);
             crashed.crash();
-            let (by_log, _) = loaded(&crashed, None);
-            let snapshot = snapshot(&crashed);
+            let (by_log, _) = loaded(&crashed, false);
             images += 1;
-            with_snapshot += u32::from(snapshot.is_some());
-            assert_eq!(loaded(&crashed, snapshot).0, by_log, "{op:?}");
+            with_snapshot += u32::from(file(&crashed).is_some());
+            assert_eq!(loaded(&crashed, true).0, by_log, "{op:?}");
         }
     };
     for _ in 0..3 {
@@ -266,16 +269,25 @@ fn a_snapshot_is_due_when_the_log_has_grown() {
     assert!(written.is_sorted() && written[29] > 2, "{written:?}");
 }
 
+/// The snapshot's file, with a change of the last row of its table.
+fn changed(world: &World, change: impl FnOnce(&mut SectionRow)) -> SnapshotBytes {
+    let (Snapshot { mut header, mut sections, .. }, mut table) = (world.snapshot(), Vec::new());
+    change(sections.last_mut().unwrap());
+    sections.iter().for_each(|row| row.write(&mut table));
+    let mut bytes = (*file(&world.disk).unwrap()).as_ref().to_vec();
+    bytes[header.sections.range()].copy_from_slice(&table);
+    header.sections = Part::of(header.sections.at, &table);
+    bytes[..SNAPSHOT_HEADER_BYTES].copy_from_slice(&header.to_bytes());
+    Arc::new(bytes)
+}
+
 #[test]
 fn sections_that_the_shard_does_not_have_or_that_are_damaged_are_refused() {
     let mut world = World::new(u64::MAX);
     world.add(1, 7);
     world.write(&[], &mut |_, _| {});
-    let (snapshot, file) = world.snapshot().unwrap();
     let opened = |change: fn(&mut SectionRow)| {
-        let mut changed = snapshot.clone();
-        change(changed.sections.last_mut().unwrap());
-        open_sections(&mut Toys::new(), TOPICS, &changed, &file)
+        Load::with_snapshot(Toys::new(), &changed(&world, change)).map(drop)
     };
     assert_eq!(opened(|_| {}), Ok(()));
     let foreign =
@@ -288,16 +300,33 @@ fn sections_that_the_shard_does_not_have_or_that_are_damaged_are_refused() {
 }
 
 #[test]
-fn damage_that_a_read_only_call_finds_is_found_among_the_opened_machines() {
+fn a_batch_of_a_partition_that_the_shard_does_not_have_is_refused_after_the_snapshot() {
     let mut world = World::new(u64::MAX);
     world.add(1, 7);
     world.write(&[], &mut |_, _| {});
-    let (snapshot, file) = world.snapshot().unwrap();
-    let mut toys = Toys::new();
-    open_sections(&mut toys, TOPICS, &snapshot, &file).unwrap();
-    assert_eq!(toys.sums.damage_of_all(), None);
-    toys.sums.on(1, |sum, _| sum.sum = 1_000);
-    toys.sums.on(2, |sum, _| sum.sum = 2_000);
-    assert_eq!(toys.sums.damage_of_all(), Some(damaged("a sum of 1000")), "only 1 was opened");
-    assert!(toys.get(Tally::RULE.number).is_some() && toys.get(2).is_none());
+    let mut builder = BatchBuilder::default();
+    builder.append(0, &record(3));
+    let batch = Batch::read(builder.seal(0, 0)).unwrap();
+    let mut load = Load::with_snapshot(Toys::new(), &file(&world.disk).unwrap()).unwrap();
+    let from = load.snapshot().unwrap().from;
+    for (topic, index) in [(1, 41), (2, 1)] {
+        let partition = LogPartition { topic, index };
+        let mut replay = |position| load.replay(RecoveredBatch { partition, batch, position });
+        assert_eq!(replay(from), Ok(()));
+        assert!(replay(from + 1).is_err());
+    }
+    assert_eq!(load.replayed().records, 0);
+}
+
+#[test]
+fn damage_that_only_reads_have_found_is_found_among_the_opened_machines() {
+    let mut world = World::new(u64::MAX);
+    world.add(1, 7);
+    world.write(&[], &mut |_, _| {});
+    let mut load = Load::with_snapshot(Toys::new(), &file(&world.disk).unwrap()).unwrap();
+    load.topics.sums.of(2).is_found_damaged.set(true);
+    assert_eq!(load.refusal(&Recovered::default()), None, "2 was not opened");
+    load.topics.sums.of(1).is_found_damaged.set(true);
+    let why = Some(damaged("a sum of 7"));
+    assert_eq!((load.topics.damage(), load.refusal(&Recovered::default())), (why.clone(), why));
 }

@@ -126,7 +126,7 @@ impl Accepted {
         Self { machines: Slots::new([INDEX], (), new) }
     }
 
-    /// The machine, for snapshots.
+    /// The machine.
     pub(crate) fn topic(&mut self) -> &mut dyn Topic {
         &mut self.machines
     }
@@ -134,15 +134,6 @@ impl Accepted {
     /// The image.
     pub(crate) fn image(&self) -> &ClusterImage {
         &self.machines.of(INDEX).image
-    }
-
-    /// Applies a batch of the log: see [`Machine::replay`].
-    pub(crate) fn replay(
-        &mut self,
-        batch: &Batch<'_>,
-        position: u64,
-    ) -> Option<Result<bool, DecodeError>> {
-        self.machines.replay(INDEX, batch, position)
     }
 
     /// Ends the load: the log was replayed up to `position`. Returns the image.

@@ -361,7 +361,7 @@ impl Groups {
         if let Err(what) = audited {
             self.fail(format!("{what}; it is loaded again from the log"), out);
         }
-        let damage = self.slots().damage().cloned();
+        let damage = self.slots().damage();
         if let Some(damage) = damage.or_else(|| transactions.damage()) {
             let words = "it is loaded again without it";
             let path = self.snapshots.path();

@@ -9,9 +9,9 @@ use crate::config::Config;
 use crate::inquiry::SurveyPlace;
 use crate::list_over_all::{ListOverAll, Visit};
 use crate::placement::{Placement, Slot};
-use muster_codec::record_batch::{Batch, EndTxnMarker};
+use muster_codec::Wall;
+use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
-use muster_codec::{DecodeError, Wall};
 use muster_coordinator::{
     Budget, Coordinator, Counters, Counts, Divergence, GroupAsked, GroupView, GroupsPage, Held,
     Listing, Producer, Rebalance, Topics,
@@ -90,20 +90,9 @@ impl Slots {
         self.machines.from(first.0).map(|(index, it)| (Slot(index), &it.producers))
     }
 
-    /// The machines of all slots, for snapshots.
+    /// The machines of all slots.
     pub(crate) fn topic(&mut self) -> &mut dyn Topic {
         &mut self.machines
-    }
-
-    /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None
-    /// if another shard leads the slot.
-    pub(crate) fn replay(
-        &mut self,
-        slot: Slot,
-        batch: &Batch<'_>,
-        position: u64,
-    ) -> Option<Result<bool, DecodeError>> {
-        self.machines.replay(slot.0, batch, position)
     }
 
     /// Calls the producers of a slot that the shard leads.
@@ -192,7 +181,7 @@ impl Slots {
 
     /// Damage that a coordinator found in its part of the snapshot. Once there is damage, no answer
     /// or record may be used.
-    pub(crate) fn damage(&self) -> Option<&Damage> {
+    pub(crate) fn damage(&self) -> Option<Damage> {
         self.machines.damage()
     }
 

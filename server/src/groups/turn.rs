@@ -8,9 +8,10 @@ use crate::config::Config;
 use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::placement::{Slot, TransactionsPartition};
-use crate::topics::InternalTopic;
+use crate::topics::{self, InternalTopic};
 use muster_coordinator::Ids;
 use muster_runtime::{Damage, Topic, TopicSet};
+use muster_storage::TopicRules;
 
 /// The inputs of a call to a coordinator.
 pub(crate) struct Inputs<'i> {
@@ -56,6 +57,10 @@ pub(super) struct AllTopics<'t> {
 }
 
 impl TopicSet for AllTopics<'_> {
+    fn rules(&self) -> TopicRules {
+        topics::RULES
+    }
+
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
         if InternalTopic::of_number(number) == Some(InternalTopic::ConsumerOffsets) {
             Some(self.slots.topic())

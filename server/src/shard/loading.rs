@@ -13,6 +13,7 @@ use super::names::{
     SNAPSHOT_TOKEN,
 };
 use super::start::{Start, Unusable, open_snapshot, replay_log};
+use super::topics::Internal;
 use super::troubles::Troubles;
 use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::{ClockWatch, Times};
@@ -32,6 +33,7 @@ use crate::transactions::{Coordinators, Life, Transactions};
 use crate::{topics, trash};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::Ids;
+use muster_runtime::Replayed;
 use muster_storage::shard_log::recovery::segment_file_name;
 use muster_storage::snapshot::{SNAPSHOT_FILE_NAME, SnapshotHeader, WriterConfig};
 use muster_storage::{Corruption, Cut, FileOp, LogConfig, Recovered, ShardLog};
@@ -52,8 +54,8 @@ pub struct Loaded {
     image: Option<Arc<ClusterImage>>,
     /// The snapshot that was used, if any.
     snapshot: Option<SnapshotHeader>,
-    /// The bytes of the log after the snapshot.
-    replayed_bytes: u64,
+    /// The records of the log after the snapshot.
+    replayed: Replayed,
     /// The time that the load took, in microseconds.
     load_micros: u64,
 }
@@ -108,7 +110,9 @@ fn load_by(
         }
         Err(Unusable::Log(error)) => return Err(error),
     };
-    let Start { slots, transactions, mut shares, image, mut recovered, .. } = start;
+    let Start { load, mut recovered, .. } = start;
+    let (snapshot, replayed) = (load.snapshot(), load.replayed());
+    let Internal { image, slots, transactions, mut shares } = load.topics;
     shares.loaded();
     let cluster = (number == CONTROLLER).then_some(topics::CLUSTER);
     recovered.skip_offsets(common.placement.log_partitions_of(number).chain(cluster));
@@ -125,10 +129,10 @@ fn load_by(
         recovered.position(),
         took.as_millis(),
         counted("groups", slots.groups(), slots.unloaded_groups()),
-        replayed(start.replayed_records, start.replayed_bytes),
+        in_words(replayed),
         counted("transactional ids", transactions.ids(), transactions.unloaded_ids()),
     );
-    let image = image.loaded_at(recovered.position());
+    let image = image.map(|it| it.loaded_at(recovered.position()));
     Ok(Loaded {
         number,
         common: common.clone(),
@@ -136,9 +140,9 @@ fn load_by(
         transactions,
         shares,
         recovered,
-        image: (number == CONTROLLER).then_some(image),
-        snapshot: start.snapshot,
-        replayed_bytes: start.replayed_bytes,
+        image,
+        snapshot,
+        replayed,
         load_micros,
     })
 }
@@ -153,7 +157,7 @@ fn counted(what: &str, all: usize, unread: usize) -> String {
 }
 
 /// Words about the records after the snapshot; empty if there are none.
-fn replayed(records: u64, bytes: u64) -> String {
+fn in_words(Replayed { records, bytes }: Replayed) -> String {
     if records == 0 {
         return String::new();
     }
@@ -269,7 +273,7 @@ impl Loaded {
             log,
             cut_bytes: self.common.log_sizes.cut_bytes(),
             damage,
-            snapshot: (self.snapshot, self.replayed_bytes),
+            snapshot: (self.snapshot, self.replayed.bytes),
             snapshot_writer: snapshot_writer(placement.shards, number),
             check: LOG_CHECK,
             audits: self.common.audits,

@@ -1,14 +1,56 @@
-//! The internal topics of a shard beside its groups.
+//! The internal topics of a shard: all of them while it is loaded, and those beside the groups
+//! while it serves.
 
+use super::Common;
 use crate::cluster::ClusterImage;
-use crate::controller::Controller;
-use crate::groups::{OtherTopics, ShareStates, TransactionCoordinators};
-use crate::shares::Shares;
-use crate::topics::InternalTopic;
-use crate::transactions::Transactions;
+use crate::controller::{Accepted, Controller};
+use crate::groups::{OtherTopics, ShareStates, Slots, TransactionCoordinators};
+use crate::placement::CONTROLLER;
+use crate::shares::{Shares, SlotStates};
+use crate::topics::{self, InternalTopic};
+use crate::transactions::{Coordinators, Transactions};
 use muster_runtime::{Topic, TopicSet};
+use muster_storage::TopicRules;
 
-/// The parts of a shard that have these topics.
+/// The machines of all partitions that a shard leads.
+pub(super) struct Internal {
+    /// On the controller only.
+    pub(super) image: Option<Accepted>,
+    pub(super) slots: Slots,
+    pub(super) transactions: Coordinators,
+    pub(super) shares: SlotStates,
+}
+
+impl Internal {
+    /// Machines without records.
+    pub(super) fn new(common: &Common, number: u32) -> Self {
+        let Common { config, placement, life, .. } = common;
+        let image = || Accepted::new(ClusterImage::new(config), config);
+        Self {
+            image: (number == CONTROLLER).then(image),
+            slots: Slots::new(config, *placement, number),
+            transactions: Coordinators::new(config, *placement, number, *life),
+            shares: SlotStates::new(config, *placement, number),
+        }
+    }
+}
+
+impl TopicSet for Internal {
+    fn rules(&self) -> TopicRules {
+        topics::RULES
+    }
+
+    fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
+        match InternalTopic::of_number(number)? {
+            InternalTopic::Cluster => self.image.as_mut().map(Accepted::topic),
+            InternalTopic::ConsumerOffsets => Some(self.slots.topic()),
+            InternalTopic::TransactionState => Some(self.transactions.topic()),
+            InternalTopic::ShareState => Some(self.shares.topic()),
+        }
+    }
+}
+
+/// The parts of a shard that have the topics beside the groups.
 pub(super) struct Others<'s> {
     pub(super) controller: &'s mut Option<Controller>,
     pub(super) transactions: &'s mut Transactions,
@@ -16,6 +58,10 @@ pub(super) struct Others<'s> {
 }
 
 impl TopicSet for Others<'_> {
+    fn rules(&self) -> TopicRules {
+        topics::RULES
+    }
+
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
         match InternalTopic::of_number(number)? {
             InternalTopic::Cluster => self.controller.as_mut().map(Controller::topic),

@@ -10,8 +10,6 @@ use crate::config::Config;
 use crate::groups::{Groups, ShareStates};
 use crate::partitions::{PartitionId, Partitions};
 use crate::placement::{Placement, Slot};
-use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
 use muster_runtime::{Slots, Topic};
 use muster_shares::{SharePartitionKey, State, States};
@@ -57,20 +55,9 @@ impl SlotStates {
         self.machines.machines().flat_map(|it| it.states.iter())
     }
 
-    /// The machines of all slots, for snapshots.
+    /// The machines of all slots.
     pub(crate) fn topic(&mut self) -> &mut dyn Topic {
         &mut self.machines
-    }
-
-    /// Applies a batch of the log: see [`Machine::replay`](muster_runtime::Machine::replay). None
-    /// if another shard leads the slot.
-    pub(crate) fn replay(
-        &mut self,
-        slot: Slot,
-        batch: &Batch<'_>,
-        position: u64,
-    ) -> Option<Result<bool, DecodeError>> {
-        self.machines.replay(slot.0, batch, position)
     }
 
     /// Applies a record that is not in the log, for tests.

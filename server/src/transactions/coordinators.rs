@@ -10,8 +10,6 @@ use crate::groups::TransactionCoordinators;
 use crate::limit_gauges::{Limit, LimitGauges};
 use crate::limit_refusals::Refused;
 use crate::placement::{Placement, TransactionsPartition};
-use muster_codec::DecodeError;
-use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_fairness::{Address, Exceeded, Shares};
 use muster_runtime::{Damage, NotWritten, Runtime, Topic};
@@ -73,21 +71,9 @@ impl Coordinators {
         self.machines.machines().map(|it| &it.coordinator)
     }
 
-    /// The machines of all partitions, for snapshots.
+    /// The machines of all partitions.
     pub(crate) fn topic(&mut self) -> &mut dyn Topic {
         &mut self.machines
-    }
-
-    /// Applies a batch of the log: see
-    /// [`Machine::replay`](muster_runtime::Machine::replay). None if another shard leads the
-    /// partition.
-    pub(crate) fn replay(
-        &mut self,
-        partition: TransactionsPartition,
-        batch: &Batch<'_>,
-        position: u64,
-    ) -> Option<Result<bool, DecodeError>> {
-        self.machines.replay(partition.0, batch, position)
     }
 
     /// Appends records of a partition one by one and applies them. They are not one operation,
@@ -203,9 +189,8 @@ impl TransactionCoordinators for Coordinators {
         self.of(partition)
     }
 
-    /// Asks each opened partition, because a read-only look-up of an id finds damage, too.
     fn damage(&self) -> Option<Damage> {
-        self.machines.damage_of_all()
+        self.machines.damage()
     }
 }
 

@@ -23,6 +23,9 @@ impl Machine for IdsMachine {
 
     const SECTIONS: &'static [&'static str] = InternalTopic::TransactionState.row().sections;
 
+    /// A look-up of an id finds damage.
+    const READS_FIND_DAMAGE: bool = true;
+
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;
     type Walk = IdsWalk;

@@ -4,7 +4,7 @@
 mod job;
 mod open;
 
-pub use open::open_sections;
+pub(crate) use open::open_sections;
 
 use crate::{SnapshotCounters, TopicSet};
 use job::{Job, SLICE_BYTES};

@@ -2,7 +2,6 @@
 
 use crate::{Damage, Opened, TopicSet, damaged};
 use muster_snapshot_index::SnapshotBytes;
-use muster_storage::TopicRules;
 use muster_storage::snapshot::{SectionRow, Snapshot};
 
 /// Loads the sections of a snapshot into machines that have replayed nothing. After that each
@@ -11,17 +10,12 @@ use muster_storage::snapshot::{SectionRow, Snapshot};
 /// # Errors
 /// A section is damaged, or belongs to a partition that the shard does not lead. The machines must
 /// not be used then.
-pub fn open_sections(
+pub(crate) fn open_sections(
     topics: &mut dyn TopicSet,
-    rules: TopicRules,
     snapshot: &Snapshot,
     file: &SnapshotBytes,
 ) -> Result<(), Damage> {
-    let mut number = rules.next(None);
-    while let Some(topic) = number {
-        topics.get(topic).into_iter().for_each(|of| of.begin_after(snapshot.header.from));
-        number = rules.next(Some(topic));
-    }
+    topics.each(&mut |topic| topic.begin_after(snapshot.header.from));
     snapshot.sections.iter().try_for_each(|row| open_section(topics, row, file))
 }
 

@@ -8,7 +8,8 @@ use muster_runtime::{
     Damage, Machine, Opened, SectionAt, Slots, Topic, TopicSet, Transactional, damaged, replayed,
 };
 use muster_storage::snapshot::Part;
-use muster_storage::{KeyRule, LogPartition, RecoveredBatch, TopicRule, TopicRules};
+use muster_storage::{KeyRule, TopicRule, TopicRules};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 const fn rule(number: u8, lingers: bool) -> TopicRule {
@@ -18,6 +19,7 @@ const fn rule(number: u8, lingers: bool) -> TopicRule {
 pub const TOPICS: TopicRules = TopicRules::new(&[Sum::RULE, Tally::RULE]);
 
 /// The machines of partitions 1 and 2 of each topic.
+#[derive(Debug)]
 pub struct Toys {
     pub sums: Slots<Sum>,
     pub tallies: Slots<Tally>,
@@ -31,19 +33,13 @@ impl Toys {
         let sums = Slots::new(1..=PARTITIONS, 0, Sum::default);
         Self { sums, tallies: Slots::new(1..=PARTITIONS, (), Tally::default) }
     }
-
-    /// Replays a batch of a log: see [`Slots::replay`].
-    pub fn replay(&mut self, found: &RecoveredBatch<'_>) -> Option<Result<bool, DecodeError>> {
-        let RecoveredBatch { partition: LogPartition { topic, index }, batch, position } = found;
-        if *topic == Sum::RULE.number {
-            self.sums.replay(*index, batch, *position)
-        } else {
-            self.tallies.replay(*index, batch, *position)
-        }
-    }
 }
 
 impl TopicSet for Toys {
+    fn rules(&self) -> TopicRules {
+        TOPICS
+    }
+
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic> {
         match number {
             0 => Some(&mut self.tallies),
@@ -72,6 +68,8 @@ pub struct Sum {
     in_snapshot: [u64; 2],
     /// The position of the last operation.
     pub applied_at: u64,
+    /// Whether a read-only call has found damage.
+    pub is_found_damaged: Cell<bool>,
 }
 
 /// A one of the sum in a snapshot.
@@ -87,6 +85,7 @@ pub enum Walk {
 impl Machine for Sum {
     const RULE: TopicRule = rule(1, false);
     const SECTIONS: &'static [&'static str] = &["the sum", "the number of records"];
+    const READS_FIND_DAMAGE: bool = true;
 
     type Record<'r> = Record<'r>;
     type Held = i64;
@@ -168,7 +167,8 @@ impl Machine for Sum {
     }
 
     fn damage(&self) -> Option<Damage> {
-        (self.sum >= 1_000).then(|| Damage(format!("a sum of {}", self.sum)))
+        (self.sum >= 1_000 || self.is_found_damaged.get())
+            .then(|| Damage(format!("a sum of {}", self.sum)))
     }
 }
 
