@@ -200,11 +200,16 @@ impl World<Loopback> {
     }
 
     /// Stops the process with SIGSTOP: bytes that are sent meanwhile wait in the sockets.
+    ///
+    /// A pause ends before requests time out. After a pause a real server may read connections in
+    /// any order, so a request that timed out could take effect after a later one of its client.
     fn pause(&mut self) {
         if self.node.serves_since.is_none() || self.node.is_paused {
             return;
         }
-        let pause = self.node.faults.between(MS, 3 * self.profile.clients.session_timeout);
+        let clients = &self.profile.clients;
+        let longest = (3 * clients.session_timeout).min(3 * clients.request_timeout / 4);
+        let pause = self.node.faults.between(MS, longest);
         self.sim.note(format_args!("the process stands still for {} ms", pause / MS));
         self.sim.saw(Seen::Paused);
         (self.node.is_paused, self.node.paused_until) = (true, self.node.now + pause);
