@@ -18,7 +18,8 @@ pub enum NotNow {
     Transfer,
     /// A change of members is not applied yet.
     Change,
-    /// The change does not fit the members: for example, the learner is none.
+    /// The change does not fit the members: for example, it removes a learner that the group does
+    /// not have.
     Members,
     /// The replica is no voter, was not heard lately, or lacks entries.
     Behind,

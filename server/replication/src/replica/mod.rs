@@ -61,7 +61,7 @@ pub enum Refused {
     Hole,
     /// The commit index is before the base, or after the last entry.
     Commit,
-    /// The term is not a term, or before that of the last entry.
+    /// The term is out of range, or earlier than the term of the last entry.
     Term,
 }
 

@@ -38,7 +38,6 @@ pub struct Replicas {
     config: Config,
     replicas: BTreeMap<Group, Replica>,
     open: BlockNumber,
-    durable: BlockNumber,
     /// The process of each node that is or was connected.
     sessions: BTreeMap<NodeId, Session>,
     /// The nodes whose process is known to be gone.
@@ -70,7 +69,6 @@ impl Replicas {
             config,
             replicas,
             open,
-            durable: BlockNumber(0),
             sessions: BTreeMap::new(),
             gone: BTreeSet::new(),
             cache: Cache::new(config.cache_bytes),
@@ -188,7 +186,6 @@ impl Replicas {
     /// The block is durable, and all before it.
     pub fn persisted(&mut self, block: BlockNumber, out: &mut Output) {
         assert!(block < self.open, "a block is sealed before it is durable");
-        self.durable = block;
         self.each(out, |replica, turn| replica.persisted(block, turn));
         while let Some(evicted) = self.cache.pop(block) {
             let replica = self.replicas.get_mut(&evicted.group);
