@@ -1,28 +1,12 @@
 //! The interface of a shard: events in, commands out. Both are closed enums, which the reactor and
 //! the simulator handle alike.
 
-pub use crate::config::ListenerIndex;
-use crate::config::ShardTls;
+use crate::config::{ListenerIndex, ShardTls};
 use crate::mailbox::Message;
+use crate::net::{ClientCommand, ConnectionId};
 use crate::telemetry::Push;
-use muster_storage::{FileDone, FileId, FileOp};
+use muster_storage::{FileDone, FileOp};
 use std::sync::Arc;
-
-/// The id of a connection; never used twice. The lower half is its index ([`Self::slot`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u64);
-
-impl ConnectionId {
-    pub fn new(slot: u32, serial: u32) -> Self {
-        Self(u64::from(serial) << 32 | u64::from(slot))
-    }
-
-    /// The index of the connection in tables of connections: a small number, which no other open
-    /// connection has.
-    pub fn slot(self) -> usize {
-        self.0 as u32 as usize
-    }
-}
 
 /// An input of a shard.
 #[derive(Debug)]
@@ -61,7 +45,7 @@ pub enum Event<'e> {
         connection: ConnectionId,
         reason: String,
     },
-    /// The socket accepts output again, as requested by [`Command::AwaitWritable`].
+    /// The socket accepts output again, as requested by [`ClientCommand::AwaitWritable`].
     Writable {
         connection: ConnectionId,
     },
@@ -80,35 +64,8 @@ pub enum Event<'e> {
 /// An output of a shard.
 #[derive(Debug)]
 pub enum Command {
-    /// Send these last bytes and close. The reason is logged; None stands for an orderly end.
-    Close {
-        connection: ConnectionId,
-        reason: Option<String>,
-        last: Vec<u8>,
-    },
-    PauseReceive {
-        connection: ConnectionId,
-    },
-    ResumeReceive {
-        connection: ConnectionId,
-    },
-    /// Gives events of the connection priority over those of other connections, or ends the
-    /// priority.
-    PutFirst {
-        connection: ConnectionId,
-        comes_first: bool,
-    },
+    Client(ClientCommand),
     File(FileOp),
-    /// Send as much of these parts as the socket accepts at once. Their files are open. No other
-    /// output of the connection is under way meanwhile.
-    SendParts {
-        connection: ConnectionId,
-        parts: Vec<Part>,
-    },
-    /// Request [`Event::Writable`].
-    AwaitWritable {
-        connection: ConnectionId,
-    },
     Mail {
         to: u32,
         message: Message,
@@ -132,24 +89,8 @@ pub enum CertificateOrder {
     Take(ShardTls),
 }
 
-/// A part of an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
-    Bytes(Vec<u8>),
-    /// A range of an open file.
-    File {
-        file: FileId,
-        offset: u64,
-        len: u32,
-    },
-}
-
-impl Part {
-    /// The file of a range; None for bytes.
-    pub(crate) fn file(&self) -> Option<FileId> {
-        match self {
-            Self::Bytes(_) => None,
-            Self::File { file, .. } => Some(*file),
-        }
+impl From<ClientCommand> for Command {
+    fn from(command: ClientCommand) -> Self {
+        Self::Client(command)
     }
 }

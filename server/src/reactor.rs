@@ -24,7 +24,7 @@ pub use shares::Share;
 
 use crate::clock::{Times, earliest};
 use crate::files::{CallEnd, FileError, Files, PartsTo};
-use crate::net::ConnectionId;
+use crate::net::{ClientCommand, ConnectionId};
 use crate::report::Report;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
 use crossbeam_channel::Sender;
@@ -370,21 +370,32 @@ impl<I: Io> Reactor<I> {
 
     fn perform(&mut self, io: &mut I, command: Command) -> Result<(), FileError> {
         match command {
-            Command::Close { connection, reason, last } => {
+            Command::Client(command) => self.perform_for_client(io, command)?,
+            Command::File(op) => self.files.perform(io.files(), op)?,
+            Command::Mail { to, message } => io.mail(to, message),
+            Command::Certificates(order) => io.order_certificates(order),
+            Command::Telemetry(push) => io.pass_push(*push),
+            Command::Stopped => self.is_stopped = true,
+        }
+        Ok(())
+    }
+
+    fn perform_for_client(&mut self, io: &mut I, command: ClientCommand) -> Result<(), FileError> {
+        match command {
+            ClientCommand::Close { connection, reason, last } => {
                 self.close(io, connection, reason, last);
             }
-            Command::PutFirst { connection, comes_first } => {
+            ClientCommand::PutFirst { connection, comes_first } => {
                 let conn = self.conn(connection);
                 conn.into_iter().for_each(|conn| io.put_first(conn, comes_first));
             }
-            Command::PauseReceive { connection } => {
+            ClientCommand::PauseReceive { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.pause_receive(conn));
             }
-            Command::ResumeReceive { connection } => {
+            ClientCommand::ResumeReceive { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.resume_receive(conn));
             }
-            Command::File(op) => self.files.perform(io.files(), op)?,
-            Command::SendParts { connection, parts } => {
+            ClientCommand::SendParts { connection, parts } => {
                 let to = match self.conn(connection) {
                     Some(conn) if self.is_secured(connection) => PartsTo::Reactor(conn),
                     Some(conn) => PartsTo::Socket(conn),
@@ -392,13 +403,9 @@ impl<I: Io> Reactor<I> {
                 };
                 self.files.send_parts(io.files(), parts, to)?;
             }
-            Command::AwaitWritable { connection } => {
+            ClientCommand::AwaitWritable { connection } => {
                 self.conn(connection).into_iter().for_each(|conn| io.await_writable(conn));
             }
-            Command::Mail { to, message } => io.mail(to, message),
-            Command::Certificates(order) => io.order_certificates(order),
-            Command::Telemetry(push) => io.pass_push(*push),
-            Command::Stopped => self.is_stopped = true,
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use crate::common::CountedIds;
 use muster::clock::Times;
 use muster::cluster::Endpoint;
 use muster::config::Config;
-use muster::net::ConnectionId;
-use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Message, Part, Shard, load};
+use muster::net::{ClientCommand, ConnectionId, Part};
+use muster::shard::{Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load};
 use muster::telemetry::Receiver;
 use muster_codec::{ApiKey, Reader, Response};
 use muster_storage::{FileDone, FileId, FileOp, OpenMode};
@@ -328,14 +328,7 @@ impl World {
         let mut was_mail = false;
         while let Some(command) = commands.pop_front() {
             match command {
-                Command::Close { connection, .. } => {
-                    if self.connection(connection).is_some() {
-                        self.connections.remove(&(connection.slot() as u32));
-                    }
-                }
-                Command::PauseReceive { .. }
-                | Command::ResumeReceive { .. }
-                | Command::PutFirst { .. } => {}
+                Command::Client(command) => self.execute_for_client(command),
                 // No listener has TLS.
                 Command::Certificates(_) => {}
                 Command::Telemetry(push) => {
@@ -349,12 +342,6 @@ impl World {
                     commands.extend(self.commands.drain(..));
                 }
                 Command::File(op) => self.asked.push_back(Asked::Op(op)),
-                Command::SendParts { connection, parts } => {
-                    self.asked.push_back(Asked::Send(connection, parts));
-                }
-                Command::AwaitWritable { connection } => {
-                    self.asked.push_back(Asked::Writable(connection));
-                }
                 Command::Mail { to, message } => {
                     assert_eq!(to, 0, "there is one shard");
                     was_mail = true;
@@ -369,6 +356,25 @@ impl World {
             }
         }
         was_mail
+    }
+
+    fn execute_for_client(&mut self, command: ClientCommand) {
+        match command {
+            ClientCommand::Close { connection, .. } => {
+                if self.connection(connection).is_some() {
+                    self.connections.remove(&(connection.slot() as u32));
+                }
+            }
+            ClientCommand::PauseReceive { .. }
+            | ClientCommand::ResumeReceive { .. }
+            | ClientCommand::PutFirst { .. } => {}
+            ClientCommand::SendParts { connection, parts } => {
+                self.asked.push_back(Asked::Send(connection, parts));
+            }
+            ClientCommand::AwaitWritable { connection } => {
+                self.asked.push_back(Asked::Writable(connection));
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod transaction_apis;
 
 pub(crate) use topics::cluster_response;
 
-use crate::event::ListenerIndex;
+use crate::config::ListenerIndex;
 use muster_codec::header::RequestHeader;
 use muster_codec::{ApiKey, ClusterRequest, DecodeError, Reader, Request, Routed, Str};
 use muster_coordinator::RequestId;

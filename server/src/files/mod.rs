@@ -21,7 +21,7 @@ pub use freeing::Freeing;
 pub use io::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, PartsTo};
 
 use crate::backup::Links;
-use crate::shard::Part;
+use crate::net::Part;
 use crate::stall::FilesStanding;
 use calls::{Calls, Purpose};
 use hashbrown::HashMap;

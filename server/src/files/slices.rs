@@ -3,7 +3,7 @@
 
 use super::lane::{Lane, Waiting};
 use super::{FileError, FileIo, Files, PartsTo, WaitingSlice, open_file};
-use crate::shard::Part;
+use crate::net::Part;
 use muster_storage::FileId;
 
 /// A slice that is not sent.

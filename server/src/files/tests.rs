@@ -1,7 +1,7 @@
 //! Stories of files on a disk that ends each call when the story says so.
 
 use super::{Call, CallDone, CallEnd, Descriptor, FileError, FileIo, Files, PartsTo};
-use crate::event::Part;
+use crate::net::Part;
 use muster_storage::{FileDone, FileId, FileOp, FileToken, OpenMode};
 use std::collections::VecDeque;
 use std::path::Path;

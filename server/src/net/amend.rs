@@ -4,7 +4,7 @@
 use super::account::Kind;
 use super::connection::Connection;
 use super::connections::Connections;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use muster_codec::Response;
 use muster_coordinator::RequestId;
 use muster_fairness::Address;
@@ -96,7 +96,7 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::event::ListenerIndex;
+    use crate::config::ListenerIndex;
     use crate::net::Limits;
     use muster_codec::ApiKey;
     use muster_codec::messages::HeartbeatResponse;

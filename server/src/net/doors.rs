@@ -5,7 +5,8 @@ use super::connection::Connection;
 use super::connections::{Connections, TooMany};
 use super::limits::{Limits, WAITING_AT_DOOR_MAX};
 use super::throttle::Throttled;
-use crate::event::{ConnectionId, ListenerIndex};
+use crate::config::ListenerIndex;
+use crate::net::ConnectionId;
 use crate::quotas::{Bound, Rate, Window};
 use std::collections::VecDeque;
 

@@ -13,7 +13,7 @@
 use super::account::Kind;
 use super::connection::Connection;
 use super::connections::Connections;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use muster_codec::frame::frame_length;
 use muster_faults::Fault;
 
@@ -209,7 +209,7 @@ fn frame_bytes(connection: &Connection) -> usize {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::event::ListenerIndex;
+    use crate::config::ListenerIndex;
     use crate::net::Limits;
 
     const MIB: usize = 1 << 20;

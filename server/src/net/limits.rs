@@ -2,8 +2,8 @@
 
 use super::input::INPUT_BYTES_DEFAULT;
 use super::unread::UNREAD_BYTES_MAX;
+use crate::config::ListenerIndex;
 use crate::config::{Config, ServedListener};
-use crate::event::ListenerIndex;
 use crate::quotas::Bound;
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -4,7 +4,7 @@
 //! costs nothing more.
 
 use super::connections::Connections;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use crate::stall::STALLED_MS;
 use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
@@ -79,7 +79,7 @@ mod tests {
     use super::super::throttle::Throttle;
     use super::*;
     use crate::config::Config;
-    use crate::event::ListenerIndex;
+    use crate::config::ListenerIndex;
     use crate::topics::InternalTopic;
     use muster_codec::messages::OffsetCommitResponse;
     use muster_storage::LogPartition;

@@ -27,7 +27,9 @@ mod access;
 mod account;
 mod amend;
 mod clients;
+mod command;
 mod connection;
+mod connection_id;
 mod connections;
 mod counters;
 mod doors;
@@ -45,12 +47,13 @@ mod throttle;
 mod timings;
 mod unread;
 
-pub use crate::event::ConnectionId;
 pub use account::{Account, Kind};
 pub(crate) use amend::{AMENDMENTS_BYTES_MAX, Amend};
 pub(crate) use clients::{Clients, Gone, Input, NOT_AUTHENTICATED, mistaken};
 #[cfg(test)]
 pub(crate) use clients::{IDLE_SWEEP_MS, INPUT_ENDED_PATIENCE_MS};
+pub use command::{ClientCommand, Part};
+pub use connection_id::ConnectionId;
 pub use connections::{Connections, TooMany};
 pub use counters::{ClientCounters, ClientGauges};
 pub(crate) use durable::Reply;

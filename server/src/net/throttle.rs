@@ -8,7 +8,7 @@
 use super::connections::Connections;
 use super::durable::VisibleAt;
 use crate::clock::Stopwatch;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use crate::quotas::{Allowance, Limit, QuotaKey, Rates, Window};
 use muster_codec::Response;
 use muster_codec::messages::FetchResponse;
@@ -324,7 +324,7 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::event::ListenerIndex;
+    use crate::config::ListenerIndex;
     use crate::net::Limits;
     use crate::quotas::{Bound, ClientQuotas, Entity, Name};
     use muster_codec::messages::{FetchableTopicResponse, PartitionData};

@@ -2,7 +2,7 @@
 //! requests: reading a clock for each request would cost some percent of a heartbeat.
 
 use super::connections::Connections;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use muster_codec::ApiKey;
 use muster_coordinator::RequestId;
 use muster_counters::{Histogram, Metric, Number, Value, Visitor, counters};

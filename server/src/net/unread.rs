@@ -8,7 +8,7 @@ use super::account::{Kind, UNREAD};
 use super::connection::Connection;
 use super::connections::Connections;
 use super::limits::Limits;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 
 /// The budget of unread answers; the answer that exceeds it is still sent.
 pub(crate) const UNREAD_BYTES_MAX: usize = 64 << 20;
@@ -93,7 +93,7 @@ mod tests {
     use super::super::VisibleAt;
     use super::*;
     use crate::config::Config;
-    use crate::event::ListenerIndex;
+    use crate::config::ListenerIndex;
     use crate::net::Limits;
     use crate::placement::Slot;
     use muster_codec::ApiKey;

@@ -3,8 +3,8 @@
 
 use super::Shard;
 use super::authorization::Screened;
+use crate::config::ListenerIndex;
 use crate::dispatch;
-use crate::event::ListenerIndex;
 use crate::groups::Inputs;
 use crate::long_requests::{SliceEffects, Sources};
 use crate::net::{Input, Kind};

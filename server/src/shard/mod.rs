@@ -42,8 +42,9 @@ pub use loading::{Loaded, load, log_directory, salvage};
 pub use reading::{read_known_log, read_log, salvage_log};
 pub use start::groups_of_snapshot;
 
+pub use crate::config::ListenerIndex;
 use crate::disk_space::DiskSpace;
-pub use crate::event::{CertificateOrder, Command, Event, ListenerIndex, Part};
+pub use crate::event::{CertificateOrder, Command, Event};
 pub use crate::groups::Slots;
 pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuestion};
 

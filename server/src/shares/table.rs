@@ -1,6 +1,6 @@
 //! The ShareFetch and ShareAcknowledge requests of a shard that are not answered yet.
 
-use crate::event::ListenerIndex;
+use crate::config::ListenerIndex;
 use crate::net::VisibleAt;
 use crate::partitions::Bounds;
 use muster_codec::ErrorCode;

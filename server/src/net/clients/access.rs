@@ -6,8 +6,9 @@ use super::super::access::{Access, Session};
 use super::super::frames::{RequestError, request_length};
 use super::super::limits::{AUTHENTICATION_PATIENCE_MS, UNAUTHENTICATED_MAX};
 use super::Clients;
+use crate::config::ListenerIndex;
 use crate::config::SecurityProtocol;
-use crate::event::{Command, ConnectionId, ListenerIndex};
+use crate::net::{ClientCommand, ConnectionId};
 use crate::security::acls::{AclRules, Acls, Permissions};
 use crate::security::{Authenticator, Mechanism, Principal, Sasl, TokenKeys};
 use muster_codec::{ApiKey, Response};
@@ -68,7 +69,11 @@ impl Clients {
 
     /// Counts a new client that is not authenticated. If there are too many, closes the client that
     /// has waited longest.
-    pub(super) fn limit_unauthenticated(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+    pub(super) fn limit_unauthenticated(
+        &mut self,
+        id: ConnectionId,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         if !self.is_unauthenticated(id) {
             return;
         }
@@ -182,7 +187,7 @@ impl Clients {
         &mut self,
         id: ConnectionId,
         answer: Option<(RequestId, Response<'static>)>,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         self.connections.counters.authentications_failed += 1;
         let Some(connection) = self.connections.get_mut(id) else { return };
@@ -195,7 +200,7 @@ impl Clients {
     }
 
     /// Closes clients whose authentication failed some time ago, and clients that take too long.
-    pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<Command>) {
+    pub(super) fn sweep_unauthenticated(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
         while self.unauthenticated.failed.front().is_some_and(|it| it.at <= self.now) {
             self.close_first_failed(out);
         }
@@ -209,7 +214,7 @@ impl Clients {
         }
     }
 
-    fn close_first_failed(&mut self, out: &mut Vec<Command>) {
+    fn close_first_failed(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
         let Some(Failed { id, answer, .. }) = self.unauthenticated.failed.pop_front() else {
             return;
         };

@@ -8,7 +8,7 @@ use super::super::run_queue::{Place, Work};
 use super::super::standing::Handled;
 use super::super::stranger::looks_like;
 use super::Clients;
-use crate::event::{Command, ConnectionId};
+use crate::net::{ClientCommand, ConnectionId};
 
 /// The number of closed connections that the queue may always have.
 const WAITING_GONE_MAX: usize = 64;
@@ -57,7 +57,7 @@ impl Clients {
         received: &[u8],
         handled: usize,
         log_is_closed: bool,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         let length = |bytes: &[u8]| self.frame_length(id, bytes).ok().flatten();
         append(&mut bytes, &received[handled..], length);
@@ -87,7 +87,7 @@ impl Clients {
         Input { id, mut bytes }: Input,
         (handled, is_slice_over): (usize, bool),
         log_is_closed: bool,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         bytes.drain(..handled);
         self.note_handled(id, (handled, bytes.len()), is_slice_over, out);
@@ -102,7 +102,7 @@ impl Clients {
         id: ConnectionId,
         (bytes, left): (usize, usize),
         is_slice_over: bool,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if !matches!(connection.access, Access::Open | Access::Authenticated(_)) {
@@ -111,7 +111,7 @@ impl Clients {
         let output = connection.output.len();
         if connection.standing.note(Handled { bytes, left, output, is_slice_over }) {
             let comes_first = connection.standing.comes_first();
-            out.push(Command::PutFirst { connection: id, comes_first });
+            out.push(ClientCommand::PutFirst { connection: id, comes_first }.into());
         }
     }
 
@@ -195,7 +195,7 @@ impl Clients {
         id: ConnectionId,
         mut input: Vec<u8>,
         log_is_closed: bool,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         let is_held_back = self.is_held_back(id, &input);
         let readers_are_late = self.connections.is_unread_full();
@@ -224,14 +224,20 @@ impl Clients {
     }
 
     /// Stops receiving, or continues.
-    fn pause(&mut self, id: ConnectionId, is_paused: bool, out: &mut Vec<Command>) {
+    fn pause(
+        &mut self,
+        id: ConnectionId,
+        is_paused: bool,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         if std::mem::replace(&mut connection.receive_paused, is_paused) != is_paused {
-            out.push(if is_paused {
-                Command::PauseReceive { connection: id }
+            let command = if is_paused {
+                ClientCommand::PauseReceive { connection: id }
             } else {
-                Command::ResumeReceive { connection: id }
-            });
+                ClientCommand::ResumeReceive { connection: id }
+            };
+            out.push(command.into());
         }
     }
 

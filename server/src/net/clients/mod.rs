@@ -20,9 +20,10 @@ use super::looks::{LookedAt, Looks};
 use super::run_queue::{Place, RunQueue};
 use super::throttle::Throttle;
 use crate::clock::Stopwatch;
+use crate::config::ListenerIndex;
 use crate::config::{Config, ListenerSecurity};
-use crate::event::{Command, ConnectionId, ListenerIndex};
 use crate::limit_gauges::{Limit, LimitGauges};
+use crate::net::{ClientCommand, ConnectionId};
 use crate::quotas::ClientQuotas;
 use crate::security::TokenKeys;
 use access::Unauthenticated;
@@ -181,7 +182,7 @@ impl Clients {
         listener: ListenerIndex,
         (host, port): (Arc<str>, u16),
         quotas: &ClientQuotas,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         if self.is_stopping {
             self.connections.counters.connections_refused += 1;
@@ -214,14 +215,23 @@ impl Clients {
 
     /// Notes the end of a client's input. The client may have closed only its sending side, so its
     /// requests are answered first.
-    pub(crate) fn input_ended(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+    pub(crate) fn input_ended(
+        &mut self,
+        id: ConnectionId,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         connection.input_ended_at.get_or_insert(self.now);
         self.end_if_answered(id, out);
     }
 
     /// Notes that the socket accepted output; `unsent` bytes are left.
-    pub(crate) fn sent(&mut self, id: ConnectionId, unsent: usize, out: &mut Vec<Command>) {
+    pub(crate) fn sent(
+        &mut self,
+        id: ConnectionId,
+        unsent: usize,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         self.connections.taken(id, self.now);
         self.connections.sent(id, unsent);
         self.end_if_answered(id, out);
@@ -233,14 +243,14 @@ impl Clients {
         id: ConnectionId,
         sent: usize,
         unsent: usize,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         if sent > 0 {
             self.connections.counters.sent_bytes += sent as u64;
             self.connections.taken(id, self.now);
         }
         if self.connections.streamed(id, (sent, unsent), &mut self.gone.files) {
-            out.push(Command::AwaitWritable { connection: id });
+            out.push(ClientCommand::AwaitWritable { connection: id }.into());
         }
         self.end_if_answered(id, out);
     }
@@ -271,21 +281,31 @@ impl Clients {
     }
 
     /// Closes a connection for a reason that is logged.
-    pub(crate) fn close(&mut self, id: ConnectionId, reason: String, out: &mut Vec<Command>) {
+    pub(crate) fn close(
+        &mut self,
+        id: ConnectionId,
+        reason: String,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         self.end(id, Some(reason), out);
     }
 
     /// Closes a connection: written answers leave, requests in flight are dropped.
-    fn end(&mut self, id: ConnectionId, reason: Option<String>, out: &mut Vec<Command>) {
+    fn end(
+        &mut self,
+        id: ConnectionId,
+        reason: Option<String>,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         let last = self.connections.get_mut(id).map(|c| std::mem::take(&mut c.output));
         let last = last.unwrap_or_default();
         self.connections.counters.sent_bytes += last.len() as u64;
-        out.push(Command::Close { connection: id, reason, last });
+        out.push(ClientCommand::Close { connection: id, reason, last }.into());
         self.ended(id);
     }
 
     /// Closes all connections, at the end of a stop.
-    pub(crate) fn end_all(&mut self, out: &mut Vec<Command>) {
+    pub(crate) fn end_all(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
         for id in self.connections.ids() {
             self.end(id, None, out);
         }
@@ -298,7 +318,7 @@ impl Clients {
     }
 
     /// Closes a connection whose client has ended its input, if all its answers have left.
-    fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<Command>) {
+    fn end_if_answered(&mut self, id: ConnectionId, out: &mut Vec<impl From<ClientCommand>>) {
         let max_bytes = self.request_bytes_max();
         if self.connections.get(id).is_some_and(|connection| connection.is_over(max_bytes)) {
             let reason = self.is_refused(id).then(|| NOT_AUTHENTICATED.to_owned());

@@ -2,7 +2,7 @@
 
 use super::super::throttle::Used;
 use super::Clients;
-use crate::event::ConnectionId;
+use crate::net::ConnectionId;
 use crate::quotas::{Allowance, ClientQuotas, Limit, QuotaKey};
 use muster_codec::{PartitionRequest, Routed, ShareRequest};
 use muster_coordinator::RequestId;

@@ -3,7 +3,7 @@
 use super::super::stream::Piece;
 use super::Clients;
 use crate::clock::earliest;
-use crate::event::{Command, ConnectionId, Part};
+use crate::net::{ClientCommand, ConnectionId, Part};
 use crate::quotas::ClientQuotas;
 use muster_codec::DecodeError;
 use muster_faults::Fault;
@@ -35,7 +35,11 @@ impl Clients {
     /// Closes clients that are not authenticated in time. From time to time also closes idle
     /// connections, and connections whose clients ended their input long ago. `parked` returns the
     /// number of a connection's requests that wait for records.
-    pub(crate) fn sweep(&mut self, parked: impl Fn(u64) -> usize, out: &mut Vec<Command>) {
+    pub(crate) fn sweep(
+        &mut self,
+        parked: impl Fn(u64) -> usize,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         self.sweep_unauthenticated(out);
         if self.next_idle_sweep > self.now {
             return;
@@ -70,7 +74,7 @@ impl Clients {
         &mut self,
         log_is_closed: bool,
         quotas: &ClientQuotas,
-        out: &mut Vec<Command>,
+        out: &mut Vec<impl From<ClientCommand>>,
     ) {
         self.close_excess(out);
         self.let_in(quotas);
@@ -83,7 +87,7 @@ impl Clients {
         self.admit_input(log_is_closed, out);
     }
 
-    fn close_excess(&mut self, out: &mut Vec<Command>) {
+    fn close_excess(&mut self, out: &mut Vec<impl From<ClientCommand>>) {
         for id in self.connections.excess() {
             let max = self.connections.limits().connections;
             self.close(id, format!("more than max.connections={max} are open"), out);
@@ -91,7 +95,7 @@ impl Clients {
     }
 
     /// Queues connections again that were stalled and whose answers have left.
-    fn resume_stalled(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+    fn resume_stalled(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
         let mut dirty = std::mem::take(&mut self.sendable);
         self.connections.take_dirty(&mut dirty);
         for id in &dirty {
@@ -113,7 +117,7 @@ impl Clients {
 
     /// While the budget of answers is exceeded, closes a client that does not read. Otherwise
     /// resumes the connections that wait for the budget.
-    fn admit_answers(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+    fn admit_answers(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
         if let Some((id, reason)) = self.connections.overdue_reader(self.handled_until) {
             self.close(id, reason, out);
         }
@@ -128,7 +132,7 @@ impl Clients {
 
     /// Resumes connections whose incomplete frames waited for the budget, and closes the connection
     /// whose time is over.
-    fn admit_input(&mut self, log_is_closed: bool, out: &mut Vec<Command>) {
+    fn admit_input(&mut self, log_is_closed: bool, out: &mut Vec<impl From<ClientCommand>>) {
         if log_is_closed {
             self.connections.excuse_input(self.now);
         }
@@ -141,7 +145,12 @@ impl Clients {
     }
 
     /// Checks the input of a connection again whose receiving is paused.
-    fn continue_input(&mut self, id: ConnectionId, log_is_closed: bool, out: &mut Vec<Command>) {
+    fn continue_input(
+        &mut self,
+        id: ConnectionId,
+        log_is_closed: bool,
+        out: &mut Vec<impl From<ClientCommand>>,
+    ) {
         let connection = self.connections.get_mut(id).filter(|c| c.receive_paused);
         let Some(connection) = connection else { return };
         let input = std::mem::take(&mut connection.input);
@@ -155,11 +164,11 @@ impl Clients {
 
     /// Starts slices of answers with parts of files, up to the limit. `open` opens the files of a
     /// slice, at most `files_max`, which stay open for the answer.
-    pub(crate) fn end_turn(
+    pub(crate) fn end_turn<C: From<ClientCommand>>(
         &mut self,
         files_max: usize,
-        mut open: impl FnMut(&[FileKey], &mut Vec<Command>) -> Vec<FileId>,
-        out: &mut Vec<Command>,
+        mut open: impl FnMut(&[FileKey], &mut Vec<C>) -> Vec<FileId>,
+        out: &mut Vec<C>,
     ) {
         let mut keys = Vec::new();
         let files_max = files_max + usize::from(Fault::LargeSlice.is_injected());
@@ -174,7 +183,7 @@ impl Clients {
                 }
             };
             let parts = pieces.into_iter().filter_map(part).collect();
-            out.push(Command::SendParts { connection, parts });
+            out.push(ClientCommand::SendParts { connection, parts }.into());
         }
     }
 

@@ -5,8 +5,8 @@ use super::super::{Call, Effects, FailedRead, Identity, Outcome, PartitionId, Pa
 use crate::clock::Times;
 use crate::cluster::{ClusterImage, Endpoint};
 use crate::config::Config;
+pub(super) use crate::config::ListenerIndex;
 use crate::disk_space::DiskSpace;
-pub(super) use crate::event::ListenerIndex;
 use crate::placement::Placement;
 use muster_codec::messages::*;
 use muster_codec::record_batch::{BatchBuilder, BatchHeader, TimestampType, set_max_timestamp};

@@ -6,7 +6,7 @@ use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener, compaction};
 use crate::disk_space::DiskSpace;
-use crate::net::ConnectionId;
+use crate::net::{ClientCommand, ConnectionId};
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::{
     CertificateOrder, Command, Common, Event, ListenerIndex, LogSizes, Message, Shard, load,
@@ -352,10 +352,14 @@ impl World {
                         has_mail = true;
                         self.shard.step(self.times(), Event::Mail(message), &mut self.commands);
                     }
-                    Command::Close { connection, .. } => self.closed.push(connection),
-                    Command::PauseReceive { .. }
-                    | Command::ResumeReceive { .. }
-                    | Command::PutFirst { .. } => {}
+                    Command::Client(ClientCommand::Close { connection, .. }) => {
+                        self.closed.push(connection);
+                    }
+                    Command::Client(
+                        ClientCommand::PauseReceive { .. }
+                        | ClientCommand::ResumeReceive { .. }
+                        | ClientCommand::PutFirst { .. },
+                    ) => {}
                     Command::Certificates(order) => self.orders.push(order),
                     Command::Telemetry(push) => self.pushes.push(*push),
                     Command::Stopped => self.stopped = Some(self.now),
