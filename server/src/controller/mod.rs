@@ -8,8 +8,8 @@
 //! the answers. So a client whose topic was created finds the topic on its shard. The answer to a
 //! change of access rights waits until every shard has taken the image (`access.rs`).
 //!
-//! [`ToController`] is the other side, on every shard: it sends requests that only the controller
-//! decides, and limits the requests that wait there.
+//! [`ControllerRequests`] is the other side, on every shard: it sends requests that only the
+//! controller decides, and limits the requests that wait there.
 
 mod accepted;
 mod access;
@@ -17,11 +17,11 @@ mod certificates;
 mod changes;
 mod missing_topics;
 mod producer_ids;
-mod to_controller;
+mod requests;
 
 pub(crate) use accepted::Accepted;
 pub(crate) use missing_topics::AT_ONCE_MAX;
-pub(crate) use to_controller::ToController;
+pub(crate) use requests::ControllerRequests;
 
 use crate::clock::Times;
 use crate::cluster::{

@@ -101,7 +101,7 @@ impl Shard {
 
     pub(super) fn init_producer_id(&mut self, call: &Call<'_>, body: &InitProducerIdRequest<'_>) {
         let (answers, out) = (self.clients.answers(), &mut self.commands);
-        self.to_controller.init_producer_id(call, body, answers, out);
+        self.controller_requests.init_producer_id(call, body, answers, out);
     }
 
     /// Passes a request to the controller, which alone changes the cluster.
@@ -110,7 +110,7 @@ impl Shard {
         let quotas = self.broker.image().client_quotas();
         let Some(principal) = self.clients.principal(call.request) else { return };
         let client = (host, principal, self.clients.mutation_limit(call.request, quotas));
-        if self.to_controller.ask(call, api, client, &mut self.commands) {
+        if self.controller_requests.ask(call, api, client, &mut self.commands) {
             return self.clients.answers().hold(call.request);
         }
         let id = ConnectionId(call.request.connection);
@@ -122,7 +122,7 @@ impl Shard {
     pub(super) fn create_topics(&mut self, request: RequestId, topics: Vec<String>) {
         let host = self.clients.host(request).filter(|_| !topics.is_empty());
         let Some(host) = host else { return };
-        self.to_controller.create_topics(topics, host, &mut self.commands);
+        self.controller_requests.create_topics(topics, host, &mut self.commands);
     }
 
     /// Answers a request from the image and the config.

@@ -19,7 +19,7 @@ use super::{Common, LoadError, Shard, Stopping};
 use crate::clock::{ClockWatch, Times};
 use crate::cluster::ClusterImage;
 use crate::config::compaction;
-use crate::controller::{Controller, ToController};
+use crate::controller::{Controller, ControllerRequests};
 use crate::groups::{Groups, Setup, Slots};
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
@@ -302,7 +302,7 @@ impl Loaded {
             ),
             telemetry: Telemetry::new(&config, &image),
             controller: self.image.map(|it| Controller::new(it, cluster, common, &config)),
-            to_controller: ToController::new(self.number),
+            controller_requests: ControllerRequests::new(self.number),
             long: LongRequests::default(),
             inquiries: Inquiries::default(),
             limit_lines: LimitLines::default(),

@@ -54,7 +54,7 @@ pub(crate) use tests::world::{World, commit};
 use crate::clock::{ClockWatch, Stopwatch, Times};
 use crate::cluster::{ClusterImage, Endpoints, OfflinePartitions, View};
 use crate::config::Config;
-use crate::controller::{Controller, ToController};
+use crate::controller::{Controller, ControllerRequests};
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
 use crate::long_requests::LongRequests;
@@ -175,7 +175,7 @@ pub struct Shard {
     telemetry: Telemetry,
     /// On shard 0 only.
     controller: Option<Controller>,
-    to_controller: ToController,
+    controller_requests: ControllerRequests,
     long: LongRequests,
     inquiries: Inquiries,
     limit_lines: LimitLines,

@@ -132,11 +132,11 @@ impl Shard {
     /// Asks the controller to create a queue, unless a creation has failed recently.
     fn create_queue(&mut self, topic: MissingTopic) {
         let topics = [topic];
-        let Self { to_controller, commands, times, .. } = self;
-        if to_controller.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands) {
+        let Self { controller_requests, commands, times, .. } = self;
+        if controller_requests.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands) {
             return;
         }
-        let mut failed = to_controller.failed_creations(times.now, &topics);
+        let mut failed = controller_requests.failed_creations(times.now, &topics);
         let why = failed.next().map(|(_, why)| why.to_owned());
         drop(failed);
         let [topic] = &topics;

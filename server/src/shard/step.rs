@@ -316,15 +316,15 @@ impl Shard {
             | Message::CertificatesChecked { .. }
             | Message::Forgotten { .. }) => self.control(message),
             Message::AdminAnswer { request, response } => {
-                self.to_controller.admin_answered(request);
+                self.controller_requests.admin_answered(request);
                 let mut response = (*response).into();
                 self.clients.answers().answer_of_controller(request, &mut response);
             }
-            Message::AutoCreateTaken => self.to_controller.auto_create_taken(),
+            Message::AutoCreateTaken => self.controller_requests.auto_create_taken(),
             Message::MissingCreated(created) => self.missing_created(created),
             Message::ProducerIdBlock { first, count } => {
                 let (answers, out) = (self.clients.answers(), &mut self.commands);
-                self.to_controller.producer_ids_came((first, count), answers, out);
+                self.controller_requests.producer_ids_came((first, count), answers, out);
                 self.transactions_have_ids();
             }
             Message::Image(image) => self.image_changed(image),

@@ -50,7 +50,7 @@ impl Shard {
             );
             self.errors.warn(self.times.now, "internal topics", words);
         }
-        self.to_controller.missing_created(self.times.now, created);
+        self.controller_requests.missing_created(self.times.now, created);
     }
 
     fn create_missing(
@@ -62,11 +62,11 @@ impl Shard {
         if self.is_creation_denied(request, missing, body) {
             return;
         }
-        let Self { broker, clients, to_controller, commands, times, .. } = self;
+        let Self { broker, clients, controller_requests, commands, times, .. } = self;
         let limit = clients.mutation_limit(request, broker.image().client_quotas());
         let retry_ms = RETRY_INTERVALS * i64::from(body.heartbeat_interval_ms);
-        to_controller.create_missing(times.now, missing, (limit, retry_ms), commands);
-        explain_failed(body, to_controller.failed_creations(times.now, missing));
+        controller_requests.create_missing(times.now, missing, (limit, retry_ms), commands);
+        explain_failed(body, controller_requests.failed_creations(times.now, missing));
     }
 
     /// Whether the client may not create some of the topics. Then none of them is created.

@@ -35,9 +35,9 @@ impl Shard {
     }
 
     pub(super) fn of_transactions(&mut self) -> (&mut Transactions, Inputs<'_>) {
-        let Self { transactions, groups, broker, to_controller, errors, times, .. } = self;
+        let Self { transactions, groups, broker, controller_requests, errors, times, .. } = self;
         let (times, image, producer_ids) =
-            (*times, &**broker.image(), to_controller.producer_ids());
+            (*times, &**broker.image(), controller_requests.producer_ids());
         (transactions, Inputs { times, image, log: groups, producer_ids, errors })
     }
 
@@ -98,8 +98,8 @@ impl Shard {
         for reply in self.transactions.take_answers() {
             self.clients.answers().reply(reply);
         }
-        let Self { transactions, to_controller, commands, .. } = self;
-        to_controller.ask_for_ids(commands);
+        let Self { transactions, controller_requests, commands, .. } = self;
+        controller_requests.ask_for_ids(commands);
         transactions.send_mail(commands);
     }
 

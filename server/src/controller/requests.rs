@@ -26,7 +26,7 @@ const AUTO_CREATES_MAX: usize = 64;
 
 /// A shard's requests to the controller.
 #[derive(Debug, Default)]
-pub(crate) struct ToController {
+pub(crate) struct ControllerRequests {
     shard: u32,
     /// The lengths of unanswered requests.
     admin: HashMap<RequestId, usize>,
@@ -36,7 +36,7 @@ pub(crate) struct ToController {
     producer_ids: ProducerIds,
 }
 
-impl ToController {
+impl ControllerRequests {
     pub(crate) fn new(shard: u32) -> Self {
         Self { shard, ..Self::default() }
     }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn requests_wait_up_to_their_limit_and_a_single_one_always() {
-        let mut waiting = ToController::default();
+        let mut waiting = ControllerRequests::default();
         let of = |connection| RequestId { connection, sequence: 0 };
         assert!(waiting.add_admin(of(1), 2 * ADMIN_BYTES_MAX));
         assert!(!waiting.add_admin(of(2), 1));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn names_of_topics_wait_up_to_their_limit() {
-        let mut waiting = ToController::default();
+        let mut waiting = ControllerRequests::default();
         assert!((0..AUTO_CREATES_MAX).all(|_| waiting.add_auto_create()));
         assert!(!waiting.add_auto_create());
         waiting.auto_create_taken();
