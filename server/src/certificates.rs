@@ -14,7 +14,7 @@ pub(crate) use thread::CertificateThread;
 use crate::Failure;
 use crate::clock::wall;
 use crate::config::{Config, ServedListener, ShardTls};
-use crate::mailbox::{Message, Peer};
+use crate::mailbox::{Message, Peer, ToController, ToReactor};
 use crate::placement::CONTROLLER;
 use crate::security::TokenKeys;
 use crate::token_keys::{Look, TokenKeySources};
@@ -103,7 +103,7 @@ impl Certificates {
             self.send_to_all();
         }
         if let Some(controller) = self.peers.get(CONTROLLER as usize) {
-            controller.send(Message::CertificatesChecked { number, refused });
+            controller.send(ToController::CertificatesChecked { number, refused });
         }
     }
 
@@ -111,13 +111,13 @@ impl Certificates {
     fn take(&mut self, order: &ShardTls) {
         let is_new = self.listeners.take(order, seconds());
         if let (true, Some(peer)) = (is_new, self.peers.get(order.shard as usize)) {
-            peer.send(Message::Tls(self.listeners.of_shard(order.shard)));
+            peer.send(ToReactor::Tls(self.listeners.of_shard(order.shard)));
         }
     }
 
     fn send_to_all(&self) {
         for (shard, peer) in (0..).zip(&self.peers) {
-            peer.send(Message::Tls(self.listeners.of_shard(shard)));
+            peer.send(ToReactor::Tls(self.listeners.of_shard(shard)));
         }
     }
 

@@ -82,11 +82,18 @@ pub enum Command {
 #[derive(Debug)]
 pub enum CertificateOrder {
     /// Check whether these replacements can be used. The controller gets the answer:
-    /// [`Message::CertificatesChecked`] with this number.
+    /// [`CertificatesChecked`](crate::mailbox::ToController::CertificatesChecked) with this number.
     Check { number: u64, replacements: Vec<ShardTls> },
     /// From now on these listeners of a shard use these TLS settings, and its other listeners use
     /// the settings of the server's configs.
     Take(ShardTls),
+}
+
+impl Command {
+    /// A message to a shard.
+    pub(crate) fn mail(to: u32, message: impl Into<Message>) -> Self {
+        Self::Mail { to, message: message.into() }
+    }
 }
 
 impl From<ClientCommand> for Command {

@@ -5,8 +5,9 @@
 use crate::backup;
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
+use crate::mailbox::ToBroker;
 use crate::placement::CONTROLLER;
-use crate::shard::{Command, Common, Left, LoadError, Loaded, Message, Shard, load};
+use crate::shard::{Command, Common, Left, LoadError, Loaded, Shard, load};
 use muster_coordinator::Ids;
 use muster_storage::FileOp;
 use std::path::PathBuf;
@@ -86,7 +87,7 @@ impl Host {
         commands.extend(left.commands);
         shard.order_certificates(&mut commands);
         if self.number == CONTROLLER {
-            let send = |to| Command::Mail { to, message: Message::Image(image.clone()) };
+            let send = |to| Command::mail(to, ToBroker::Image(image.clone()));
             commands.extend((0..self.common.placement.shards).map(send));
         }
         Ok((shard, commands))

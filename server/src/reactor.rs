@@ -24,6 +24,7 @@ pub use shares::Share;
 
 use crate::clock::{Times, earliest};
 use crate::files::{CallEnd, FileError, Files, PartsTo};
+use crate::mailbox::ToReactor;
 use crate::net::{ClientCommand, ConnectionId};
 use crate::report::Report;
 use crate::shard::{Command, Event, ListenerIndex, Message, Shard};
@@ -259,9 +260,11 @@ impl<I: Io> Reactor<I> {
                 self.step(io, shard, Event::File(done));
             }
             Completion::Called => self.called(io, shard)?,
-            Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
-            Completion::Mail(Message::Report(to)) => self.report_all(io, shard, &to),
-            Completion::Mail(Message::BackUp(order)) => self.back_up(io, shard, order),
+            Completion::Mail(Message::Reactor(message)) => match message {
+                ToReactor::Tls(listeners) => self.secure(listeners),
+                ToReactor::Report(to) => self.report_all(io, shard, &to),
+                ToReactor::BackUp(order) => self.back_up(io, shard, order),
+            },
             Completion::Mail(message) => self.step(io, shard, Event::Mail(message)),
         }
         self.files.resume(io.files());

@@ -76,5 +76,5 @@ pub(super) fn is_changed_by(request: &ControllerRequest<'_>) -> bool {
 }
 
 fn send(Pending { to, message, .. }: Pending, out: &mut Vec<Command>) {
-    out.push(Command::Mail { to, message });
+    out.push(Command::mail(to, message));
 }

@@ -5,7 +5,7 @@
 use super::Asked;
 use crate::config::ShardTls;
 use crate::event::{CertificateOrder, Command};
-use crate::mailbox::Message;
+use crate::mailbox::ToController;
 use crate::placement::CONTROLLER;
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Checks {
     pub(super) fn leave(self) -> impl Iterator<Item = Command> {
         self.waiting.into_values().map(|waiting| {
             let Asked { from, request, admin } = waiting.asked;
-            Command::Mail { to: CONTROLLER, message: Message::Admin { from, request, admin } }
+            Command::mail(CONTROLLER, ToController::Admin { from, request, admin })
         })
     }
 }

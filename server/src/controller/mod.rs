@@ -32,7 +32,7 @@ use crate::config::{Config, ShardTls};
 use crate::event::Command;
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
-use crate::mailbox::{AdminRequest, Created, Creation, Message};
+use crate::mailbox::{AdminRequest, Created, Creation, FromController, ToBroker, ToController};
 use crate::quotas::Buckets;
 use access::Access;
 use certificates::{Checks, Refusals, Waiting};
@@ -77,7 +77,7 @@ pub(crate) struct Controller {
 #[derive(Debug)]
 struct Pending {
     to: u32,
-    message: Message,
+    message: FromController,
     /// The version of access that every shard must have taken before; None if the message is not
     /// about access rights.
     access: Option<i64>,
@@ -147,51 +147,32 @@ impl Controller {
         let pending = flushed.chain(self.answers.into_iter().map(|(_, pending)| pending));
         let answers = pending.map(|Pending { to, mut message, .. }| {
             message.fail();
-            Command::Mail { to, message }
+            Command::mail(to, message)
         });
         answers.chain(self.checks.leave())
     }
 
     /// Handles a message. If the message named topics to create, returns the shard that sent it.
-    pub(crate) fn take(&mut self, inputs: Inputs<'_>, message: Message) -> Option<u32> {
+    pub(crate) fn take(&mut self, inputs: Inputs<'_>, message: ToController) -> Option<u32> {
         match message {
-            Message::Admin { from, request, admin } => {
+            ToController::Admin { from, request, admin } => {
                 self.decide(inputs, Asked { from, request, admin }, None);
             }
-            Message::CertificatesChecked { number, refused } => {
+            ToController::CertificatesChecked { number, refused } => {
                 if let Some(Waiting { asked, replacements }) = self.checks.checked(number) {
                     self.decide(inputs, asked, Some((replacements, refused)));
                 }
             }
-            Message::AutoCreate { from, topics, host } => {
+            ToController::AutoCreate { from, topics, host } => {
                 self.auto_create(inputs, &topics, &host);
                 return Some(from);
             }
-            Message::CreateMissing { from, creation } => {
+            ToController::CreateMissing { from, creation } => {
                 self.create_missing(inputs, from, *creation);
             }
-            Message::ProducerIds { from } => self.send_producer_ids(inputs, from),
-            Message::AccessTaken { by, version } => self.access.taken(by, version),
-            Message::Forgotten { from, version } => self.forgotten(inputs, from, version),
-            Message::AdminAnswer { .. }
-            | Message::AutoCreateTaken
-            | Message::MissingCreated(_)
-            | Message::ProducerIdBlock { .. }
-            | Message::Image(_)
-            | Message::Tls(_)
-            | Message::TokenKeys(_)
-            | Message::Pushed(_)
-            | Message::Offline { .. }
-            | Message::Letters { .. }
-            | Message::LettersTaken { .. }
-            | Message::StateQuestion(_)
-            | Message::StateAnswer(_)
-            | Message::DeadLetters(_)
-            | Message::DeadLettersAdded(_)
-            | Message::Report(_)
-            | Message::BackUp(_)
-            | Message::Inquiry(_)
-            | Message::Stop => unreachable!("no message to the controller"),
+            ToController::ProducerIds { from } => self.send_producer_ids(inputs, from),
+            ToController::AccessTaken { by, version } => self.access.taken(by, version),
+            ToController::Forgotten { from, version } => self.forgotten(inputs, from, version),
         }
         None
     }
@@ -226,7 +207,7 @@ impl Controller {
             info!("altered by a client, but without effect in muster: {inert}");
         }
         let response = Box::new(change.response);
-        let message = Message::AdminAnswer { request, response };
+        let message = FromController::AdminAnswer { request, response };
         let is_of_access = access::is_changed_by(&body);
         let by = By { admin: Some(admin), host: &admin.host };
         self.write_change(inputs, (Some(by), change.records), (from, message), is_of_access);
@@ -319,14 +300,14 @@ impl Controller {
         let change = cluster::create_missing(&view, (&mut *inputs.ids, &mut quota), &topics);
         let topics = topics.into_iter().map(|it| it.name).collect();
         let created = Created { topics, failed: change.response, retry_ms };
-        let message = Message::MissingCreated(created);
+        let message = FromController::MissingCreated(created);
         self.write_change(inputs, (None, change.records), (from, message), false);
     }
 
     /// Allocates a block of producer ids to a shard.
     fn send_producer_ids(&mut self, inputs: Inputs<'_>, to: u32) {
         let (records, block) = cluster::allocate_producer_ids(self.accepted());
-        let message = Message::ProducerIdBlock { first: block.first, count: block.count };
+        let message = FromController::ProducerIdBlock { first: block.first, count: block.count };
         self.write_change(inputs, (None, records), (to, message), false);
     }
 
@@ -352,7 +333,7 @@ impl Controller {
         &mut self,
         inputs: Inputs<'_>,
         (by, records): (Option<By<'_>>, Vec<ClusterRecord<'static>>),
-        (to, mut message): (u32, Message),
+        (to, mut message): (u32, FromController),
         is_of_access: bool,
     ) {
         let now = inputs.times.now;
@@ -405,7 +386,7 @@ impl Controller {
         }
         if is_new {
             for to in 0..self.forgotten.len() as u32 {
-                out.push(Command::Mail { to, message: Message::Image(self.published.clone()) });
+                out.push(Command::mail(to, ToBroker::Image(self.published.clone())));
             }
         }
         while let Some((_, pending)) = self.answers.pop_front_if(|(at, _)| *at <= flushed) {

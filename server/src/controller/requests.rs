@@ -5,7 +5,7 @@ use super::missing_topics::MissingTopics;
 use super::producer_ids::{ProducerIds, refused};
 use crate::dispatch::Call;
 use crate::event::Command;
-use crate::mailbox::{AdminRequest, Created, Message};
+use crate::mailbox::{AdminRequest, Created, ToController};
 use crate::net::Connections;
 use crate::placement::CONTROLLER;
 use crate::quotas::Limit;
@@ -58,7 +58,7 @@ impl ControllerRequests {
         let client_id = client_id[..client_id.floor_char_boundary(EVENT_NAME_BYTES_MAX)].into();
         let admin =
             Box::new(AdminRequest { api, version, host, principal, client_id, limit, body });
-        send(Message::Admin { from: self.shard, request: call.request, admin }, out);
+        send(ToController::Admin { from: self.shard, request: call.request, admin }, out);
         true
     }
 
@@ -71,7 +71,7 @@ impl ControllerRequests {
         out: &mut Vec<Command>,
     ) {
         if self.add_auto_create() {
-            send(Message::AutoCreate { from: self.shard, topics, host }, out);
+            send(ToController::AutoCreate { from: self.shard, topics, host }, out);
         }
     }
 
@@ -87,7 +87,7 @@ impl ControllerRequests {
     ) -> bool {
         if let Some(creation) = self.missing.ask(now, missing, client) {
             let creation = Box::new(creation);
-            send(Message::CreateMissing { from: self.shard, creation }, out);
+            send(ToController::CreateMissing { from: self.shard, creation }, out);
         }
         self.missing.are_under_way(missing)
     }
@@ -131,7 +131,7 @@ impl ControllerRequests {
     /// Requests the next block of producer ids if one is needed.
     pub(crate) fn ask_for_ids(&mut self, out: &mut Vec<Command>) {
         if self.producer_ids.is_to_ask() {
-            send(Message::ProducerIds { from: self.shard }, out);
+            send(ToController::ProducerIds { from: self.shard }, out);
         }
     }
 
@@ -182,8 +182,8 @@ impl ControllerRequests {
     }
 }
 
-fn send(message: Message, out: &mut Vec<Command>) {
-    out.push(Command::Mail { to: CONTROLLER, message });
+fn send(message: ToController, out: &mut Vec<Command>) {
+    out.push(Command::mail(CONTROLLER, message));
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ use crate::clock::{Times, earliest};
 use crate::cluster::{BROKER_RESOURCE, ClusterImage, TOPIC_RESOURCE};
 use crate::config::{Config, compaction};
 use crate::event::Command;
-use crate::mailbox::Message;
+use crate::mailbox::ToController;
 use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
@@ -389,8 +389,8 @@ impl Groups {
     /// operations for the log, the snapshot and the check.
     pub(crate) fn end_turn(&mut self, turn: &mut TurnEnd<'_>, out: &mut Vec<Command>) {
         while let Some(version) = self.deleted_topics.next_durable(&self.log) {
-            let message = Message::Forgotten { from: self.shard, version };
-            out.push(Command::Mail { to: CONTROLLER, message });
+            let message = ToController::Forgotten { from: self.shard, version };
+            out.push(Command::mail(CONTROLLER, message));
         }
         let events = self.log.parts().0.take_events();
         self.events.take(turn, self.shard, events);

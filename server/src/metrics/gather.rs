@@ -5,10 +5,9 @@ use super::health::{self, ShardState, ShardStates, Verdict};
 use super::sums::{Sums, Windows};
 use super::{kafka, lag, own, process, shards};
 use crate::disk_space::DiskSpace;
-use crate::mailbox::Peer;
+use crate::mailbox::{Peer, ToReactor};
 use crate::operator::Survey;
 use crate::report::Report;
-use crate::shard::Message;
 use crate::telemetry::{ClientsText, ROWS};
 use crate::volume::Volume;
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
@@ -167,7 +166,7 @@ impl Gather {
         for (peer, pending) in self.peers.iter().zip(&mut self.pending) {
             if pending.is_none() {
                 let (sender, receiver) = bounded(1);
-                peer.send(Message::Report(sender));
+                peer.send(ToReactor::Report(sender));
                 *pending = Some((began, receiver));
             }
         }

@@ -1,10 +1,10 @@
 //! Metrics and health checks over HTTP, on the admin listener (`admin.listener`).
 //!
-//! A shard answers [`Message::Report`](crate::shard::Message) with a copy of its counters and
-//! gauges ([`Report`](crate::report::Report)). This is a few kilobytes, and takes no longer with a
-//! million groups. Threads of the admin side ([`Admin`]) do the rest: requests ([`http`](http)),
-//! sums over shards and over the last minute ([`sums`](sums)), names ([`own`](own),
-//! [`kafka`](kafka)), and text ([`family`](family)).
+//! A reactor answers a [request](crate::mailbox::ToReactor::Report) with a copy of the counters and
+//! gauges of its shard ([`Report`](crate::report::Report)). This is a few kilobytes, and takes no
+//! longer with a million groups. Threads of the admin side ([`Admin`]) do the rest: requests
+//! ([`http`](http)), sums over shards and over the last minute ([`sums`](sums)), names
+//! ([`own`](own), [`kafka`](kafka)), and text ([`family`](family)).
 //!
 //! HTTP is hostile input: connections and requests are limited in number, length and time.
 

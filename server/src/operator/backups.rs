@@ -2,7 +2,7 @@
 
 use super::{Answer, Query};
 use crate::backup::{BackupOrder, Extents, Meeting, names_in, ticket_of};
-use crate::mailbox::{Message, Peer};
+use crate::mailbox::{Peer, ToReactor};
 use crossbeam_channel::unbounded;
 use serde_json::json;
 use std::fs;
@@ -70,7 +70,7 @@ fn link_all(peers: &[Peer], into: PathBuf) -> Result<Extents, String> {
     let until = Instant::now() + PATIENCE;
     let (to, answers) = unbounded();
     let order = BackupOrder { meeting: Arc::new(Meeting::of(peers.len(), MEETING)), into, to };
-    peers.iter().for_each(|peer| peer.send(Message::BackUp(order.clone())));
+    peers.iter().for_each(|peer| peer.send(ToReactor::BackUp(order.clone())));
     drop(order);
     let late = |_| "not all shards have answered in time".to_owned();
     let answers: Vec<_> =

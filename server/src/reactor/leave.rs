@@ -2,6 +2,7 @@
 
 use super::{Completion, Io, Reactor};
 use crate::files::FileError;
+use crate::mailbox::ToReactor;
 use crate::shard::Message;
 
 impl<I: Io> Reactor<I> {
@@ -40,7 +41,7 @@ impl<I: Io> Reactor<I> {
             | Completion::Streamed { .. }
             | Completion::StreamFailed { .. }
             | Completion::Writable { .. } => {}
-            Completion::Mail(Message::Tls(listeners)) => self.secure(listeners),
+            Completion::Mail(Message::Reactor(ToReactor::Tls(listeners))) => self.secure(listeners),
             Completion::Mail(_) => {}
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::{Completion, Io, Reactor, Share};
 use crate::backup::{BackupOrder, Links, Meeting};
 use crate::clock::Times;
 use crate::files::{Call, CallDone, Descriptor, FileError, FileIo, Files, PartsTo};
+use crate::mailbox::ToReactor;
 use crate::shard::tests::frames::frame;
 use crate::shard::tests::world::World;
 use crate::shard::{CertificateOrder, Command, ListenerIndex, Message, Shard};
@@ -365,7 +366,7 @@ fn files_are_linked_if_all_shards_meet() {
         let (to, answers) = unbounded();
         let meeting = Arc::new(Meeting::of(shards, Duration::ZERO));
         let order = BackupOrder { meeting, into: "backup/1".into(), to };
-        story.io.first.push_back(Completion::Mail(Message::BackUp(order)));
+        story.io.first.push_back(Completion::Mail(ToReactor::BackUp(order).into()));
         story.turn();
         assert_eq!(story.io.links.len(), usize::from(is_complete));
         let answer = answers.try_recv();

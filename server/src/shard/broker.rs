@@ -1,9 +1,10 @@
 //! The shard as a broker of its cluster: its number, its configs, the image of the cluster, and
 //! the offline partitions that all shards, this one included, have reported.
 
-use super::{CertificateOrder, Command, Common, ListenerIndex, Message};
+use super::{CertificateOrder, Command, Common, ListenerIndex};
 use crate::cluster::{ClusterImage, OfflineList, OfflinePartitions, View};
 use crate::config::{BROKER_RESOURCE, Config, ShardTls};
+use crate::mailbox::{ToBroker, ToController};
 use crate::placement::CONTROLLER;
 use crate::security::acls::AclRules;
 use muster_faults::Fault;
@@ -90,8 +91,8 @@ impl Broker {
     }
 
     fn report_access_of(&self, version: i64, out: &mut Vec<Command>) {
-        let message = Message::AccessTaken { by: self.number, version };
-        out.push(Command::Mail { to: CONTROLLER, message });
+        let message = ToController::AccessTaken { by: self.number, version };
+        out.push(Command::mail(CONTROLLER, message));
     }
 
     /// Orders the certificates that clients have altered for this shard.
@@ -128,8 +129,8 @@ impl Broker {
             if from == self.number {
                 return self.to_all(&OfflineList::default()).collect();
             }
-            let message = Message::Offline { from, partitions: partitions.clone() };
-            vec![Command::Mail { to: self.number, message }]
+            let message = ToBroker::Offline { from, partitions: partitions.clone() };
+            vec![Command::mail(self.number, message)]
         };
         self.offline.iter().flat_map(of).collect()
     }
@@ -137,8 +138,8 @@ impl Broker {
     fn to_all(&self, partitions: &OfflineList) -> impl Iterator<Item = Command> + use<> {
         let (from, partitions) = (self.number, partitions.clone());
         (0..self.common.placement.shards).map(move |to| {
-            let message = Message::Offline { from, partitions: partitions.clone() };
-            Command::Mail { to, message }
+            let message = ToBroker::Offline { from, partitions: partitions.clone() };
+            Command::mail(to, message)
         })
     }
 }

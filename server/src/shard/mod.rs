@@ -18,6 +18,7 @@ mod limit_lines;
 mod load_error;
 mod loading;
 mod long_requests;
+mod mail;
 mod names;
 mod read_errors;
 mod reading;
@@ -46,7 +47,9 @@ pub use crate::config::ListenerIndex;
 use crate::disk_space::DiskSpace;
 pub use crate::event::{CertificateOrder, Command, Event};
 pub use crate::groups::Slots;
-pub use crate::mailbox::{AdminRequest, Letter, Message, StateAnswer, StateQuestion};
+pub use crate::mailbox::{
+    AdminRequest, Letter, Message, StateAnswer, StateQuestion, ToTransactions,
+};
 
 #[cfg(test)]
 pub(crate) use tests::world::{World, commit};
@@ -232,12 +235,12 @@ impl Shard {
         let mut commands: Vec<_> =
             self.controller.into_iter().flat_map(Controller::leave).collect();
         if self.stopping != Stopping::No {
-            commands.push(Command::Mail { to: self.broker.number(), message: Message::Stop });
+            commands.push(Command::mail(self.broker.number(), Message::Stop));
         }
         let keys = self.clients.token_keys();
         if !keys.is_empty() {
             let message = Message::TokenKeys(Arc::clone(keys));
-            commands.push(Command::Mail { to: self.broker.number(), message });
+            commands.push(Command::mail(self.broker.number(), message));
         }
         commands.extend(offline);
         Left { image, commands }

@@ -115,7 +115,7 @@ impl Shard {
             return;
         }
         let mail = self.shares.take_mail();
-        self.commands.extend(mail.into_iter().map(|(to, message)| Command::Mail { to, message }));
+        self.commands.extend(mail.into_iter().map(|(to, message)| Command::mail(to, message)));
         for topic in self.shares.take_wanted_topics() {
             self.create_queue(topic);
         }
@@ -133,7 +133,8 @@ impl Shard {
     fn create_queue(&mut self, topic: MissingTopic) {
         let topics = [topic];
         let Self { controller_requests, commands, times, .. } = self;
-        if controller_requests.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands) {
+        if controller_requests.create_missing(times.now, &topics, (None, QUEUE_RETRY_MS), commands)
+        {
             return;
         }
         let mut failed = controller_requests.failed_creations(times.now, &topics);

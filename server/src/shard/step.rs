@@ -1,11 +1,10 @@
 //! The step (one event in, commands out), and the end of a turn, when timers and flushes are due.
 
 use super::topics::Others;
-use super::{Command, Event, Message, Shard, Stopping};
+use super::{Command, Event, Shard, Stopping};
 use crate::calendar::civil_time;
 use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
-use crate::controller;
 use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
@@ -198,7 +197,7 @@ impl Shard {
     }
 
     /// Sends changes of the cluster that are durable.
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if let Some(controller) = &mut self.controller {
             controller.publish(self.groups.cluster_flushed(), &mut self.commands);
         }
@@ -306,71 +305,8 @@ impl Shard {
         self.clients.answers().count(Kind::Parked, waiting);
     }
 
-    fn mail(&mut self, message: Message) {
-        match message {
-            message @ (Message::Admin { .. }
-            | Message::AutoCreate { .. }
-            | Message::CreateMissing { .. }
-            | Message::ProducerIds { .. }
-            | Message::AccessTaken { .. }
-            | Message::CertificatesChecked { .. }
-            | Message::Forgotten { .. }) => self.control(message),
-            Message::AdminAnswer { request, response } => {
-                self.controller_requests.admin_answered(request);
-                let mut response = (*response).into();
-                self.clients.answers().answer_of_controller(request, &mut response);
-            }
-            Message::AutoCreateTaken => self.controller_requests.auto_create_taken(),
-            Message::MissingCreated(created) => self.missing_created(created),
-            Message::ProducerIdBlock { first, count } => {
-                let (answers, out) = (self.clients.answers(), &mut self.commands);
-                self.controller_requests.producer_ids_came((first, count), answers, out);
-                self.transactions_have_ids();
-            }
-            Message::Image(image) => self.image_changed(image),
-            Message::Offline { from, partitions } => self.broker.set_offline(from, partitions),
-            Message::Letters { from, letters } => self.letters(from, letters),
-            Message::LettersTaken { by, letters, bytes } => {
-                self.transactions.letters_taken(by, (letters, bytes));
-            }
-            Message::StateQuestion(question) => self.state_question(question),
-            Message::StateAnswer(answer) => self.state_answer(answer),
-            Message::DeadLetters(letters) => {
-                self.on_shares(|shares, inputs, _| shares.append_letters(inputs, &letters));
-            }
-            Message::DeadLettersAdded(added) => {
-                self.on_shares(|shares, inputs, _| shares.letters_added(inputs, &added));
-            }
-            // The reactor has handled these messages.
-            Message::Tls(_) | Message::Report(_) | Message::BackUp(_) => {}
-            Message::Inquiry(inquiry) => self.inquire(inquiry),
-            Message::TokenKeys(keys) => self.clients.set_token_keys(&keys),
-            Message::Pushed(outcome) => self.pushed(&outcome),
-            Message::Stop => {
-                if self.stopping == Stopping::No {
-                    self.stopping = Stopping::Draining { since: self.times.now };
-                    self.clients.stop();
-                }
-            }
-        }
-    }
-
-    /// Passes a message to the controller.
-    fn control(&mut self, message: Message) {
-        let Self { controller, broker, groups, ids, errors, times, .. } = self;
-        let Some(controller) = controller else { return };
-        let view = broker.view();
-        let ids = ids.as_mut();
-        let inputs = controller::Inputs { times: *times, view, ids, errors, log: groups };
-        if let Some(taken_from) = controller.take(inputs, message) {
-            let message = Message::AutoCreateTaken;
-            self.commands.push(Command::Mail { to: taken_from, message });
-        }
-        self.publish();
-    }
-
     /// Takes a new image: adds and removes partitions, and removes offsets of deleted topics.
-    fn image_changed(&mut self, image: Arc<ClusterImage>) {
+    pub(super) fn image_changed(&mut self, image: Arc<ClusterImage>) {
         let Self { broker, clients, groups, partitions, ids, errors, times, .. } = self;
         let Some(before) = broker.set_image(image) else { return };
         // Reports even if access is unchanged: the image may be the first image of a controller

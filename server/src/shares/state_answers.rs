@@ -3,7 +3,7 @@
 use super::state_questions::{Answering, SLICE_PARTITIONS};
 use super::{Inputs, Shares};
 use crate::event::Command;
-use crate::mailbox::{Message, StateAnswer, StateQuestion};
+use crate::mailbox::{StateAnswer, StateQuestion, ToShares};
 use crate::net::VisibleAt;
 use muster_coordinator::{StateRequest, StateResult, Summary};
 use muster_shares::SharePartitionKey;
@@ -116,7 +116,7 @@ impl Shares {
                 self.take_state_answer(inputs.times.now, answer);
             } else {
                 let to = answer.to;
-                out.push(Command::Mail { to, message: Message::StateAnswer(answer) });
+                out.push(Command::mail(to, ToShares::StateAnswer(answer)));
             }
         }
     }

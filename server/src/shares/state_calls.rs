@@ -5,7 +5,7 @@
 use super::{Inputs, Shares};
 use crate::cluster::{Topic, leader};
 use crate::event::Command;
-use crate::mailbox::{Message, StateAnswer, StateQuestion};
+use crate::mailbox::{StateAnswer, StateQuestion, ToShares};
 use crate::placement::Slot;
 use muster_codec::{ErrorCode, Uuid};
 use muster_coordinator::{StateCall, StateRequest, StateResult};
@@ -68,7 +68,7 @@ impl Shares {
             if to == from {
                 self.answer_coordinator(inputs, question, out);
             } else {
-                out.push(Command::Mail { to, message: Message::StateQuestion(question) });
+                out.push(Command::mail(to, ToShares::StateQuestion(question)));
             }
         }
     }

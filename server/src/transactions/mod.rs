@@ -46,7 +46,7 @@ use crate::config::Config;
 use crate::event::Command;
 use crate::groups::Groups;
 use crate::logging::RequestErrors;
-use crate::mailbox::{Letter, Message};
+use crate::mailbox::{Letter, ToTransactions};
 use crate::net::Reply;
 use crate::placement::{Placement, TransactionsPartition};
 use links::Links;
@@ -337,8 +337,8 @@ impl Transactions {
     /// Sends the letters to other shards.
     pub(crate) fn send_mail(&mut self, out: &mut Vec<Command>) {
         while let Some((to, (letters, bytes))) = self.taken.pop_first() {
-            let message = Message::LettersTaken { by: self.shard, letters, bytes };
-            out.push(Command::Mail { to, message });
+            let message = ToTransactions::LettersTaken { by: self.shard, letters, bytes };
+            out.push(Command::mail(to, message));
         }
         self.post.send(out);
     }

@@ -4,7 +4,7 @@
 
 use super::limits::{LETTER_BYTES_MAX, LETTERS_MAX};
 use crate::event::Command;
-use crate::mailbox::{Letter, Message};
+use crate::mailbox::{Letter, ToTransactions};
 use crate::placement::{Placement, TransactionsPartition};
 use muster_faults::Fault;
 use muster_transactions::message::{FromSlot, ToSlot};
@@ -87,7 +87,7 @@ impl Post {
     pub(super) fn send(&mut self, out: &mut Vec<Command>) {
         while let Some((to, letters)) = self.outgoing.pop_first() {
             let from = self.shard;
-            out.push(Command::Mail { to, message: Message::Letters { from, letters } });
+            out.push(Command::mail(to, ToTransactions::Letters { from, letters }));
         }
     }
 
@@ -122,6 +122,7 @@ pub(super) fn bytes_of(letters: &[Letter]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::Message;
     use muster_transactions::message::ToSlotBody;
 
     const PLACEMENT: Placement = Placement::of_equal(2, 4);
@@ -153,11 +154,11 @@ mod tests {
             .for_each(|_| post.add_to_slot(TransactionsPartition(0), 0, wanted(1, 0)));
         let mut commands = Vec::new();
         post.send(&mut commands);
-        let [Command::Mail { to: 1, message: Message::Letters { from: 0, letters } }] =
-            &commands[..]
+        let [Command::Mail { to: 1, message: Message::Transactions(message) }] = &commands[..]
         else {
             panic!("{commands:?}")
         };
+        let ToTransactions::Letters { from: 0, letters } = message else { panic!("{message:?}") };
         assert_eq!(letters.len(), LETTERS_MAX);
         post.taken(1, letters.len(), bytes_of(letters));
         post.add_to_slot(TransactionsPartition(0), 0, wanted(1, 0));

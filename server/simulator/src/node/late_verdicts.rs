@@ -5,7 +5,7 @@ use super::Node;
 use super::shard::{LateVerdict, SimShard};
 use crate::coverage::Seen;
 use crate::random::Random;
-use muster::shard::{Letter, Message};
+use muster::shard::{Letter, Message, ToTransactions};
 use muster_transactions::message::ToSlotBody;
 use std::collections::BTreeSet;
 
@@ -14,7 +14,9 @@ impl Node {
     /// producer, returns the verdicts for this producer that were held back earlier, so that they
     /// arrive after the marker. Once requests must be answered in time, no verdict is held back.
     pub(super) fn late_verdicts(&mut self, to: u32, message: &mut Message) -> Vec<Message> {
-        let Message::Letters { from, letters } = message else { return Vec::new() };
+        let Message::Transactions(ToTransactions::Letters { from, letters }) = message else {
+            return Vec::new();
+        };
         let now = self.now;
         let may_hold = now < self.verdicts_late_until;
         let chance = if may_hold { self.setup.late_verdict_chance } else { 0.0 };
@@ -55,7 +57,7 @@ impl SimShard {
 }
 
 fn mail((from, letter): LateVerdict) -> Message {
-    Message::Letters { from, letters: vec![letter] }
+    ToTransactions::Letters { from, letters: vec![letter] }.into()
 }
 
 /// The producer whose verdict `letter` carries. `None` for any other letter.

@@ -4,7 +4,7 @@ use super::frames::{answers, frame};
 use super::world::{FLUSH_MS, World};
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
-use crate::mailbox::Message;
+use crate::mailbox::{FromController, Message, ToBroker, ToController};
 use crate::net::ConnectionId;
 use crate::security::acls::{Operation, PatternType, Permission, ResourceType};
 use crate::shard::{Command, Event};
@@ -74,14 +74,14 @@ fn is_answered(world: &mut World, connection: ConnectionId) -> bool {
 /// The newest image that was sent to a shard.
 fn sent_to(world: &World, shard: u32) -> Arc<ClusterImage> {
     let images = world.mailed.iter().rev().filter_map(|(to, message)| match message {
-        Message::Image(image) if *to == shard => Some(Arc::clone(image)),
+        Message::Broker(ToBroker::Image(image)) if *to == shard => Some(Arc::clone(image)),
         _ => None,
     });
     images.into_iter().next().unwrap()
 }
 
 fn take(world: &mut World, by: u32, version: i64) {
-    world.step(Event::Mail(Message::AccessTaken { by, version }));
+    world.step(Event::Mail(ToController::AccessTaken { by, version }.into()));
 }
 
 #[test]
@@ -138,13 +138,14 @@ fn an_image_with_the_access_that_a_shard_has_is_reported_too() {
     let mut again = ClusterImage::clone(world.shard.broker.image());
     let version = again.access_version();
     again.changed_since(&ClusterImage::clone(&again));
-    let image = Event::Mail(Message::Image(Arc::new(again)));
+    let image = Event::Mail(ToBroker::Image(Arc::new(again)).into());
     let mut commands = Vec::new();
     world.shard.step(Times::both(world.now), image, &mut commands);
     let is_report = |command: &Command| match command {
-        Command::Mail { message: Message::AccessTaken { by, version: taken }, .. } => {
-            (*by, *taken) == (0, version)
-        }
+        Command::Mail {
+            message: Message::Controller(ToController::AccessTaken { by, version: taken }),
+            ..
+        } => (*by, *taken) == (0, version),
         _ => false,
     };
     assert_eq!(commands.iter().filter(|it| is_report(it)).count(), 1);
@@ -157,9 +158,10 @@ fn the_answers_of_a_controller_that_fails_are_errors() {
     let World { shard, .. } = world;
     let left = shard.leave();
     let errors = left.commands.into_iter().filter_map(|command| match command {
-        Command::Mail { message: Message::AdminAnswer { response, .. }, .. } => {
-            Some(Response::from(*response))
-        }
+        Command::Mail {
+            message: Message::FromController(FromController::AdminAnswer { response, .. }),
+            ..
+        } => Some(Response::from(*response)),
         _ => None,
     });
     let errors: Vec<_> = errors.collect();

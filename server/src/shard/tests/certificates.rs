@@ -3,7 +3,7 @@
 use super::frames::frame;
 use super::world::{FLUSH_MS, World};
 use crate::config::{Replacement, SecurityProtocol, ShardTls};
-use crate::mailbox::Message;
+use crate::mailbox::{Message, ToController};
 use crate::net::ConnectionId;
 use crate::shard::{CertificateOrder, Command, Event};
 use muster_codec::messages::{
@@ -58,7 +58,7 @@ fn location(replacement: &Replacement) -> String {
 }
 
 fn answer_check(world: &mut World, number: u64, refused: BTreeMap<u32, String>) {
-    world.step(Event::Mail(Message::CertificatesChecked { number, refused }));
+    world.step(Event::Mail(ToController::CertificatesChecked { number, refused }.into()));
     world.pass(FLUSH_MS);
 }
 
@@ -140,7 +140,10 @@ fn a_request_that_waits_for_a_check_outlives_the_controller() {
     set(&mut world, CLIENT, "1", "/new.pem");
     let World { shard, .. } = world;
     let asked = shard.leave().commands.into_iter().any(|command| {
-        matches!(command, Command::Mail { to: 0, message: Message::Admin { from: 0, .. } })
+        let Command::Mail { to: 0, message: Message::Controller(message) } = command else {
+            return false;
+        };
+        matches!(message, ToController::Admin { from: 0, .. })
     });
     assert!(asked);
 }

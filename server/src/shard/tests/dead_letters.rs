@@ -4,7 +4,7 @@
 use super::frames::{answers, frame, produce};
 use super::world::{FLUSH_MS, World};
 use crate::cluster::{config_record, leader};
-use crate::mailbox::DeadLettersAdded;
+use crate::mailbox::{DeadLettersAdded, ToShares};
 use crate::net::ConnectionId;
 use crate::partitions::LettersEnd;
 use crate::shard::{Event, Message};
@@ -108,7 +108,7 @@ impl Story {
     fn sent(&mut self) -> Vec<Sent> {
         let mut all = Vec::new();
         for (to, message) in std::mem::take(&mut self.world.mailed) {
-            if let Message::DeadLetters(letters) = message {
+            if let Message::Shares(ToShares::DeadLetters(letters)) = message {
                 let batch = Batch::read(&letters.batch).unwrap();
                 batch.validate().unwrap();
                 assert!(letters.batch.len() <= 1 << 20, "a batch has a limit of its own");
@@ -143,7 +143,7 @@ impl Story {
 
     fn end(&mut self, number: u64, end: LettersEnd) {
         let added = DeadLettersAdded { number, end };
-        self.world.step(Event::Mail(Message::DeadLettersAdded(added)));
+        self.world.step(Event::Mail(ToShares::DeadLettersAdded(added).into()));
     }
 
     /// Waits, and returns the number, the records and the copies of the only batch that is sent.

@@ -3,6 +3,7 @@
 use super::deleted_topics::{delete, topic, write_deletion};
 use super::world::{FLUSH_MS, Random, World};
 use crate::cluster::state_slot;
+use crate::mailbox::ToShares;
 use crate::placement::Slot;
 use crate::shard::{Event, Message, StateQuestion};
 use crate::shares::SLICE_PARTITIONS;
@@ -235,7 +236,7 @@ fn create_wide_topic(world: &mut World, partitions: usize) {
 /// The coordinator of a group, on another shard, asks about the first partitions.
 fn ask(world: &mut World, group: &str, number: u64, request: StateRequest) {
     let question = StateQuestion { from: 1, number, group_id: group.into(), request };
-    world.step(Event::Mail(Message::StateQuestion(question)));
+    world.step(Event::Mail(ToShares::StateQuestion(question).into()));
 }
 
 fn all_of(partitions: usize) -> StateRequest {
@@ -260,7 +261,7 @@ fn share_state_of_many_partitions_is_written_in_slices_that_wait_for_the_log() {
     let mut answered = Vec::new();
     let mut results = Vec::new();
     for (_, message) in std::mem::take(&mut world.mailed) {
-        let Message::StateAnswer(answer) = message else { panic!("{message:?}") };
+        let Message::Shares(ToShares::StateAnswer(answer)) = message else { panic!("{message:?}") };
         answered.push((answer.number, answer.results.len(), answer.is_last));
         results.extend(answer.results.into_iter().filter(|_| answer.number == 1));
     }

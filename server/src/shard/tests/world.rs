@@ -6,6 +6,7 @@ use crate::clock::Times;
 use crate::cluster::Endpoint;
 use crate::config::{Address, Config, SecurityProtocol, Served, ServedListener, compaction};
 use crate::disk_space::DiskSpace;
+use crate::mailbox::ToController;
 use crate::net::{ClientCommand, ConnectionId};
 use crate::placement::{Slot, TransactionsPartition};
 use crate::shard::{
@@ -205,7 +206,7 @@ impl World {
     /// Creates a topic at a client's request; returns its id.
     pub(crate) fn create_topic(&mut self, name: &str) -> Uuid {
         let (topics, host) = (vec![name.to_owned()], "/10.0.0.1".into());
-        self.step(Event::Mail(Message::AutoCreate { from: 0, topics, host }));
+        self.step(Event::Mail(ToController::AutoCreate { from: 0, topics, host }.into()));
         self.pass(FLUSH_MS);
         self.shard.broker.image().topic(name).unwrap().id
     }

@@ -8,7 +8,7 @@ use super::{
     ANSWER_MS, ATTEMPTS_MAX, BACKOFF_MAX_MS, BACKOFF_MS, Delivery, Dropped, LETTER_RECORDS_MAX,
     NO_SPACE_MS, Place, Sources,
 };
-use crate::mailbox::{Created, DeadLetters, DeadLettersAdded, Message};
+use crate::mailbox::{Created, DeadLetters, DeadLettersAdded, ToShares};
 use crate::partitions::{LettersEnd, PartitionId, Reader, RecordRead, RecordReadEnd};
 use crate::shares::{Inputs, ReadFor, Shares};
 use muster_codec::ErrorCode;
@@ -69,7 +69,7 @@ impl Shares {
             if to == self.shard {
                 self.letters_added(inputs, &added);
             } else {
-                self.letters.outbox.push((to, Message::DeadLettersAdded(added)));
+                self.letters.outbox.push((to, ToShares::DeadLettersAdded(added)));
             }
         }
         !is_idle
@@ -155,7 +155,7 @@ impl Shares {
     }
 
     /// Messages for other shards.
-    pub(crate) fn take_mail(&mut self) -> Vec<(u32, Message)> {
+    pub(crate) fn take_mail(&mut self) -> Vec<(u32, ToShares)> {
         std::mem::take(&mut self.letters.outbox)
     }
 
@@ -296,7 +296,7 @@ impl Shares {
         if leader == self.shard {
             self.append_letters(inputs, &letters);
         } else {
-            self.letters.outbox.push((leader, Message::DeadLetters(letters)));
+            self.letters.outbox.push((leader, ToShares::DeadLetters(letters)));
         }
     }
 

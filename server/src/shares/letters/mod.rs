@@ -5,7 +5,7 @@
 //! 1. [`queue`] finds the topic of the queue, which may have to be created first.
 //! 2. Source records are read if the group wants copies of them.
 //! 3. A batch goes to the shard that leads the partition of the queue, which may be this shard. The
-//!    leader appends the batch ([`Message::DeadLetters`]), and answers.
+//!    leader appends the batch ([`ToShares::DeadLetters`]), and answers.
 //! 4. A step that fails for a temporary reason is tried again, five times at most. Then the letter
 //!    is dropped, with a line in the server's log. While the disk lacks space, the letter waits.
 //!
@@ -18,7 +18,7 @@ mod queue;
 mod records;
 mod schedule;
 
-use crate::mailbox::Message;
+use crate::mailbox::ToShares;
 use crate::partitions::LettersEnd;
 use batch::Copied;
 use muster_codec::Uuid;
@@ -69,7 +69,7 @@ pub(super) struct Letters {
     /// Batches that partitions have appended or refused.
     pub(super) appended: Vec<(u64, LettersEnd)>,
     /// Messages for other shards.
-    outbox: Vec<(u32, Message)>,
+    outbox: Vec<(u32, ToShares)>,
     /// Topics that the controller is to create.
     wanted_topics: Vec<MissingTopic>,
     /// The letters that were dropped since the last call, and the reason for the first.

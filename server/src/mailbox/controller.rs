@@ -1,0 +1,98 @@
+//! Messages to the controller, shard 0, and its answers.
+
+use crate::cluster;
+use crate::quotas::Limit;
+use crate::security::Principal;
+use muster_codec::{ApiKey, ControllerResponse, ErrorCode};
+use muster_coordinator::{MissingTopic, RequestId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Kafka's words for UNKNOWN_SERVER_ERROR.
+const NOT_WRITTEN: &str = "The server experienced an unexpected error when processing the request.";
+
+/// A message to the controller.
+#[derive(Debug)]
+pub enum ToController {
+    /// Decide this; the answer goes to shard `from`.
+    Admin { from: u32, request: RequestId, admin: Box<AdminRequest> },
+    /// A client of shard `from` named topics that do not exist.
+    AutoCreate { from: u32, topics: Vec<String>, host: Arc<str> },
+    /// A streams group of shard `from` lacks topics.
+    CreateMissing { from: u32, creation: Box<Creation> },
+    /// Shard `from` needs a block of producer ids.
+    ProducerIds { from: u32 },
+    /// Clients of shard `by` now have the permissions of the image with this version of access. No
+    /// client uses older permissions any longer.
+    AccessTaken { by: u32, version: i64 },
+    /// Shard `from` has removed the offsets of all topics that were deleted up to this version of
+    /// the image.
+    Forgotten { from: u32, version: i64 },
+    /// The outcome of a check of certificates, with the reason for each shard whose certificates
+    /// are refused.
+    CertificatesChecked { number: u64, refused: BTreeMap<u32, String> },
+}
+
+/// A message from the controller to a shard that asked it.
+#[derive(Debug)]
+pub enum FromController {
+    /// The response to one of the shard's clients.
+    AdminAnswer { request: RequestId, response: Box<ControllerResponse<'static>> },
+    /// The controller has taken an `AutoCreate` of this shard out of its mailbox.
+    AutoCreateTaken,
+    /// These topics are in the image that was sent before, or could not be created.
+    MissingCreated(Created),
+    /// Producer ids from `first`, `count` of them.
+    ProducerIdBlock { first: i64, count: i32 },
+}
+
+/// A request that only the controller, shard 0, can decide. The body is unchanged.
+#[derive(Debug)]
+pub struct AdminRequest {
+    pub api: ApiKey,
+    pub version: i16,
+    /// The address of the client in Kafka's form.
+    pub host: Arc<str>,
+    pub principal: Principal,
+    /// The id of the client; a long one is cut.
+    pub client_id: Box<str>,
+    /// The quota of the client's changes.
+    pub limit: Option<Limit>,
+    pub body: Vec<u8>,
+}
+
+/// Internal topics of a streams group that are to be created for one of its members.
+#[derive(Debug)]
+pub struct Creation {
+    pub(crate) topics: Vec<MissingTopic>,
+    /// The quota of the client's changes.
+    pub(crate) limit: Option<Limit>,
+    /// How long to wait before topics that could not be created are tried again.
+    pub(crate) retry_ms: i64,
+}
+
+/// The outcome of a [`Creation`].
+#[derive(Debug)]
+pub struct Created {
+    pub(crate) topics: Vec<Arc<str>>,
+    /// The topics that were not created, with the reason.
+    pub(crate) failed: Vec<(Arc<str>, String)>,
+    pub(crate) retry_ms: i64,
+}
+
+impl FromController {
+    /// Turns the message into an error: the change was not made durable.
+    pub(crate) fn fail(&mut self) {
+        match self {
+            Self::AdminAnswer { response, .. } => {
+                cluster::fail(response, ErrorCode::UnknownServerError);
+            }
+            Self::ProducerIdBlock { count, .. } => *count = 0,
+            Self::MissingCreated(Created { topics, failed, .. }) => {
+                let failure = |topic: &Arc<str>| (topic.clone(), NOT_WRITTEN.to_owned());
+                *failed = topics.iter().map(failure).collect();
+            }
+            Self::AutoCreateTaken => {}
+        }
+    }
+}

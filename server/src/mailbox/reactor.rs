@@ -1,0 +1,18 @@
+//! Messages to the reactor, which never reach the shard.
+
+use crate::backup::BackupOrder;
+use crate::report::Report;
+use crossbeam_channel::Sender;
+use muster_tls::Tls;
+use std::sync::Arc;
+
+/// A message to the reactor of a shard.
+#[derive(Debug)]
+pub enum ToReactor {
+    /// The TLS of each listener, None for one without.
+    Tls(Arc<[Option<Tls>]>),
+    /// Send copies of the shard's counters and gauges.
+    Report(Sender<Report>),
+    /// From the admin side: link the shard's files for a backup.
+    BackUp(BackupOrder),
+}
