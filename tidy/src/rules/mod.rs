@@ -1,5 +1,6 @@
 //! All rules.
 
+mod apart;
 mod cycles;
 mod dependencies;
 mod functions;
@@ -27,6 +28,7 @@ pub static RULES: &[&dyn Rule] = &[
     &cycles::Unreached,
     &cycles::Components,
     &cycles::Modules,
+    &apart::Apart,
     &pages::Summary,
     &pages::Links,
     &dependencies::Licences,
