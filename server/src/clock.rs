@@ -110,9 +110,9 @@ const TRUST_MS: i64 = 60 * 60 * 1_000;
 /// The smallest step. Slewing (`adjtimex`: 0.05 %) changes the clock by less between two readings.
 const STEP_MS: i64 = 1_000;
 
-/// A step is confirmed by a reading that comes at least the first of these times later. It is
-/// dropped if a reading within the second time shows the old clock again: a single reading may be
-/// wrong.
+/// A single reading may be wrong. So a step is dropped if a reading within `DOUBT_MICROS` shows the
+/// old clock again. Otherwise the first reading at least `CONFIRM_MICROS` after the step confirms
+/// it.
 const CONFIRM_MICROS: u64 = 1_000;
 const DOUBT_MICROS: u64 = 1_000_000;
 

@@ -123,8 +123,8 @@ struct Stalled {
     answered_at: i64,
 }
 
-/// Work that stalled, or whose stall ended, for the log. The number is the time since the work made
-/// progress before the stall, in ms.
+/// Work that stalled, or whose stall ended, for the log. The number is the time in ms from the
+/// work's last progress before the stall to this check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Began(Work, i64),
@@ -173,7 +173,8 @@ impl Stalls {
             let stalled = self.stalled.entry(*work).or_insert_with(|| {
                 self.counters.begun += 1;
                 changes.push(Change::Began(*work, now - since));
-                // Until now, other requests of the API may have been answered.
+                // It is not known when another request of the API was last answered. It may have
+                // been just now.
                 let is_request = matches!(work, Work::Requests(_));
                 let answered_at = if is_request { now } else { *since };
                 Stalled { since: *since, seen_at: now, answered: count, answered_at }

@@ -158,7 +158,8 @@ impl Core {
             entry.owing = Owing::default();
         }
         owed.into_iter().for_each(|owed| self.meter.owed(owed, now));
-        // Must come before the member is down, because that closes its connections in order.
+        // A crash breaks the connections first. Once the member is down, they would be closed in an
+        // orderly way.
         if how == Stop::Crash {
             self.break_connections(slot);
         }

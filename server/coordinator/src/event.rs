@@ -243,8 +243,8 @@ impl Causes {
         }
     }
 
-    /// Adds the reason that a client gave for joining to the cause that its member made, unless the
-    /// reason only repeats the member id.
+    /// Adds the reason that a client gave for joining to the causes that its join made. A reason
+    /// that only repeats the member id is left out.
     pub(crate) fn explain_join(&mut self, reason: &str) {
         let joins = [Cause::Joined, Cause::Subscribed, Cause::Rejoined];
         let named = self.named.iter_mut().filter(|it| joins.contains(&it.cause));

@@ -32,13 +32,15 @@ const LENGTH_BYTES: usize = 5;
 /// - The last tombstone of a static member and the metadata of its replacement are in one
 ///   operation, so that one of the two members exists. If the replacement has no target, the group
 ///   epoch is raised in the same way.
-/// - When a classic group becomes a consumer group, the members precede their assignments. A member
-///   that is missing, or has no assignment yet, is not at its client's epoch, and the client joins
-///   again. So does the first consumer, which got no answer; it raises the group epoch.
+/// - When a classic group becomes a consumer group, the members precede their assignments. If a
+///   member or its assignment is missing after a crash, the epoch of its client is refused, and the
+///   client joins again. The first consumer got no answer. It joins again, too, and raises the
+///   group epoch.
 /// - When a consumer group becomes a classic group, either the member that left still exists, or
-///   the target has no epoch. Both cases make the group compute its target again, as a member
-///   without a target does that joins again. The tombstone of the consumer group and the record of
-///   the classic group are in one operation; before it, the group is an empty consumer group.
+///   the target has no epoch. In both cases the group computes its target again, as it does when a
+///   member without a target joins again. The tombstone of the consumer group and the record of the
+///   classic group are in one operation; before this operation, the group is an empty consumer
+///   group.
 pub fn operations<'o, 'r>(
     records: &'o [GroupRecord<'r>],
     bytes_max: usize,

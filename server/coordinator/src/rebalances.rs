@@ -159,7 +159,7 @@ impl Rebalances {
         Some(removed)
     }
 
-    /// The rebalance of a group that is under way, with its causes so far.
+    /// The rebalance that is under way in a group, with its causes so far.
     pub(crate) fn of(&self, entry: &Entry) -> Option<Rebalance> {
         let under_way = self.under_way.get(&entry.id)?;
         Some(self.rebalance(under_way, entry, under_way.epoch))

@@ -28,9 +28,9 @@ struct Found {
     example: String,
 }
 
-/// The answers to one request.
+/// The request of a difference, with its history.
 pub struct Example<'a> {
-    /// The prefix of the history's names.
+    /// The prefix of all names (groups, topics, users) that the history uses.
     pub history: &'a str,
     pub step: usize,
     pub ask: &'a Ask,

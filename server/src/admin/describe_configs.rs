@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, HashSet};
 ///
 /// The answer is much larger than the request, so it must not grow with repetitions. A resource
 /// that is named again is therefore refused, unlike in Kafka, unless it was refused for another
-/// reason. Any name is a group with configs, so the answer has a budget, too: a resource beyond it
-/// gets UNKNOWN_SERVER_ERROR.
+/// reason. A group that does not exist has configs, too, so a request may name any number of
+/// groups. The answer therefore has a budget: a resource beyond it gets UNKNOWN_SERVER_ERROR.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,

@@ -28,9 +28,9 @@ pub(crate) fn certificates_of(view: &View<'_>, request: &ControllerRequest<'_>) 
     }
 }
 
-/// The first listener whose certificate keys a request alters, if altered certificate keys of the
-/// listener are stored after the request, too; None if there is none. The name is in lower case, as
-/// in the keys.
+/// The first listener for which a request alters certificate keys, and for which altered
+/// certificate keys are still stored after the request; None if there is none. The name is in lower
+/// case, as in the keys.
 pub(crate) fn listener_left_with_certificates(
     view: &View<'_>,
     request: &IncrementalAlterConfigsRequest<'_>,

@@ -89,8 +89,9 @@ fn asked<'a>(request: &'a DeleteTopicsRequest<'_>) -> Asked<'a> {
     asked
 }
 
-/// Whether a topic is named both by its id and by its name: it is then answered once, with an
-/// error. A name that occurs several times is refused by itself, and the id counts.
+/// Whether a request that names a topic by its id also names it by its name: the topic is then
+/// answered once, with an error. If the name occurs several times, only the name is refused, and
+/// the topic is deleted by its id.
 fn is_named_once_too(view: &View<'_>, id: Uuid, asked: &Asked<'_>) -> bool {
     let topic = view.image.topic_by_id(id);
     topic.is_some_and(|topic| asked.get(&(Some(&*topic.name), Uuid::ZERO)) == Some(&1))

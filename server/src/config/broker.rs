@@ -113,7 +113,8 @@ broker_configs! {
     admin_lag_groups: Vec<String> = Vec::new(), Valid::Any, [obeyed];
     // muster's own: the maximum age of a survey of all groups' lag when someone asks for it.
     admin_lag_interval_ms: i64 = 10_000, at_least(100), [obeyed];
-    // muster's own: how many groups, and how many partitions, with the most lag the metrics show.
+    // muster's own: the metrics show this number of groups, and of partitions: those with the most
+    // lag.
     admin_lag_top: i32 = 100, between(0, 10_000), [obeyed];
     // muster's own: the address of metrics, health and the page; empty to switch them off.
     admin_listener: String = "127.0.0.1:9190".into(), Valid::Any, [obeyed];

@@ -25,8 +25,8 @@ pub trait Io {
 
     fn times(&self) -> Times;
 
-    /// The next completion that comes first: a message, or a completion of a file or of a
-    /// connection that comes first.
+    /// The next completion with priority (see `shares.rs`): a message, or a completion of a file or
+    /// of a connection that comes first.
     fn next_completion(&mut self) -> Option<Completion<Self::Conn, Self::Data, Self::Parts>>;
 
     /// The next other completion: a new connection, bytes of a connection that does not come first

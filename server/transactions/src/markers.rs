@@ -45,7 +45,7 @@ pub(crate) struct WrittenMarkers {
     /// The position when offline partitions were last reported. If an id has no later record, its
     /// last transaction may lack a marker.
     offline_at: Option<u64>,
-    /// Ids with a marker that was found missing.
+    /// The ids of which a partition was found to lack a marker.
     exceptions: Exceptions<Markers>,
 }
 

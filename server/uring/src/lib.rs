@@ -19,8 +19,9 @@
 //!   [`Ring::finish`]. The ring never closes a connection on its own, so the caller has to close it
 //!   after `Ended` and `SendFailed`. A slot is reused only after all operations of its connection
 //!   have ended and its descriptor is closed.
-//! - Receiving: `Received` lends a buffer of the ring's pool, and dropping it returns it. While all
-//!   buffers are lent, nothing is received. [`Ring::pause_recv`] exerts back-pressure.
+//! - Receiving: `Received` lends a buffer of the ring's pool. Dropping the received bytes returns
+//!   the buffer. While all buffers are lent, nothing is received. [`Ring::pause_recv`] exerts
+//!   back-pressure.
 //! - Sending: output of a connection leaves in order. All output that is queued before a turn, or
 //!   while a send is in flight, leaves in one send: many small responses cost one queue entry and
 //!   no extra system call. The ring does not limit queued output; the caller has to check

@@ -18,7 +18,7 @@ static MAPS: [Slot; MAPS_MAX] = [const { Slot::empty() }; MAPS_MAX];
 
 /// A memory-mapped file. The kernel reads its bytes on access.
 ///
-/// muster never changes a mapped file: such a file is renamed to its name when it is complete, and
+/// muster never changes a mapped file: the file gets its name by a rename when it is complete, and
 /// is replaced by another rename. If another process truncates the file, or the device cannot read
 /// it, an access to the missing bytes ends the process with status 1 and a message on stderr. The
 /// file is then renamed, so that the next startup does not use it.

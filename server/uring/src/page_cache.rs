@@ -2,8 +2,8 @@
 //! disk.
 //!
 //! cachestat(2) is fast, but counts pages that are still being read from the disk. If a page was
-//! missing a moment ago, pages may be in this state. Therefore, and before Linux 6.5, which has no
-//! cachestat, mincore(2) is used: it reports the state of each page.
+//! missing a moment ago, pages may be in this state. Then mincore(2) is used, which reports the
+//! state of each page. Kernels before Linux 6.5 have no cachestat, so there mincore is always used.
 
 use std::io;
 use std::os::fd::AsRawFd;

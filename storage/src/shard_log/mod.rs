@@ -216,7 +216,8 @@ impl ShardLog {
             }
             self.submit(ops);
         }
-        // The step follows the block, which may need another segment.
+        // The next step on the segments is chosen after the block is placed: if the block fits no
+        // segment, the step prepares a longer one.
         let readers = &self.readers;
         let is_read = |segment| readers.contains_key(&segment);
         if let Some(step) = self.segments.start_step(&self.config, is_read) {

@@ -1,5 +1,5 @@
-//! The quota of an assignor: the number of tasks up to which a member gets tasks before the other
-//! members have got their share.
+//! The quota of an assignor: the number of tasks that a member may have while other members have
+//! less than their share.
 
 /// The even share of tasks. When a member reaches its share, the share of the other members is
 /// computed again.

@@ -58,8 +58,8 @@ impl ClassicGroup {
     /// Checks whether offsets may be deleted.
     ///
     /// # Errors
-    /// NON_EMPTY_GROUP if members may be using the offsets: only the metadata of consumers names
-    /// the topics in use.
+    /// NON_EMPTY_GROUP if the group is not empty and its members are not consumers: only the
+    /// metadata of consumers names the topics in use.
     pub(crate) fn validate_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.state == State::Empty || self.uses_consumer_protocol() {
             Ok(())

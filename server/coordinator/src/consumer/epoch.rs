@@ -57,8 +57,8 @@ impl ConsumerGroup {
 
     /// Called when a member replaces its expression by an expression that is not resolved yet. Like
     /// Kafka, the group notices the new expression only when it is resolved. Until then, the hash
-    /// without the old expression's topics counts as current. Returns whether the topics of the
-    /// previous subscriptions have changed.
+    /// of the subscriptions without the old expression's topics counts as current. Returns whether
+    /// the topics of the previous subscriptions have changed.
     pub(super) fn exchange(
         &mut self,
         turn: &mut Turn<'_, '_>,

@@ -89,7 +89,8 @@ impl Regexes {
         after
     }
 
-    /// The last resolution, by the first resolved expression: usually all are resolved together.
+    /// The last resolution. It is read from the first resolved expression, because usually all
+    /// expressions are resolved together.
     fn last(&self) -> Option<&Resolved> {
         self.all_resolved().next().map(|(_, resolved)| resolved)
     }

@@ -78,7 +78,8 @@ impl ConsumerGroup {
         regex: &str,
         value: Option<&ConsumerGroupRegularExpressionValue<'_>>,
     ) {
-        // Kafka determines the subscription type when members change, but not here.
+        // Kafka determines the subscription type when members change, and not when an expression is
+        // resolved. So the type from before this record stays.
         self.own.subscription_type = Some(self.subscription_type());
         let resolved = value.map(|value| {
             let mut topics: Vec<Text> = value.topics.iter().map(|it| Text::from(&**it)).collect();

@@ -447,7 +447,7 @@ impl Coordinator {
         self.rebalances.oldest_began_ms()
     }
 
-    /// The rebalance under way of a group.
+    /// The rebalance that is under way in a group; an unloaded group has none.
     pub fn rebalance_under_way(&self, group_id: &str) -> Option<Rebalance> {
         match self.groups.listed(group_id)? {
             Listed::Live(entry) => self.rebalances.of(entry),

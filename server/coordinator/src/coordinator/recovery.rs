@@ -37,9 +37,9 @@ impl Coordinator {
     /// has at this position or a later one. `position` is the position of the last operation in the
     /// batch's block.
     ///
-    /// A group is added to a snapshot only at the end of a block, so it contains all operations of
-    /// a block or none. Compaction may have merged several blocks since. Some records from which
-    /// the group was made are then applied to it again.
+    /// A group is added to a snapshot only at the end of a block, so the group contains all
+    /// operations of a block or none. Compaction may have merged several blocks since. Some records
+    /// from which the group was made are then applied to the group again.
     ///
     /// # Errors
     /// This version cannot read a record.

@@ -179,8 +179,8 @@ impl Coordinator {
     }
 
     /// Appends the next part of the file, about `bytes`, to `out`. `position` is the position of
-    /// the last record, which must be the last of its block in the log. Returns the index when it
-    /// has written it, at the end of the file.
+    /// the last record, which must be the last of its block in the log. The last part is the index.
+    /// The call that completes the index returns the place of the index.
     ///
     /// The offsets of a group are written in parts of about `bytes`, its records as a whole.
     ///

@@ -86,7 +86,8 @@ impl<K: Kind> Reconciliation<'_, '_, '_, K> {
         }
         let current = &self.member.current;
         let is_subscriber = K::is_subscriber(self.group, &self.member.profile);
-        // In Kafka this is no change only for a member that has no record of its assignment yet.
+        // In Kafka, a member without a subscription gets a new assignment even if nothing is taken
+        // from it, unless it has no record of its assignment yet.
         let is_recorded = *current != Current::default();
         let gives_all_up = !is_subscriber && current.revoking.is_empty() && is_recorded;
         let (assigned, gone) = if gives_all_up {

@@ -40,9 +40,9 @@ impl<'t> PartitionCounts<'t> {
         self.decided.get(topic).copied().unwrap_or(0)
     }
 
-    /// Decides the partitions of repartition topics. If a topic's number is not given, it is the
-    /// largest number of partitions that the writing subtopology reads. Only the numbers known by
-    /// then count, so the order matters.
+    /// Decides the partitions of repartition topics. A topic without a given number gets the
+    /// largest number of partitions of a topic that the writing subtopology reads. Only numbers
+    /// that are known by then count, so the order matters.
     pub(crate) fn decide_repartition(&mut self, topology: &Topology) -> Result<(), Failure> {
         let subtopologies = topology.in_hash_order();
         let mut known: BTreeMap<Text, i32> = BTreeMap::new();

@@ -18,7 +18,8 @@ const SINK: i8 = 3;
 /// The least and the greatest time between two requests for a description.
 const WAIT_MS_MIN: i64 = 30_000;
 const WAIT_MS_MAX: i64 = 3_600_000;
-/// Waits vary by this part (1 / n), so that groups do not request at the same time again.
+/// Each wait is up to one n-th shorter or longer, so that groups do not request at the same time
+/// again.
 const VARIED_PART: i64 = 5;
 
 /// A description that does not borrow from its request.

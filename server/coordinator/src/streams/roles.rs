@@ -13,7 +13,8 @@ const NO_EPOCH: i32 = 0;
 /// Adjusts the step of a member with the tasks `assigned`. When an active task becomes a standby,
 /// the standby starts at once, while the active task is revoked. Standbys and warm-ups change into
 /// each other at once. A task that is to become active keeps its role until the member gets it.
-/// `waits_for` says whether the member must first revoke some tasks.
+/// `waits_for` returns whether the member still has some of these tasks, which it must give up
+/// first.
 pub(super) fn change_roles(
     assigned: &Owned<TaskKey>,
     target: &Partitions<TaskKey>,

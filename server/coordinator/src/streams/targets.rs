@@ -15,8 +15,8 @@ use crate::text::Text;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The number of tasks and members of a group for which two computations of its target are one more
-/// millisecond apart. Computing takes at most a third of this time.
+/// The least time between two computations of a target grows by one millisecond with this number of
+/// tasks and members. Computing takes at most a third of the time.
 const PLACES_PER_MS: usize = 500;
 
 pub(crate) type StreamsTargets = MemberTargets<Computation>;

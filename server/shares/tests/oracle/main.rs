@@ -100,8 +100,9 @@ fn a_difference_of_a_share_partition_explains_none_of_another() {
 }
 
 /// Replays a transcript up to the first operation without a counterpart in muster, or up to an
-/// intended difference after which the states differ. Without a counterpart are writes that are
-/// answered late or with errors, and offsets that are altered under an open share partition.
+/// intended difference after which the states differ. Two kinds of operations have no counterpart:
+/// writes that are answered late or with errors, and offsets that are altered under an open share
+/// partition.
 fn partition_run(transcript: &Transcript) -> Result<(broker::Broker, usize), String> {
     let mut broker = broker::Broker::new(&transcript.lines[0].input);
     for (number, line) in transcript.lines.iter().enumerate().skip(1) {

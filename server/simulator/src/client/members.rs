@@ -20,7 +20,8 @@ use std::time::Duration;
 /// A member and its connections.
 pub(crate) struct SimMember {
     pub(crate) member: Member,
-    /// Counts the starts and crashes of the member. An answer to an earlier life is dropped.
+    /// The number of starts and crashes of the member. An answer is dropped if this number has
+    /// changed since the request.
     pub(crate) life: u32,
     pub(crate) links: Vec<(Destination, LinkId)>,
     pub(crate) versions: Versions,

@@ -79,8 +79,8 @@ impl Disk {
         }
     }
 
-    /// Applies a kill to a change. A change whose end the process was notified of survives. Other
-    /// changes survive in whole, in part, or not at all.
+    /// Applies a kill to a change. If the process was notified of the end of the change, the change
+    /// survives. Other changes survive in whole, in part, or not at all.
     fn survive_kill(
         &mut self,
         at: usize,

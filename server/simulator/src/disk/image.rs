@@ -39,8 +39,8 @@ enum Part {
 /// Up to this number of doubts, every combination is tried.
 const ALL_OF: usize = 8;
 
-/// The number of combinations of more doubts, and of torn forms of a write, that are drawn in
-/// addition to those that are always tried.
+/// The number of random combinations that are tried in addition to the fixed ones: of more than
+/// `ALL_OF` doubts, and of the blocks of a torn write.
 const SAMPLES: usize = 32;
 const TORN_SAMPLES: usize = 4;
 

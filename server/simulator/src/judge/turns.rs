@@ -112,8 +112,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Called at the end of a turn, after sessions have expired. Sessions are compared with a point
-    /// in time: checks that all input that arrived before it is handled.
+    /// Called at the end of a turn, after sessions have expired. Sessions are compared with the
+    /// time `handled_until`. Checks that all input that arrived before this time is handled.
     ///
     /// # Errors
     /// Some of this input is not handled.

@@ -163,11 +163,12 @@ enum Phase {
     CreatingTopics,
     /// Faults occur until this time.
     Chaos(u64),
-    /// There are no faults, and everything must settle until this time.
+    /// There are no faults, and everything must have settled by this time.
     Calm(u64),
-    /// Groups were changed whose rebalance no member ended. Everything must settle until this time.
+    /// The groups whose rebalance no member ended were changed. Everything must have settled by
+    /// this time.
     Changed(u64),
-    /// Raw clients end, except consumers of share groups, which have until this time to finish.
+    /// Raw clients end, except consumers of share groups, which must finish by this time.
     Resting(u64),
     /// All clients are answered; at this time the machine loses power once more.
     Answered(u64),

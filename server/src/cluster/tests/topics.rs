@@ -348,7 +348,7 @@ fn deletions_are_refused_with_kafkas_words() {
         assert!(each.iter().all(|(error, _)| *error == InvalidRequest), "{each:?}");
     }
     assert!(controller.image.topic("t1").is_some());
-    // A name that occurs several times is refused by itself, and the id counts.
+    // If a name occurs several times, only the name is refused, and the topic is deleted by its id.
     let deleted = controller.delete(6, &[name, id, name]);
     assert_eq!(deleted, [(ErrorCode::None, String::new()), by_name]);
     assert!(controller.image.topic("t1").is_none());

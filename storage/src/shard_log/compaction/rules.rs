@@ -106,7 +106,7 @@ pub(super) fn fate(
     if record.is_tombstone && header.delete_horizon().is_some_and(is_over) {
         return Fate::DropMissed;
     }
-    // This pass drops all older records only of keys that were noted.
+    // This pass drops all older records of a key only if the key was noted.
     let is_clean = record.is_tombstone && known == Some(offset);
     if is_clean { Fate::KeepClean } else { Fate::Keep }
 }

@@ -137,7 +137,8 @@ impl Sharer {
                 self.acknowledgements_lost();
                 let session = self.sessions.get(&shard).cloned().unwrap_or_default();
                 self.end_session(shard, false);
-                // Its records are not released: the next session has these partitions, too.
+                // The session's records are not released: the next session has these partitions,
+                // too.
                 self.forgotten.extend(session.partitions);
                 Ok(false)
             }
