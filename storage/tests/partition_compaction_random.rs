@@ -1,5 +1,5 @@
 //! Random batches, compacted at any time, with a crash at every file operation. Readers must find
-//! the newest record of each key, and nothing else that a consumer may expect may be missing.
+//! the newest record of each key, and everything else that a consumer may expect.
 
 #![allow(clippy::unwrap_used)]
 

@@ -12,8 +12,8 @@ const XERIAL_MAGIC: &[u8] = b"\x82SNAPPY\0";
 const XERIAL_VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const XERIAL_HEADER_BYTES: usize = 16;
 
-/// The most gzip members or zstd frames in one batch. Clients write one; without content, each
-/// takes microseconds.
+/// The most gzip members or zstd frames in one batch. Clients write one. Each takes microseconds to
+/// read, even if it is empty.
 const FRAMES_MAX: usize = 1_000;
 
 /// Uncompressed bytes in each block of xerial's framing.

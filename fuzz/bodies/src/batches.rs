@@ -74,8 +74,8 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Checks that a batch stays valid after the changes that a log makes to it, and that a batch built
-/// from those of its records that have keys contains these records.
+/// Checks that a batch stays valid after the changes that a log makes to it. Also checks a new
+/// batch, built from the records that have keys: it contains exactly these records.
 fn patch(batch: &Batch<'_>) {
     if batch.validate().is_err() {
         return;

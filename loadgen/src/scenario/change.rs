@@ -81,7 +81,8 @@ fn with_protocol(
         _ => &change.assignor,
     };
     after.protocol = if is_classic {
-        // The names were validated for every protocol that members may have by then.
+        // The names were validated for every protocol that members may have at this point of the
+        // scenario.
         Protocol::Classic { assignors: classic_assignors(&names.0).unwrap_or_default() }
     } else {
         Protocol::Consumer { assignor: names.0.first().map(|name| name.clone().into()) }

@@ -76,7 +76,8 @@ fn a_start_after_a_clean_stop_has_little_to_replay() {
     let line = server.line_with("; groups: 40 (");
     let (_, cold) = line.split_once("; groups: 40 (").unwrap();
     let cold: usize = cold.split(' ').next().unwrap().parse().unwrap();
-    // The log after the snapshot may have a quarter of its size, and a quarter of these groups.
+    // The log after the snapshot may be a quarter as long as the snapshot, and have a quarter of
+    // these groups.
     assert!(cold >= GROUPS * 2 / 3, "{line}");
     assert_eq!(everything(&server)[8], before[8]);
 }

@@ -77,7 +77,8 @@ fn a_crash_between_the_operations_of_a_downgrade_leaves_a_group_that_all_join_ag
         run.heartbeat(-1);
         let joined = (0..MEMBERS).filter(|member| run.join(*member)).count();
         if run.is_classic() {
-            // The last member that joins ends the join phase, or the delay of a new group does.
+            // The join phase ends when the last member joins, or when the delay of a new group is
+            // over.
             (0..15).for_each(|_| run.expire());
             assert_eq!(joined + run.joined_late, MEMBERS, "after {end} operations");
         } else {

@@ -52,7 +52,8 @@ impl Comparison<'_> {
         match (kafka, muster) {
             (Value::Object(ours), Value::Object(theirs)) => {
                 let is_refused = ours.get("errorCode").is_some_and(|code| *code != 0);
-                // A member's own id is compared before the leader's, so that it is bound by then.
+                // A member's own id is compared first, so that it is bound before the leader's id
+                // is compared.
                 let mut fields: Vec<_> = ours.iter().collect();
                 fields.sort_by_key(|(name, _)| *name != "memberId");
                 for (name, value) in fields {

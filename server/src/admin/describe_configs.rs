@@ -19,9 +19,10 @@ use std::collections::{BTreeMap, HashSet};
 /// The configs of resources, with value, source and synonyms.
 ///
 /// The answer is much larger than the request, so it must not grow with repetitions. A resource
-/// that is named again is therefore refused, unlike in Kafka, unless it was refused for another
-/// reason. A group that does not exist has configs, too, so a request may name any number of
-/// groups. The answer therefore has a budget: a resource beyond it gets UNKNOWN_SERVER_ERROR.
+/// that is named again is therefore refused, unlike in Kafka. If the resource has another error,
+/// the answer has that error. A group that does not exist has configs, too, so a request may name
+/// any number of groups. The answer therefore has a budget: a resource beyond it gets
+/// UNKNOWN_SERVER_ERROR.
 pub fn describe_configs<'r>(
     view: &View<'r>,
     request: &'r DescribeConfigsRequest<'_>,

@@ -49,13 +49,13 @@ impl Empties {
         self.repeated.contains(&index)
     }
 
-    /// How many records of the line do.
+    /// The number of records of the line that repeat the last one.
     pub fn count(&self) -> usize {
         self.repeated.len()
     }
 
-    /// An answer without empty topics. A partial heartbeat gets no assignment if its member's
-    /// assignment is the same without them.
+    /// An answer without empty topics. If the assignment of a member has changed only in empty
+    /// topics, the answer to its partial heartbeat has no assignment.
     pub fn answer(&self, api: ApiKey, body: &Value, response: Value) -> Value {
         if ![ApiKey::ShareGroupHeartbeat, ApiKey::ShareGroupDescribe].contains(&api) {
             return response;

@@ -143,8 +143,8 @@ impl Replay {
         self.narrow(kafka, muster);
     }
 
-    /// Leaves out groups in which Kafka fences a member late. Its timer is from the time before the
-    /// group became a classic group, and Kafka has not cancelled it.
+    /// Leaves out groups in which Kafka fences a member late. The member's timer is from the time
+    /// before the group became a classic group, and Kafka has not cancelled the timer.
     pub(super) fn lose_fenced_late(
         &mut self,
         line: &Line,
