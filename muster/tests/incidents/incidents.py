@@ -72,7 +72,7 @@ def a_full_disk(stage):
                 file.write(bytes(1 << 20))
                 file.flush()
         except OSError:
-            pass  # no space is left
+            pass  # The disk is full, as intended.
     go_on(stage)
 
 

@@ -112,7 +112,8 @@ class Confluent:
         emit("offsets", offsets={tp.partition: tp.offset for tp in found if tp.offset >= 0})
 
     def group_state(self):
-        admin = AdminClient(self.common)  # kept: its answers come only as long as it lives
+          # Kept, because its answers come only while it exists.
+        admin = AdminClient(self.common)
         found = admin.describe_consumer_groups([self.group])
         group = found[self.group].result(20)
         emit(

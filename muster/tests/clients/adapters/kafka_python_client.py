@@ -20,9 +20,10 @@ ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-# kafka-python 3.0.12 loses a rebalance that a leader began because a topic changed, if the time of a
-# poll is up between its assignment and the answer to its SyncGroup: it holds itself for joined, and
-# never sends a heartbeat again. A poll that has just begun does not end there.
+# Assume that a leader begins a rebalance because a topic has changed, and that the time of a poll
+# is over between the leader's assignment and the answer to its SyncGroup. Then kafka-python 3.0.12
+# considers itself joined, and never sends a heartbeat again. A poll that has just begun does not
+# end at that point.
 POLL_MS = 2000
 REFUSED_MS = 2000
 

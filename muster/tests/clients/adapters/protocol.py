@@ -10,10 +10,10 @@ import traceback
 CHUNK = 100  # records that a producer sends before it waits for their acknowledgements
 PADDING = "x" * 100
 ABORTED, COMMITTED = range(10), range(10, 20)  # the ids of `transact`'s two transactions
-SERVER_SIDE = "consumer-"  # before the name of an assignor of the server's (KIP-848)
+SERVER_SIDE = "consumer-"  # the prefix of names of assignors of the server (KIP-848)
 
 
-committed = {}  # by partition: the offset that the last event has
+committed = {}  # by partition: the offset in the last event
 
 
 def emit(event, **fields):

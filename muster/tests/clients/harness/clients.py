@@ -14,7 +14,8 @@ TOPOLOGIES = ADAPTERS.parents[3] / "server/differential/plugin/Topologies.java"
 ALL_COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: The assignors of the server (KIP-848), by the names that adapters use.
 SERVER_SIDE = ("consumer-uniform", "consumer-range")
-UPGRADE = "-to-"  # between the two assignors of a group that changes its protocol
+# Stands between the names of the two assignors of a group that changes its protocol.
+UPGRADE = "-to-"
 SHARE_WAYS = ("implicit", "explicit")
 SHARE_WAYS_WITH_LIMIT = ("implicit-record_limit", "explicit-record_limit")
 FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -23,18 +24,19 @@ FOUR_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 @dataclass(frozen=True)
 class Client:
     name: str
-    kind: str  # which of the installers below it needs
+    kind: str  # selects one of the installers below
     adapter: str
     assignors: tuple
     compressions: tuple = ALL_COMPRESSIONS
-    idempotent: bool = False  # by default, so that a retry after a crash may not write twice
-    transactional: bool = False  # its adapter has the verb `transact`
+    # Whether its producer is idempotent by default, so that a retry does not write twice.
+    idempotent: bool = False
+    transactional: bool = False  # whether its adapter has the verb `transact`
     protocols: tuple = ()  # pairs (assignor, its name in the group), where they differ
     #: Words in the client's errors: a wrong password, an untrusted server, a missing certificate,
     #: and a wrong token if the client reports it.
     refusals: tuple = ()
     share_ways: tuple = ()  # options of its members in share groups (share.py)
-    renews: bool = False  # what they have acquired
+    renews: bool = False  # whether its members can renew locks on acquired records
 
     def protocol(self, assignor, members):
         """The protocol or assignor that a description of the group names."""
@@ -165,7 +167,7 @@ def install_go(cache):
 
 def install_java(cache):
     source = ADAPTERS / "java"
-    of_tools = sorted(source.glob("tools/*.java"))  # in terms of the newest version
+    of_tools = sorted(source.glob("tools/*.java"))  # only for the newest version of the client
     _install_java(cache / "java", [*sorted(source.glob("*.java")), *of_tools])
 
 

@@ -17,7 +17,7 @@ class Disk(threading.Thread):
         super().__init__(daemon=True)
         self.file = os.open(directory / "disk-probe", os.O_CREAT | os.O_WRONLY)
         self.begun = time.monotonic()
-        self.slow = []  # pairs: when it was done, and how many seconds it took
+        self.slow = []  # slow syncs: the time of the end, and the seconds
 
     def run(self):
         while True:

@@ -16,8 +16,9 @@ from harness.upgrade import Stream
 KILL_SESSION_MS = 2000
 TOPIC_PARTITIONS = 4
 BURST = 20  # inputs that are produced at a time
-LONGEST_WAIT_SECONDS = 0.5  # before a kill
-SECONDS_PER_KILL, SECONDS_BESIDE = 20, 180  # that a case may take
+LONGEST_WAIT_SECONDS = 0.5  # the longest wait before a kill
+# The time limit of a case: for each kill, and for the rest.
+SECONDS_PER_KILL, SECONDS_BESIDE = 20, 180
 SHOWN = 10
 
 
@@ -44,8 +45,8 @@ class Kills(Story):
     expected output of the inputs."""
 
     occasion = "kills"
-    others = ()  # clients beside that of the case
-    control = stream = None  # until there is one
+    others = ()  # further clients besides the client of the case
+    control = stream = None  # None until they are started
     create_input = "create"
 
     def __init__(self, case, server, cache):
@@ -53,7 +54,7 @@ class Kills(Story):
         self.clock.deadline += SECONDS_BESIDE + SECONDS_PER_KILL * case.kills
         self.random = random.Random(case.seed)
         self.done = 0
-        self.processors = []  # all that ever were
+        self.processors = []  # all processors, including those that have ended
 
     def run(self):
         self.create_topics()
@@ -86,7 +87,7 @@ class Kills(Story):
         reader = self.start_judge("reader", self.topic + "-output")
         reader.ask(f"create {TOPIC_PARTITIONS}", "created")
         self.output = Output(reader)
-        self.offsets = {}  # the newest that were seen, by partition
+        self.offsets = {}  # the newest observed offsets, by partition
 
     def start_judge(self, name, topic):
         """Starts a Java client, which produces the inputs or reads the output, whichever client
@@ -146,7 +147,8 @@ class Kills(Story):
         try:
             self.until_read(lambda: len(self.output.records) >= inputs, f"{inputs} inputs come out")
         except Failure as failure:
-            self.each_input_counts_once()  # says more, unless the processors stand still
+            # The failure of this check says more. It does not fail if inputs only come out late.
+            self.each_input_counts_once()
             raise failure
 
     def each_input_counts_once(self):
@@ -185,7 +187,7 @@ class Kills(Story):
         )
 
     def check_order(self, records):
-        """Where there is an order."""
+        """Checks the order of the records. Only some stories have an order."""
 
     def everyone_leaves(self):
         for processor in self.processors:

@@ -15,7 +15,7 @@ from harness.processes import Failure, kill
 from harness.servers import Muster
 from harness.transactions import Transactions
 
-MEBIBYTES = 1024  # of the volume, which is a sparse file
+MEBIBYTES = 1024  # the size of the volume, which is a sparse file
 EXT4_IOC_SHUTDOWN, WITHOUT_FLUSH = 0x8004587D, 2
 PROGRAMS = ("losetup", "mkfs.ext4", "mount", "umount", "unshare")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"

@@ -82,7 +82,8 @@ class Adapter:
         self.clock, self.name, self.log_path = clock, log_path.stem, log_path
         self.events = []
         self.partitions = set()
-        self.records = []  # what a consumer printed, or a producer was acknowledged
+        # The records that a consumer printed, or those that were acknowledged to a producer.
+        self.records = []
         self.log = []  # what `dump` printed
         self.commits = {}  # by partition: the highest offset whose commit was acknowledged
         self.expected_to_end = False

@@ -11,10 +11,11 @@ ONLY_NEWEST = (("ssl.enabled.protocols", "TLSv1.3"),)
 @dataclass(frozen=True)
 class Listener:
     name: str
-    profile: str  # Mozilla's, which it has to satisfy
+    profile: str  # the profile of Mozilla that the listener has to satisfy
     client_auth: str = "none"
     protocol: str = "SSL"
-    more: tuple = ()  # pairs of other keys; {files} is where certificates are
+    # Further keys with their values. {files} stands for the directory of certificates.
+    more: tuple = ()
 
     def keys(self, files):
         own = {"ssl.client.auth": self.client_auth, **dict(self.more)}

@@ -131,7 +131,8 @@ class Scenario(Story):
 
     def _produce_until_read(self, first, count, consumer):
         """Lets the control process produce; continues once this consumer has read some of it."""
-        before = len(consumer.records)  # counted first: it may read all of it at once
+        # Counted before the command, because the consumer may read all records at once.
+        before = len(consumer.records)
         asked = self.control.say(f"produce {first} {count}")
         self.clock.until(lambda: len(consumer.records) > before, f"{consumer.name} reads on")
         return asked

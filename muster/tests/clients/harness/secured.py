@@ -16,7 +16,7 @@ PASSWORDS = ("PLAIN", *SCRAMS)
 TOKEN = "OAUTHBEARER"
 MECHANISMS = (*PASSWORDS, TOKEN)
 SHARDS, PARTITIONS, RECORDS = 2, 2, 20
-REFUSED_SECONDS = 15  # a client may ask a few times before it reports a refusal
+REFUSED_SECONDS = 15  # a client may retry before it reports a refusal
 #: For each name of a listener, its protocol, and the distance of its port from the server's first
 #: port.
 LISTENERS = {
@@ -173,7 +173,7 @@ class SecuredMuster(_SecuredServer, Muster):
         """Starts the server once to create its data directory, then adds SCRAM users to the
         directory."""
         super().start()
-        self.crash()  # it may not yet be where a signal stops it
+        self.crash()  # the server may not handle SIGTERM yet
         for mechanism in SCRAMS:
             words = [self.binary, "user", self.data, "add", USER, "--mechanism", mechanism]
             words = [str(word) for word in words]

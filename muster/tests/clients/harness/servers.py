@@ -97,7 +97,7 @@ class Spawned:
                 if time.monotonic() > deadline:
                     raise Failure(f"the server does not listen on port {port}")
                 time.sleep(0.05)
-        self._check()  # someone else may listen there
+        self._check()  # another process may listen on the ports
 
     def crash(self):
         """kill -9. The kernel may keep the listeners of an io_uring open a moment longer than the
@@ -239,7 +239,7 @@ class Running:
 
 
 def segments(directory, topic):
-    """Those with records."""
+    """The segments of a topic that have records."""
     found = sorted(directory.glob(f"{topic}-*/*.log"))
     return [path for path in found if path.stat().st_size]
 

@@ -2,8 +2,8 @@
 die while they hold records, locks expire, and the server is killed.
 
 A member's option has words, joined by `-`: `explicit` (without it acknowledgements are implicit), `record_limit`
-(share.acquire.mode), `hold` (keeps what its first poll gave until it is asked to leave, and then
-accepts it) and `renew` (renews what it holds; who does not hold renews some once).
+(share.acquire.mode), `hold` (keeps the records of its first poll until it is asked to leave, and
+then accepts them) and `renew` (renews the held records; without `hold`, renews some records once).
 """
 
 import time
@@ -17,10 +17,12 @@ from harness.story import Story
 
 PARTITIONS = 2
 DELIVERY_LIMIT = 5
-LOCK_SECONDS = 2  # once locks are to expire; until then they are Kafka's 30 s
-RELEASED_SECONDS = 20  # in which records have to come again without an expiry
+# The duration of locks in the part of the story where locks expire. Before it is 30 s.
+LOCK_SECONDS = 2
+# The time limit for another delivery. It is shorter than the default lock of 30 s.
+RELEASED_SECONDS = 20
 LAST_ANSWERS_SECONDS = 5
-MAX_POLL_RECORDS = 50  # as the adapters have it
+MAX_POLL_RECORDS = 50  # the same value as in the adapters
 EARLY, HELD, LATE, MARKERS = 1500, 200, 1000, 10
 
 
@@ -48,7 +50,7 @@ class ShareStory(Story):
     """Shared by the stories with share groups. The Java client produces, and asks for the state of
     the group."""
 
-    control = None  # until there is one
+    control = None  # None until it is started
 
     def __init__(self, case, server, cache):
         super().__init__(case, server, cache)
@@ -59,7 +61,8 @@ class ShareStory(Story):
         self.control = self.start("control", "control", self.case.compression,
                                   command=CLIENTS["java"].command(self.cache))
         self.control.wait("ready", 0, "control starts")
-        self.admin = self.control  # who asks; while the other one produces it may be another
+        # Asks for the state of the group. Another client replaces it while `control` produces.
+        self.admin = self.control
         self.control.ask(f"create {partitions}", "created")
         self.configure("share.auto.offset.reset=earliest")
 
@@ -189,7 +192,8 @@ class Share(ShareStory):
             for event in member.events:
                 if event["event"] == "acquired":
                     got = {tuple(record[:4]) for record in event["records"]}
-                    if len(got - said) > 2 * MAX_POLL_RECORDS:  # others come back after a renewal
+                    # Records that were reported before do not count: they were only renewed.
+                    if len(got - said) > 2 * MAX_POLL_RECORDS:
                         raise Failure(f"{member.name} got too many in one poll: {sorted(got - said)}")
                     said |= got
 

@@ -18,7 +18,7 @@ class Delivery:
     member: str
     count: int
     verdict: str
-    restarts: int = 0  # of the server, before it
+    restarts: int = 0  # restarts of the server before the delivery
     answer: str = ""
 
     @property
@@ -42,7 +42,7 @@ class Ledger:
         #: The numbers of reports before each crash of the server, and before the end of the start
         #: that followed it.
         self.crashes, self.restarts = [], []
-        self.ended = 0  # deliveries with an end that was confirmed
+        self.ended = 0  # deliveries whose end was confirmed
 
     def update(self):
         with self.clock.changed:
@@ -76,7 +76,7 @@ class Ledger:
             restarts = self._passed(self.restarts)
             last = next((d for d in reversed(deliveries) if d.member == member), None)
             if last and last.count == count and last.verdict in ("renew", "hold"):
-                # Which it says now of what it held.
+                # A record that the member held: the report has the new verdict.
                 last.verdict, last.restarts = verdict, restarts
             else:
                 deliveries.append(Delivery(member, count, verdict, restarts))

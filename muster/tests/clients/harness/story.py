@@ -49,7 +49,8 @@ class Story:
 
     def create_topic(self):
         self.control = self.start_control("control")
-        self.fresh = self.control  # the newest control process; after the crash, another one
+        # The newest control process. Another one replaces it after the crash.
+        self.fresh = self.control
         self.control.ask(f"create {len(PARTITIONS)}", "created")
         self.note("topic created")
 

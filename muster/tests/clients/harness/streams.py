@@ -6,7 +6,7 @@ from harness.clients import streams_command
 from harness.kills import KILL_SESSION_MS, Kills
 from harness.processes import Failure
 
-GROUPS, COUNTS = 50, 1_000_000  # as in Counting.java
+GROUPS, COUNTS = 50, 1_000_000  # the same values as in Counting.java
 
 
 class Streams(Kills):
@@ -17,7 +17,7 @@ class Streams(Kills):
     clients = ("java", "java-4.3")
     protocol = "classic"
     guarantee = "exactly_once_v2"
-    joins = False  # each input with itself, too
+    joins = False  # whether each input is also joined with itself
 
     def start_processors(self):
         self.start_instance("state")

@@ -15,7 +15,7 @@ class StreamsResume(Instances):
 
     name = "streams-resume"
     occasion = "losses"
-    guarantee = "at_least_once"  # records are seen when they are written
+    guarantee = "at_least_once"  # readers see a record once it is written
 
     def __init__(self, case, server, cache):
         super().__init__(case, server, cache)
@@ -56,7 +56,7 @@ class StreamsResume(Instances):
         self.until_read(all_are_counted, "each group of ids is counted to the end")
 
     def each_input_counts_once(self):
-        """Not with this guarantee."""
+        """Does nothing: with this guarantee an input may count twice."""
 
     def figures(self):
         waits, pauses = (spread(seconds) for seconds in (self.waits, self.pauses))

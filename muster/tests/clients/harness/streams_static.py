@@ -4,8 +4,8 @@ not rebalance. An instance that is killed loses its work when its session ends."
 from harness.processes import Failure
 from harness.streams_group import INSTANCES, Instances
 
-AWAY = -2  # the epoch of a static member that will be back
-AWAY_MS = 20_000  # of a session: longer than a restart
+AWAY = -2  # the epoch of a static member that may return
+AWAY_MS = 20_000  # the length of a session: longer than a restart takes
 
 
 class StreamsStatic(Instances):
@@ -39,7 +39,7 @@ class StreamsStatic(Instances):
     def restart_instance(self):
         member = self.take_one()
         self.present[member].leave("remain")
-        if self.described()["members"][f"{member}-1"] != AWAY:  # of its first thread
+        if self.described()["members"][f"{member}-1"] != AWAY:  # the first thread
             raise Failure(f"{member} is not away, but: {self.described()}")
         self.start_member(member)
         self.nothing_moved(f"{member} restarted")
@@ -58,7 +58,7 @@ class StreamsStatic(Instances):
     def lose_instance(self):
         member = self.take_one()
         self.present.pop(member).kill()
-        self.settled_owners()  # the other one has all
+        self.settled_owners()  # returns once the other member has all groups of ids
         epoch = self.stable_epoch()
         if epoch <= self.epoch:
             raise Failure(f"the epoch was {self.epoch} and is {epoch} without {member}")

@@ -15,7 +15,7 @@ class StreamsUpgrade(StreamsGroup):
     others = (OLDER_JAVA.name,)
 
     def start_processors(self):
-        self.versions = {}  # by the state directories of instances
+        self.versions = {}  # versions by the state directory of the instance
         self.upgraded = set()
         super().start_processors()
 

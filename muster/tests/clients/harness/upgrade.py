@@ -7,15 +7,15 @@ from harness.processes import Failure
 from harness.story import Story
 
 BURST = 100  # records that are produced at a time
-PAUSE_SECONDS = 0.05  # between two bursts
-HISTORY_LINES = 30  # of a partition that was read again
+PAUSE_SECONDS = 0.05  # the pause between two bursts
+HISTORY_LINES = 30  # shown of the history of a partition that was read again
 
 
 class Upgrade(Story):
     """Rolling restarts with another group.protocol: one member leaves, and a member with the other
     protocol takes its place, until no old member is left."""
 
-    stream = None  # until there is one
+    stream = None  # None until it is started
 
     def run(self):
         self.classic, self.server_side = parts(self.case.assignor)
@@ -33,7 +33,7 @@ class Upgrade(Story):
         super().discard()
 
     def three_classic_members_share_the_partitions(self):
-        self.fresh = self.start_control("fresh")  # the other one produces all the time
+        self.fresh = self.start_control("fresh")  # `control` produces all the time
         self.members = [self.start_consumer(name, self.classic) for name in ("a1", "b1", "c1")]
         self.everyone = [*self.members]
         self.settle(*self.members)

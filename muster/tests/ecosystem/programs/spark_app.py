@@ -14,7 +14,7 @@ spark = (
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.sql.warehouse.dir", f"{STATE}/warehouse")
     .config("spark.driver.extraClassPath", os.environ["JARS"])
-    .config("spark.driver.memory", "512m")  # the least that it starts with
+    .config("spark.driver.memory", "512m")  # the minimum with which Spark starts
     .getOrCreate()
 )
 inputs = (

@@ -14,7 +14,7 @@ from stories.program import QUICK_JAVA, ask, get
 
 LINES = "lines"
 WORKERS = ("first", "second")
-RECORD = re.compile(r"(\d{6}) x{100}")  # whole ones, also after a line that a kill has cut
+RECORD = re.compile(r"(\d{6}) x{100}")  # a whole record, even after a line that a kill cut
 LINE_PAUSE_SECONDS = 0.02
 # The lines that the console logger of log4j shows.
 LOGGED = "-Dlog4j2.level=INFO"
@@ -35,7 +35,7 @@ def install_connect(cache):
 
 
 class Connect(Pipeline):
-    lines = None  # what writes them, until it does
+    lines = None  # the thread that writes lines; None until it is started
 
     @staticmethod
     def install(cache):

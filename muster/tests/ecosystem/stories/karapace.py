@@ -10,7 +10,7 @@ from harness.servers import free_ports
 from stories.pipeline import SHOWN, WAIT_SECONDS, Pipeline
 from stories.program import ask, get
 
-SCHEMAS = 20  # that are registered at a time
+SCHEMAS = 20  # the number of schemas that are registered at a time
 CONTENT = "application/vnd.schemaregistry.v1+json"
 BINARY = "karapace"
 INSTANCES = ("first", "second")
@@ -23,7 +23,7 @@ class Karapace(Pipeline):
             return f"no {BINARY} in the directory of --binaries"
 
     def run(self):
-        self.ids = {}  # of the schemas that were acknowledged, by their numbers
+        self.ids = {}  # ids of acknowledged schemas, by the schema's number
         self.ports = {name: free_ports(1) for name in INSTANCES}
         self.instances = {name: self.start_instance(name) for name in INSTANCES}
         self.register("with two instances")

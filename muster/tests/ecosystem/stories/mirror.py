@@ -11,14 +11,16 @@ from stories.connect import LOGGED, install_connect
 from stories.pipeline import BURST, FIRST_ID, WAIT_SECONDS, Pipeline
 from stories.program import QUICK_JAVA
 
-ROUNDS = 3  # of what MirrorMaker does at intervals, before anything is killed
+# The number of rounds of MirrorMaker's periodic work before anything is killed.
+ROUNDS = 3
 STACK_TRACE = re.compile(r"^\s+at \S+\(.*\)$", re.MULTILINE)
 ROUND = "syncing topic ACLs took"
 
 
 class Mirror(Pipeline):
-    copies = ()  # readers of both mirrored topics, until there are
-    quiet = False  # until it was seen that MirrorMaker is, while nothing is killed
+    copies = ()  # readers of both mirrored topics, once they are started
+    # Whether MirrorMaker's log was found to have no stack traces while nothing is killed.
+    quiet = False
 
     @staticmethod
     def install(cache):

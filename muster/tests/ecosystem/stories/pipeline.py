@@ -11,18 +11,20 @@ from stories.program import Program
 
 PARTITIONS = 4
 BURST = 20  # inputs that are produced at a time
-FIRST_ID = 100_000  # all ids have as many digits: a line of output that was cut is recognised
+# All ids have the same number of digits, so a line of output that was cut is recognised.
+FIRST_ID = 100_000
 STORY_SECONDS, WAIT_SECONDS = 1200, 240
 SHOWN = 10
-GROUPS, COUNTS = 50, 1_000_000  # a count of a group of ids is an id itself, as in Counting.java
+# Each count of a group of ids is written as an id, as in Counting.java.
+GROUPS, COUNTS = 50, 1_000_000
 
 
 class Pipeline(Story):
     """A story of a tool. Subclasses start the tool, and return the ids in its output."""
 
     settings = SETTINGS
-    kafka = Kafka  # the server, where it is one
-    stream = control = None  # until there is one
+    kafka = Kafka  # the class of the server when the server is Apache Kafka
+    stream = control = None  # None until they are started
 
     def __init__(self, case, server, options):
         super().__init__(case, server, options.cache)
@@ -128,7 +130,7 @@ class Pipeline(Story):
 class Copy(Pipeline):
     """A story whose output is a topic with unchanged inputs."""
 
-    output = None  # its reader, until there is one
+    output = None  # the reader of the output topic; None until it is started
 
     def begin(self):
         super().begin()

@@ -45,7 +45,8 @@ class FranzGo(Suite):
     """The tests of the client's package kgo, from its published module."""
 
     program = "go"
-    records = 50_000  # that the tests with groups produce; 500,000 if nothing is said
+    # The number of records that the tests with groups produce. Their default is 500,000.
+    records = 50_000
 
     @staticmethod
     def install(cache):

@@ -18,7 +18,7 @@ class Watcher(Pipeline):
     """A story of a program that watches lag. Subclasses start the program, and return the lag that
     it shows for a group."""
 
-    shown = None  # the lags that the story waited for
+    shown = None  # the lags that the program showed, as the story expected them
 
     @classmethod
     def missing(cls, options):

@@ -122,7 +122,7 @@ class Consumer(gen.Consumer):
 
     def step(self):
         if self.epoch == -2 and self.sim.chance(0.4):
-            self.epoch = 0                 # it returns under its former id
+            self.epoch = 0                 # the member joins again with its former id
         super().step()
 
     def some_regex(self):
