@@ -292,7 +292,7 @@ mod tests {
             for _ in 0..20_000 {
                 let mut bytes = whole.clone();
                 for _ in 0..=noise.below(3) {
-                    // Headers, which say most, are at the front.
+                    // Changes of headers have the greatest effect, and headers are at the front.
                     let range = if noise.below(2) == 0 { 32 } else { bytes.len() };
                     bytes[noise.below(range)] = noise.below(256) as u8;
                 }

@@ -234,7 +234,8 @@ fn the_removal_of_a_topic_loads_at_once_if_it_may_not_wait() {
     assert_eq!((gone, calls), (OFFSETS as usize, 2));
 }
 
-/// A snapshot that is written during the load has all offsets, and so has one after it.
+/// A snapshot that is written during the load has all offsets. So has a snapshot that is written
+/// after it.
 #[test]
 fn a_snapshot_during_a_load_has_all_offsets() {
     let mut coordinator = reopened(with_many_offsets());

@@ -44,7 +44,7 @@ impl Empties {
         }
     }
 
-    /// Whether a record of the line repeats the last one, but for empty topics.
+    /// Whether a record of the line repeats the last one, except for empty topics.
     pub fn repeats(&self, index: usize) -> bool {
         self.repeated.contains(&index)
     }
