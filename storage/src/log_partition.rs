@@ -22,7 +22,7 @@ pub const UNPARTITIONED: u8 = 255;
 /// The bits of a partition's index in a block. The byte above them is the topic's number.
 const INDEX_BITS: u32 = 24;
 
-/// The index in blocks of the one partition of [`UNPARTITIONED`].
+/// The index that a block has for the only partition of [`UNPARTITIONED`]; in memory it is 0.
 const UNPARTITIONED_INDEX: u32 = (1 << INDEX_BITS) - 1;
 
 const _: () = assert!(PARTITIONS_MAX <= 1 << INDEX_BITS);

@@ -16,8 +16,8 @@ pub trait Row: Sized {
     /// Decodes a row; None if the bytes are not a valid row.
     fn read(bytes: &[u8]) -> Option<Self>;
 
-    /// The position of the row's id among the names, the length of the id, and the length of the
-    /// text that follows it.
+    /// The byte position of the row's id within the names, and the lengths in bytes of the id and
+    /// of the text that follows it.
     fn name(&self) -> (u64, usize, usize);
 }
 

@@ -89,7 +89,8 @@ pub struct ClusterImage {
     /// The version of the topics: at least the position of their last change in shard 0's log, so
     /// that it also increases across restarts.
     topics_version: i64,
-    /// The version at which the newest topic was created.
+    /// The version at which the newest topic was created, or a later one: a load of the log sets it
+    /// to `topics_version`.
     newest_topic_version: i64,
     /// The version of access rights (ACLs and credentials): at least the position of their last
     /// change.

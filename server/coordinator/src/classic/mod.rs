@@ -111,7 +111,7 @@ impl ClassicGroup {
         self.state
     }
 
-    /// The number of members, joined or parked, and of pending member ids.
+    /// The number of members, including those whose JoinGroup is parked, and of pending member ids.
     pub(crate) fn members_and_pending(&self) -> usize {
         self.members.len() + self.pending_joins.len()
     }
