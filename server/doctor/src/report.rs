@@ -103,7 +103,7 @@ fn described(rule: &Rule) -> String {
     let of = if profiles { format!(", on {}", names.join(", ")) } else { String::new() };
     let how = change.words();
     format!(
-        "### `{name}`\n\n{}{of}. {why}.\n\nChange: {how}. Undo: {undo}. Effect: {effect}.\n\n",
+        "### `{name}`\n\n{}{of}: {why}.\n\nChange: {how}. Undo: {undo}. Effect: {effect}.\n\n",
         harm.sentence()
     )
 }

@@ -20,8 +20,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: |_| Wanted::one_of(&["1"]),
-        why: "disables idle states (1) that take more than 20 us to leave: a shard sleeps in the \
-              kernel between batches, so each wake-up pays for them. Costs power",
+        why: "1 disables idle states that take more than 20 us to leave: a shard sleeps in the \
+              kernel between batches, so each wake-up pays for them. It costs power",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,

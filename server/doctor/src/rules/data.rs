@@ -132,9 +132,9 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(2_000),
-        why: "throttles write-back of the page cache while other requests wait for the disk, so \
-              it protects the log from the topics. 0 is off; the kernel's default for solid-state \
-              disks is 2 ms",
+        why: "the kernel throttles write-back of the page cache while other requests wait for the \
+              disk, so it protects the log from the topics. 0 is off; the kernel's default for \
+              solid-state disks is 2 ms",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,

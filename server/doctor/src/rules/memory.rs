@@ -66,7 +66,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "reclaims the page cache of a node before it uses free memory of another node",
+        why: "the kernel reclaims the page cache of a node before it uses free memory of another \
+              node",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,
@@ -76,8 +77,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: METAL,
         wanted: zero,
-        why: "unmaps pages now and then to see which core uses them; the memory of a pinned shard \
-              is already in the right place",
+        why: "the kernel unmaps pages now and then to see which core uses them; the memory of a \
+              pinned shard is already in the right place",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: Effect::NotMeasured("not measured: one node"),

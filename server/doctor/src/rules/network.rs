@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(4_096),
-        why: "limits the queue of connections that are not accepted yet: when thousands of \
-              members reconnect at once, further SYNs are dropped, and sent again after a second",
+        why: "the limit of connections that are not accepted yet: when thousands of members \
+              reconnect at once, further SYNs are dropped, and sent again after a second",
         change: Change::Apply,
         undo: BY_SCRIPT,
         effect: NOT_MEASURED,
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         harm: Harm::Slows,
         profiles: HOSTS,
         wanted: |_| Wanted::AtLeast(4_096),
-        why: "limits half-open connections: beyond the limit, without SYN cookies, SYNs are \
+        why: "the limit of half-open connections: beyond it, without SYN cookies, SYNs are \
               dropped",
         change: Change::Apply,
         undo: BY_SCRIPT,
