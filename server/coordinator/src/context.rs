@@ -37,7 +37,7 @@ pub trait Topics {
     /// A number that increases whenever a topic is created, extended, moved to other racks or
     /// deleted.
     fn version(&self) -> i64;
-    /// The version at which the newest topic was created.
+    /// The version at which the newest topic was created, or a later one.
     fn version_of_newest(&self) -> i64;
     /// The topics whose names are greater than `name`, in order; all topics for None.
     fn names_after(&self, name: Option<&str>) -> Box<dyn Iterator<Item = &str> + '_>;

@@ -40,7 +40,7 @@ impl Section {
 /// The index entry of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// The position of the id among the names. The protocol type follows the id.
+    /// The byte position of the id within the names. The protocol type follows the id.
     pub(crate) name_at: u64,
     pub(crate) id_len: u16,
     pub(crate) protocol_type_len: u16,
