@@ -1,5 +1,6 @@
 //! Input of clients: whole frames are handled, for a slice of time for each connection.
 
+use super::stages::End;
 use super::{Command, Shard};
 use crate::clock::Times;
 use crate::net::{ConnectionId, Kind, Work, mistaken};
@@ -85,21 +86,20 @@ impl Shard {
         loop {
             let rest = &bytes[handled..];
             let log_is_closed = self.groups.is_closed();
-            let outcome = match self.clients.next_frame(id, rest, log_is_closed) {
+            let (end, length) = match self.clients.next_frame(id, rest, log_is_closed) {
                 Ok(Some(length)) if handled == 0 || !is_over() => {
-                    let outcome = self.dispatch(id, &rest[4..length]);
-                    outcome.map(|is_handled| (is_handled, length))
+                    (self.dispatch(id, &rest[4..length]), length)
                 }
                 Ok(_) => return handled,
-                Err(reason) => Err(reason),
+                Err(reason) => (End::Close(reason), 0),
             };
-            match outcome {
-                Ok((true, length)) => {
+            match end {
+                End::Handled => {
                     handled += length;
                     self.counters.requests_handled += 1;
                 }
-                Ok((false, _)) => self.clients.wait_for_long(id),
-                Err(reason) => {
+                End::Later => self.clients.wait_for_long(id),
+                End::Close(reason) => {
                     self.clients.close(id, mistaken(rest, reason), &mut self.commands);
                     return bytes.len();
                 }

@@ -53,8 +53,8 @@ impl Shard {
         let dispatch::Read { header, request, .. } = dispatch::read(frame).ok()?;
         let request = request?;
         let (id, api, version) = (input.id(), request.api_key(), header.api_version);
-        let mut request = dispatch::name_once(request, version);
-        let amendment = match self.authorize(id, &header, &mut request).ok()? {
+        let (request, screened) = self.screen(id, &header, request).continue_value()?;
+        let amendment = match screened {
             Screened::Whole => None,
             Screened::Amended { amendment, .. } => Some(amendment),
             Screened::Refused(response) => {

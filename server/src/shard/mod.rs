@@ -25,6 +25,7 @@ mod reading;
 mod requests;
 mod reset;
 mod shares;
+mod stages;
 mod stalls;
 mod start;
 mod step;
