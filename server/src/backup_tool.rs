@@ -261,8 +261,8 @@ impl Taking<'_> {
                 names.push(path);
             }
         }
-        // A server appends to a partition's last segment, even after a restart, so this one is
-        // copied.
+        // A server appends to a partition's last segment, even after a restart. So the last segment
+        // is copied.
         let last = names.iter().filter(|path| is_segment(path)).max().cloned();
         for path in names {
             self.take(from, &path, Some(&path) == last.as_ref())?;
@@ -285,8 +285,8 @@ impl Taking<'_> {
         }
         self.untaken.remove(&*name);
         let (source, target) = (from.join(path), self.target.join(path));
-        // Only two kinds of files are never written in place: closed segments of partitions, and
-        // all other files but the start offset.
+        // Two kinds of files are never written in place: closed segments of partitions, and files
+        // that are no segments, except the start offset.
         let is_written = if is_segment {
             is_last || !path.starts_with(TOPICS)
         } else {

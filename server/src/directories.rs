@@ -26,8 +26,9 @@ pub(crate) fn share_with_group(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the group can write in a directory. A new directory inherits its group and permissions
-/// from the directory around it if that has the setgid bit.
+/// Whether the group can write in a directory. For a directory that does not exist yet, the
+/// directory around it decides, which must have the setgid bit: the new directory then gets its
+/// group.
 fn is_shared_with_group(data: &Path) -> io::Result<bool> {
     let has = |mode: Mode, bits: Mode| mode.contains(bits) && !mode.contains(Mode::SVTX);
     match fs::metadata(data) {

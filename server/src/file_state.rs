@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Inode, length and time of change of a file; None if the metadata cannot be read.
+/// Inode, length and modification time of a file; None if the metadata cannot be read.
 pub(crate) type FileState = Option<(u64, u64, i64, i64)>;
 
 pub(crate) fn state(path: &Path) -> FileState {

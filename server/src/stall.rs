@@ -25,7 +25,7 @@ pub const STALLED_MS: i64 = 10_000;
 /// The time between two checks.
 pub(crate) const LOOK_MS: i64 = 2_000;
 
-/// If more time than this passes between two checks, the shard had no turns in it.
+/// If more time than this passes between two checks, the shard had no turns meanwhile.
 const PAUSE_MS: i64 = 2 * LOOK_MS;
 
 /// The disk is slow if a file operation takes longer than this.

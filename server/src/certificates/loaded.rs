@@ -7,8 +7,8 @@ use tracing::{info, warn};
 pub(super) struct Loaded {
     pub(super) listener: String,
     pub(super) settings: Settings,
-    /// None if the client's certificate cannot be used. The listener then uses the certificate of
-    /// the server's configs.
+    /// None if no certificate that clients have set could be loaded. The listener then uses the
+    /// certificate of the server's configs.
     pub(super) tls: Option<Tls>,
     files: Vec<FileState>,
 }

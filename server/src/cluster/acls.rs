@@ -75,7 +75,7 @@ pub(super) fn record(
     ClusterRecord::Acl(key, value)
 }
 
-/// The ACL of a record; None if this server does not know its kind.
+/// The ACL of a record; None if this server does not know a code in the record.
 pub(crate) fn acl_of(key: &AclKey<'_>) -> Option<Acl> {
     let pattern = Pattern {
         resource_type: ResourceType::by_code(key.resource_type)?,

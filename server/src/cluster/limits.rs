@@ -1,4 +1,5 @@
-//! Limits on the size of a cluster. A request beyond one gets POLICY_VIOLATION, with the reason.
+//! Limits on the size of a cluster. Most requests that would exceed a limit get POLICY_VIOLATION,
+//! with the reason.
 
 use muster_fairness::ShareLimits;
 
@@ -61,7 +62,7 @@ pub const AUTO_TOPICS_SHARED: usize = AUTO_TOPICS_MAX / 2;
 pub const AUTO_PARTITIONS_SHARED: i64 = AUTO_PARTITIONS_MAX / 2;
 pub const GROUP_CONFIGS_SHARED: usize = GROUP_CONFIGS_MAX / 2;
 
-/// The share of an address: 1,000 topics or groups with configs at once, then one more in a minute.
+/// The share of an address: 1,000 topics or groups with configs at once, then one more each minute.
 pub const CREATOR_SHARE: ShareLimits = ShareLimits { burst: 1_000, every_ms: 60_000 };
 
 /// Characters of a topic name (Kafka's `Topic.MAX_NAME_LENGTH`). Followed by a hyphen and five

@@ -2,9 +2,9 @@
 //!
 //! A field is Kafka's key with `_` for `.`. Types, defaults and ranges are those of Kafka 4.4
 //! (`AbstractKafkaConfig.CONFIG_DEF`). Exceptions are `log.dir`, `offsets.topic.segment.bytes`, the
-//! maximum number of partitions of internal topics, and values that would lock out all clients.
-//! Keys of features that muster does not have (tiered storage, plug-ins and others) are in
-//! `unserved`.
+//! maxima of `quota.window.num` and of the partitions of internal topics, and values that would
+//! lock out all clients. Keys of features that muster does not have (tiered storage, plug-ins and
+//! others) are in `unserved`.
 
 use super::Served;
 use super::key::{Flags, Key, find, key_name, set_field};
@@ -111,7 +111,7 @@ broker_configs! {
     add_partitions_to_txn_retry_backoff_ms: i32 = 20, at_least(1), [];
     // muster's own: group ids whose lag the metrics always show; `*` at the end matches any rest.
     admin_lag_groups: Vec<String> = Vec::new(), Valid::Any, [obeyed];
-    // muster's own: the maximum age of a survey of all groups' lag when someone asks for it.
+    // muster's own: the maximum age of a survey of all groups' lag when a client asks for the lag.
     admin_lag_interval_ms: i64 = 10_000, at_least(100), [obeyed];
     // muster's own: the metrics show this number of groups, and of partitions: those with the most
     // lag.
@@ -167,8 +167,8 @@ broker_configs! {
     delete_records_purgatory_purge_interval_requests: i32 = 1, Valid::Any, [];
     delete_topic_enable: bool = true, Valid::Any, [obeyed];
     // muster's own: produces are refused while the volume of the data directory has less free
-    // space. A file of this size holds further space in reserve, in case other programs fill the
-    // volume.
+    // space than this. A file of this size holds further space in reserve, in case other programs
+    // fill the volume.
     disk_reserve_bytes: i64 = RESERVE_BYTES, at_least(0), [obeyed];
     errors_deadletterqueue_auto_create_topics_enable: bool = false, Valid::Any, [obeyed dynamic];
     errors_deadletterqueue_topic_name_prefix: String = "dlq.".into(), Valid::Any, [obeyed dynamic];

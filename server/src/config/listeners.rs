@@ -22,7 +22,7 @@ pub struct Listener {
     pub address: Address,
 }
 
-/// The index of a listener among those of the server.
+/// The index of a listener in the list of the server's listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenerIndex(pub usize);
 

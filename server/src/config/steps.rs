@@ -3,7 +3,7 @@
 
 use super::{Altered, BROKER_RESOURCE, Config, Overrides, Value};
 
-/// Numbers of threads: an alteration at most halves or doubles one.
+/// Numbers of threads. An alteration at most halves or doubles such a number.
 const THREADS: &[&str] = &[
     "background.threads",
     "log.cleaner.threads",
@@ -37,7 +37,7 @@ impl Config {
     /// given the values that broker `node` has.
     ///
     /// # Errors
-    /// Kafka's words on the first value that is wrong, to go with INVALID_REQUEST.
+    /// Kafka's message for the first invalid value; the error code is INVALID_REQUEST.
     pub fn check_step(
         &self,
         altered: &impl Altered,

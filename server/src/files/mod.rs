@@ -271,7 +271,7 @@ impl<I: FileIo> Files<I> {
         is_under_way || self.has_calls() || !self.slices.is_empty()
     }
 
-    /// Whether an open, a truncation or a change of a name is unfinished.
+    /// Whether a file system call other than a close is unfinished.
     pub fn has_calls(&self) -> bool {
         self.calls.others() > 0
     }
@@ -307,7 +307,8 @@ impl<I: FileIo> Files<I> {
         writes.chain(syncs).chain(slices).chain(reads).chain(self.calls.since()).min()
     }
 
-    /// The times since which operations have been unfinished and waiting.
+    /// The start of the oldest unfinished operation, and the time since which the first call waits
+    /// to begin.
     pub fn standing(&self) -> FilesStanding {
         FilesStanding {
             operation_since: self.oldest_operation(),

@@ -11,7 +11,7 @@ pub(super) struct SyncOrder<S> {
     files: HashMap<FileId, Queue<S>>,
 }
 
-/// The position of a write in the queue of its file.
+/// The place of a write in the queue of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     file: FileId,

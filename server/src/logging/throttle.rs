@@ -16,8 +16,8 @@ struct Limits {
 const LINES: Limits = Limits { window_ms: 10_000, lines: 10, all_lines: 200 };
 
 /// The limits for repeated lines. A key may take 256 bytes, so all keys take at most 3 MiB. The
-/// total is the number of lines that [`LINES`] admits in the same time, so that clients with many
-/// causes do not silence others.
+/// total exceeds the number of lines that [`LINES`] admits in the same time, so that clients with
+/// many causes do not silence others.
 const REPEATED: Limits = Limits { window_ms: 600_000, lines: 1, all_lines: 12_288 };
 
 const _: () = assert!(

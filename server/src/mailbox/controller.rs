@@ -54,7 +54,7 @@ pub struct AdminRequest {
     /// The address of the client in Kafka's form.
     pub host: Arc<str>,
     pub principal: Principal,
-    /// The id of the client; a long one is cut.
+    /// The id of the client; a long id is cut.
     pub client_id: Box<str>,
     /// The quota of the client's changes.
     pub limit: Option<Limit>,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A message to the reactor of a shard.
 #[derive(Debug)]
 pub enum ToReactor {
-    /// The TLS of each listener, None for one without.
+    /// The TLS of each listener; None for a plaintext listener.
     Tls(Arc<[Option<Tls>]>),
     /// Send copies of the shard's counters and gauges.
     Report(Sender<Report>),

@@ -63,8 +63,8 @@ struct Shared {
     places: Places,
 }
 
-/// Opens the listener; None if it is switched off. If the default address is in use, only a warning
-/// is logged.
+/// Opens the listener; None if it is switched off. If the server cannot listen on the default
+/// address, it only logs a warning.
 ///
 /// # Errors
 /// The server cannot listen on the address that the config sets.
@@ -140,7 +140,7 @@ impl Admin {
         let stream = Arc::new(stream);
         let Some(place) = self.0.places.enter(&stream) else { return };
         let admin = self.clone();
-        // There is no answer for a client that has left or does not read, or if no thread can be
+        // The client gets no answer if it has left, if it does not read, or if no thread can be
         // started. The place is freed before the client sees the end of its connection.
         let serve = move || {
             let _ = admin.serve(&stream, &place);

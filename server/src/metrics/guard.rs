@@ -55,7 +55,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// The request is denied by the rules above.
+    /// The rules of this module deny the request.
     pub(super) fn metrics(&self, request: &Request) -> Result<(), Denied> {
         match &self.token {
             Some(token) => check(token, request),
@@ -65,7 +65,7 @@ impl Guard {
     }
 
     /// # Errors
-    /// The request is denied by the rules above.
+    /// The rules of this module deny the request.
     pub(super) fn api(&self, request: &Request) -> Result<(), Denied> {
         match &self.token {
             Some(token) => check(token, request),

@@ -79,7 +79,8 @@ impl Verdict {
 }
 
 /// Whether the process is alive; a loading shard counts as alive. `waited` is how long each shard
-/// has not answered. Stalled work is listed; stuck work fails the check (see `stall.rs`).
+/// has not answered. Stalled work is listed; stuck work fails the check unless the disk of a shard
+/// is slow (see `stall.rs`).
 pub(super) fn alive(states: &ShardStates, waited: &[Duration], reports: &[Report]) -> Verdict {
     let is_stuck = |(shard, waited): &(u32, &Duration)| {
         states.of(*shard) == ShardState::Serving && **waited >= STUCK

@@ -108,7 +108,7 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection. None if the client left without a complete request.
+/// Reads the request of a connection. None if the client sent nothing, or if the connection failed.
 ///
 /// # Errors
 /// The request is refused.

@@ -115,8 +115,8 @@ impl Windows {
         Self { older: (started, Sums::default()), newer: (started, Sums::default()) }
     }
 
-    /// The sums now, with older sums to compare with: of one to two windows ago, or of the last
-    /// call but one if the calls are further apart.
+    /// The sums now, with older sums to compare with: of one to two windows ago, or of the previous
+    /// call if the calls are further apart.
     pub(super) fn recent<'s>(&'s mut self, now: Instant, sums: &'s Sums) -> Recent<'s> {
         if now.duration_since(self.newer.0) >= WINDOW {
             let newest = (now, sums.clone());

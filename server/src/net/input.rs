@@ -116,7 +116,7 @@ impl Connections {
     }
 
     /// The connections whose receiving may continue now. If the budget permits, these are all that
-    /// wait. Otherwise it is a single connection, unless one is favoured already.
+    /// wait. Otherwise it is a single connection, or none if a connection is favoured already.
     pub(super) fn admit_input(&mut self, now: i64) -> Vec<ConnectionId> {
         if self.waiting_input.blocked.is_empty() {
             return Vec::new();

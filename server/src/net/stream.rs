@@ -7,7 +7,7 @@ use muster_storage::{FileKey, FileRange};
 use std::collections::VecDeque;
 
 /// A complete answer: its bytes in memory, and the parts of files that are sent between them, each
-/// with its index in `bytes`.
+/// with its byte position in `bytes`.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,

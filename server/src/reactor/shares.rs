@@ -6,7 +6,7 @@
 //!   end of the same turn.
 //! - Other connections get turns of their own, with a time limit for each kind of work: new
 //!   connections and bytes, handshakes, and waiting requests. Such a turn comes when there are no
-//!   completions that come first, or when these have used up their share since the last one.
+//!   completions that come first, or when these have used up their share since the last such turn.
 //!
 //! The caller measures the time: [`Io::begin`] and [`Io::is_over`].
 
@@ -58,7 +58,7 @@ impl<I: Io> Reactor<I> {
     }
 
     /// Handles waiting requests of connections that come first and ask for more than fits in a
-    /// turn. This may take as long as a turn, as long turns are the most efficient.
+    /// turn. This may take as long as a turn, because long turns are the most efficient.
     fn work_for_first(&mut self, io: &mut I, shard: &mut Shard) -> Result<(), FileError> {
         if !shard.has_work_for_first() {
             return Ok(());

@@ -33,7 +33,7 @@ enum State {
     Plain,
     ScramFirst(ScramMechanism),
     ScramLast(ScramMechanism, Box<ScramExchange>),
-    /// With the refusal of a token, if the client has yet to acknowledge a refusal.
+    /// Has the refusal of a token if the client has yet to acknowledge it.
     Bearer(Option<Failure>),
     /// The client re-authenticates with another mechanism. Its first token will be refused.
     OtherMechanism,

@@ -103,8 +103,9 @@ fn log_fallback(missing: &SetupError) {
     );
 }
 
-/// Pins a shard's thread to a core, if there are enough cores. Pins no thread if the process has a
-/// CPU quota below the number of cores: all containers with a quota would use the first cores.
+/// Pins a shard's thread to a core, which shards share if there are more shards than cores. Pins no
+/// thread if the process has a CPU quota below the number of cores: all containers with a quota
+/// would use the first cores.
 fn pin(number: u32) {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let usable = thread::available_parallelism().map_or(cores.len(), NonZero::get);

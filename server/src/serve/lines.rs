@@ -91,8 +91,8 @@ pub(super) fn log_file_size_limit() {
     }
 }
 
-/// Logs altered configs without effect: the command line overrides them, or muster does not obey
-/// them.
+/// Logs altered configs without effect: the command line overrides them, their values are invalid,
+/// or muster does not obey them.
 pub(super) fn log_unused(config: &Config, image: &ClusterImage, number: u32) {
     let of_all = if number == CONTROLLER { config.unused_dynamic(image, "") } else { Vec::new() };
     let of_this = config.unused_dynamic(image, &number.to_string());

@@ -60,7 +60,7 @@ impl Instance {
     }
 
     /// Whether the client may push: one interval after its last push. The first push after it got
-    /// its subscriptions may come at any time, as clients choose a random one.
+    /// its subscriptions may come at any time, because clients choose a random time.
     pub(super) fn may_push(&mut self, now: i64) -> bool {
         let may_push = self.asked_at > self.pushed_at || self.is_due(self.pushed_at, now);
         if may_push {

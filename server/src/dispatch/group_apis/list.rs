@@ -18,7 +18,7 @@ pub(in crate::dispatch) trait GroupList {
     fn refuse_foreign(&mut self, context: &ScreenContext<'_>) -> Option<Response<'static>>;
 }
 
-/// A request that can be split into requests for groups of one slot each, in its order.
+/// A request that can be split into requests for groups of one slot each, in the order of its list.
 pub(super) trait BySlot: Sized {
     fn by_slot(self, slot_of: &dyn Fn(&str) -> Slot) -> Vec<(Slot, Self)>;
 }

@@ -1,4 +1,4 @@
-//! The first and the last offsets of partitions.
+//! The first offsets and the ends of partitions.
 
 use super::answer::{Refused, late};
 use crate::cluster::{Topic, leader};

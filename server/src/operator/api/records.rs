@@ -126,7 +126,7 @@ impl Shown {
         Self { rows: Vec::new(), rows_max, next: from, left: UNPACKED_BYTES_MAX, note: None }
     }
 
-    /// Takes whole batches. The last one may be cut: it is read by the next question.
+    /// Takes whole batches. The last batch may be cut: the next question reads it.
     fn take_all(&mut self, data: &[u8]) {
         for batch in Batches::new(data).map_while(Result::ok) {
             if self.rows.len() >= self.rows_max {

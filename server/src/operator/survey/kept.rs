@@ -24,8 +24,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Asks all shards for changes since the last survey. None if a shard is late, does not know
-    /// the last survey, or there are too many groups.
+    /// Asks all shards for changes since the last survey. None if a shard is late or does not know
+    /// the last survey, or if there are too many groups.
     pub(super) fn renew(mut self, shards: &Shards, until: Instant) -> Option<Self> {
         let mut are_known = true;
         let take = |shard, found| match found {
