@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod counters;
 mod damage;
 mod flush_clock;
@@ -15,10 +16,11 @@ mod slots;
 mod snapshot;
 mod topic;
 
+pub use audit::Audit;
 pub use counters::{LogCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
 pub use load::{Load, Replayed};
-pub use machine::{Machine, Transactional, Unlimited};
+pub use machine::{Audited, Machine, Transactional, Unlimited};
 pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use section::{Opened, SectionAt, SectionWalk, part_of};

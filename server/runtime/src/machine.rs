@@ -5,6 +5,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, WriteRecord};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
+use std::fmt::Debug;
 use std::ops::{Add, Sub};
 
 /// The replicated state of one partition of an internal topic: a function of the records that the
@@ -29,6 +30,9 @@ pub trait Machine: 'static {
 
     /// The progress of writing a section.
     type Walk: 'static;
+
+    /// The place of a state that was audited.
+    type Place: Debug + 'static;
 
     /// A value of a shard to which all machines of the topic report, such as a budget.
     type Shared;
@@ -81,12 +85,21 @@ pub trait Machine: 'static {
     /// The section is damaged. The machine must not be used then.
     fn open_section(&mut self, section: u8, opened: Opened<'_>) -> Result<(), Damage>;
 
+    /// Compares the state that follows a place with the state to which its own records replay.
+    /// Returns None after the last state, or if nothing is compared.
+    fn audit_after(&mut self, _after: Option<&Self::Place>) -> Option<Audited<Self::Place>> {
+        None
+    }
+
     /// The damage that the machine has found in its part of a snapshot since the snapshot was
     /// opened. Once there is damage, no answer or record of the machine may be used.
     fn damage(&self) -> Option<Damage> {
         None
     }
 }
+
+/// The place of a state that was audited, or a description of the difference.
+pub type Audited<P> = (P, Result<(), String>);
 
 /// A machine whose records may be part of transactions.
 pub trait Transactional: Machine {

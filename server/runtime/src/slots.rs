@@ -22,6 +22,8 @@ pub struct Slots<M: Machine> {
     damage: Option<Damage>,
     /// The partitions of which a snapshot had a section.
     opened: Vec<u32>,
+    /// The partition and the place of the state that was audited last.
+    audited: Option<(u32, M::Place)>,
 }
 
 /// The index for partitions that the shard does not lead.
@@ -52,8 +54,8 @@ impl<M: Machine> Slots<M> {
             all.push(Entry { index, machine: new(), held: M::Held::default(), deadline: None });
         }
         let (held, deadlines) = (M::Held::default(), BTreeSet::new());
-        let (damage, opened) = (None, Vec::new());
-        Self { places, all, held, shared, deadlines, damage, opened }
+        let (damage, opened, audited) = (None, Vec::new(), None);
+        Self { places, all, held, shared, deadlines, damage, opened, audited }
     }
 
     /// Calls the machine of a partition. `act` also gets the amounts that the other machines use of
@@ -193,6 +195,23 @@ impl<M: Machine> Slots<M> {
             }
             None => None,
         }
+    }
+
+    /// See [`Topic::audit`](crate::Topic::audit).
+    pub(crate) fn audit(&mut self) -> Result<(), String> {
+        let (mut next, mut after) = match self.audited.take() {
+            Some((index, place)) => (Some(index), Some(place)),
+            None => (self.next(None), None),
+        };
+        while let Some(index) = next {
+            let audited = self.on(index, |machine, _| machine.audit_after(after.as_ref()));
+            if let Some((place, found)) = audited {
+                self.audited = Some((index, place));
+                return found;
+            }
+            (next, after) = (self.next(Some(index)), None);
+        }
+        Ok(())
     }
 
     /// Calls the machine of a partition to open a section of a snapshot. None if another shard

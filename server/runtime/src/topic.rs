@@ -26,6 +26,13 @@ pub trait Topic {
     /// The first damage that was found: see [`Machine::damage`].
     fn damage(&self) -> Option<Damage>;
 
+    /// Compares the state that follows the last audited one: see [`Machine::audit_after`]. Begins
+    /// again after the last state.
+    ///
+    /// # Errors
+    /// A description of the difference.
+    fn audit(&mut self) -> Result<(), String>;
+
     /// Calls [`Machine::begin_after`] of all machines.
     fn begin_after(&mut self, position: u64);
 
@@ -60,13 +67,7 @@ pub trait TopicSet {
     fn get(&mut self, number: u8) -> Option<&mut dyn Topic>;
 
     /// Calls all topics, in the order of their numbers.
-    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
-        let (rules, mut next) = (self.rules(), self.rules().next(None));
-        while let Some(number) = next {
-            self.get(number).into_iter().for_each(&mut *act);
-            next = rules.next(Some(number));
-        }
-    }
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic));
 
     /// The first damage that was found in any topic.
     fn damage(&mut self) -> Option<Damage> {
@@ -96,6 +97,10 @@ impl<M: Machine> Topic for Slots<M> {
 
     fn damage(&self) -> Option<Damage> {
         Self::damage(self)
+    }
+
+    fn audit(&mut self) -> Result<(), String> {
+        Self::audit(self)
     }
 
     fn begin_after(&mut self, position: u64) {

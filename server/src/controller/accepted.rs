@@ -43,6 +43,8 @@ impl Machine for ImageMachine {
     type Held = Unlimited;
     /// The records are written at once.
     type Walk = ();
+    /// An image is not audited.
+    type Place = ();
     type Shared = ();
 
     fn apply(&mut self, operation: &[ClusterRecord<'_>], position: u64) {

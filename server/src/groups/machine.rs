@@ -7,7 +7,7 @@ use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{Budget, Coordinator, EVENTS_MAX, Event, Held, SnapshotWalk};
 use muster_runtime::{
-    Damage, Machine, Opened, SectionAt, Transactional, damaged, part_of, replayed,
+    Audited, Damage, Machine, Opened, SectionAt, Transactional, damaged, part_of, replayed,
 };
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
@@ -76,6 +76,7 @@ impl Machine for GroupsMachine {
     type Record<'r> = GroupRecord<'r>;
     type Held = Held;
     type Walk = Walk;
+    type Place = Arc<str>;
     type Shared = SharedByGroups;
 
     fn apply(&mut self, operation: &[GroupRecord<'_>], position: u64) {
@@ -147,6 +148,11 @@ impl Machine for GroupsMachine {
             self.in_snapshot.producers = opened.from;
             self.producers.open_snapshot(opened.bytes()?).map_err(damaged)
         }
+    }
+
+    fn audit_after(&mut self, after: Option<&Arc<str>>) -> Option<Audited<Arc<str>>> {
+        let (id, audited) = self.coordinator.audit_after(after.map(|it| &**it))?;
+        Some((id, audited.map_err(|divergence| divergence.to_string())))
     }
 
     fn damage(&self) -> Option<Damage> {

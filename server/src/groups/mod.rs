@@ -24,7 +24,6 @@
 //! - Once [`Groups::is_failed`], the groups were found in an unexpected state: nothing more is
 //!   written or answered, and the shard is loaded again.
 
-mod audit;
 mod check;
 mod clock;
 mod configs;
@@ -67,7 +66,6 @@ use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use crate::topics::{self, InternalTopic};
-use audit::Audit;
 pub(crate) use check::CheckNames;
 use check::{BEGIN_MS, LogCheck};
 use deleted_topics::DeletedTopics;
@@ -75,7 +73,7 @@ use events::GroupEvents;
 use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use muster_runtime::{LogNews, Runtime, SnapshotTurn, Snapshots, SnapshotsDue};
+use muster_runtime::{Audit, LogNews, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
@@ -352,17 +350,16 @@ impl Groups {
     pub(crate) fn find_faults(
         &mut self,
         now: i64,
-        (transactions, shares): (&dyn TransactionCoordinators, &dyn ShareStates),
+        others: &mut dyn OtherTopics,
         out: &mut Vec<Command>,
     ) -> bool {
-        let (slots, _) = self.log.parts();
-        let audit = |audit: &mut Audit| audit.turn(now, slots, transactions, shares);
-        let audited = self.audit.as_mut().map_or(Ok(()), audit);
+        let topics = &mut AllTopics { slots: self.log.parts().0, others };
+        let audited = self.audit.as_mut().map_or(Ok(()), |audit| audit.turn(now, topics));
+        let damage = topics.damage();
         if let Err(what) = audited {
             self.fail(format!("{what}; it is loaded again from the log"), out);
         }
-        let damage = self.slots().damage();
-        if let Some(damage) = damage.or_else(|| transactions.damage()) {
+        if let Some(damage) = damage {
             let words = "it is loaded again without it";
             let path = self.snapshots.path();
             let path = path.display();

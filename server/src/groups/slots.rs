@@ -13,8 +13,8 @@ use muster_codec::Wall;
 use muster_codec::record_batch::EndTxnMarker;
 use muster_codec::records::GroupRecord;
 use muster_coordinator::{
-    Budget, Coordinator, Counters, Counts, Divergence, GroupAsked, GroupView, GroupsPage, Held,
-    Listing, Producer, Rebalance, Topics,
+    Budget, Coordinator, Counters, Counts, GroupAsked, GroupView, GroupsPage, Held, Listing,
+    Producer, Rebalance, Topics,
 };
 use muster_runtime::{Damage, NotWritten, Runtime, Topic};
 use muster_storage::LogPartition;
@@ -377,28 +377,7 @@ impl Slots {
         };
         list.advance(count, self, Self::next, visit, flushed);
     }
-
-    /// Compares the group that follows `after` with the state to which its records replay. Returns
-    /// the place of this group; None after the last one.
-    ///
-    /// # Errors
-    /// The group differs from the replayed state.
-    pub(crate) fn audit_after(&mut self, after: Audited) -> (Audited, Result<(), Divergence>) {
-        let begin = || (self.next(None), None);
-        let (mut slot, mut group) = after.map_or_else(begin, |(slot, id)| (Some(slot), Some(id)));
-        while let Some(of) = slot {
-            let audited = self.on(of, |coordinator, _| coordinator.audit_after(group.as_deref()));
-            if let Some((id, found)) = audited {
-                return (Some((of, id)), found);
-            }
-            (slot, group) = (self.next(slot), None);
-        }
-        (None, Ok(()))
-    }
 }
-
-/// The last group that was audited.
-pub(crate) type Audited = Option<(Slot, std::sync::Arc<str>)>;
 
 #[cfg(test)]
 mod tests {

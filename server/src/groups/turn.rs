@@ -68,6 +68,11 @@ impl TopicSet for AllTopics<'_> {
             self.others.get(number)
         }
     }
+
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        act(self.slots.topic());
+        self.others.each(act);
+    }
 }
 
 /// The coordinators of transactions of a shard, whose records are in the same log.

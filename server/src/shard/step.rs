@@ -5,7 +5,7 @@ use super::{Command, Event, Shard, Stopping};
 use crate::calendar::civil_time;
 use crate::clock::{Times, earliest};
 use crate::cluster::ClusterImage;
-use crate::groups::{Completed, Inputs, ShareStates, TransactionCoordinators, TurnEnd};
+use crate::groups::{Completed, Inputs, TurnEnd};
 use crate::net::{ConnectionId, Gone, Kind};
 use crate::partitions::{
     Effects, INTERNAL_RECORD_BYTES, LogBatches, LogRead, Outcome, Partitions, Reply,
@@ -78,9 +78,9 @@ impl Shard {
         self.release_gone();
         self.shares_turn();
         self.log_near_limits();
-        let states: (&dyn TransactionCoordinators, &dyn ShareStates) =
-            (self.transactions.coordinators(), self.shares.states());
-        if self.groups.find_faults(self.times.now, states, &mut self.commands) {
+        let Self { groups, controller, transactions, shares, commands: out, .. } = self;
+        let others = &mut Others { controller, transactions, shares };
+        if groups.find_faults(self.times.now, others, out) {
             self.clients.drop_output();
             commands.append(&mut self.commands);
             return Some(self.times.now);

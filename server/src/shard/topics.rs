@@ -48,6 +48,13 @@ impl TopicSet for Internal {
             InternalTopic::ShareState => Some(self.shares.topic()),
         }
     }
+
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        act(self.slots.topic());
+        act(self.transactions.topic());
+        act(self.shares.topic());
+        self.image.iter_mut().for_each(|it| act(it.topic()));
+    }
 }
 
 /// The parts of a shard that have the topics beside the groups.
@@ -69,6 +76,12 @@ impl TopicSet for Others<'_> {
             InternalTopic::ShareState => Some(self.shares.states_mut().topic()),
             InternalTopic::ConsumerOffsets => None,
         }
+    }
+
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        act(self.transactions.topic());
+        act(self.shares.states_mut().topic());
+        self.controller.iter_mut().for_each(|it| act(it.topic()));
     }
 }
 

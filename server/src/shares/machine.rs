@@ -4,9 +4,11 @@ use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
-use muster_runtime::{Damage, Machine, Opened, SectionAt, Unlimited, damaged, replay_each};
-use muster_shares::States;
+use muster_runtime::{
+    Audited, Damage, Machine, Opened, SectionAt, Unlimited, damaged, replay_each,
+};
 use muster_shares::state::{StatesWalk, StoredEnds};
+use muster_shares::{SharePartitionKey, States};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
 
@@ -40,6 +42,7 @@ impl Machine for StatesMachine {
     type Record<'r> = ShareRecord<'r>;
     type Held = Unlimited;
     type Walk = Walk;
+    type Place = SharePartitionKey;
     type Shared = ();
 
     fn apply(&mut self, operation: &[ShareRecord<'_>], _position: u64) {
@@ -89,6 +92,15 @@ impl Machine for StatesMachine {
         self.states.write_chunk(&mut walk.states, at.log_end, bytes, out);
         walk.part = walk.part.followed_by(&out[from..]);
         Ok(walk.states.is_complete().then_some(walk.part))
+    }
+
+    fn audit_after(
+        &mut self,
+        after: Option<&SharePartitionKey>,
+    ) -> Option<Audited<SharePartitionKey>> {
+        let (key, is_same) = self.states.audit_after(after)?;
+        let differs = format!("share state {key:?} is not what its record makes");
+        Some((key, is_same.then_some(()).ok_or(differs)))
     }
 
     fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {

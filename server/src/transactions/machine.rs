@@ -5,7 +5,7 @@ use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
 use muster_faults::Fault;
-use muster_runtime::{Damage, Machine, Opened, SectionAt, damaged, part_of, replay_each};
+use muster_runtime::{Audited, Damage, Machine, Opened, SectionAt, damaged, part_of, replay_each};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
 use muster_transactions::{Coordinator, Held, IdsWalk};
@@ -29,6 +29,7 @@ impl Machine for IdsMachine {
     type Record<'r> = TransactionRecord<'r>;
     type Held = Held;
     type Walk = IdsWalk;
+    type Place = Arc<str>;
     type Shared = ();
 
     fn apply(&mut self, operation: &[TransactionRecord<'_>], position: u64) {
@@ -82,6 +83,12 @@ impl Machine for IdsMachine {
         self.in_snapshot = from;
         let opened = self.coordinator.open_snapshot(Arc::clone(file), part.range(), part.crc, from);
         opened.map_err(damaged)
+    }
+
+    fn audit_after(&mut self, after: Option<&Arc<str>>) -> Option<Audited<Arc<str>>> {
+        let (id, is_same) = self.coordinator.audit_after(after.map(|it| &**it))?;
+        let differs = format!("transactional id {id:?} is not what its record makes");
+        Some((id, is_same.then_some(()).ok_or(differs)))
     }
 
     fn damage(&self) -> Option<Damage> {

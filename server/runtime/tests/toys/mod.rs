@@ -5,7 +5,8 @@
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
 use muster_codec::{DecodeError, Reader};
 use muster_runtime::{
-    Damage, Machine, Opened, SectionAt, Slots, Topic, TopicSet, Transactional, damaged, replayed,
+    Audited, Damage, Machine, Opened, SectionAt, Slots, Topic, TopicSet, Transactional, damaged,
+    replayed,
 };
 use muster_storage::snapshot::Part;
 use muster_storage::{KeyRule, TopicRule, TopicRules};
@@ -46,6 +47,11 @@ impl TopicSet for Toys {
             1 => Some(&mut self.sums),
             _ => None,
         }
+    }
+
+    fn each(&mut self, act: &mut dyn FnMut(&mut dyn Topic)) {
+        act(&mut self.tallies);
+        act(&mut self.sums);
     }
 }
 
@@ -90,6 +96,7 @@ impl Machine for Sum {
     type Record<'r> = Record<'r>;
     type Held = i64;
     type Walk = Walk;
+    type Place = i64;
     type Shared = u32;
 
     fn apply(&mut self, operation: &[Record<'_>], position: u64) {
@@ -166,6 +173,14 @@ impl Machine for Sum {
         Ok(())
     }
 
+    /// Each record is a state. The state that makes the sum odd is wrong.
+    fn audit_after(&mut self, after: Option<&i64>) -> Option<Audited<i64>> {
+        let next = after.map_or(1, |after| after + 1);
+        let is_wrong = next == self.records && self.sum % 2 == 1;
+        let found = if is_wrong { Err(format!("a sum of {}", self.sum)) } else { Ok(()) };
+        (next <= self.records).then_some((next, found))
+    }
+
     fn damage(&self) -> Option<Damage> {
         (self.sum >= 1_000 || self.is_found_damaged.get())
             .then(|| Damage(format!("a sum of {}", self.sum)))
@@ -188,6 +203,7 @@ impl Machine for Tally {
     type Record<'r> = Record<'r>;
     type Held = i64;
     type Walk = ();
+    type Place = ();
     type Shared = ();
 
     fn apply(&mut self, operation: &[Record<'_>], _position: u64) {
