@@ -16,6 +16,7 @@
 
 mod copies;
 mod names;
+mod round;
 mod shares_copy;
 
 use super::TurnEnd;
@@ -25,15 +26,11 @@ use crate::topics::{self, name_of};
 use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
-use muster_coordinator::{Divergence, GroupDigest, NextGroup, Sample};
-use muster_storage::{
-    FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, Reading, ShardLog,
-};
+use muster_coordinator::Sample;
+use muster_storage::{FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, ShardLog};
 use names::{Going, NamesCheck};
-use std::cell::Cell;
-use std::collections::VecDeque;
+use round::{Found, Round};
 use std::iter;
-use std::sync::Arc;
 use tracing::warn;
 
 /// The size of a read, which may be larger by one entry of the log's index.
@@ -45,11 +42,6 @@ pub(super) const BEGIN_MS: i64 = 1_000;
 /// The minimum pause between two rounds. If the last round took longer, the pause is as long as the
 /// round.
 const REST_MS: i64 = 100;
-
-/// The maximum number of groups visited in a turn, and of members and offsets in their digests:
-/// about 100 microseconds of work. (A single group may have more.)
-const LOOKS_MAX: usize = 200;
-const ITEMS_MAX: usize = 300;
 
 /// The running check of a shard.
 #[derive(Debug)]
@@ -84,45 +76,6 @@ pub(crate) struct CheckNames {
     pub(crate) token: FileToken,
     pub(crate) file: FileId,
     pub(crate) file_token: FileToken,
-}
-
-/// A difference between a group and its log.
-#[derive(Debug)]
-struct Found {
-    position: u64,
-    what: String,
-}
-
-/// The check of one partition.
-#[derive(Debug)]
-struct Round {
-    partition: LogPartition,
-    began: i64,
-    reading: Reading,
-    copy: PartitionCopy,
-    /// The offset after the last record that the check copy contains.
-    offset: i64,
-    /// The end of the partition at the last read.
-    read_to: i64,
-    /// The last group visited, and the last one compared.
-    walked_to: Option<Arc<str>>,
-    compared_to: Option<Arc<str>>,
-    is_walked: bool,
-    /// Digests of live groups that are not compared yet.
-    taken: VecDeque<Taken>,
-    /// The number of compactions when the digests were taken: see [`ShardLog::swaps`].
-    swaps: u64,
-}
-
-/// The digest of a live group at the end of a block.
-#[derive(Debug)]
-struct Taken {
-    group_id: Arc<str>,
-    digest: GroupDigest,
-    /// The offset of the partition's next record at that time, and the position of the log's last
-    /// operation.
-    offset: i64,
-    position: u64,
 }
 
 impl LogCheck {
@@ -314,19 +267,8 @@ impl LogCheck {
         // The last round may have halved its sample for the sake of a single partition.
         let halvings = self.halvings.saturating_sub(1);
         let sample = Sample { salt: log.log_id() ^ turn.now as u64, halvings };
-        Some(Round {
-            partition,
-            began: turn.now,
-            reading: log.begin_reading(turn.now),
-            copy: PartitionCopy::new(partition, turn.config.coordinator(), sample),
-            offset: 0,
-            read_to: log.high_watermark(partition),
-            walked_to: None,
-            compared_to: None,
-            is_walked: false,
-            taken: VecDeque::new(),
-            swaps: log.swaps(),
-        })
+        let copy = PartitionCopy::new(partition, turn.config.coordinator(), sample);
+        Some(Round::new(partition, copy, log, turn.now))
     }
 
     fn read_log(&mut self, log: &mut GroupLog, now: i64, round: &mut Round, ops: &mut Vec<FileOp>) {
@@ -354,8 +296,7 @@ impl LogCheck {
             let batch = batch?;
             round.check_taken(log);
             self.compare(round);
-            round.copy.replay(&batch.header, batch.records()?)?;
-            round.offset = batch.header.next_offset();
+            round.replay(&batch)?;
         }
         self.compare(round);
         if round.offset > before {
@@ -396,102 +337,7 @@ impl LogCheck {
     }
 
     fn end_round(&mut self, now: i64, round: &Round) {
-        self.halvings = round.copy.sample().halvings;
+        self.halvings = round.halvings();
         self.next_at = now.saturating_add(REST_MS.max(now - round.began));
-    }
-}
-
-impl Round {
-    /// Whether digests of more live groups are taken before the next read.
-    fn is_to_look(&self) -> bool {
-        let items: usize = self.taken.iter().map(Taken::cost).sum();
-        !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_walked && self.taken.is_empty()
-    }
-
-    /// Discards the digests if the log can no longer be replayed to their positions; they are taken
-    /// again.
-    fn check_taken(&mut self, log: &ShardLog) {
-        let is_passed = self.taken.front().is_some_and(|taken| taken.offset < self.offset);
-        if is_passed || self.swaps != log.swaps() {
-            self.swaps = log.swaps();
-            if !self.taken.is_empty() {
-                self.taken.clear();
-                self.walked_to = self.compared_to.clone();
-                self.is_walked = false;
-            }
-        }
-    }
-
-    /// Compares the digests that were taken at the copy's position.
-    fn compare(&mut self, compared: &mut u64) -> Option<Found> {
-        let offset = self.offset;
-        while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
-            let Taken { group_id, digest, position, .. } = taken;
-            self.compared_to = Some(group_id.clone());
-            // A group may have left the sample, which may have become smaller.
-            if !self.copy.has(&group_id) {
-                continue;
-            }
-            *compared += 1;
-            let replayed = self.copy.digest(&group_id).fingerprint;
-            if digest.fingerprint != replayed {
-                let [live, replayed] =
-                    [digest.fingerprint, replayed].map(Option::unwrap_or_default);
-                let divergence = Divergence { group_id, live, replayed };
-                return Some(Found { position, what: self.copy.name(&divergence) });
-            }
-        }
-        None
-    }
-
-    /// Takes digests of the next live groups.
-    fn take_digests(&mut self, live: &mut Live<'_>, log: &ShardLog) {
-        let (offset, position) = (log.log_end_offset(self.partition), log.progress().accepted());
-        let looks = Cell::new(0);
-        let mut items = 0;
-        while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
-            let Some(group_id) = self.next_group(live, &looks) else { break };
-            self.walked_to = Some(group_id.clone());
-            if let Some(digest) = self.copy.digest_live(live, &group_id) {
-                let taken = Taken { group_id, digest, offset, position };
-                items += taken.cost();
-                self.taken.push_back(taken);
-            }
-        }
-    }
-
-    /// The next group of the round, which is live, in the copy, or both.
-    fn next_group(&mut self, live: &mut Live<'_>, looks: &Cell<usize>) -> Option<Arc<str>> {
-        let Self { copy, walked_to, .. } = self;
-        let is_wanted = |id: &str| {
-            looks.set(looks.get() + 1);
-            copy.has(id)
-        };
-        let left = LOOKS_MAX.saturating_sub(looks.get());
-        let next = copy.next_live(live, walked_to.as_ref(), left, is_wanted);
-        match (next, copy.next(walked_to.as_ref())) {
-            (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
-            (NextGroup::Wanted(live), None) => Some(live),
-            (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),
-            (NextGroup::Unwanted(live), _) => {
-                *walked_to = Some(live);
-                None
-            }
-            (NextGroup::End, Some(other)) => Some(other),
-            (NextGroup::End, None) => {
-                self.is_walked = true;
-                None
-            }
-        }
-    }
-}
-
-impl Taken {
-    fn cost(&self) -> usize {
-        self.digest.items + 1
     }
 }
