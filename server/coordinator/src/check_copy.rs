@@ -22,7 +22,7 @@ pub const CHECK_COPY_BYTES_MAX: usize = 4 << 20;
 
 /// The most members, offsets and partitions of a group that is compared: less than a millisecond of
 /// work.
-pub const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
+pub(crate) const REPLICA_GROUP_ITEMS_MAX: usize = 2_000;
 
 /// The approximate bytes of an offset and of a group, without their texts.
 const OFFSET_BYTES: usize = 100;
@@ -53,9 +53,16 @@ pub struct CheckCopy {
     bytes: usize,
 }
 
+impl Coordinator {
+    /// An empty copy, with the configs of these groups.
+    pub fn check_copy(&self, sample: Sample) -> CheckCopy {
+        CheckCopy::new(self.config.clone(), sample, CHECK_COPY_BYTES_MAX)
+    }
+}
+
 impl CheckCopy {
     /// A copy of about `bytes_max` bytes.
-    pub fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
+    fn new(config: Config, sample: Sample, bytes_max: usize) -> Self {
         let (groups, left_out) = (Coordinator::new(config), BTreeSet::new());
         Self { groups, sample, left_out, bytes_max, bytes: 0 }
     }

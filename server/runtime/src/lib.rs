@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod check_copy;
 mod counters;
 mod damage;
 mod flush_clock;
@@ -15,8 +16,10 @@ mod section;
 mod slots;
 mod snapshot;
 mod topic;
+mod turn;
 
 pub use audit::Audit;
+pub use check_copy::{CheckCopy, Digest, NextId};
 pub use counters::{LogCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
 pub use load::{Load, Replayed};
@@ -25,5 +28,6 @@ pub use replayed::{replay_each, replayed};
 pub use runtime::{LogNews, NotWritten, Runtime};
 pub use section::{Opened, SectionAt, SectionWalk, part_of};
 pub use slots::Slots;
-pub use snapshot::{SnapshotTurn, Snapshots, SnapshotsDue};
+pub use snapshot::{Snapshots, SnapshotsDue};
 pub use topic::{Topic, TopicSet};
+pub use turn::Turn;

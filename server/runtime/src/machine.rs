@@ -1,12 +1,13 @@
 //! The contract of a state machine.
 
-use crate::{Damage, Opened, SectionAt};
+use crate::{CheckCopy, Damage, Digest, NextId, Opened, SectionAt};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, WriteRecord};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
 use std::fmt::Debug;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
 
 /// The replicated state of one partition of an internal topic: a function of the records that the
 /// machine replayed. It has no clock, performs no I/O and sends nothing.
@@ -88,6 +89,27 @@ pub trait Machine: 'static {
     /// Compares the state that follows a place with the state to which its own records replay.
     /// Returns None after the last state, or if nothing is compared.
     fn audit_after(&mut self, _after: Option<&Self::Place>) -> Option<Audited<Self::Place>> {
+        None
+    }
+
+    /// An empty copy of a sample of the states, for the running check: one id in 2^`halvings`, and
+    /// `salt` decides which. None if nothing is compared.
+    fn copy(&self, _salt: u64, _halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        None
+    }
+
+    /// The first wanted id that follows `after`. Visits at most `visits` ids.
+    fn next_id(
+        &mut self,
+        _after: Option<&Arc<str>>,
+        _visits: usize,
+        _is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        NextId::End
+    }
+
+    /// The digest of the states of an id; None if it would be more work than `items_max`.
+    fn digest(&mut self, _id: &str, _items_max: usize) -> Option<Digest> {
         None
     }
 

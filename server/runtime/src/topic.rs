@@ -1,10 +1,11 @@
 //! A topic without the type of its machines.
 
-use crate::{Damage, Machine, Opened, SectionAt, SectionWalk, Slots};
+use crate::{CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, SectionWalk, Slots};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_storage::TopicRules;
 use muster_storage::snapshot::Part;
+use std::sync::Arc;
 
 /// The machines of one topic on a shard. The functions with the name of one of [`Machine`] call the
 /// machine of a partition, which the shard must lead.
@@ -32,6 +33,18 @@ pub trait Topic {
     /// # Errors
     /// A description of the difference.
     fn audit(&mut self) -> Result<(), String>;
+
+    fn copy(&self, index: u32, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>>;
+
+    fn next_id(
+        &mut self,
+        index: u32,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId;
+
+    fn digest(&mut self, index: u32, id: &str, items_max: usize) -> Option<Digest>;
 
     /// Calls [`Machine::begin_after`] of all machines.
     fn begin_after(&mut self, position: u64);
@@ -101,6 +114,24 @@ impl<M: Machine> Topic for Slots<M> {
 
     fn audit(&mut self) -> Result<(), String> {
         Self::audit(self)
+    }
+
+    fn copy(&self, index: u32, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        self.of(index).copy(salt, halvings)
+    }
+
+    fn next_id(
+        &mut self,
+        index: u32,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        self.on(index, |machine, _| machine.next_id(after, visits, is_wanted))
+    }
+
+    fn digest(&mut self, index: u32, id: &str, items_max: usize) -> Option<Digest> {
+        self.on(index, |machine, _| machine.digest(id, items_max))
     }
 
     fn begin_after(&mut self, position: u64) {

@@ -6,9 +6,7 @@
 mod toys;
 
 use muster_codec::record_batch::{Batch, BatchBuilder};
-use muster_runtime::{
-    Load, Machine, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet, damaged,
-};
+use muster_runtime::{Load, Machine, Runtime, Snapshots, SnapshotsDue, TopicSet, Turn, damaged};
 use muster_snapshot_index::SnapshotBytes;
 use muster_storage::shard_log::recovery::segment_files;
 use muster_storage::snapshot::{
@@ -73,7 +71,7 @@ impl World {
     /// Ends a turn, and performs its operations one by one.
     fn turn(&mut self, look: Look<'_>) {
         self.now += 1;
-        let (turn, mut ops) = (SnapshotTurn { now: self.now, is_stopping: false }, Vec::new());
+        let (turn, mut ops) = (Turn { now: self.now, is_stopping: false }, Vec::new());
         assert_eq!(self.runtime.poll(self.now, &mut ops), None);
         self.snapshots.turn(self.runtime.log_mut(), &mut self.toys, turn, &mut ops);
         while !ops.is_empty() {

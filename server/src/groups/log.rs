@@ -132,11 +132,6 @@ impl GroupLog {
         self.state_calls.extract_if(.., is_durable).collect()
     }
 
-    /// The partitions of internal topics in the log.
-    pub(super) fn partitions(&self) -> &[LogPartition] {
-        &self.partitions
-    }
-
     /// The coordinators and the log, for work that writes no records.
     pub(super) fn parts(&mut self) -> (&mut Slots, &mut ShardLog) {
         (&mut self.slots, self.runtime.log_mut())

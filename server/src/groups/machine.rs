@@ -1,13 +1,17 @@
 //! The state machine of a partition of `__consumer_offsets`: its groups and their offsets.
 
+use super::copy::{GroupsCopy, digest_of};
 use super::offset_producers::OffsetProducers;
 use crate::topics::{GROUPS_SECTION, InternalTopic, PRODUCERS_SECTION};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer};
 use muster_codec::records::GroupRecord;
-use muster_coordinator::{Budget, Coordinator, EVENTS_MAX, Event, Held, SnapshotWalk};
+use muster_coordinator::{
+    Budget, Coordinator, EVENTS_MAX, Event, Held, NextGroup, Sample, SnapshotWalk,
+};
 use muster_runtime::{
-    Audited, Damage, Machine, Opened, SectionAt, Transactional, damaged, part_of, replayed,
+    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Transactional, damaged,
+    part_of, replayed,
 };
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
@@ -153,6 +157,28 @@ impl Machine for GroupsMachine {
     fn audit_after(&mut self, after: Option<&Arc<str>>) -> Option<Audited<Arc<str>>> {
         let (id, audited) = self.coordinator.audit_after(after.map(|it| &**it))?;
         Some((id, audited.map_err(|divergence| divergence.to_string())))
+    }
+
+    fn copy(&self, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        let copy = self.coordinator.check_copy(Sample { salt, halvings });
+        Some(Box::new(GroupsCopy(copy)))
+    }
+
+    fn next_id(
+        &mut self,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        match self.coordinator.next_group(after, visits, is_wanted) {
+            NextGroup::Wanted(id) => NextId::Wanted(id),
+            NextGroup::Unwanted(id) => NextId::Unwanted(id),
+            NextGroup::End => NextId::End,
+        }
+    }
+
+    fn digest(&mut self, id: &str, items_max: usize) -> Option<Digest> {
+        self.coordinator.digest(id, items_max).map(digest_of)
     }
 
     fn damage(&self) -> Option<Damage> {

@@ -27,6 +27,7 @@
 mod check;
 mod clock;
 mod configs;
+mod copy;
 mod counters;
 mod deleted_topics;
 mod events;
@@ -67,13 +68,13 @@ use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use crate::topics::{self, InternalTopic};
 pub(crate) use check::CheckNames;
-use check::{BEGIN_MS, LogCheck};
+use check::{CheckConfig, LogCheck};
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use muster_runtime::{Audit, LogNews, Runtime, SnapshotTurn, Snapshots, SnapshotsDue, TopicSet};
+use muster_runtime::{Audit, LogNews, Runtime, Snapshots, SnapshotsDue, TopicSet, Turn};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;
@@ -81,14 +82,11 @@ use reads::{Batches, LogReads};
 use requests::LateAnswer;
 use rewrite::Rewrite;
 use std::collections::HashMap;
+use std::iter;
 use std::sync::Arc;
 use tracing::{error, warn};
 use transactions::MarkersUnderWay;
 use turn::AllTopics;
-
-/// The maximum number of doublings of the delay before the first check of a shard that was loaded
-/// again: the delay grows to at most 17 minutes.
-const PUT_OFF_MAX: u32 = 10;
 
 /// The groups of a shard.
 pub(crate) struct Groups {
@@ -167,6 +165,15 @@ impl Groups {
         setup.damage.iter().for_each(|what| rewrite.begin(what));
         let rate = common.state_check_max_bytes_per_second.max(0).unsigned_abs();
         let partitions = placement.log_partitions_of(shard).collect();
+        let check = CheckConfig {
+            shard,
+            names: setup.check,
+            bytes_per_second: rate,
+            partitions: iter::once(topics::CLUSTER)
+                .chain(placement.log_partitions_of(shard))
+                .collect(),
+            name_of: topics::name_of,
+        };
         let growth = config.metadata_log_max_record_bytes_between_snapshots;
         let due = SnapshotsDue {
             growth_bytes_min: growth.unsigned_abs(),
@@ -186,7 +193,7 @@ impl Groups {
             reads: LogReads::default(),
             deleted_topics: DeletedTopics::default(),
             snapshots: Snapshots::new(due, setup.snapshot_writer, setup.snapshot, now),
-            check: LogCheck::new(shard, setup.check, rate, now),
+            check: LogCheck::new(check, now),
             rewrite,
             events: GroupEvents::default(),
             audit: (setup.audits && rate > 0).then(|| Audit::new(now)),
@@ -196,11 +203,9 @@ impl Groups {
         }
     }
 
-    /// Delays the checks that may cause a reload. The delay grows with the number of reloads,
-    /// because a recurring fault must not keep the shard from serving.
+    /// Delays the checks that may cause a reload.
     pub(crate) fn check_later(&mut self, now: i64, reloads: u32) {
-        let at = now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
-        self.check.not_before(at);
+        let at = self.check.put_off(now, reloads);
         self.audit.iter_mut().for_each(|audit| audit.not_before(at));
     }
 
@@ -307,7 +312,7 @@ impl Groups {
             self.snapshots.done(self.log.parts().1, done, &mut self.ops);
             self.request_ops(out);
         } else if self.check.owns(done.token()) {
-            self.check.done(&mut self.log, now, done);
+            self.check.done(self.log.parts().1, now, done);
         } else {
             let (slots, log) = self.log.parts();
             return match self.reads.take((&*slots, log), done) {
@@ -394,9 +399,9 @@ impl Groups {
         self.poll_log(turn);
         let (slots, log) = self.log.parts();
         let topics = &mut AllTopics { slots, others: turn.others };
-        let end = SnapshotTurn { now: turn.now, is_stopping: turn.is_stopping };
+        let end = Turn { now: turn.now, is_stopping: turn.is_stopping };
         self.snapshots.turn(log, topics, end, &mut self.ops);
-        self.check.turn(&mut self.log, turn, &mut self.ops);
+        self.check.turn(log, topics, end, &mut self.ops);
         self.request_ops(out);
     }
 

@@ -70,7 +70,7 @@ impl Groups {
     }
 
     /// Whether the running check has given up because it could not read the log.
-    pub(crate) fn is_log_broken(&mut self) -> &mut bool {
+    pub(crate) fn is_log_broken(&self) -> bool {
         self.check.is_broken()
     }
 

@@ -4,7 +4,6 @@
 use super::slots::Slots;
 use crate::clock::Times;
 use crate::cluster::ClusterImage;
-use crate::config::Config;
 use crate::logging::RequestErrors;
 use crate::net::Connections;
 use crate::placement::{Slot, TransactionsPartition};
@@ -33,8 +32,6 @@ impl Inputs<'_> {
 pub(crate) struct TurnEnd<'t> {
     pub(crate) now: i64,
     pub(crate) is_stopping: bool,
-    /// The config including altered configs.
-    pub(crate) config: &'t Config,
     pub(crate) others: &'t mut dyn OtherTopics,
     pub(crate) connections: &'t Connections,
 }

@@ -227,7 +227,6 @@ impl Shard {
         let Self {
             groups,
             controller,
-            broker,
             transactions,
             shares,
             commands,
@@ -237,9 +236,9 @@ impl Shard {
             ..
         } = self;
         let (now, is_stopping) = (times.now, *stopping != Stopping::No);
-        let (config, connections) = (broker.config(), clients.connections());
         let others = &mut Others { controller, transactions, shares };
-        let mut turn = TurnEnd { now, is_stopping, config, others, connections };
+        let connections = clients.connections();
+        let mut turn = TurnEnd { now, is_stopping, others, connections };
         groups.end_turn(&mut turn, commands);
     }
 

@@ -1,16 +1,20 @@
 //! The state machine of a partition of `__share_group_state`: its share partitions.
 
+use super::copy::{SharesCopy, digest};
 use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::ShareRecord;
+use muster_coordinator::Sample;
 use muster_runtime::{
-    Audited, Damage, Machine, Opened, SectionAt, Unlimited, damaged, replay_each,
+    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Unlimited, damaged,
+    replay_each,
 };
 use muster_shares::state::{StatesWalk, StoredEnds};
 use muster_shares::{SharePartitionKey, States};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct StatesMachine {
@@ -101,6 +105,24 @@ impl Machine for StatesMachine {
         let (key, is_same) = self.states.audit_after(after)?;
         let differs = format!("share state {key:?} is not what its record makes");
         Some((key, is_same.then_some(()).ok_or(differs)))
+    }
+
+    fn copy(&self, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        Some(Box::new(SharesCopy::new(Sample { salt, halvings })))
+    }
+
+    fn next_id(
+        &mut self,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        let groups = self.states.groups_after(after.map(|it| &**it));
+        NextId::among(groups, after, visits, is_wanted)
+    }
+
+    fn digest(&mut self, id: &str, items_max: usize) -> Option<Digest> {
+        digest(&self.states, id, items_max)
     }
 
     fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {

@@ -23,6 +23,7 @@ mod answers;
 mod changes;
 mod closing;
 mod config;
+mod copy;
 mod counters;
 mod fetching;
 mod jobs;

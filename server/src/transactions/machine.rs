@@ -1,11 +1,16 @@
 //! The state machine of a partition of `__transaction_state`: its transactional ids.
 
+use super::copy::{IdsCopy, digest};
 use crate::topics::InternalTopic;
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
 use muster_codec::records::TransactionRecord;
+use muster_coordinator::Sample;
 use muster_faults::Fault;
-use muster_runtime::{Audited, Damage, Machine, Opened, SectionAt, damaged, part_of, replay_each};
+use muster_runtime::{
+    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, damaged, part_of,
+    replay_each,
+};
 use muster_storage::TopicRule;
 use muster_storage::snapshot::Part;
 use muster_transactions::{Coordinator, Held, IdsWalk};
@@ -89,6 +94,24 @@ impl Machine for IdsMachine {
         let (id, is_same) = self.coordinator.audit_after(after.map(|it| &**it))?;
         let differs = format!("transactional id {id:?} is not what its record makes");
         Some((id, is_same.then_some(()).ok_or(differs)))
+    }
+
+    fn copy(&self, salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        Some(Box::new(IdsCopy::new(Sample { salt, halvings })))
+    }
+
+    fn next_id(
+        &mut self,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        let ids = self.coordinator.ids_after(after.map(|it| &**it));
+        NextId::among(ids, after, visits, is_wanted)
+    }
+
+    fn digest(&mut self, id: &str, items_max: usize) -> Option<Digest> {
+        digest(&self.coordinator, id, items_max)
     }
 
     fn damage(&self) -> Option<Damage> {

@@ -23,6 +23,7 @@
 //! - Letters to another shard are limited. Beyond the limits they are dropped.
 
 mod coordinators;
+mod copy;
 mod limits;
 mod links;
 mod listing;

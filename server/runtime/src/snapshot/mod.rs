@@ -6,7 +6,7 @@ mod open;
 
 pub(crate) use open::open_sections;
 
-use crate::{SnapshotCounters, TopicSet};
+use crate::{SnapshotCounters, TopicSet, Turn};
 use job::{Job, SLICE_BYTES};
 use muster_storage::snapshot::{
     SNAPSHOT_DAMAGED_FILE_NAME, SNAPSHOT_FILE_NAME, SnapshotHeader, SnapshotNews, SnapshotWriter,
@@ -26,13 +26,6 @@ pub struct SnapshotsDue {
     pub growth_bytes_min: u64,
     /// The maximum time before the next snapshot if the log has grown at all; 0 for no maximum.
     pub interval_ms: i64,
-}
-
-/// The end of a turn.
-#[derive(Debug, Clone, Copy)]
-pub struct SnapshotTurn {
-    pub now: i64,
-    pub is_stopping: bool,
 }
 
 /// The snapshots of a shard.
@@ -122,7 +115,7 @@ impl Snapshots {
         &mut self,
         log: &mut ShardLog,
         topics: &mut dyn TopicSet,
-        turn: SnapshotTurn,
+        turn: Turn,
         ops: &mut Vec<FileOp>,
     ) {
         let written = log.written_bytes();
@@ -160,7 +153,7 @@ impl Snapshots {
 
     /// Whether a slice may be written: at the pace of [`Pace`] while clients are served, and during
     /// a clean stop whenever the writer has room.
-    fn may_write_slice(&self, turn: SnapshotTurn, written: u64) -> bool {
+    fn may_write_slice(&self, turn: Turn, written: u64) -> bool {
         let may_begin = turn.is_stopping || self.pace.allows(turn.now, written);
         self.job.is_some() && self.writer.has_room() && may_begin
     }

@@ -1,62 +1,54 @@
-//! The running check: the groups, transactional ids and share states of a shard are compared with
-//! the state to which the shard's log replays. (Below, a group stands for all three; share states
-//! are compared by group.)
+//! The running check: the states of a shard's machines are compared with the states to which the
+//! shard's log replays. Each state has an id. The states of one id are compared together.
 //!
 //! The partitions of internal topics are read back from the log one after the other, each from its
-//! first record to its last, in slices. The records of a sample of the partition's groups are
-//! replayed to a [`PartitionCopy`]. Near the end of the log, digests of the live groups are taken,
-//! a few in each turn. They are compared when the copy has reached the position that the log had
-//! when they were taken. The records of the cluster are read and not compared, so that damage is
-//! found wherever it is in the log.
+//! first record to its last, in slices. The records of a sample of the ids are replayed to a
+//! [`CheckCopy`](muster_runtime::CheckCopy). Near the end of the log, digests of the live states
+//! are taken, a few in each turn. They are compared when the copy has reached the position that the
+//! log had when they were taken. If a machine has no copy, its records are read and not compared,
+//! so that damage is found wherever it is in the log.
 //!
 //! Compaction continues meanwhile. A round may then read some segments before and others after
 //! compaction. Such a mixture replays to the same state, except for removed tombstones
 //! ([`ShardLog::may_have_missed`]) and for positions before the end: digests of such positions are
 //! taken again.
 
-mod copies;
 mod names;
 mod round;
-mod shares_copy;
 
-use super::TurnEnd;
 use super::counters::CheckCounters;
-use super::log::GroupLog;
-use crate::topics::{self, name_of};
-use copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
-use muster_coordinator::Sample;
+use muster_runtime::{TopicSet, Turn};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, ShardLog};
 use names::{Going, NamesCheck};
 use round::{Found, Round};
-use std::iter;
 use tracing::warn;
 
 /// The size of a read, which may be larger by one entry of the log's index.
 const READ_BYTES: usize = 64 << 10;
 
 /// The delay after startup, when other work is more urgent.
-pub(super) const BEGIN_MS: i64 = 1_000;
+const BEGIN_MS: i64 = 1_000;
 
 /// The minimum pause between two rounds. If the last round took longer, the pause is as long as the
 /// round.
 const REST_MS: i64 = 100;
 
+/// The maximum number of doublings of the delay before the first check of a shard that was loaded
+/// again: the delay grows to at most 17 minutes.
+const PUT_OFF_MAX: u32 = 10;
+
 /// The running check of a shard.
 #[derive(Debug)]
-pub(super) struct LogCheck {
-    /// The number of the shard, for lines in the server's log.
-    shard: u32,
-    token: FileToken,
+pub(crate) struct LogCheck {
+    config: CheckConfig,
     names: NamesCheck,
-    /// The maximum rate of reads; 0 switches the check off.
-    bytes_per_second: u64,
     round: Option<Round>,
     read: Option<ReadPlan>,
     /// The partition of the last round.
     last: Option<LogPartition>,
-    /// The halvings of the last round's [`Sample`](muster_coordinator::Sample).
+    /// The halvings of the last round's sample.
     halvings: u32,
     /// The time of the next step, and the bytes written to the log by the last read.
     next_at: i64,
@@ -69,6 +61,20 @@ pub(super) struct LogCheck {
     counters: CheckCounters,
 }
 
+/// The part of a check that differs from shard to shard.
+#[derive(Debug)]
+pub(crate) struct CheckConfig {
+    /// The number of the shard, for lines in the server's log.
+    pub(crate) shard: u32,
+    pub(crate) names: CheckNames,
+    /// The maximum rate of reads; 0 switches the check off.
+    pub(crate) bytes_per_second: u64,
+    /// The partitions that the log may have, in the order of their rounds.
+    pub(crate) partitions: Vec<LogPartition>,
+    /// The name of a partition, for descriptions of damage.
+    pub(crate) name_of: fn(LogPartition) -> String,
+}
+
 /// The tokens of the check's reads of the log and of its looks at files by their names, and the
 /// file id for such a look.
 #[derive(Debug, Clone, Copy)]
@@ -79,13 +85,11 @@ pub(crate) struct CheckNames {
 }
 
 impl LogCheck {
-    pub(super) fn new(shard: u32, names: CheckNames, bytes_per_second: u64, now: i64) -> Self {
-        let CheckNames { token, file, file_token } = names;
+    pub(crate) fn new(config: CheckConfig, now: i64) -> Self {
+        let CheckNames { file, file_token, .. } = config.names;
         Self {
-            shard,
-            token,
             names: NamesCheck::new(file, file_token, now),
-            bytes_per_second,
+            config,
             round: None,
             read: None,
             last: None,
@@ -99,78 +103,86 @@ impl LogCheck {
         }
     }
 
-    pub(super) fn owns(&self, token: FileToken) -> bool {
-        token == self.token || self.names.owns(token)
+    pub(crate) fn owns(&self, token: FileToken) -> bool {
+        token == self.config.names.token || self.names.owns(token)
     }
 
     /// Whether state is checked at all: `state.check.max.bytes.per.second`.
-    pub(super) fn is_on(&self) -> bool {
-        self.bytes_per_second > 0
+    pub(crate) fn is_on(&self) -> bool {
+        self.config.bytes_per_second > 0
     }
 
-    /// Delays the next step of the check.
-    pub(super) fn not_before(&mut self, at: i64) {
-        self.next_at = at;
+    /// Delays the next step of the check of a shard that was loaded again. The delay grows with the
+    /// number of reloads, because a recurring fault must not keep the shard from serving. Returns
+    /// the time of the next step.
+    pub(crate) fn put_off(&mut self, now: i64, reloads: u32) -> i64 {
+        self.next_at = now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
+        self.next_at
     }
 
     /// Whether the log is damaged, so that there is nothing to compare with.
     #[cfg(test)]
-    pub(super) fn is_broken(&mut self) -> &mut bool {
-        &mut self.is_broken
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
-    pub(super) fn counters(&self) -> &CheckCounters {
+    pub(crate) fn counters(&self) -> &CheckCounters {
         &self.counters
     }
 
     /// Takes the difference that was found, so that it is logged once.
-    pub(super) fn take_found(&mut self) -> Option<String> {
+    pub(crate) fn take_found(&mut self) -> Option<String> {
         let Found { position, what } = self.found.take()?;
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
     /// Whether a clean stop has to wait for the look at the files of the log.
-    pub(super) fn awaits_looks(&self) -> bool {
+    pub(crate) fn awaits_looks(&self) -> bool {
         !self.is_ended(false) && !self.names.is_over()
     }
 
     /// Takes the damage of the log that was found.
-    pub(super) fn take_damage(&mut self) -> Option<String> {
+    pub(crate) fn take_damage(&mut self) -> Option<String> {
         self.damage.take()
     }
 
     /// Notes that the log was rewritten: it is read from its beginning again.
-    pub(super) fn log_rewritten(&mut self, now: i64) {
+    pub(crate) fn log_rewritten(&mut self, now: i64) {
         self.is_broken = false;
         self.round = None;
-        self.not_before(now.saturating_add(REST_MS));
+        self.next_at = now.saturating_add(REST_MS);
     }
 
     /// Continues the check, if it is time. To be called at the end of a turn.
-    pub(super) fn turn(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, ops: &mut Vec<FileOp>) {
+    pub(crate) fn turn(
+        &mut self,
+        log: &mut ShardLog,
+        topics: &mut dyn TopicSet,
+        turn: Turn,
+        ops: &mut Vec<FileOp>,
+    ) {
         let going = Going { is_ended: self.is_ended(false), is_stopping: turn.is_stopping };
-        self.names.turn(log.log(), turn.now, going, ops);
+        self.names.turn(log, turn.now, going, ops);
         self.counters.file_rounds = self.names.rounds();
-        if self.waits(log.log(), turn.is_stopping) {
+        if self.waits(log, turn.is_stopping) {
             return;
         }
-        let grown = log.log().written_bytes() - self.grown_to;
+        let grown = log.written_bytes() - self.grown_to;
         let keeps_up = self.round.is_some() && grown >= READ_BYTES as u64 / 2;
         if turn.now < self.next_at && !keeps_up {
             return;
         }
-        let round = self.round.take().or_else(|| self.begin_round(log, turn));
+        let round = self.round.take().or_else(|| self.begin_round(log, topics, turn.now));
         let Some(mut round) = round else {
             self.next_at = turn.now.saturating_add(REST_MS);
             return;
         };
-        let has_missed = log.log().may_have_missed(&round.reading, turn.now);
-        if has_missed || round.is_over() {
+        if log.may_have_missed(&round.reading, turn.now) || round.is_over() {
             return self.end_round(turn.now, &round);
         }
-        round.check_taken(log.log());
+        round.check_taken(log);
         if round.is_to_look() {
-            self.look(log, turn, &mut round)
+            self.look(log, topics, turn.now, &mut round)
         } else {
             self.read_log(log, turn.now, &mut round, ops)
         }
@@ -178,7 +190,7 @@ impl LogCheck {
     }
 
     /// The time of the next step of the check if no event comes.
-    pub(super) fn deadline(&self, log: &ShardLog, now: i64, is_stopping: bool) -> Option<i64> {
+    pub(crate) fn deadline(&self, log: &ShardLog, now: i64, is_stopping: bool) -> Option<i64> {
         if self.found.is_some() || self.damage.is_some() {
             return Some(now);
         }
@@ -188,8 +200,7 @@ impl LogCheck {
     }
 
     /// Takes the completion of a read.
-    pub(super) fn done(&mut self, log: &mut GroupLog, now: i64, done: FileDone) {
-        let (_, log) = log.parts();
+    pub(crate) fn done(&mut self, log: &mut ShardLog, now: i64, done: FileDone) {
         if self.names.owns(done.token()) {
             let damage = self.names.done(log, done);
             self.is_broken |= damage.is_some();
@@ -210,7 +221,7 @@ impl LogCheck {
             FileDone::ReadFailed { reason, .. } => {
                 warn!(
                     "shard {}: the log was not checked because a read failed: {reason}",
-                    self.shard
+                    self.config.shard
                 );
                 return self.end_round(now, &round);
             }
@@ -229,7 +240,7 @@ impl LogCheck {
                 self.is_broken = true;
                 self.damage = Some(format!(
                     "{} after offset {}: {error}",
-                    name_of(round.partition),
+                    (self.config.name_of)(round.partition),
                     round.offset
                 ));
             }
@@ -256,9 +267,13 @@ impl LogCheck {
     }
 
     /// Begins a round with the next partition that has records.
-    fn begin_round(&mut self, of: &GroupLog, turn: &TurnEnd<'_>) -> Option<Round> {
-        let all = || iter::once(topics::CLUSTER).chain(of.partitions().iter().copied());
-        let log = of.log();
+    fn begin_round(
+        &mut self,
+        log: &ShardLog,
+        topics: &mut dyn TopicSet,
+        now: i64,
+    ) -> Option<Round> {
+        let all = || self.config.partitions.iter().copied();
         let has_records = |partition: &LogPartition| log.high_watermark(*partition) > 0;
         let last = |partition: &LogPartition| self.last.is_some_and(|last| *partition == last);
         let rest = all().skip_while(|it| !last(it)).skip(1);
@@ -266,16 +281,16 @@ impl LogCheck {
         self.last = Some(partition);
         // The last round may have halved its sample for the sake of a single partition.
         let halvings = self.halvings.saturating_sub(1);
-        let sample = Sample { salt: log.log_id() ^ turn.now as u64, halvings };
-        let copy = PartitionCopy::new(partition, turn.config.coordinator(), sample);
-        Some(Round::new(partition, copy, log, turn.now))
+        let salt = log.log_id() ^ now as u64;
+        let topic = topics.get(partition.topic);
+        let copy = topic.and_then(|it| it.copy(partition.index, salt, halvings));
+        Some(Round::new(partition, (copy, halvings), log, now))
     }
 
-    fn read_log(&mut self, log: &mut GroupLog, now: i64, round: &mut Round, ops: &mut Vec<FileOp>) {
-        let (_, log) = log.parts();
-        let begin = ops.len();
+    fn read_log(&mut self, log: &mut ShardLog, now: i64, round: &mut Round, ops: &mut Vec<FileOp>) {
+        let (begin, token) = (ops.len(), self.config.names.token);
         round.read_to = log.high_watermark(round.partition);
-        self.read = log.read_plan(round.partition, round.offset, READ_BYTES, self.token, ops);
+        self.read = log.read_plan(round.partition, round.offset, READ_BYTES, token, ops);
         let len = |op: &FileOp| if let FileOp::Read { len, .. } = op { u64::from(*len) } else { 0 };
         self.pay(now, log.written_bytes(), ops[begin..].iter().map(len).sum());
     }
@@ -312,19 +327,11 @@ impl LogCheck {
         }
     }
 
-    /// Takes digests of the next live groups, at the end of a block.
-    fn look(&mut self, log: &mut GroupLog, turn: &TurnEnd<'_>, round: &mut Round) {
-        let (slots, log) = log.parts();
-        round.take_digests(
-            &mut Live {
-                slots,
-                transactions: turn.others.transactions(),
-                shares: turn.others.shares(),
-            },
-            log,
-        );
+    /// Takes digests of the next live states, at the end of a block.
+    fn look(&mut self, log: &ShardLog, topics: &mut dyn TopicSet, now: i64, round: &mut Round) {
+        round.take_digests(topics.get(round.partition.topic), log);
         self.compare(round);
-        self.next_at = turn.now.saturating_add(1);
+        self.next_at = now.saturating_add(1);
         // New records are read first.
         round.read_to = log.high_watermark(round.partition);
     }
@@ -332,7 +339,7 @@ impl LogCheck {
     /// Delays the next read to keep the configured rate. [`Self::turn`] reads earlier if the log
     /// grows faster, so that a round can catch up with the log.
     fn pay(&mut self, now: i64, grown: u64, bytes: u64) {
-        let ms = bytes * 1_000 / self.bytes_per_second.max(1);
+        let ms = bytes * 1_000 / self.config.bytes_per_second.max(1);
         (self.next_at, self.grown_to) = (now.saturating_add_unsigned(ms.max(1)), grown);
     }
 

@@ -1,20 +1,22 @@
 //! The check of one partition.
 
-use super::copies::{Live, PartitionCopy};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
-use muster_coordinator::{Divergence, GroupDigest, NextGroup};
+use muster_runtime::{CheckCopy, Digest, NextId, Topic};
 use muster_storage::{LogPartition, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The maximum number of groups visited in a turn, and of members and offsets in their digests:
-/// about 100 microseconds of work. (A single group may have more.)
+/// The maximum number of ids visited in a turn, and of items in their digests: about 100
+/// microseconds of work. (A single state may have more.)
 const LOOKS_MAX: usize = 200;
 const ITEMS_MAX: usize = 300;
 
-/// A difference between a group and its log.
+/// The most items of an id whose digest is taken: less than a millisecond of work.
+const ITEMS_OF_ID_MAX: usize = 2_000;
+
+/// A difference between a live state and its log.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) position: u64,
@@ -27,26 +29,29 @@ pub(super) struct Round {
     pub(super) partition: LogPartition,
     pub(super) began: i64,
     pub(super) reading: Reading,
-    copy: PartitionCopy,
+    /// None if the records are only read.
+    copy: Option<Box<dyn CheckCopy>>,
+    /// The halvings of the sample when the round began.
+    halvings: u32,
     /// The offset after the last record that the check copy contains.
     pub(super) offset: i64,
     /// The end of the partition at the last read.
     pub(super) read_to: i64,
-    /// The last group visited, and the last one compared.
+    /// The last id visited, and the last one compared.
     walked_to: Option<Arc<str>>,
     compared_to: Option<Arc<str>>,
     is_walked: bool,
-    /// Digests of live groups that are not compared yet.
+    /// Digests of live states that are not compared yet.
     taken: VecDeque<Taken>,
     /// The number of compactions when the digests were taken: see [`ShardLog::swaps`].
     swaps: u64,
 }
 
-/// The digest of a live group at the end of a block.
+/// The digest of a live state at the end of a block.
 #[derive(Debug)]
 struct Taken {
-    group_id: Arc<str>,
-    digest: GroupDigest,
+    id: Arc<str>,
+    digest: Digest,
     /// The offset of the partition's next record at that time, and the position of the log's last
     /// operation.
     offset: i64,
@@ -57,7 +62,7 @@ impl Round {
     /// Begins a round. `copy` is empty.
     pub(super) fn new(
         partition: LogPartition,
-        copy: PartitionCopy,
+        (copy, halvings): (Option<Box<dyn CheckCopy>>, u32),
         log: &ShardLog,
         now: i64,
     ) -> Self {
@@ -66,6 +71,7 @@ impl Round {
             began: now,
             reading: log.begin_reading(now),
             copy,
+            halvings,
             offset: 0,
             read_to: log.high_watermark(partition),
             walked_to: None,
@@ -78,10 +84,10 @@ impl Round {
 
     /// The halvings of the present sample.
     pub(super) fn halvings(&self) -> u32 {
-        self.copy.sample().halvings
+        self.copy.as_ref().map_or(self.halvings, |copy| copy.halvings())
     }
 
-    /// Whether digests of more live groups are taken before the next read.
+    /// Whether digests of more live states are taken before the next read.
     pub(super) fn is_to_look(&self) -> bool {
         let items: usize = self.taken.iter().map(Taken::cost).sum();
         !self.is_walked && self.offset >= self.read_to && items < ITEMS_MAX
@@ -107,68 +113,78 @@ impl Round {
 
     /// Applies the next batch of the log.
     pub(super) fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
-        self.copy.replay(&batch.header, batch.records()?)?;
+        match &mut self.copy {
+            Some(copy) => copy.replay(batch)?,
+            None => batch.records()?.try_for_each(|record| record.map(drop))?,
+        }
         self.offset = batch.header.next_offset();
         Ok(())
     }
 
     /// Compares the digests that were taken at the copy's position.
     pub(super) fn compare(&mut self, compared: &mut u64) -> Option<Found> {
-        let offset = self.offset;
+        let (offset, copy) = (self.offset, self.copy.as_mut()?);
         while let Some(taken) = self.taken.pop_front_if(|taken| taken.offset == offset) {
-            let Taken { group_id, digest, position, .. } = taken;
-            self.compared_to = Some(group_id.clone());
-            // A group may have left the sample, which may have become smaller.
-            if !self.copy.has(&group_id) {
+            let Taken { id, digest, position, .. } = taken;
+            self.compared_to = Some(id.clone());
+            // An id may have left the sample, which may have become smaller.
+            if !copy.has(&id) {
                 continue;
             }
             *compared += 1;
-            let replayed = self.copy.digest(&group_id).fingerprint;
+            let replayed = copy.digest(&id).fingerprint;
             if digest.fingerprint != replayed {
                 let [live, replayed] =
                     [digest.fingerprint, replayed].map(Option::unwrap_or_default);
-                let divergence = Divergence { group_id, live, replayed };
-                return Some(Found { position, what: self.copy.name(&divergence) });
+                let noun = copy.noun();
+                let what =
+                    format!("{noun} {id:?} is {live:016x}, but its records make {replayed:016x}");
+                return Some(Found { position, what });
             }
         }
         None
     }
 
-    /// Takes digests of the next live groups.
-    pub(super) fn take_digests(&mut self, live: &mut Live<'_>, log: &ShardLog) {
+    /// Takes digests of the next live states.
+    pub(super) fn take_digests(&mut self, topic: Option<&mut dyn Topic>, log: &ShardLog) {
+        let (Some(topic), Some(_)) = (topic, &self.copy) else {
+            self.is_walked = true;
+            return;
+        };
         let (offset, position) = (log.log_end_offset(self.partition), log.progress().accepted());
         let looks = Cell::new(0);
         let mut items = 0;
         while items < ITEMS_MAX && looks.get() < LOOKS_MAX {
-            let Some(group_id) = self.next_group(live, &looks) else { break };
-            self.walked_to = Some(group_id.clone());
-            if let Some(digest) = self.copy.digest_live(live, &group_id) {
-                let taken = Taken { group_id, digest, offset, position };
+            let Some(id) = self.next_id(topic, &looks) else { break };
+            self.walked_to = Some(id.clone());
+            if let Some(digest) = topic.digest(self.partition.index, &id, ITEMS_OF_ID_MAX) {
+                let taken = Taken { id, digest, offset, position };
                 items += taken.cost();
                 self.taken.push_back(taken);
             }
         }
     }
 
-    /// The next group of the round, which is live, in the copy, or both.
-    fn next_group(&mut self, live: &mut Live<'_>, looks: &Cell<usize>) -> Option<Arc<str>> {
-        let Self { copy, walked_to, .. } = self;
+    /// The next id of the round, which is live, in the copy, or both.
+    fn next_id(&mut self, topic: &mut dyn Topic, looks: &Cell<usize>) -> Option<Arc<str>> {
+        let Self { copy, walked_to, partition, .. } = self;
+        let copy = copy.as_ref()?;
         let is_wanted = |id: &str| {
             looks.set(looks.get() + 1);
             copy.has(id)
         };
         let left = LOOKS_MAX.saturating_sub(looks.get());
-        let next = copy.next_live(live, walked_to.as_ref(), left, is_wanted);
+        let next = topic.next_id(partition.index, walked_to.as_ref(), left, &is_wanted);
         match (next, copy.next(walked_to.as_ref())) {
-            (NextGroup::Wanted(live), Some(other)) => Some(live.min(other)),
-            (NextGroup::Wanted(live), None) => Some(live),
-            (NextGroup::Unwanted(live), Some(other)) if other <= live => Some(other),
-            (NextGroup::Unwanted(live), _) => {
+            (NextId::Wanted(live), Some(other)) => Some(live.min(other)),
+            (NextId::Wanted(live), None) => Some(live),
+            (NextId::Unwanted(live), Some(other)) if other <= live => Some(other),
+            (NextId::Unwanted(live), _) => {
                 *walked_to = Some(live);
                 None
             }
-            (NextGroup::End, Some(other)) => Some(other),
-            (NextGroup::End, None) => {
+            (NextId::End, Some(other)) => Some(other),
+            (NextId::End, None) => {
                 self.is_walked = true;
                 None
             }

@@ -2,11 +2,14 @@
 //! group in a slot.
 
 use muster_codec::DecodeError;
-use muster_codec::record_batch::Record;
+use muster_codec::record_batch::Batch;
 use muster_codec::records::{ShareRecord, ShareValue};
-use muster_coordinator::{GroupDigest, Sample};
+use muster_coordinator::Sample;
+use muster_coordinator::check_copy::CHECK_COPY_BYTES_MAX;
+use muster_runtime::{CheckCopy, Digest};
 use muster_shares::limits::UPDATES_PER_SNAPSHOT_MAX;
 use muster_shares::{SharePartitionKey, State, States};
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// The number of batches of a state that are as much work as another state.
@@ -20,30 +23,45 @@ const STATE_BYTES: usize = 200;
 pub(super) struct SharesCopy {
     states: States,
     sample: Sample,
-    bytes_max: usize,
     /// The size of the states when it was last measured, plus the size of all records since then.
     bytes: usize,
 }
 
 impl SharesCopy {
-    pub(super) fn new(sample: Sample, bytes_max: usize) -> Self {
-        Self { states: States::new(UPDATES_PER_SNAPSHOT_MAX), sample, bytes_max, bytes: 0 }
+    pub(super) fn new(sample: Sample) -> Self {
+        Self { states: States::new(UPDATES_PER_SNAPSHOT_MAX), sample, bytes: 0 }
     }
 
-    /// The present sample; smaller than the first one if the states became too large.
-    pub(super) fn sample(&self) -> Sample {
-        self.sample
+    /// Continues with fewer groups if the states have become too large.
+    fn shrink(&mut self) {
+        let Self { states, sample, bytes } = self;
+        if *bytes <= CHECK_COPY_BYTES_MAX {
+            return;
+        }
+        *bytes = states.bytes();
+        while *bytes > CHECK_COPY_BYTES_MAX && sample.halvings < u64::BITS {
+            sample.halvings += 1;
+            states.keep_groups(|group| sample.has(group));
+            *bytes = states.bytes();
+        }
+    }
+}
+
+impl CheckCopy for SharesCopy {
+    fn noun(&self) -> &'static str {
+        "the share state of group"
     }
 
-    /// Applies the records of a batch.
-    ///
-    /// # Errors
-    /// The batch contains a record that cannot be read.
-    pub(super) fn replay<'a>(
-        &mut self,
-        records: impl Iterator<Item = Result<Record<'a>, DecodeError>>,
-    ) -> Result<(), DecodeError> {
-        for record in records {
+    fn halvings(&self) -> u32 {
+        self.sample.halvings
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.sample.has(id)
+    }
+
+    fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        for record in batch.records()? {
             let record = record?;
             let Some(key) = record.key else { continue };
             if let Some(read) = ShareRecord::read(key, record.value)?
@@ -57,37 +75,17 @@ impl SharesCopy {
         Ok(())
     }
 
-    /// Continues with fewer groups if the states have become too large.
-    fn shrink(&mut self) {
-        let Self { states, sample, bytes_max, bytes } = self;
-        if *bytes <= *bytes_max {
-            return;
-        }
-        *bytes = states.bytes();
-        while *bytes > *bytes_max && sample.halvings < u64::BITS {
-            sample.halvings += 1;
-            states.keep_groups(|group| sample.has(group));
-            *bytes = states.bytes();
-        }
+    fn next(&self, after: Option<&Arc<str>>) -> Option<Arc<str>> {
+        self.states.groups_after(after.map(|it| &**it)).next().map(Arc::from)
     }
 
-    /// The digest of a group.
-    pub(super) fn digest(&self, group: &str) -> GroupDigest {
-        digest_of_group(&self.states, group, usize::MAX).unwrap_or_default()
-    }
-
-    /// The group that follows another one.
-    pub(super) fn next(&self, after: Option<&str>) -> Option<&str> {
-        self.states.groups_after(after).next()
+    fn digest(&mut self, id: &str) -> Digest {
+        digest(&self.states, id, usize::MAX).unwrap_or_default()
     }
 }
 
 /// The digest of the states of a group; None if they are too large.
-pub(super) fn digest_of_group(
-    states: &States,
-    group: &str,
-    items_max: usize,
-) -> Option<GroupDigest> {
+pub(super) fn digest(states: &States, group: &str, items_max: usize) -> Option<Digest> {
     let (mut hash, mut items) = (Xxh3::new(), 0);
     for (key, state) in states.of_group(group) {
         items += 1 + state.batches.len() / BATCHES_PER_ITEM;
@@ -96,7 +94,7 @@ pub(super) fn digest_of_group(
         }
         hash_state(key, state, &mut hash);
     }
-    Some(GroupDigest { fingerprint: (items > 0).then(|| hash.digest()), items })
+    Some(Digest { fingerprint: (items > 0).then(|| hash.digest()), items })
 }
 
 /// Hashes a state without its fence and its number of updates, which the compacted log may have

@@ -1,0 +1,70 @@
+//! The other side of a comparison: a copy that is replayed from the log.
+
+use muster_codec::DecodeError;
+use muster_codec::record_batch::Batch;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A copy of a sample of a machine's states, as the log produces them. Its memory is bounded: if it
+/// grows too large, it drops half of the states.
+pub trait CheckCopy: Debug {
+    /// The word before an id in the description of a difference, such as "group".
+    fn noun(&self) -> &'static str;
+
+    /// The sample has one id in 2^`halvings`.
+    fn halvings(&self) -> u32;
+
+    /// Whether the sample has an id.
+    fn has(&self, id: &str) -> bool;
+
+    /// Applies a batch of the log.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError>;
+
+    /// The id of the copy that follows `after`.
+    fn next(&self, after: Option<&Arc<str>>) -> Option<Arc<str>>;
+
+    fn digest(&mut self, id: &str) -> Digest;
+}
+
+/// The digest of a state. Taking it loads nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// None if nothing has the id.
+    pub fingerprint: Option<u64>,
+    /// The amount of work to take it.
+    pub items: usize,
+}
+
+/// The next id of a machine.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NextId {
+    Wanted(Arc<str>),
+    /// The last id that was visited. None of the visited ids is wanted.
+    Unwanted(Arc<str>),
+    End,
+}
+
+impl NextId {
+    /// The first wanted id among the ids that follow `after`. Visits at most `visits` of them.
+    pub fn among<'i>(
+        ids: impl Iterator<Item = &'i str>,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Self {
+        let (mut visited, mut last) = (0, None);
+        for id in ids.take(visits) {
+            if is_wanted(id) {
+                return Self::Wanted(id.into());
+            }
+            (visited, last) = (visited + 1, Some(id));
+        }
+        match last.map(Arc::from).or_else(|| after.cloned()) {
+            Some(last) if visited == visits => Self::Unwanted(last),
+            Some(_) | None => Self::End,
+        }
+    }
+}
