@@ -1,4 +1,4 @@
-//! The numbers of a shard's log and of its snapshots.
+//! The numbers of a shard's log, of its snapshots and of its check.
 
 use muster_counters::{Histogram, counters};
 
@@ -33,5 +33,18 @@ counters! {
         given_up: u64 = Counter of Count,
         /// Bytes of the last snapshot.
         file_bytes: u64 = Gauge of Bytes,
+    }
+}
+
+counters! {
+    /// The comparison of groups with their records since the shard's start.
+    #[derive(Copy)]
+    pub struct CheckCounters in "check" {
+        /// Groups and transactional ids that were compared with the log.
+        compared: u64 = Counter of Count,
+        /// Bytes of the log that were read for this comparison.
+        read_bytes: u64 = Counter of Bytes,
+        /// Passes in which each file of the log was checked by its name.
+        file_rounds: u64 = Counter of Count,
     }
 }

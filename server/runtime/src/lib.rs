@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod check;
 mod check_copy;
 mod counters;
 mod damage;
@@ -19,8 +20,9 @@ mod topic;
 mod turn;
 
 pub use audit::Audit;
+pub use check::{CheckConfig, CheckNames, LogCheck};
 pub use check_copy::{CheckCopy, Digest, NextId};
-pub use counters::{LogCounters, SnapshotCounters};
+pub use counters::{CheckCounters, LogCounters, SnapshotCounters};
 pub use damage::{Damage, damaged};
 pub use load::{Load, Replayed};
 pub use machine::{Audited, Machine, Transactional, Unlimited};

@@ -1,4 +1,4 @@
-//! The numbers of groups in a shard's log and its checks.
+//! The numbers of groups in a shard's log.
 
 use muster_counters::counters;
 
@@ -9,7 +9,7 @@ pub(crate) const METRICS: &[&[muster_counters::Metric]] = &[
     muster_runtime::LogCounters::METRICS,
     LogGauges::METRICS,
     muster_runtime::SnapshotCounters::METRICS,
-    CheckCounters::METRICS,
+    muster_runtime::CheckCounters::METRICS,
     super::rewrite::RewriteCounters::METRICS,
     super::events::RebalanceCounters::METRICS,
     super::events::RebalanceGauges::METRICS,
@@ -34,18 +34,5 @@ counters! {
         unloaded_groups: u64 = Gauge of Count,
         /// Partitions of __consumer_offsets that the shard coordinates.
         coordinators: u64 = Gauge of Count,
-    }
-}
-
-counters! {
-    /// The comparison of groups with their records since the shard's start.
-    #[derive(Copy)]
-    pub struct CheckCounters in "check" {
-        /// Groups and transactional ids that were compared with the log.
-        compared: u64 = Counter of Count,
-        /// Bytes of the log that were read for this comparison.
-        read_bytes: u64 = Counter of Bytes,
-        /// Passes in which each file of the log was checked by its name.
-        file_rounds: u64 = Counter of Count,
     }
 }

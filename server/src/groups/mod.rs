@@ -24,7 +24,6 @@
 //! - Once [`Groups::is_failed`], the groups were found in an unexpected state: nothing more is
 //!   written or answered, and the shard is loaded again.
 
-mod check;
 mod clock;
 mod configs;
 mod copy;
@@ -67,14 +66,15 @@ use crate::net::Reply;
 use crate::partitions::LogRead;
 use crate::placement::{CONTROLLER, Placement, Slot};
 use crate::topics::{self, InternalTopic};
-pub(crate) use check::CheckNames;
-use check::{CheckConfig, LogCheck};
 use deleted_topics::DeletedTopics;
 use events::GroupEvents;
 use log::GroupLog;
 use muster_coordinator::RequestId;
 use muster_faults::Fault;
-use muster_runtime::{Audit, LogNews, Runtime, Snapshots, SnapshotsDue, TopicSet, Turn};
+use muster_runtime::{
+    Audit, CheckConfig, CheckNames, LogCheck, LogNews, Runtime, Snapshots, SnapshotsDue, TopicSet,
+    Turn,
+};
 use muster_storage::snapshot::{SnapshotHeader, WriterConfig};
 use muster_storage::{FileDone, FileOp, FileToken, LogExtent, LogPartition, ShardLog};
 use offset_questions::OffsetQuestions;

@@ -1,7 +1,7 @@
 //! File ids and completion tokens, divided among the parts of a shard. The reactor has one table of
 //! files, and the token of a completion identifies the part that it belongs to.
 
-use crate::groups::CheckNames;
+use muster_runtime::CheckNames;
 use muster_storage::{FileId, FileToken};
 
 /// The top byte in the tokens of operations of the log.

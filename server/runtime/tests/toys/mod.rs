@@ -1,17 +1,19 @@
 //! Two toy machines: sums of the lengths of keys.
 
+#![allow(clippy::unwrap_used)]
 #![allow(dead_code, unreachable_pub, reason = "each test has its part of it")]
 
 use muster_codec::record_batch::{Batch, EndTxnMarker, Producer, TransactionOutcome};
 use muster_codec::{DecodeError, Reader};
 use muster_runtime::{
-    Audited, Damage, Machine, Opened, SectionAt, Slots, Topic, TopicSet, Transactional, damaged,
-    replayed,
+    Audited, CheckCopy, Damage, Digest, Machine, NextId, Opened, SectionAt, Slots, Topic, TopicSet,
+    Transactional, damaged, replayed,
 };
 use muster_storage::snapshot::Part;
 use muster_storage::{KeyRule, TopicRule, TopicRules};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const fn rule(number: u8, lingers: bool) -> TopicRule {
     TopicRule { number, lingers, keys: KeyRule::SameKey }
@@ -258,6 +260,24 @@ impl Machine for Tally {
         Ok(Some(at.whole(out, |out| numbers.for_each(|it| out.extend(it.to_be_bytes())))))
     }
 
+    fn copy(&self, _salt: u64, halvings: u32) -> Option<Box<dyn CheckCopy>> {
+        Some(Box::new(TallyCopy(Self::default(), halvings)))
+    }
+
+    fn next_id(
+        &mut self,
+        after: Option<&Arc<str>>,
+        visits: usize,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> NextId {
+        NextId::among(self.ids(after).into_iter(), after, visits, is_wanted)
+    }
+
+    fn digest(&mut self, id: &str, _items_max: usize) -> Option<Digest> {
+        let sum = if id == SUM { self.sum } else { self.pending.values().sum() };
+        Some(Digest { fingerprint: Some(sum.unsigned_abs()), items: 1 })
+    }
+
     fn open_section(&mut self, _section: u8, opened: Opened<'_>) -> Result<(), Damage> {
         self.in_snapshot = opened.from;
         let mut reader = Reader::new(opened.bytes()?);
@@ -267,6 +287,47 @@ impl Machine for Tally {
             self.pending.insert(producer, sum);
         }
         Ok(())
+    }
+}
+
+/// The ids of the two states of a tally.
+const PENDING: &str = "pending";
+const SUM: &str = "sum";
+
+impl Tally {
+    fn ids(&self, after: Option<&Arc<str>>) -> Vec<&'static str> {
+        let all = [PENDING, SUM].into_iter();
+        all.filter(|id| after.is_none_or(|after| **after < **id)).collect()
+    }
+}
+
+/// A tally that is replayed from the log, and the halvings of its sample.
+#[derive(Debug)]
+struct TallyCopy(Tally, u32);
+
+impl CheckCopy for TallyCopy {
+    fn noun(&self) -> &'static str {
+        "tally"
+    }
+
+    fn halvings(&self) -> u32 {
+        self.1
+    }
+
+    fn has(&self, _id: &str) -> bool {
+        true
+    }
+
+    fn replay(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        self.0.replay(batch, 1).map(drop)
+    }
+
+    fn next(&self, after: Option<&Arc<str>>) -> Option<Arc<str>> {
+        self.0.ids(after).first().map(|id| Arc::from(*id))
+    }
+
+    fn digest(&mut self, id: &str) -> Digest {
+        Machine::digest(&mut self.0, id, usize::MAX).unwrap()
     }
 }
 

@@ -3,10 +3,10 @@
 //!
 //! The partitions of internal topics are read back from the log one after the other, each from its
 //! first record to its last, in slices. The records of a sample of the ids are replayed to a
-//! [`CheckCopy`](muster_runtime::CheckCopy). Near the end of the log, digests of the live states
-//! are taken, a few in each turn. They are compared when the copy has reached the position that the
-//! log had when they were taken. If a machine has no copy, its records are read and not compared,
-//! so that damage is found wherever it is in the log.
+//! [`CheckCopy`]. Near the end of the log, digests of the live states are taken, a few in each
+//! turn. They are compared when the copy has reached the position that the log had when they were
+//! taken. If a machine has no copy, its records are read and not compared, so that damage is found
+//! wherever it is in the log.
 //!
 //! Compaction continues meanwhile. A round may then read some segments before and others after
 //! compaction. Such a mixture replays to the same state, except for removed tombstones
@@ -16,10 +16,9 @@
 mod names;
 mod round;
 
-use super::counters::CheckCounters;
+use crate::{CheckCounters, TopicSet, Turn};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batches;
-use muster_runtime::{TopicSet, Turn};
 use muster_storage::{FileDone, FileId, FileOp, FileToken, LogPartition, ReadPlan, ShardLog};
 use names::{Going, NamesCheck};
 use round::{Found, Round};
@@ -41,7 +40,7 @@ const PUT_OFF_MAX: u32 = 10;
 
 /// The running check of a shard.
 #[derive(Debug)]
-pub(crate) struct LogCheck {
+pub struct LogCheck {
     config: CheckConfig,
     names: NamesCheck,
     round: Option<Round>,
@@ -63,29 +62,29 @@ pub(crate) struct LogCheck {
 
 /// The part of a check that differs from shard to shard.
 #[derive(Debug)]
-pub(crate) struct CheckConfig {
+pub struct CheckConfig {
     /// The number of the shard, for lines in the server's log.
-    pub(crate) shard: u32,
-    pub(crate) names: CheckNames,
+    pub shard: u32,
+    pub names: CheckNames,
     /// The maximum rate of reads; 0 switches the check off.
-    pub(crate) bytes_per_second: u64,
+    pub bytes_per_second: u64,
     /// The partitions that the log may have, in the order of their rounds.
-    pub(crate) partitions: Vec<LogPartition>,
+    pub partitions: Vec<LogPartition>,
     /// The name of a partition, for descriptions of damage.
-    pub(crate) name_of: fn(LogPartition) -> String,
+    pub name_of: fn(LogPartition) -> String,
 }
 
 /// The tokens of the check's reads of the log and of its looks at files by their names, and the
 /// file id for such a look.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct CheckNames {
-    pub(crate) token: FileToken,
-    pub(crate) file: FileId,
-    pub(crate) file_token: FileToken,
+pub struct CheckNames {
+    pub token: FileToken,
+    pub file: FileId,
+    pub file_token: FileToken,
 }
 
 impl LogCheck {
-    pub(crate) fn new(config: CheckConfig, now: i64) -> Self {
+    pub fn new(config: CheckConfig, now: i64) -> Self {
         let CheckNames { file, file_token, .. } = config.names;
         Self {
             names: NamesCheck::new(file, file_token, now),
@@ -103,58 +102,57 @@ impl LogCheck {
         }
     }
 
-    pub(crate) fn owns(&self, token: FileToken) -> bool {
+    pub fn owns(&self, token: FileToken) -> bool {
         token == self.config.names.token || self.names.owns(token)
     }
 
     /// Whether state is checked at all: `state.check.max.bytes.per.second`.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.config.bytes_per_second > 0
     }
 
     /// Delays the next step of the check of a shard that was loaded again. The delay grows with the
     /// number of reloads, because a recurring fault must not keep the shard from serving. Returns
     /// the time of the next step.
-    pub(crate) fn put_off(&mut self, now: i64, reloads: u32) -> i64 {
+    pub fn put_off(&mut self, now: i64, reloads: u32) -> i64 {
         self.next_at = now.saturating_add(BEGIN_MS << reloads.min(PUT_OFF_MAX));
         self.next_at
     }
 
     /// Whether the log is damaged, so that there is nothing to compare with.
-    #[cfg(test)]
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    pub(crate) fn counters(&self) -> &CheckCounters {
+    pub fn counters(&self) -> &CheckCounters {
         &self.counters
     }
 
     /// Takes the difference that was found, so that it is logged once.
-    pub(crate) fn take_found(&mut self) -> Option<String> {
+    pub fn take_found(&mut self) -> Option<String> {
         let Found { position, what } = self.found.take()?;
         Some(format!("at operation {position} {what} in the log, which is right"))
     }
 
     /// Whether a clean stop has to wait for the look at the files of the log.
-    pub(crate) fn awaits_looks(&self) -> bool {
+    pub fn awaits_looks(&self) -> bool {
         !self.is_ended(false) && !self.names.is_over()
     }
 
     /// Takes the damage of the log that was found.
-    pub(crate) fn take_damage(&mut self) -> Option<String> {
+    pub fn take_damage(&mut self) -> Option<String> {
         self.damage.take()
     }
 
     /// Notes that the log was rewritten: it is read from its beginning again.
-    pub(crate) fn log_rewritten(&mut self, now: i64) {
+    pub fn log_rewritten(&mut self, now: i64) {
         self.is_broken = false;
         self.round = None;
         self.next_at = now.saturating_add(REST_MS);
     }
 
     /// Continues the check, if it is time. To be called at the end of a turn.
-    pub(crate) fn turn(
+    pub fn turn(
         &mut self,
         log: &mut ShardLog,
         topics: &mut dyn TopicSet,
@@ -190,7 +188,7 @@ impl LogCheck {
     }
 
     /// The time of the next step of the check if no event comes.
-    pub(crate) fn deadline(&self, log: &ShardLog, now: i64, is_stopping: bool) -> Option<i64> {
+    pub fn deadline(&self, log: &ShardLog, now: i64, is_stopping: bool) -> Option<i64> {
         if self.found.is_some() || self.damage.is_some() {
             return Some(now);
         }
@@ -200,7 +198,7 @@ impl LogCheck {
     }
 
     /// Takes the completion of a read.
-    pub(crate) fn done(&mut self, log: &mut ShardLog, now: i64, done: FileDone) {
+    pub fn done(&mut self, log: &mut ShardLog, now: i64, done: FileDone) {
         if self.names.owns(done.token()) {
             let damage = self.names.done(log, done);
             self.is_broken |= damage.is_some();

@@ -1,8 +1,8 @@
 //! The check of one partition.
 
+use crate::{CheckCopy, Digest, NextId, Topic};
 use muster_codec::DecodeError;
 use muster_codec::record_batch::Batch;
-use muster_runtime::{CheckCopy, Digest, NextId, Topic};
 use muster_storage::{LogPartition, Reading, ShardLog};
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -1,0 +1,175 @@
+//! The running check with toy machines on a disk in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod toys;
+
+use muster_codec::record_batch::{EndTxnMarker, Producer, TransactionOutcome};
+use muster_runtime::{CheckConfig, CheckNames, LogCheck, Runtime, Turn};
+use muster_storage::{
+    FileDone, FileId, FileOp, FileToken, LogConfig, LogPartition, Recovered, ShardLog,
+};
+use std::path::{Path, PathBuf};
+use test_disk::Disk;
+use toys::{PARTITIONS, TOPICS, Toys, record};
+
+const DIRECTORY: &str = "shard-0";
+
+const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
+
+/// The file that the check opens to read the header of a file of the log.
+const HEAD_FILE: FileId = FileId(1 << 20);
+
+struct World {
+    runtime: Runtime,
+    check: LogCheck,
+    disk: Disk,
+    /// The path of [`HEAD_FILE`]: the disk has no file open twice.
+    looked_at: PathBuf,
+    toys: Toys,
+    now: i64,
+}
+
+impl World {
+    /// A world with records in two partitions of each topic, and a transaction.
+    fn new() -> Self {
+        let config = LogConfig {
+            dir: DIRECTORY.into(),
+            log_id: 1,
+            segment_bytes: 32 << 10,
+            first_segment_bytes: 32 << 10,
+            block_bytes: 512,
+            operation_bytes_max: 256,
+            open_bytes_max: 8 << 10,
+            topics: TOPICS,
+            ..LogConfig::default()
+        };
+        let partitions = [0, 1]
+            .into_iter()
+            .flat_map(|topic| (1..=PARTITIONS).map(move |index| LogPartition { topic, index }));
+        let check = CheckConfig {
+            shard: 0,
+            names: CheckNames {
+                token: FileToken(4 << 56),
+                file: HEAD_FILE,
+                file_token: FileToken(5 << 56),
+            },
+            bytes_per_second: 1 << 20,
+            partitions: partitions.collect(),
+            name_of: |LogPartition { topic, index }| format!("partition {index} of topic {topic}"),
+        };
+        let mut world = Self {
+            runtime: Runtime::new(ShardLog::new(config, Recovered::default())),
+            check: LogCheck::new(check, 0),
+            disk: Disk::default(),
+            looked_at: PathBuf::new(),
+            toys: Toys::new(),
+            now: 0,
+        };
+        world.pass(1);
+        for index in [1, 5] {
+            world.add(index, 3);
+            let Self { runtime, toys: Toys { tallies, .. }, now, .. } = &mut world;
+            let operation = [record(5)];
+            let appended =
+                runtime.append_in_transaction(tallies, index, *now, PRODUCER, [&operation[..]]);
+            appended.unwrap();
+            world.pass(1);
+        }
+        world
+    }
+
+    fn add(&mut self, index: u32, amount: usize) {
+        let Self { runtime, toys: Toys { sums, tallies }, now, .. } = self;
+        runtime.append(sums, index, *now, [&[record(amount)][..]]).unwrap();
+        runtime.append(tallies, index, *now, [&[record(amount)][..]]).unwrap();
+    }
+
+    /// Ends turns until a time has passed.
+    fn pass(&mut self, ms: i64) {
+        for _ in 0..ms {
+            self.now += 1;
+            let (turn, mut ops) = (Turn { now: self.now, is_stopping: false }, Vec::new());
+            let Self { runtime, check, toys, now, .. } = self;
+            assert_eq!(runtime.poll(*now, &mut ops), None);
+            check.turn(runtime.log_mut(), toys, turn, &mut ops);
+            for op in ops {
+                let Some(done) = self.perform(op) else { continue };
+                let Self { runtime, check, now, .. } = self;
+                if check.owns(done.token()) {
+                    check.done(runtime.log_mut(), *now, done);
+                } else {
+                    runtime.done(done);
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, op: FileOp) -> Option<FileDone> {
+        match op {
+            FileOp::Open { file: HEAD_FILE, path, .. } => {
+                self.looked_at = path;
+                None
+            }
+            FileOp::Close { file: HEAD_FILE } => None,
+            FileOp::Read { token, file: HEAD_FILE, len, .. } => {
+                let data = self.disk.live[&self.looked_at][..len as usize].to_vec();
+                Some(FileDone::Read { token, data })
+            }
+            op => self.disk.perform(op),
+        }
+    }
+
+    /// Inverts a bit of the last record in the first segment.
+    fn damage(&mut self) {
+        let names: Vec<_> = self.disk.dir(Path::new(DIRECTORY)).into_keys().collect();
+        let segment = self.disk.live.get_mut(&Path::new(DIRECTORY).join(&names[0])).unwrap();
+        let at = segment.windows(5).rposition(|bytes| bytes == b"a key").unwrap();
+        segment[at] ^= 1;
+    }
+}
+
+#[test]
+fn states_that_equal_their_log_are_compared_again_and_again() {
+    let mut world = World::new();
+    world.pass(3_000);
+    let before = world.check.counters().compared;
+    assert!(before > 2 * 2, "two states of two partitions: {before}");
+    let Toys { tallies, .. } = &mut world.toys;
+    let marker = EndTxnMarker { outcome: TransactionOutcome::Commit, coordinator_epoch: 0 };
+    world.runtime.append_marker(tallies, 5, world.now, PRODUCER, marker);
+    world.pass(3_000);
+    assert!(world.check.counters().compared > 2 * before);
+    let counted = *world.check.counters();
+    assert!(counted.file_rounds > 0 && counted.read_bytes > 0, "{counted:?}");
+    assert_eq!((world.check.take_found(), world.check.take_damage()), (None, None));
+}
+
+#[test]
+fn a_state_that_differs_from_its_log_is_found() {
+    let mut world = World::new();
+    world.pass(2_000);
+    world.toys.tallies.on(5, |tally, _| tally.sum = 4);
+    world.pass(2_000);
+    let found = world.check.take_found().unwrap();
+    let words =
+        "tally \"sum\" is 0000000000000004, but its records make 0000000000000003 in the log";
+    assert!(found.contains(words), "{found}");
+    assert_eq!(world.check.take_found(), None);
+}
+
+/// Sums have no copy. The record may be read with those of another partition before it.
+#[test]
+fn records_of_machines_without_a_copy_are_read_too() {
+    let mut world = World::new();
+    let Toys { sums, .. } = &mut world.toys;
+    world.runtime.append(sums, 3, world.now, [&[record(9)][..]]).unwrap();
+    world.pass(1);
+    world.damage();
+    world.pass(3_000);
+    assert!(world.check.is_broken());
+    let damage = world.check.take_damage().unwrap();
+    assert!(damage.starts_with("partition ") && damage.contains(" after offset "), "{damage}");
+    world.check.log_rewritten(world.now);
+    assert!(!world.check.is_broken());
+}
